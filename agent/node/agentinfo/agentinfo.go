@@ -20,14 +20,18 @@ import (
 
 // Summary is a definition as it is written.
 type Summary struct {
-	Name         string   `json:"name"`
-	Description  string   `json:"description"`
-	Model        string   `json:"model"` // "" = the node's
-	Accepts      []string `json:"accepts"`
-	Tools        []string `json:"tools"` // as they are written; ["*"] = all
-	Skills       []string `json:"skills"`
-	Capabilities []string `json:"capabilities"` // capabilities that it answers
-	Path         string   `json:"path"`         // "" = it is built in
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Model is the specification of the model; "" = the model of the node.
+	Model   string   `json:"model"`
+	Accepts []string `json:"accepts"`
+	// Tools are the names as they are written; ["*"] = all tools.
+	Tools  []string `json:"tools"`
+	Skills []string `json:"skills"`
+	// Capabilities are the configured capabilities that agents of this definition answer.
+	Capabilities []string `json:"capabilities"`
+	// Path is the file of the definition; "" = it is built in.
+	Path string `json:"path"`
 }
 
 // Summarize returns the summary of d. offered has the capabilities that agents
@@ -47,27 +51,35 @@ func Summarize(d definition.Definition, offered map[string][]string) Summary {
 // are [], never null, for the sake of scripts.
 type Agent struct {
 	Summary
-	ModelInForce string   `json:"model_in_force"`
-	MaxTurns     int      `json:"max_turns"`
-	Thinking     int      `json:"thinking"` // tokens; 0 = as the model is set up, below 0 = none
-	Has          []string `json:"has"`      // tools that exist
-	HasNot       []string `json:"has_not"`  // tools that it names and that do not exist
-	MCPServers   []string `json:"mcp_servers"`
-	SkillsNot    []string `json:"skills_not_found"`
-	Limits       Limits   `json:"limits"`
-	Rules        []Link   `json:"rules"`
-	Sandbox      Sandbox  `json:"sandbox"`
+	// ModelInForce is Model, or the model of the node if Model is empty.
+	ModelInForce string `json:"model_in_force"`
+	MaxTurns     int    `json:"max_turns"`
+	// Thinking is the budget of thinking tokens; 0 = the default of the model, negative = no
+	// thinking.
+	Thinking int `json:"thinking"`
+	// Has are the tools that exist here.
+	Has []string `json:"has"`
+	// HasNot are the tools that the definition names and that do not exist here.
+	HasNot []string `json:"has_not"`
+	// MCPServers are the patterns of the tools of the permitted MCP servers, such as mcp__files__*.
+	MCPServers []string `json:"mcp_servers"`
+	SkillsNot  []string `json:"skills_not_found"`
+	Limits     Limits   `json:"limits"`
+	Rules      []Link   `json:"rules"`
+	Sandbox    Sandbox  `json:"sandbox"`
 }
 
 // Limits is the budget of the agent together with its descendants.
 type Limits struct {
-	Depth           int     `json:"depth"`
-	Agents          int     `json:"agents"`
-	SpawnsPerMinute int     `json:"spawns_per_minute"`
-	Wall            float64 `json:"wall_seconds"`
-	ModelCalls      int     `json:"model_calls"`
-	Tokens          int64   `json:"tokens"`
-	Cost            float64 `json:"cost"` // 0 = no limit
+	Depth           int `json:"depth"`
+	Agents          int `json:"agents"`
+	SpawnsPerMinute int `json:"spawns_per_minute"`
+	// Wall is in seconds, because durations have no standard form in JSON.
+	Wall       float64 `json:"wall_seconds"`
+	ModelCalls int     `json:"model_calls"`
+	Tokens     int64   `json:"tokens"`
+	// Cost is in the currency of the price table; 0 = no limit.
+	Cost float64 `json:"cost"`
 }
 
 // limitsOf converts a budget.
@@ -77,16 +89,19 @@ func limitsOf(l budget.Limits) Limits {
 
 // Link is a set of rules. Every link must allow a call.
 type Link struct {
-	Of      string `json:"of"`
-	Default string `json:"default"` // for calls that match no rule; "" = the link has none
+	Of string `json:"of"`
+	// Default applies to calls that match no rule; "" = the link has no default.
+	Default string `json:"default"`
 	Rules   []Rule `json:"rules"`
 }
 
 // Rule is one rule and the place where it is written.
 type Rule struct {
+	// List is the list that has the rule, such as deny or allow.
 	List string `json:"list"`
 	Rule string `json:"rule"`
-	At   string `json:"at"` // FILE:LINE:COLUMN, "preset NAME", or who granted it
+	// At is FILE:LINE:COLUMN, "preset NAME", "built in", or the source of a lasting approval.
+	At string `json:"at"`
 }
 
 // Sandbox is what commands of the agent may do. Sizes are in bytes; 0 is no
@@ -100,16 +115,17 @@ type Sandbox struct {
 	Show       []string `json:"show"`
 	Sockets    []string `json:"sockets"`
 	Subprocess bool     `json:"subprocess"`
-	CPU        float64  `json:"cpu_seconds"`
-	FileSize   int64    `json:"file_size"`
-	OpenFiles  int      `json:"open_files"`
-	Processes  int      `json:"processes"`
-	Memory     int64    `json:"memory"`
+	// CPU is processor time in seconds.
+	CPU       float64 `json:"cpu_seconds"`
+	FileSize  int64   `json:"file_size"`
+	OpenFiles int     `json:"open_files"`
+	Processes int     `json:"processes"`
+	Memory    int64   `json:"memory"`
 }
 
-// Look returns what an agent of a definition would have on a node with the
-// options opts, for which o is an inspection. It starts MCP servers only if ctx
-// is from node.WithServers.
+// Look returns what an agent of definition d would have on a node with the options opts. o is an
+// inspection of that node; the caller closes it. Look starts MCP servers only if ctx is from
+// node.WithServers, as the tools of a server may be unknown until it runs.
 func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definition.Definition) (*Agent, error) {
 	has, err := o.Agent(ctx, d, nil, nil)
 	if err != nil {
@@ -124,6 +140,8 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 		Has: has.Tools.Names(), HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
 	}
 	for _, name := range d.ToolNames() {
+		// The tools of an MCP server that does not run may be unknown, so they are never reported
+		// as missing.
 		if !slices.Contains(s.Has, name) && !strings.HasPrefix(name, "mcp__") {
 			s.HasNot = append(s.HasNot, name)
 		}
@@ -142,8 +160,8 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 	return s, nil
 }
 
-// linksOf returns the rules that apply: those of the node with its lasting
-// approvals, those of the definition, and its guardrail.
+// linksOf returns the rules that apply: those of the node with its lasting approvals, those of the
+// definition, and its guardrail. The first element of has.Links is the policy of the node.
 func linksOf(has agent.Preview, granted []permission.Grant, d definition.Definition) (all []Link) {
 	for i, l := range has.Links {
 		link := Link{Of: "the node", Default: l.Policy.Default.String(), Rules: []Rule{}}
@@ -178,7 +196,7 @@ func linksOf(has agent.Preview, granted []permission.Grant, d definition.Definit
 	return all
 }
 
-// sandboxOf converts a policy.
+// sandboxOf converts a policy. some copies a list so that nil becomes [] in JSON.
 func sandboxOf(p sandbox.Policy, off bool) Sandbox {
 	some := func(list []string) []string { return append([]string{}, list...) }
 	l := p.Limits

@@ -32,18 +32,21 @@ const (
 
 // Status is a cluster as one node of this machine knows it.
 type Status struct {
-	Cluster   string    `json:"cluster"`
-	Tag       string    `json:"tag"`
-	Authority bool      `json:"authority"` // whether it is held on this machine
+	Cluster string `json:"cluster"`
+	Tag     string `json:"tag"`
+	// Authority reports whether this machine holds the authority of the cluster.
+	Authority bool      `json:"authority"`
 	Node      string    `json:"node"`
 	ID        string    `json:"id"`
 	Expires   time.Time `json:"expires"`
-	Days      int       `json:"cert_days"` // below 0 = it has ended
+	// Days are the whole days until Expires, rounded down; negative = it has ended.
+	Days int `json:"cert_days"`
 	// Overdue says what to do about a certificate that was to be renewed before
 	// now; "" = none was.
 	Overdue string `json:"overdue,omitempty"`
 	Removed int    `json:"removed"`
-	Tokens  int    `json:"tokens"` // that a node could join with; 0 where the authority is not
+	// Tokens is the number of tokens that a node could still join with; 0 without the authority.
+	Tokens int `json:"tokens"`
 	// Refused is why no other node talks to this one, and what helps; "" = they
 	// do, or it does not run.
 	Refused string `json:"refused,omitempty"`
@@ -106,6 +109,7 @@ func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) 
 // readRecords adds the holders and open tokens from the records of the
 // authority.
 func (s *Status) readRecords(c *identity.Cluster) (err error) {
+	// This node is a holder, also if the records do not list it.
 	s.addHolder(Holder{s.ID, s.Node, Unknown})
 	records, err := c.Nodes()
 	if err != nil {
@@ -184,6 +188,7 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, er
 			}
 			delete(seen, n.ID)
 		}
+		// Without a running node the connections are unknown; "unavailable" would be a guess.
 		if liveErr != nil {
 			n.State = Unknown
 		}
@@ -227,6 +232,8 @@ func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error
 	}
 	found := slices.DeleteFunc(all, func(r identity.Record) bool { return !named(what, r.Name, string(r.ID)) })
 	if len(found) == 0 {
+		// A complete id needs no record: another holder of the authority may have admitted the
+		// node.
 		if id, err := identity.ParseNodeID(what); err == nil {
 			return identity.Record{ID: id}, nil
 		}

@@ -8,7 +8,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// Call invokes a capability and returns its result.
+// Call invokes a capability and returns its result. It waits without a limit unless the request has
+// a timeout; output that comes before the result is discarded.
 func (c *server) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.CallReply, error) {
 	return c.call(ctx, r, nil)
 }
@@ -17,6 +18,7 @@ func (c *server) Call(ctx context.Context, r *symbiov1.CallRequest) (*symbiov1.C
 // result. A caller that reads slowly slows down the output of the provider:
 // nothing is buffered without a bound.
 func (c *server) CallStream(r *symbiov1.CallRequest, stream symbiov1.Control_CallStreamServer) error {
+	// A caller that is gone ends the call: the first failed Send cancels ctx.
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	reply, err := c.call(ctx, r, func(u community.Update) {

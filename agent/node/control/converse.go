@@ -60,6 +60,8 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	if open.GetInteractive() {
 		order.Ask = c.cfg.Approvals.Ask
 	}
+	// The subscription begins before the agent, so that no event of the agent is missed. The zero
+	// time excludes earlier events.
 	tap := c.cfg.Events.Subscribe(time.Time{})
 	defer tap.Close()
 	member, err := c.cfg.Agents.Spawn(ctx, order)
@@ -89,17 +91,26 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 // one after the other, and sendLoop sends events and results. The stream has
 // one sender, because gRPC allows only one.
 type conversationStream struct {
-	server   *server
-	member   community.Member
-	events   *event.Subscription
-	tree     *tree
-	send     func(*symbiov1.Event) error // called by sendLoop only
-	queue    chan *turn                  // closed by receive, after the last message
-	outgoing chan privateEvent           // results and receipts; closed by runTurns, after the last answer
-	steering atomic.Int32                // number of Steer messages without a receipt
+	server *server
+	// member is the agent of the conversation; its id does not change.
+	member community.Member
+	// events has the events of all agents of the node. sendLoop is its only reader.
+	events *event.Subscription
+	// tree selects the events of this agent and its descendants; used by sendLoop only.
+	tree *tree
+	// send is called by sendLoop only.
+	send func(*symbiov1.Event) error
+	// queue has room for maxQueued turns. The receiver closes it after the last message.
+	queue chan *turn
+	// outgoing has the results, receipts and transcripts. It has no buffer: emit waits for its
+	// event. runTurns closes it after the last answer.
+	outgoing chan privateEvent
+	// steering is the number of Steer messages without a receipt, at most maxQueued.
+	steering atomic.Int32
 
-	mu    sync.Mutex
-	turns []*turn // without an answer, the running one first; guarded by mu
+	mu sync.Mutex
+	// turns are the messages without an answer, the running one first; guarded by mu.
+	turns []*turn
 }
 
 // privateEvent is an event that only this conversation gets, such as a result.
@@ -127,6 +138,8 @@ func (d *conversationStream) run(ctx context.Context, task string, recv func() (
 		}
 	}
 	g.Go(func() error {
+		// The closed queue ends runTurns after the messages that are still in it, which closes
+		// outgoing and so ends sendLoop.
 		defer close(d.queue)
 		if recv == nil {
 			return nil
@@ -162,10 +175,13 @@ func (d *conversationStream) receive(ctx context.Context, recv func() (*symbiov1
 		case r.GetNext() != nil:
 			err = d.enqueue(ctx, r.GetNext().GetText())
 		case r.GetSteer() != nil:
+			// The error ends the conversation, so the counter is not decremented here.
 			if d.steering.Add(1) > maxQueued {
 				return fmt.Errorf("%w: %d remarks wait for the agent", community.ErrBusy, maxQueued)
 			}
 			queued := make(chan struct{})
+			// release is called when the remark has its place in the queue of the agent, or when
+			// steer returns.
 			release := sync.OnceFunc(func() { close(queued) })
 			steering.Go(func() {
 				defer release()
@@ -214,6 +230,7 @@ type receipt struct {
 func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage, queued func()) {
 	defer d.steering.Add(-1)
 	d.mu.Lock()
+	// Without a turn the remark is not kept: no message would follow that carries it to the model.
 	waits := len(d.turns) > 0
 	d.mu.Unlock()
 	r, err := d.server.cfg.Agents.SteerWith(ctx, d.member.ID, conversation.Steering{Text: m.GetText(), Keep: waits, Behind: waits, Queued: queued})
@@ -227,6 +244,7 @@ func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage
 func (d *conversationStream) interrupt(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Interrupt fails with ErrIdle between the start of a turn here and its arrival at the agent.
 	if len(d.turns) > 0 && d.server.cfg.Steering.Interrupt(ctx, d.member.ID) != nil {
 		d.turns[0].cancel() // the agent has not begun
 	}

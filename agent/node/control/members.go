@@ -11,10 +11,11 @@ import (
 	"symbio/security/identity"
 )
 
-// directory finds members and converts them to messages.
+// directory finds members by name, id or capability, and converts them to messages. It has no state
+// of its own and is safe for concurrent use.
 type directory struct{ cfg Config }
 
-// list returns the members that match a request.
+// list returns the members of all that match a request, in the order of all.
 func (d directory) list(all []community.Member, r *symbiov1.MembersRequest) (out []*symbiov1.LocatedMember) {
 	for _, m := range all {
 		if d.matches(m, r) {
@@ -59,12 +60,14 @@ func (d directory) providers(capability, on string) ([]community.Member, error) 
 	return nil, fmt.Errorf("capability %q: no other node provides it: %w; `symbio members` lists what each provides", capability, community.ErrNotFound)
 }
 
-// find returns the member with this id or name. If several members have the
-// name, fits selects among them; if more than one is left, the error lists
-// their ids.
+// find returns the member with this id or name. If several members have the name, fits selects
+// among them; if more than one is left, the error is ErrInvalid and lists their ids. ErrNotFound:
+// no member has that name. A single member is returned even if fits rejects it, so that the call
+// itself reports the reason.
 func (d directory) find(name string, fits func(community.Member) bool) (community.Member, error) {
 	var named []community.Member
 	for _, m := range d.cfg.Community.Members() {
+		// An id is unique, so it wins over a member with this text as its name.
 		if string(m.ID) == name {
 			return m, nil
 		}

@@ -21,6 +21,7 @@ import (
 // that of another cluster. Unavailable: the node is not connected.
 func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
 	to := community.NodeID(r.GetNode())
+	// identity.ErrNoAuthority has no advice, so the message is that of package state, which has.
 	err := c.cfg.Network.Promote(ctx, to)
 	switch {
 	case errors.Is(err, identity.ErrNoAuthority):

@@ -23,7 +23,8 @@ func recoverUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
 	}
 }
 
-// recoverStream is recoverUnary for streaming calls.
+// recoverStream is recoverUnary for streaming calls. It covers only the goroutine of the handler: a
+// panic in a goroutine that the handler starts still ends the node.
 func recoverStream(log *slog.Logger) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 		defer func() {
@@ -35,8 +36,8 @@ func recoverStream(log *slog.Logger) grpc.StreamServerInterceptor {
 	}
 }
 
-// panicError logs a panic with its stack and returns the error for the caller,
-// which does not get the stack.
+// panicError logs a panic with its stack and returns a status with the code Internal for the
+// caller. The caller does not get the stack or the value of the panic.
 func panicError(log *slog.Logger, method string, p any) error {
 	log.Error("control call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 	return status.Error(codes.Internal, "the call failed because of a bug in the node; see the node's log")

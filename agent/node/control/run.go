@@ -34,6 +34,7 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 		if err != nil {
 			return toStatus(err)
 		}
+		// An empty list of types selects all.
 		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != "gap" {
 			continue
 		}
@@ -57,6 +58,7 @@ const eventPart = 1 << 20
 func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
 	for rest := e.Data; ; {
 		part := rest[:min(len(rest), eventPart)]
+		// An event without data is one message, so the loop sends before it tests for the end.
 		rest = rest[len(part):]
 		err := send(&symbiov1.Event{Seq: e.Seq, Time: timestamppb.New(e.Time), Type: e.Type, Node: e.Node, Agent: e.Agent, Data: part, More: len(rest) > 0})
 		if err != nil || len(rest) == 0 {
@@ -105,6 +107,8 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order
 		more = append(more, rule)
 	}
 	o.Rules = func() permission.Policy {
+		// Concat copies: appending to p.Allow in place could write into the array of the configured
+		// rules.
 		p := c.cfg.Rules.Policy()
 		p.Allow = slices.Concat(p.Allow, more)
 		return p
@@ -116,9 +120,12 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order
 // result is the last event of a run, and the last event of each turn of a
 // conversation.
 type result struct {
-	Text   string `json:"text"`
-	Status string `json:"status"` // done, failed, interrupted
-	Error  string `json:"error,omitempty"`
+	// Text is the answer. After an exceeded budget it is the agent's summary of what was done.
+	Text string `json:"text"`
+	// Status is done, failed or interrupted.
+	Status string `json:"status"`
+	// Error is the reason of a failure or interruption; "" = done.
+	Error string `json:"error,omitempty"`
 	// Spent is the use of the agent and its sub-agents for this turn.
 	Spent *budget.Spent `json:"spent,omitempty"`
 	Over  bool          `json:"over,omitempty"` // the agent has ended: further messages are not answered
@@ -136,6 +143,7 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 	var over *budget.ExceededError
 	switch {
 	case err == nil:
+	// A context that ended counts before the error itself: the error may be any consequence of it.
 	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
 		r.Status, r.Error = "interrupted", err.Error()
 	case errors.As(err, &over):
@@ -152,11 +160,12 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 // tree has the ids of an agent and its descendants. It learns descendants from
 // the events that name their parent, and is used by one goroutine.
 type tree struct {
+	// members has the ids. Agents that ended stay in it, because their last events may still come.
 	members map[string]bool
 }
 
-// has reports whether an event belongs to the tree, and adds its agent if the
-// parent is in the tree.
+// has reports whether an event belongs to the tree, and adds its agent if the parent is in the
+// tree. Gaps belong to every tree: the reader must learn that events are missing.
 func (t *tree) has(e event.Event) bool {
 	if e.Type == "gap" || t.members[e.Agent] {
 		return true

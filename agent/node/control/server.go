@@ -40,6 +40,8 @@ import (
 // Config has the parts of the node that the command line uses. All fields are
 // required unless their comment says otherwise.
 type Config struct {
+	// Name, Version, Listen and Workspace are reported by Status. Listen is the address that is
+	// bound, with its port.
 	Name, Version, Listen, Workspace string
 	Started                          time.Time
 	Identity                         *identity.Identity
@@ -69,7 +71,8 @@ type Config struct {
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
 	// NodeName returns the name of a node, or its id if the name is not known.
 	NodeName func(community.NodeID) string
-	Logger   *slog.Logger
+	// Logger gets panics of calls and failures to terminate an agent.
+	Logger *slog.Logger
 }
 
 // NewServer returns the gRPC server of the control socket. The caller serves
@@ -224,6 +227,7 @@ func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.S
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
 	signal := community.Signal{Perception: r.GetPerception(), Data: r.GetData(), ContentType: r.GetContentType()}
+	// A one-way signal has no reply, so reply stays empty for Tell.
 	var reply community.Reply
 	if r.GetNoReply() {
 		err = c.cfg.Community.Tell(ctx, m.ID, signal)

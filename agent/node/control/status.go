@@ -8,9 +8,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// process returns the use of memory and goroutines by this process. It reads
-// runtime/metrics, which does not stop the world, so that it may be called
-// often.
+// process returns the memory and the number of goroutines of this process. It reads
+// runtime/metrics, which does not stop the world, so that it may be called often.
 func process() *symbiov1.Process {
 	all := []metrics.Sample{
 		{Name: "/sched/goroutines:goroutines"},
@@ -25,6 +24,7 @@ func process() *symbiov1.Process {
 		}
 		return all[i].Value.Uint64()
 	}
+	// The memory without the pages that the runtime has returned to the operating system.
 	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
 }
 
@@ -38,6 +38,7 @@ func sourceHealth(sources []discovery.Source) []*symbiov1.SourceHealth {
 		if !ok {
 			continue
 		}
+		// Health joins one error per problem, so each line is one problem.
 		if err := h.Health(); err != nil {
 			out[i].Problems = strings.Split(strings.TrimSpace(err.Error()), "\n")
 		}

@@ -11,8 +11,12 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// Steer says something to an agent wherever it lives.
+// Steer adds a remark to the next request of an agent to its model, on any node. The outcome in the
+// reply says what became of it. DeadlineExceeded: the agent did not ask its model before the
+// timeout of the request, and the remark was withdrawn. NotFound and InvalidArgument: the name fits
+// no agent, or several.
 func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1.SteerReply, error) {
+	// Only agents have a definition in their metadata; other members cannot be steered.
 	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
 	if err != nil {
 		return nil, toStatus(err)
@@ -20,7 +24,9 @@ func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
 	receipt, err := c.cfg.Steering.Steer(ctx, m.ID, r.GetText())
-	if err != nil && receipt.Outcome != conversation.Sent { // of what is sent, the receipt is all that is known
+	// For a remark that was sent but not answered, the receipt is all that is known; the error is
+	// dropped.
+	if err != nil && receipt.Outcome != conversation.Sent {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%s did not ask its model again in time, so it was taken back: %w", m.Name, err)
 		}
@@ -29,8 +35,8 @@ func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1
 	return &symbiov1.SteerReply{Outcome: string(receipt.Outcome), Why: optional(receipt.Why), Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 }
 
-// Inspect returns what the model of an agent was shown last, wherever the agent
-// lives.
+// Inspect returns the parts of the latest request to the model of an agent on any node. Only the
+// system prompt has its text; the other parts have their sizes in bytes and tokens.
 func (c *server) Inspect(ctx context.Context, r *symbiov1.InspectRequest) (*symbiov1.InspectReply, error) {
 	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
 	if err != nil {
@@ -44,6 +50,7 @@ func (c *server) Inspect(ctx context.Context, r *symbiov1.InspectRequest) (*symb
 	for _, p := range parts {
 		part := &symbiov1.ShownPart{Kind: p.Kind, Name: p.Name, Count: uint32(p.Count), Bytes: uint32(p.Bytes), Tokens: uint32(p.Tokens)}
 		if p.Kind == "system" {
+			// proto3 strings must be valid UTF-8; a file that the prompt includes may not be.
 			part.Text = new(strings.ToValidUTF8(p.Text, "\uFFFD"))
 		}
 		if p.Omitted > 0 {

@@ -8,15 +8,20 @@ import (
 	"symbio/agent/node"
 )
 
-// definitions checks the definitions of agents, and that each capability names
-// one that exists.
+// definitions checks the agent definitions with the loader that a node uses at its start, and that
+// the agent of each configured capability has a definition. It adds the OK finding only if no other
+// finding exists.
 func definitions(_ context.Context, w *World) (out []Finding) {
+	// An unreadable directory is only a warning: the general definition is built in, so a node can
+	// run without files.
 	dir := w.Options.Settings.Agents
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			out = append(out, warn("make it, or name another with agents: in the configuration", "the directory of agents cannot be looked at: %v", err))
 		}
 	}
+	// Definitions returns the valid ones together with the error, so that UnknownAgents can check
+	// the rest.
 	all, err := w.Options.Definitions(node.Known(nil))
 	if err != nil {
 		out = append(out, brokenDefinitions(err)...)
@@ -30,18 +35,21 @@ func definitions(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// brokenDefinitions returns one finding for each file, with its first mistake
-// and the number of the others.
+// brokenDefinitions returns one finding for each file, with its first problem and the number of the
+// others. If err has no *definition.Problem, the files could not be read at all, and the only
+// finding says that.
 func brokenDefinitions(err error) (out []Finding) {
 	problems := definition.Problems(err)
 	if len(problems) == 0 {
 		return []Finding{fail("see that this user can read it", "the definitions of agents cannot be read: %v", err)}
 	}
+	// count has the number of problems of each file.
 	count := map[string]int{}
 	for _, p := range problems {
 		count[p.File]++
 	}
 	for _, p := range problems {
+		// The deletion makes n zero for the further problems of the same file: they get no finding.
 		n := count[p.File]
 		delete(count, p.File)
 		switch {

@@ -29,8 +29,11 @@ const (
 // Finding is one result of a check. The names in JSON are a contract with
 // scripts.
 type Finding struct {
-	Check  string `json:"check"`
+	// Check is the name of the check. Examine sets it; checks leave it empty.
+	Check string `json:"check"`
+	// Status is OK, Warn or Fail.
 	Status Status `json:"status"`
+	// Detail is one line of text about what was found.
 	Detail string `json:"detail"`
 	// Fix says in one line what to do; empty when nothing is to be done.
 	Fix string `json:"fix"`
@@ -84,6 +87,7 @@ func Examine(ctx context.Context, w *World) ([]Finding, error) {
 		running.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
+			// Each goroutine writes only its own element, so found needs no lock.
 			found[i] = c.ask(ctx, w)
 			for j := range found[i] {
 				found[i][j].Check = c.name

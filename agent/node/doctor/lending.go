@@ -8,13 +8,14 @@ import (
 	"symbio/agent/node/config"
 )
 
-// lendsAgents reports whether agents of other nodes can spawn agents here.
-// Lending without a rule that allows it is a warning.
+// lendsAgents reports whether agents of other nodes can spawn agents on this one. Lending without a
+// rule of authorize that permits it is a warning, because every such call is denied.
 func lendsAgents(_ context.Context, w *World) []Finding {
 	c := w.Options.Settings
 	if !slices.ContainsFunc(c.Capabilities, config.Capability.LendsAgents) {
 		return []Finding{ok("no agent of another node can spawn agents here: nothing offers " + lending.Capability)}
 	}
+	// Lending resolves the names of the lent agents to definitions; an unknown name is its error.
 	how, err := w.Options.Lending()
 	switch {
 	case err != nil:

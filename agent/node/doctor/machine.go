@@ -22,14 +22,16 @@ import (
 )
 
 const (
-	// warnDays is the remaining life of a certificate below which it is a
-	// warning. Certificates live 7 days and are renewed after half of that.
+	// warnDays is the remaining life of a certificate, in whole days, up to which it is a warning.
+	// Certificates live 7 days and are renewed after half of that.
 	warnDays = 2
-	// warnAuthority is the same for an authority, which a person has to renew.
+	// warnAuthority is the same for this user's own authority. A person has to renew it, so the
+	// warning comes a month before the end.
 	warnAuthority = 30 * 24 * time.Hour
 )
 
-// configuration checks that the configuration can be read.
+// configuration checks that the configuration can be read. If it cannot, the other checks run with
+// the defaults, and this finding says so.
 func configuration(_ context.Context, w *World) []Finding {
 	if w.BadConfig != nil {
 		return []Finding{fail("correct the line that it names; everything else here was checked with the defaults", "%v", w.BadConfig)}
@@ -37,7 +39,8 @@ func configuration(_ context.Context, w *World) []Finding {
 	return []Finding{ok("it can be read, and nothing in it is unknown")}
 }
 
-// runningNodes checks that the running nodes answer on their control sockets.
+// runningNodes checks that the running nodes answer on their control sockets. That no node runs is
+// a warning only if the user asked about a node by name.
 func runningNodes(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		if n.Err != nil {
@@ -61,9 +64,11 @@ func runningNodes(_ context.Context, w *World) (out []Finding) {
 func certificates(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		for _, p := range n.Peers {
+			// The certificate of a peer is known only while it is connected.
 			if p.GetState() != "self" && p.GetState() != "connected" {
 				continue
 			}
+			// For the node itself, Why is the reason for which other nodes refuse it.
 			if p.GetState() == "self" && p.GetWhy() != "" {
 				why, fix := splitAdvice(p.GetWhy(), "do as it says")
 				out = append(out, fail(fix, "other nodes refuse node %s: %s", n.Name, why))
@@ -76,11 +81,14 @@ func certificates(_ context.Context, w *World) (out []Finding) {
 			case p.GetCertDays() <= warnDays:
 				out = append(out, warn("in a cluster, start a node that holds its authority, or mend the network to it: symbio cluster status; else restart that node",
 					"%s %s, and was to be renewed before", whose, Ends(int(p.GetCertDays()))))
+			// Peers with a healthy certificate get no finding: a large cluster would fill the
+			// output.
 			case p.GetState() == "self":
 				out = append(out, ok("%s %s", whose, Ends(int(p.GetCertDays()))))
 			}
 		}
 	}
+	// Member reads the stored certificate, so this also covers a node that does not run.
 	if err := w.Member(); err != nil {
 		why, fix := splitAdvice(err.Error(), "do as it says")
 		out = append(out, fail(fix, "%s", why))
@@ -115,6 +123,7 @@ func (w *World) authority() Finding {
 	const again = "move that file away: a new one is made at the next start; then restart this user's nodes"
 	_, ends, err := w.Authority()
 	switch {
+	// A user without an authority is in order: the first node makes it at its start.
 	case errors.Is(err, fs.ErrNotExist):
 		return ok("this user has no authority of their own on this machine yet; the first node makes it")
 	case err != nil:
@@ -125,30 +134,35 @@ func (w *World) authority() Finding {
 	return ok("this user's own authority is good until %s", ends.Format(time.DateOnly))
 }
 
-// clock compares the clock with two times that are certainly past: the build of
-// this program and the making of this user's authority. A clock that is behind
-// them makes certificates invalid.
+// clock compares the clock with two times that are certainly past: the commit that this program was
+// built from and the creation of this user's authority. A clock that is behind them makes
+// certificates invalid. It cannot detect a clock that is ahead, and it asks no time server.
 func clock(_ context.Context, w *World) []Finding {
 	const fix = "set the clock and keep it synchronised: timedatectl set-ntp true"
 	now := w.Now()
+	// The error is ignored here: without an authority begins is zero, and certificates reports the
+	// error.
 	if begins, _, _ := w.Authority(); now.Before(begins) {
 		return []Finding{fail(fix, "the clock says %s, and this user's own authority was made at %s: its certificates are not good yet",
 			now.Format(time.RFC3339), begins.Format(time.RFC3339))}
 	}
-	if now.Before(w.Built.Add(-24 * time.Hour)) { // a day of tolerance for the clock of the machine that made the commit
+	// One day is the tolerance for the clock of the machine that made the commit. An unknown build
+	// time is zero and never fails.
+	if now.Before(w.Built.Add(-24 * time.Hour)) {
 		return []Finding{fail(fix, "the clock says %s, and this program was made at %s", now.Format(time.RFC3339), w.Built.Format(time.RFC3339))}
 	}
 	return []Finding{ok("the clock says %s, which is after everything that is known to be past", now.Format(time.RFC3339))}
 }
 
-// model checks that the configured model can be reached. A missing model is
-// only a warning, because nodes that offer commands need none.
+// model checks that the configured model can be reached. It asks the server and sends no prompt. A
+// missing model is only a warning, because nodes that offer commands need none.
 func model(ctx context.Context, w *World) []Finding {
 	spec := string(w.Options.Settings.Model)
 	name, err := w.Reach(ctx, spec)
 	if err == nil {
 		return []Finding{ok("%s is %s, and its server answers", spec, name)}
 	}
+	// ErrNone has two lines: the reason and what to do. Other errors may have only the first.
 	why, fix, _ := strings.Cut(err.Error(), "\n")
 	switch {
 	case errors.Is(err, provider.ErrElsewhere):
@@ -163,8 +177,8 @@ func model(ctx context.Context, w *World) []Finding {
 	return []Finding{fail(fix, "%s cannot be used: %s", spec, why)}
 }
 
-// workspace checks that agents can read the workspace and the configured
-// directories.
+// workspace checks that agents can read the workspace and the configured directories. It opens each
+// as the file tools do, so it also reports what they refuse.
 func workspace(_ context.Context, w *World) (out []Finding) {
 	const fix = "name a directory that this user may read: symbio up --workspace DIR, or workspace and directories in the configuration"
 	for _, dir := range append([]string{w.Options.Workspace()}, w.Options.Settings.Directories...) {
@@ -173,6 +187,7 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 			if _, err = os.ReadDir(files.Dir()); err == nil {
 				out = append(out, ok("agents can read %s", dir))
 			}
+			// files is nil if New failed, so it is closed only here.
 			err = errors.Join(err, files.Close())
 		}
 		if err != nil {
@@ -182,13 +197,15 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// commandSandbox checks which sandbox the machine has, whether it enforces the
-// denied files, and which capabilities it cannot run.
+// commandSandbox checks which sandbox the machine has, whether the operating system enforces the
+// denied files, and which capabilities it cannot run. It can return several findings, one for each
+// question.
 func commandSandbox(ctx context.Context, w *World) []Finding {
 	out := []Finding{w.level(ctx)}
 	if w.Options.Settings.Sandbox.IsOff() {
 		out = append(out, warn("if that is not meant, take sandbox: {preset: off} out of the configuration", "the configuration switches the sandbox off: commands run with all that this user may do"))
 	}
+	// Invalid rules are skipped here: the check of the configuration reports them.
 	if rules, err := w.Options.Settings.Permissions.Policy(); err == nil {
 		if how, bySystem := w.Kept(ctx, rules.Denied(w.Options.Workspace())); !bySystem {
 			out = append(out, warn("get a better level of the sandbox, or deny fewer files", "%s", how))
@@ -206,7 +223,8 @@ func commandSandbox(ctx context.Context, w *World) []Finding {
 	return out
 }
 
-// level reports the level of the sandbox.
+// level reports the level of the sandbox. It is a warning if a better level is possible on this
+// machine. A gap that cannot be closed is only mentioned.
 func (w *World) level(ctx context.Context) Finding {
 	s := w.Sandbox(ctx)
 	uncovered := strings.Join(s.Missing, "; ")
@@ -221,9 +239,9 @@ func (w *World) level(ctx context.Context) Finding {
 	return ok("the sandbox has the level %v, which covers all that a policy can ask for", s.Level)
 }
 
-// state checks the owner and modes of the files that nodes keep, and that there
-// is room for the record of decisions: a node that cannot record denies
-// everything.
+// state checks the owner and modes of the files that nodes keep, and that there is room for the
+// audit log: a node that cannot record a decision denies everything. A missing directory is in
+// order, because the first node makes it.
 func state(_ context.Context, w *World) (out []Finding) {
 	dir := string(w.Options.State)
 	problems, err := w.Options.State.Problems()
@@ -242,19 +260,21 @@ func state(_ context.Context, w *World) (out []Finding) {
 	return []Finding{ok("%s is for this user only, and can be written", dir)}
 }
 
-// writable writes a file of the size of the largest record into a directory and
-// removes it. It does not rely on modes, because a full disk has none.
+// writable writes a file of audit.MaxRecord bytes, the size of the largest record, into a directory
+// and removes it. The mode bits would not reveal a full or read-only disk.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(make([]byte, audit.MaxRecord))
+	// Sync reports a full disk that the page cache would hide. All four run in this order, also
+	// after an error.
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
-// leftOutSkills reports the skills that are invalid. It asks the running nodes,
-// and searches the disk if there are none.
+// leftOutSkills reports the invalid skills. It asks the running nodes, and scans the disk if there
+// are none. Several nodes report the same files, so each line appears once.
 func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
 	var left, notes []string
 	add := func(r *symbiov1.SkillsReply) {
@@ -277,6 +297,7 @@ func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
 	}
 	slices.Sort(left)
 	for _, l := range slices.Compact(left) {
+		// The path of a skill ends at the first ": ", which add wrote.
 		path, _, _ := strings.Cut(l, ": ")
 		out = append(out, warn("see all that is wrong with it: symbio skills validate "+filepath.Dir(path), "left out: %s", l))
 	}

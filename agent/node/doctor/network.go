@@ -11,14 +11,15 @@ import (
 	"symbio/discovery/mdns"
 )
 
-// discovery returns the configuration of mDNS of a node on this machine.
+// discovery returns the mDNS configuration of a node on this machine. A node that listens on
+// loopback announces itself on loopback only (design note 0005).
 func (w *World) discovery() mdns.Config {
 	i := w.Options.Settings.Discovery.Interfaces
 	return mdns.Config{Loopback: !w.listensOnLAN(), Allow: i.Allow, Deny: i.Deny}
 }
 
-// interfaces lists the network interfaces and says why one is not used. It
-// fails if none can be used.
+// interfaces lists the network interfaces and says why one is not used. With mDNS on, it fails if
+// none can be used for the addresses that the node listens on.
 func interfaces(_ context.Context, w *World) (out []Finding) {
 	all, err := w.Survey(w.discovery())
 	if err != nil {
@@ -32,6 +33,7 @@ func interfaces(_ context.Context, w *World) (out []Finding) {
 		}
 		where := strings.TrimSpace(i.Name + " " + strings.Join(addrs, ", "))
 		if i.Used {
+			// Loopback alone is enough only for a node that listens on loopback.
 			used = used || !i.Loopback || !w.listensOnLAN()
 			out = append(out, ok("%s: used", where))
 		} else {
@@ -47,7 +49,8 @@ func interfaces(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// multicast tests multicast on each used interface, on all at the same time.
+// multicast tests multicast on each used interface. The tests run at the same time, because each
+// may wait for half of checkTimeout.
 func multicast(ctx context.Context, w *World) (out []Finding) {
 	if !w.Options.Settings.Discovery.MDNS {
 		return []Finding{ok("discovery.mdns is off: nothing is sent or received")}
@@ -72,7 +75,8 @@ func multicast(ctx context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// multicastOn sends real packets on one interface and waits for their return.
+// multicastOn sends real mDNS packets on one interface and waits up to half of checkTimeout for
+// their return.
 func (w *World) multicastOn(ctx context.Context, i mdns.Interface) Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
@@ -83,13 +87,14 @@ func (w *World) multicastOn(ctx context.Context, i mdns.Interface) Finding {
 	return ok("%s: what is sent is heard, after %.1f ms", i.Name, took.Seconds()*1000)
 }
 
-// literally returns the pattern that matches only this name.
+// literally returns the pattern that matches only this name. Allow has patterns, and an interface
+// may have a name such as eth0[1].
 func literally(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// mdnsPort checks that UDP port 5353 can be shared with other programs. IPv4
-// alone is enough.
+// mdnsPort checks that UDP port 5353 can be shared with other programs, such as the system's mDNS
+// responder. IPv4 alone is enough; IPv6 alone is a warning.
 func mdnsPort(_ context.Context, w *World) []Finding {
 	const fix = "stop the program that holds it alone, or make it share the port (see: ss -ulpn sport = 5353); or name peers with discovery.peers"
 	if !w.Options.Settings.Discovery.MDNS {
@@ -107,10 +112,11 @@ func mdnsPort(_ context.Context, w *World) []Finding {
 	}
 }
 
-// listen checks the TCP port: the running nodes must answer on theirs; without
-// any, a new node must be able to open its own.
+// listen checks the TCP port. The running nodes must answer on theirs; without any, a new node must
+// be able to open the configured one.
 func listen(ctx context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
+		// The check of the nodes reports this one, and its address is unknown.
 		if n.Err != nil {
 			continue
 		}
@@ -124,6 +130,8 @@ func listen(ctx context.Context, w *World) (out []Finding) {
 		return out
 	}
 	addr := w.Options.Settings.Node.Listen
+	// A node outside of a cluster has a certificate of the user's own authority only, and refuses
+	// to start on such an address.
 	if !onLoopback(addr) && !w.Clustered {
 		return []Finding{fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init; or listen on 127.0.0.1:0",
 			"%s can be reached from other machines, and a node may listen there only under the certificate of a cluster", addr)}
@@ -134,8 +142,9 @@ func listen(ctx context.Context, w *World) (out []Finding) {
 	return []Finding{ok("a node started here can listen on %s", addr)}
 }
 
-// reachable returns an address that this machine can dial for a listen address:
-// loopback for one that means all addresses.
+// reachable returns an address that this machine can dial for a listen address: the loopback
+// address of the same family if the host is unspecified. A malformed address is returned as it is,
+// so that dialing it reports the mistake.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -150,8 +159,8 @@ func reachable(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// dial opens a connection within half of checkTimeout. Its error is without the
-// address, which the finding has.
+// dial opens a connection within half of checkTimeout and closes it; no TLS handshake takes place.
+// Its error lacks the address, because the finding has it.
 func (w *World) dial(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
@@ -161,6 +170,7 @@ func (w *World) dial(ctx context.Context, addr string) error {
 		}
 		var op *net.OpError
 		if errors.As(err, &op) {
+			// The inner error is the reason, such as "connection refused".
 			return op.Err
 		}
 		return err

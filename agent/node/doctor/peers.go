@@ -21,8 +21,8 @@ func configuredPeers(ctx context.Context, w *World) []Finding {
 	return each(w.Options.Settings.Discovery.Peers, func(entry string) []Finding { return []Finding{w.peer(ctx, entry)} })
 }
 
-// each runs f for all entries at the same time and returns the findings in the
-// order of the entries.
+// each runs f for all entries at the same time and returns the findings in the order of the
+// entries. It waits for all of them: f must bound its own time.
 func each(entries []string, f func(string) []Finding) (out []Finding) {
 	found := make([][]Finding, len(entries))
 	var asking sync.WaitGroup
@@ -36,12 +36,14 @@ func each(entries []string, f func(string) []Finding) (out []Finding) {
 	return out
 }
 
-// peer looks up the name of an entry and connects to its addresses.
+// peer looks up the name of an entry and connects to its addresses. entry is host:port, as under
+// discovery.peers.
 func (w *World) peer(ctx context.Context, entry string) Finding {
 	host, port, err := net.SplitHostPort(entry)
 	if err != nil {
 		return fail("write it as host:port", "%s: %v", entry, err)
 	}
+	// The lookup gets half of the time, so that the other half is left for the connections.
 	short, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
 	ips := []netip.Addr{}
@@ -52,6 +54,8 @@ func (w *World) peer(ctx context.Context, entry string) Finding {
 	}
 	var addrs []string
 	for _, ip := range ips {
+		// Resolvers return IPv4 addresses also as IPv4-mapped IPv6 ones; Unmap makes them plain
+		// IPv4.
 		if ip = ip.Unmap(); w.worthDialling(ip) {
 			addrs = append(addrs, net.JoinHostPort(ip.String(), port))
 		}
@@ -59,8 +63,8 @@ func (w *World) peer(ctx context.Context, entry string) Finding {
 	return w.reach(ctx, entry, addrs)
 }
 
-// worthDialling reports whether a node would dial an address. Outside of a
-// cluster it talks to nodes of its own machine only.
+// worthDialling reports whether a node would dial an address. A node on loopback outside of a
+// cluster talks to nodes of its own machine only.
 func (w *World) worthDialling(ip netip.Addr) bool {
 	return w.Clustered || w.listensOnLAN() || ip.IsLoopback()
 }
@@ -68,13 +72,15 @@ func (w *World) worthDialling(ip netip.Addr) bool {
 // firewall is the advice for a node that does not answer.
 const firewall = "start the node there (symbio up), and let the firewalls between pass TCP to that port; check the address"
 
-// reach dials all addresses of a peer at the same time and reports the first
-// that answers. It cancels the others and waits for them.
+// reach dials all addresses of a peer at the same time and reports the first that answers. It
+// cancels the others and waits for them. Without addrs it returns the advice to join a cluster:
+// worthDialling has removed all.
 func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 	if len(addrs) == 0 {
 		return fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init",
 			"%s is on another machine, and without a cluster nodes talk on their own machine only", who)
 	}
+	// A node dials no more addresses of a peer than this.
 	addrs = addrs[:min(len(addrs), discovery.MaxAddrs)]
 	ctx, cancel := context.WithCancel(ctx)
 	type answer struct {
@@ -82,8 +88,10 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 		took time.Duration
 		err  error
 	}
-	answers := make(chan answer, len(addrs)) // room for all: a late answer must not block its goroutine
+	// answers has room for all, so that a late answer does not block its goroutine.
+	answers := make(chan answer, len(addrs))
 	var dialling sync.WaitGroup
+	// Deferred calls run in reverse order: cancel first, then the wait for the goroutines.
 	defer dialling.Wait()
 	defer cancel()
 	for _, a := range addrs {
@@ -93,6 +101,7 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 			answers <- answer{a, time.Since(begun), err}
 		})
 	}
+	// first is the error that the finding shows. It names the address if the entry was a name.
 	var first error
 	for range addrs {
 		a := <-answers
@@ -116,7 +125,8 @@ func configuredNames(ctx context.Context, w *World) []Finding {
 	return each(w.Options.Settings.Discovery.DNS, func(name string) []Finding { return w.name(ctx, name) })
 }
 
-// name checks one entry of discovery.dns.
+// name checks one entry of discovery.dns: that it resolves, and that its nodes answer. Records that
+// are partly wrong are a warning.
 func (w *World) name(ctx context.Context, name string) (out []Finding) {
 	const fix = "correct the name under discovery.dns, or ask the administrator of that zone"
 	found, wrong, err := dns.LookUp(ctx, dns.Config{Names: []string{name}, Timeout: checkTimeout / 2, Resolver: w.Resolver})
@@ -131,8 +141,8 @@ func (w *World) name(ctx context.Context, name string) (out []Finding) {
 	return append(out, w.listed(ctx, found[name])...)
 }
 
-// listed connects to the nodes that one DNS name lists. If one answers, the
-// failures of the others become warnings.
+// listed connects to the nodes that one DNS name lists. One reachable node is enough to join a
+// cluster, so with one OK the failures of the others become warnings.
 func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Finding {
 	var keys []string
 	addrs := map[string][]string{}
@@ -155,8 +165,8 @@ func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Findin
 	return out
 }
 
-// sourcesWork reports the health of the sources of addresses of each running
-// node.
+// sourcesWork reports the health of the discovery sources of each running node. Problems are
+// warnings, because another source may still find the peers.
 func sourcesWork(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		for _, s := range n.Status.GetSources() {
@@ -172,8 +182,8 @@ func sourcesWork(_ context.Context, w *World) (out []Finding) {
 	return out
 }
 
-// nodesSeen reports the nodes that a running node knows and cannot talk to,
-// with the reason.
+// nodesSeen reports the nodes that a running node knows and cannot talk to, with the reason. For
+// each running node that answered it also returns the number of its connections.
 func nodesSeen(_ context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		connected := 0
@@ -185,6 +195,7 @@ func nodesSeen(_ context.Context, w *World) (out []Finding) {
 			switch p.GetState() {
 			case "connected":
 				connected++
+				// A connected peer has a reason only if a limit keeps some of its members out.
 				if p.GetWhy() != "" {
 					out = append(out, warn("raise that limit in the configuration of "+n.Name, "%s, %s", who, p.GetWhy()))
 				}

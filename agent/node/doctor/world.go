@@ -45,17 +45,21 @@ type World struct {
 	// valid in its cluster. nil = it is valid, or there is none.
 	Member func() error
 
+	// Now returns the time; tests replace it to check dates.
 	Now func() time.Time
 	// Built is the time of the commit that this program was built from; zero =
 	// unknown.
-	Built    time.Time
+	Built time.Time
+	// Survey, SelfTest and MDNSPort are those of package mdns (Port for the last). Survey and
+	// MDNSPort send nothing.
 	Survey   func(mdns.Config) ([]mdns.Interface, error)
 	SelfTest func(context.Context, mdns.Config) (time.Duration, error)
 	MDNSPort func() (v4, v6 error)
 	// Listen opens a TCP address and closes it.
 	Listen func(addr string) error
 	// Dial opens a TCP connection and closes it.
-	Dial     func(ctx context.Context, addr string) error
+	Dial func(ctx context.Context, addr string) error
+	// Resolver looks up the names of discovery.peers and discovery.dns.
 	Resolver dns.Resolver
 	// Authority returns the validity of this user's own authority;
 	// fs.ErrNotExist if there is none yet.
@@ -63,7 +67,8 @@ type World struct {
 	// Reach returns the names of the models of a specification if their servers
 	// answer.
 	Reach func(ctx context.Context, spec string) (name string, err error)
-	// Kept is Options.Kept.
+	// Kept is Options.Kept: how commands are kept from denied files, and whether the operating
+	// system enforces it.
 	Kept func(context.Context, *permission.FileDenials) (how string, bySystem bool)
 	// Sandbox probes which sandbox this machine has.
 	Sandbox func(context.Context) sandbox.Status
@@ -72,21 +77,25 @@ type World struct {
 	Refusing func(context.Context) ([]exec.Refusal, error)
 }
 
-// Node is what a running node reports over its control socket.
+// Node is what a running node reports over its control socket. With Err set, the other fields after
+// Name may be nil; the generated getters accept that.
 type Node struct {
 	Name   string
 	Status *symbiov1.StatusReply
-	Peers  []*symbiov1.Node // the node itself is among them
+	// Peers are the known nodes; the node itself is among them, in the state "self".
+	Peers []*symbiov1.Node
+	// Skills has the invalid skills and the notes about others.
 	Skills *symbiov1.SkillsReply
-	Err    error // why it could not be asked
+	// Err is why the node could not be asked; nil = all three calls succeeded.
+	Err error
 }
 
 // askTimeout bounds the questions to one node of this machine. A healthy node
 // answers in milliseconds.
 const askTimeout = 2 * time.Second
 
-// askNodes asks the running nodes of this user, or only the one called wanted,
-// at the same time.
+// askNodes asks the running nodes of this user at the same time, or only the one called wanted. It
+// takes askTimeout at most. The result has the order of the names.
 func askNodes(ctx context.Context, s statedir.Dir, wanted string) []Node {
 	names, err := s.Running()
 	if err != nil {
@@ -104,8 +113,8 @@ func askNodes(ctx context.Context, s statedir.Dir, wanted string) []Node {
 	return nodes
 }
 
-// askNode asks one node. A node that does not answer is a result, too: Err says
-// why.
+// askNode asks one node for its status, its peers and its skills. A node that does not answer is a
+// result, too: Err says why.
 func askNode(ctx context.Context, s statedir.Dir, name string) Node {
 	out := Node{Name: name}
 	conn, err := s.Node(name).Dial()
@@ -126,15 +135,18 @@ func askNode(ctx context.Context, s statedir.Dir, name string) Node {
 		out.Skills, err = client.Skills(ctx, &symbiov1.SkillsRequest{})
 	}
 	if err != nil {
+		// The gRPC code would mean nothing to the reader of the finding.
 		out.Err = errors.New(status.Convert(err).Message())
 	}
 	return out
 }
 
-// RealWorld returns this machine, with the running nodes of this user: the
-// wanted one, or with "" all of them. The sandbox is probed once, by the first
-// check that needs it.
+// RealWorld returns this machine, with the running nodes of this user: the wanted one, or with ""
+// all of them. It asks the nodes before it returns. The other fields are evaluated when a check
+// calls them, from several goroutines at once. The sandbox is probed once, by the first check that
+// needs it.
 func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
+	// The probe takes some milliseconds, and three of the fields need it.
 	var once sync.Once
 	var box *sandbox.Box
 	held := func(ctx context.Context) *sandbox.Box {
@@ -147,6 +159,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 		Nodes:     askNodes(ctx, o.State, wanted),
 		Clustered: o.State.Node(o.NodeName()).InCluster() == nil,
 		Member: func() error {
+			// fs.ErrNotExist: this machine's node is in no cluster.
 			i, err := o.State.Node(o.NodeName()).Membership()
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
@@ -185,6 +198,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 				return "", err
 			}
 			from := o.Providers()
+			// The client is closed at the end: its idle connections would keep goroutines.
 			web := models.WebClient()
 			defer web.CloseIdleConnections()
 			from.HTTP = web
@@ -204,8 +218,8 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 	}
 }
 
-// buildTime returns the time of the commit that this program was built from,
-// zero if it is unknown.
+// buildTime returns the time of the commit that this program was built from. It is zero if the
+// build has no version control information, as with go run or -buildvcs=false.
 func buildTime() time.Time {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -221,8 +235,8 @@ func buildTime() time.Time {
 	return time.Time{}
 }
 
-// listensOnLAN reports whether a node listens, or is configured to listen, on
-// an address that other machines reach.
+// listensOnLAN reports whether a running node listens, or a new one is configured to listen, on an
+// address that other machines reach.
 func (w *World) listensOnLAN() bool {
 	for _, n := range w.Nodes {
 		if n.Err == nil && !onLoopback(n.Status.GetListen()) {
@@ -232,7 +246,8 @@ func (w *World) listensOnLAN() bool {
 	return !onLoopback(w.Options.Settings.Node.Listen)
 }
 
-// onLoopback reports whether an address can be reached from this machine only.
+// onLoopback reports whether an address can be reached from this machine only. Names other than
+// localhost and malformed addresses count as reachable from elsewhere.
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -21,18 +21,24 @@ import (
 // Proposal is a skill as it is shown to a person who may trust it. The names in
 // JSON are a contract with scripts.
 type Proposal struct {
-	Name        string                `json:"name"`
-	Description string                `json:"description"`
-	Scope       skills.Scope          `json:"scope"`
-	Path        string                `json:"path"`
-	SHA256      string                `json:"sha256"`         // of the SKILL.md
-	Hash        string                `json:"hash,omitempty"` // of a fetched skill, all of it
-	Node        string                `json:"node,omitempty"` // where it came from
-	NodeName    string                `json:"node_name,omitempty"`
-	Trust       trust.State           `json:"trust"`
-	Grants      []string              `json:"grants"` // what it may be trusted with
-	Refused     []skills.WithheldRule `json:"refused"`
-	Notes       []string              `json:"notes"`
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	Scope       skills.Scope `json:"scope"`
+	Path        string       `json:"path"`
+	// SHA256 is the hash of the SKILL.md, in hexadecimal.
+	SHA256 string `json:"sha256"`
+	// Hash is the hash of all files of a fetched skill; "" = the skill was not fetched.
+	Hash string `json:"hash,omitempty"`
+	// Node and NodeName are the id and the name of the node that it was fetched from.
+	Node     string      `json:"node,omitempty"`
+	NodeName string      `json:"node_name,omitempty"`
+	Trust    trust.State `json:"trust"`
+	// Grants are the rules that the skill asks for and that a person may grant.
+	Grants []string `json:"grants"`
+	// Refused are the rules that the policy withholds, with the reasons.
+	Refused []skills.WithheldRule `json:"refused"`
+	// Notes are warnings about the grants, from trust.Notes.
+	Notes []string `json:"notes"`
 
 	Skill  skills.Skill `json:"-"`
 	Origin share.Origin `json:"-"`
@@ -41,8 +47,8 @@ type Proposal struct {
 	BadBook error `json:"-"`
 }
 
-// HashToTrust is the one that a person compares: of a fetched skill that of all
-// of it.
+// HashToTrust returns the hash that a person compares: for a fetched skill the hash of all its
+// files, else that of its SKILL.md.
 func (p Proposal) HashToTrust() string {
 	if p.Hash != "" {
 		return p.Hash
@@ -50,9 +56,10 @@ func (p Proposal) HashToTrust() string {
 	return p.SHA256
 }
 
-// Of reads the skill that arg names, a name, an absolute path or the hash of a
-// fetched one; all that is shown and kept is of that reading. The error has the
-// code NotFound, or InvalidArgument when the skill needs no trust.
+// Of reads the skill that arg names: a name, an absolute path or the hash of a fetched skill. All
+// that is shown and later recorded comes from this one reading, so that the file cannot change in
+// between. The error has the code NotFound, or InvalidArgument if the scope of the skill grants its
+// rules without trust.
 func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string) (Proposal, error) {
 	var p Proposal
 	dir, scope := "", skills.ScopePeer
@@ -61,6 +68,8 @@ func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string)
 		if err != nil {
 			return p, status.Error(codes.NotFound, err.Error())
 		}
+		// A stored skill that was changed is never shown: the person would trust other files than
+		// the hash says.
 		if err := keeper.Store.Verify(arg); err != nil {
 			return p, err
 		}
@@ -82,6 +91,7 @@ func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string)
 		}
 		dir, scope = found.Dir, found.Scope
 		if scope == skills.ScopePeer {
+			// The store keeps a skill in HASH/NAME, so the parent directory is the hash.
 			if p.Origin, err = keeper.Store.Find(filepath.Base(filepath.Dir(dir))); err != nil {
 				return p, err
 			}
