@@ -13,6 +13,7 @@ import (
 )
 
 // web has the links of each page. Two of them link back, which would be a loop without the memory.
+// nowhere has no entry here: it stands for a page that cannot be read.
 var web = map[string][]string{
 	"home":  {"tides", "moon", "sun"},
 	"tides": {"moon", "sun", "home"},
@@ -29,6 +30,9 @@ type crawler struct {
 	reads *atomic.Int64
 }
 
+// Run returns page and the pages below it, which come first. A page that another crawler has read
+// gives nil. The error of the page itself is returned; the errors of the pages below are only
+// recorded.
 func (c crawler) Run(ctx context.Context, page string) ([]string, error) {
 	// Insert is atomic: of several crawlers that arrive at once, only one reads the page.
 	if !step.Insert(c.seen, page) {
@@ -38,6 +42,8 @@ func (c crawler) Run(ctx context.Context, page string) ([]string, error) {
 	if page == "nowhere" {
 		return nil, errors.New("no such page")
 	}
+	// c is a step, so it can run itself for the pages below. The recursion ends because Insert lets
+	// each page through once.
 	forgiving := step.Catch(func(_ context.Context, page string, err error) ([]string, error) {
 		step.Append(c.failed, fmt.Sprintf("%s: %v", page, err))
 		return nil, nil
@@ -48,10 +54,13 @@ func (c crawler) Run(ctx context.Context, page string) ([]string, error) {
 }
 
 func main() {
+	// The zero Memory is ready. It is kept here, and the crawlers get a Relay, which can be copied.
 	var seen step.Memory[step.Set[string]]
 	var failed step.Memory[[]string]
 	var reads atomic.Int64
 
+	// The crawlers finish in any order, so the pages are sorted to make the output the same at each
+	// run.
 	orchestrator := step.Chain2(
 		crawler{seen.Relay(), failed.Relay(), &reads},
 		step.Transform(func(pages []string) []string { return slices.Sorted(slices.Values(pages)) }),

@@ -12,7 +12,8 @@ import (
 	"symbio/agent/step"
 )
 
-// delayedModel is a model that answers with its name after a while, or fails.
+// delayedModel is a model that answers with its name after a while, or fails. delay is how long it
+// takes to answer; 0 answers at once. A non-nil err is yielded together with the text.
 type delayedModel struct {
 	name  string
 	delay time.Duration
@@ -21,7 +22,8 @@ type delayedModel struct {
 
 func (a delayedModel) Name() string { return a.name }
 
-// Stream waits for delay or the end of ctx and yields one chunk.
+// Stream waits for delay or the end of ctx and yields one chunk. It must return when ctx ends: Race
+// waits for the steps that it has cancelled.
 func (a delayedModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		select {

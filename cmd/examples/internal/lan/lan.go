@@ -25,22 +25,31 @@ import (
 // Node is one node of an example.
 type Node struct {
 	*community.Community
+	// ID is the fingerprint of the node's key, which the node makes at each run of the example.
 	ID community.NodeID
-	// Stop makes the node leave and waits until it has. Further calls return at once.
+	// Stop makes the node leave and waits until it has. Further calls return at once. Several
+	// goroutines may call it.
 	Stop func()
 
+	// network is the transport of the Community. meet reads its address and gives it those of the
+	// others.
 	network *grpcpeer.Network
-	err     error
+	// err is the result of Community.Run. The goroutine of start writes it; Stop must return before
+	// it is read.
+	err error
 }
 
 // Run starts a node for each name, waits until all see each other, calls work, and stops them. It
-// returns the error of work, or of a node that failed.
+// returns the error of work, or of a node that failed. It blocks until all nodes have ended and
+// their files are removed. names must differ: each is a directory for the keys of one node. work
+// may stop single nodes by itself.
 func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*Node) error, names ...string) (err error) {
 	dir, err := os.MkdirTemp("", "symbio-example-")
 	if err != nil {
 		return err
 	}
-	// The keys must not stay on the disk.
+	// The keys must not stay on the disk. This call is deferred first and so runs last, after the
+	// nodes have ended.
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	authority, err := identity.OpenLocalAuthority(filepath.Join(dir, "authority"))
 	if err != nil {
@@ -58,6 +67,7 @@ func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*N
 	}()
 	for _, name := range names {
 		if nodes[name], err = start(ctx, authority, filepath.Join(dir, name), name); err != nil {
+			// A node that did not start is nil and must not be stopped.
 			delete(nodes, name)
 			return fmt.Errorf("node %s: %w", name, err)
 		}
@@ -71,6 +81,7 @@ func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*N
 }
 
 // start makes the key and certificate of one node and runs it in a goroutine, which Stop waits for.
+// Its context ends with that of Run, so no node outlives Run.
 func start(ctx context.Context, authority *identity.Authority, dir, name string) (*Node, error) {
 	key, err := identity.LoadOrCreateKey(filepath.Join(dir, "key.pem"))
 	if err != nil {
@@ -86,6 +97,8 @@ func start(ctx context.Context, authority *identity.Authority, dir, name string)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	n := &Node{ID: self.ID(), network: network}
+	// Every node of the example belongs to the same local authority, and no call is denied. A real
+	// node has rules for that; see the key authorize of the configuration.
 	n.Community = community.New(community.Config{Node: n.ID, Name: name, Network: network,
 		Authorize: func(community.Peer, community.Call) error { return nil }})
 	var running sync.WaitGroup
@@ -95,7 +108,8 @@ func start(ctx context.Context, authority *identity.Authority, dir, name string)
 }
 
 // meet tells a node the addresses of the others, and waits until it sees them. It subscribes first,
-// so that no change is missed.
+// so that no change is missed. Each node of a pair gets the address of the other one,
+// because a node dials for its own calls. meet returns the cause of ctx when that ends first.
 func (n *Node) meet(ctx context.Context, all map[string]*Node) error {
 	changes := n.Subscribe()
 	defer changes.Close()
@@ -108,6 +122,7 @@ func (n *Node) meet(ctx context.Context, all map[string]*Node) error {
 			return err
 		}
 		n.network.AddHint(discovery.Candidate{Key: string(other.ID), Node: string(other.ID), Addrs: []netip.AddrPort{at}})
+		// Any change can be the one that matters, so the members are looked at again after each.
 		for !n.sees(other.ID) {
 			if _, err := changes.Next(ctx); err != nil {
 				return err
@@ -122,7 +137,8 @@ func (n *Node) sees(id community.NodeID) bool {
 	return slices.ContainsFunc(n.Members(), func(m community.Member) bool { return m.ID == community.MemberID(id) && m.Available })
 }
 
-// Provided waits until at least by members provide a capability.
+// Provided waits until at least by members provide a capability. It returns the cause of ctx when
+// that ends first. Capabilities of other nodes arrive some time after the nodes see each other.
 func (n *Node) Provided(ctx context.Context, capability string, by int) error {
 	changes := n.Subscribe()
 	defer changes.Close()

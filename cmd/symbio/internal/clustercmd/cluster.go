@@ -21,7 +21,13 @@ import (
 )
 
 // New returns the command `symbio cluster` with all commands below it.
+//
+// init, token and status work on files of the state directory, with or without a running node; leave
+// refuses to while the node runs. nodes and remove work on files, too, and ask a running node for
+// what only that knows. promote needs one.
 func New(env *command.Env) *cobra.Command {
+	// file is the flag --config of the four commands below that have it. They share the variable,
+	// because one run of the program runs one command.
 	var file string
 	cmd := &cobra.Command{
 		Use:  "cluster",
@@ -42,7 +48,9 @@ func New(env *command.Env) *cobra.Command {
 type tokenJSON struct {
 	// Cluster is the name of the cluster, Tag the short hash that tells clusters of one name apart.
 	Cluster string `json:"cluster"`
-	Tag     string `json:"tag"`
+	// Tag tells two clusters of the same name apart: a node refuses the certificates of the other
+	// one.
+	Tag string `json:"tag"`
 	// Node is the name of the node that lets the other one join, ID its id; ID is missing for a
 	// later token.
 	Node string `json:"node"`
@@ -59,7 +67,8 @@ type tokenJSON struct {
 
 // cmdClusterInit returns the command cluster init. It makes the authority and the certificate of
 // this node, and prints the line that joins another machine. A node that runs here becomes a node
-// of the cluster.
+// of the cluster. It fails when the node is a member of a cluster or this machine has an authority
+// already.
 func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 	var name, listen string
 	cmd := &cobra.Command{
@@ -75,6 +84,8 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 				// address.
 				listen = c.Node.Listen
 			}
+			// From here on the files are written. The errors below tell the user so, because a
+			// second init would fail: the authority exists.
 			id, err := state.Node(member).InitCluster(name, listen)
 			if err != nil {
 				return err
@@ -82,6 +93,8 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 			if !env.JSON {
 				fmt.Fprintf(env.Out, "created cluster %s; node %s (%s) is its first member\n", id.Authority(), member, id.ID())
 			}
+			// The node restarts before the token is made, so that the join line can name the port
+			// on which it listens now.
 			if err := activateCluster(cmd.Context(), env, state, member, id.Authority(), *file); err != nil {
 				return err
 			}
@@ -94,6 +107,8 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 }
 
 // cmdClusterToken returns the command cluster token, which works only where the authority is held.
+// Its exit status is 2 for a wrong --for or --role. The node need not run while the token is made,
+// only when the other machine joins.
 func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 	var life time.Duration
 	var role string
@@ -101,6 +116,7 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 		Use:  "token",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// identity.NewToken takes 0 for its default. Here an explicit --for 0 is a mistake.
 			if life <= 0 || life > identity.MaxTokenLife {
 				return command.Usage(fmt.Errorf("--for %v: want a duration above 0 and at most %v", life, identity.MaxTokenLife))
 			}
@@ -118,7 +134,9 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 
 // createToken makes a token that lets one node join within life, and prints the line that joins
 // with it. Only the line is on standard output, so that a script can pass it on. id is that of the
-// first node, "" for later tokens.
+// first node, "" for later tokens. It returns ErrNoAuthority of package state when the authority is
+// on another machine. The token is stored as a hash of its public key, so a lost one cannot be
+// printed again.
 func createToken(ctx context.Context, env *command.Env, state statedir.Dir, member string, life time.Duration, role, id string) error {
 	c, err := state.OpenCluster()
 	if err != nil {
@@ -128,6 +146,8 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	if err != nil {
 		return command.Usage(err)
 	}
+	// JoinAddress replaces an unspecified host by the address of this machine on the LAN, because
+	// the other machine has to dial it.
 	addr, up, err := clusterinfo.JoinAddress(ctx, state, member)
 	if err != nil {
 		return err
@@ -139,6 +159,7 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	if env.JSON {
 		return env.PrintJSON(out)
 	}
+	// JoinAddress writes the word PORT when the node chooses its port at each start.
 	if !up && strings.HasSuffix(addr, ":PORT") {
 		env.Notef("node %s is not running and has no fixed port: start it with symbio up, and put the port that it prints in place of PORT", member)
 	} else if !up {
@@ -151,13 +172,17 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 
 // activateCluster makes the node of that name, if it runs, take up its new certificate, and waits
 // until it reports the cluster. If it does not run, it prints how to start it. An error says that
-// the files are written all the same.
+// the files are written all the same. It blocks for restartTimeout at most after the reload, and
+// uses the control socket only.
 func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, name, cluster, file string) error {
+	// The node refuses to reload while agents live on it, because a new identity would end them.
 	running, err := state.Node(name).Reload(ctx)
 	if err != nil {
 		return fmt.Errorf("the files of the cluster are written, but node %s, which is running, did not reload them: %s\nStart it again with: symbio up", name, command.ErrorText(ctx, err))
 	}
 	if !running {
+		// The note repeats the flags that named the node in this command. Without them symbio up
+		// would start another node than the one that joined.
 		flag := ""
 		if env.Node != "" {
 			flag = " --name " + name
@@ -179,11 +204,13 @@ func activateCluster(ctx context.Context, env *command.Env, state statedir.Dir, 
 	// The connection survives the restart: gRPC dials the socket again.
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
+	// The first status is asked for at once, and each further one after a tick.
 	ticker := time.NewTicker(restartPollInterval)
 	defer ticker.Stop()
 	for {
 		// While the node restarts, the call fails; it is repeated until it reports the cluster.
 		s, err := symbiov1.NewControlClient(conn).Status(ctx, &symbiov1.StatusRequest{})
+		// Until the restart the old node answers, with its old authority.
 		if err == nil && s.GetAuthority() == cluster {
 			if !env.JSON {
 				env.Notef("node %s, which is running, is a node of the cluster now, listening on %s", name, s.GetListen())
@@ -206,12 +233,14 @@ const (
 )
 
 // reloadNodes makes every running node of this machine read the list of removed nodes again. Nodes
-// that fail are named in the error; the list is written all the same.
+// that fail are named in the error; the list is written all the same. A node that has read the list
+// closes its connections to removed nodes and tells the other nodes of the cluster.
 func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) error {
 	names, err := state.Running()
 	if err != nil {
 		return err
 	}
+	// All nodes are tried: one that fails must not keep the others connected to a removed node.
 	var failed []string
 	for _, name := range names {
 		if _, err := state.Node(name).Reload(ctx); err != nil {
@@ -228,7 +257,8 @@ func reloadNodes(ctx context.Context, env *command.Env, state statedir.Dir) erro
 }
 
 // cmdClusterStatus returns the command cluster status. It reads the state directory and asks the
-// running node, if there is one, for what only that knows.
+// running node, if there is one, for what only that knows. Its exit status is 4 when the node is in
+// no cluster.
 func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:  "status",
@@ -259,12 +289,15 @@ func clusterStatus(err error) error {
 }
 
 // clusterRows returns the status as rows of a table; problems have rows only when there are some.
+// The authority can be on several machines (community/design 0009), so its row names each holder
+// that is known.
 func clusterRows(s clusterinfo.Status) [][]string {
 	var authority []string
 	if s.Authority {
 		authority = append(authority, "on this machine")
 	}
 	for _, h := range s.Holders {
+		// The node itself is the first holder of its own list; "on this machine" covers it.
 		if h.ID != s.ID {
 			authority = append(authority, fmt.Sprintf("on node %s (%s)", h.Name, h.State))
 		}
@@ -274,12 +307,14 @@ func clusterRows(s clusterinfo.Status) [][]string {
 		{"certificate", fmt.Sprintf("%s: %s", doctor.Ends(s.Days), s.Expires.Format(time.RFC3339))},
 		{"removed nodes", strconv.Itoa(s.Removed)},
 	}
+	// Overdue and Refused are texts that say what to do; both are empty in a healthy cluster.
 	for _, row := range [][]string{{"renewal", s.Overdue}, {"refused", s.Refused}} {
 		if row[1] != "" {
 			rows = append(rows, row)
 		}
 	}
 	if s.Authority {
+		// The number of tokens is known only where the authority keeps them.
 		rows = append(rows, []string{"open tokens", strconv.Itoa(s.Tokens)})
 	}
 	return rows
@@ -296,6 +331,8 @@ func cmdClusterNodes(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// liveErr is not an error of the command where the authority is held: there the records
+			// list the nodes, with the state "unknown".
 			live, liveErr := liveNodes(cmd.Context(), env)
 			nodes, err := clusterinfo.Nodes(state, live, liveErr)
 			if err != nil {
@@ -308,6 +345,8 @@ func cmdClusterNodes(env *command.Env) *cobra.Command {
 
 // clusterNodeRow returns the columns of one node.
 func clusterNodeRow(n clusterinfo.Node) []string {
+	// A node that another holder let in has no record here, so the end of its certificate is not
+	// known.
 	expires, authority := "", ""
 	if !n.Expires.IsZero() {
 		expires = n.Expires.Format(time.DateOnly)
@@ -331,7 +370,9 @@ func liveNodes(ctx context.Context, env *command.Env) ([]*symbiov1.Node, error) 
 }
 
 // findRemoteNode returns the cluster and the node that what names, by id, beginning of an id, or
-// name. A node of this machine is an error, to which advice adds what to do instead.
+// name. A node of this machine is an error, to which advice adds what to do instead. It returns
+// ErrNoAuthority on a machine that does not hold the authority, NotFound when no node matches, and
+// InvalidArgument when several do. An abbreviated id has six digits or more.
 func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, what, advice string) (*identity.Cluster, identity.Record, error) {
 	c, err := state.OpenCluster()
 	if err != nil {
@@ -341,6 +382,8 @@ func findRemoteNode(ctx context.Context, env *command.Env, state statedir.Dir, w
 	if err != nil {
 		return nil, r, err
 	}
+	// remove would lock this machine out of its own cluster, and promote would send the key to the
+	// machine that has it.
 	own, err := state.OwnIDs()
 	if name, ok := own[r.ID]; ok && err == nil {
 		err = fmt.Errorf("node %s is on this machine, which holds the authority%s", name, advice)
@@ -378,6 +421,8 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 			if r.Holds {
 				env.Notef("%v", errHolderRemoved)
 			}
+			// The nodes are told also when the output could not be written: the removal is in
+			// force.
 			return errors.Join(err, reloadNodes(cmd.Context(), env, state))
 		},
 	}
@@ -390,7 +435,8 @@ var errHolderRemoved = errors.New("the removed node holds the authority's key, w
 
 // cmdClusterPromote returns the command cluster promote, which sends the authority's key to a
 // connected node. The running node does that, over its encrypted connection, because the key must
-// not pass through another process.
+// not pass through another process. It fails with ErrNoNode when no node runs here. The two
+// machines hold the same key from then on (community/design 0009).
 func cmdClusterPromote(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "promote NODE",
@@ -404,6 +450,7 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// A removed node that had the key could let nodes in under other ids.
 			if r.Removed {
 				return fmt.Errorf("node %s was removed from the cluster", r.ID)
 			}
@@ -416,6 +463,7 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 				return err
 			}
 			if env.JSON {
+				// r was read before the node got the key.
 				r.Holds = true
 				return env.PrintJSON(clusterinfo.NodeOf(r, "connected"))
 			}
@@ -425,7 +473,9 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 }
 
 // cmdClusterLeave returns the command cluster leave, for a node that is not running. The old key
-// and certificate are kept beside the new ones. The cluster is not told: it may be out of reach.
+// and certificate are kept beside the new ones. The cluster is not told: it may be out of reach. A
+// machine that holds the authority cannot leave, and a running node is an error. Its exit status is
+// 4 when the node is in no cluster.
 func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 	return &cobra.Command{
 		Use:  "leave",

@@ -27,7 +27,9 @@ type joinJSON struct {
 }
 
 // Join returns the command `symbio join`. Its exit status is 3 when the cluster refuses the token,
-// and 5 when the address cannot be reached.
+// and 5 when the address cannot be reached. The membership is written only after the other side
+// has proved that it is of the cluster in the token. A node that runs here then restarts as a
+// member.
 func Join(env *command.Env) *cobra.Command {
 	var listen, file string
 	var ifNeeded bool
@@ -35,6 +37,8 @@ func Join(env *command.Env) *cobra.Command {
 		Use:  "join TOKEN ADDRESS",
 		Args: command.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// The arguments are checked before the state directory is touched and before anything
+			// is dialled.
 			token, err := identity.ParseToken(args[0])
 			if err != nil {
 				return command.Usage(err)
@@ -53,6 +57,8 @@ func Join(env *command.Env) *cobra.Command {
 				env.Notef("node %s (%s) is a member of cluster %s already", name, i.ID(), i.Authority())
 				return nil
 			}
+			// JoinCluster dials the address and redeems the token. If the answer is lost, the same
+			// node may try again with the same token until it expires.
 			joined, err := state.Node(name).JoinCluster(cmd.Context(), listen, args[1], token)
 			if err != nil {
 				return joinStatus(err)
@@ -75,7 +81,7 @@ func Join(env *command.Env) *cobra.Command {
 }
 
 // joinStatus gives the error of a join its exit status: denied if the cluster refused, unavailable
-// if it did not answer.
+// if it did not answer. Other errors, such as a full disk, keep the exit status 1.
 func joinStatus(err error) error {
 	// The other side answered; trying again with the same token cannot work.
 	for _, refusal := range []error{
@@ -85,6 +91,8 @@ func joinStatus(err error) error {
 			return command.Denied(err)
 		}
 	}
+	// The net package wraps every failed dial in an OpError. The same command may succeed later, so
+	// a script can repeat it.
 	if lost := (&net.OpError{}); errors.As(err, &lost) || errors.Is(err, context.DeadlineExceeded) {
 		return command.Unavailable(err)
 	}
