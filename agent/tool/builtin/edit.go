@@ -20,6 +20,7 @@ var editText string
 //go:embed multiedit.md
 var multiEditText string
 
+// editArgs are the arguments of Edit. The texts are matched as they are: no pattern, no trimming.
 type editArgs struct {
 	FilePath   string `json:"file_path" jsonschema:"The file to edit."`
 	OldString  string `json:"old_string" jsonschema:"The text to replace, exactly as it stands in the file."`
@@ -27,20 +28,24 @@ type editArgs struct {
 	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence. Default: false, there has to be exactly one."`
 }
 
+// multiEditArgs are the arguments of MultiEdit.
 type multiEditArgs struct {
 	FilePath string `json:"file_path" jsonschema:"The file to edit."`
-	Edits    []edit `json:"edits" jsonschema:"The edits, done one after the other."`
+	// Edits has 1 to maxEdits edits. Each works on the text that the one before left.
+	Edits []edit `json:"edits" jsonschema:"The edits, done one after the other."`
 }
 
 // maxEdits limits the edits of one call. It is more than a person would read before approving them.
 const maxEdits = 200
 
+// editTool returns Edit. It runs alone in its turn, like Write.
 func (w *Workspace) editTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Edit", Description: editText, Alone: true}, func(ctx context.Context, a editArgs) tool.Result {
 		return w.of(ctx, a.FilePath).edited(ctx, a.FilePath, edit{a.OldString, a.NewString, a.ReplaceAll})
 	})
 }
 
+// multiEditTool returns MultiEdit. It makes all edits or none.
 func (w *Workspace) multiEditTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "MultiEdit", Description: multiEditText, Alone: true}, func(ctx context.Context, a multiEditArgs) tool.Result {
 		switch {
@@ -62,7 +67,10 @@ func (w *Workspace) edited(ctx context.Context, path string, edits ...edit) tool
 	return tool.Result{Text: text}
 }
 
-// edit makes all edits or none. Other edits and writes of this workspace wait meanwhile.
+// edit makes all edits or none and returns the text for the model: the part of the file that
+// changed. Other edits and writes of this workspace wait meanwhile. It returns an error if the file
+// does not exist, was not read by the agent, has changed since, is no text, or lacks an edit's old
+// text.
 func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string, error) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
@@ -99,10 +107,13 @@ func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string
 }
 
 // applyAll applies the edits one after the other, so that each sees the text of the one before.
-// spans are those of the last edit.
+// spans are those of the last edit, in the returned text: earlier ones may have moved. An error
+// names the edit if there are several.
 func applyAll(text string, f form, edits []edit) (string, []span, error) {
 	var spans []span
 	for i, e := range edits {
+		// The encoding is checked before the edit is made, so that no text that the file cannot
+		// hold gets in.
 		err := f.fits(e.NewString)
 		if err == nil {
 			text, spans, err = e.apply(text)
@@ -119,7 +130,8 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 
 // asRead returns the content of an existing file. It returns an error if the agent has not read the
 // file or if it has changed since, so that an edit never destroys changes that the model has not
-// seen.
+// seen. Contents are compared, not times: a file that was written anew with the same content counts
+// as unchanged.
 func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]byte, error) {
 	known, ok := tool.Notes[readFiles](ctx).of(w.key(did.name))
 	if !ok {
@@ -135,8 +147,8 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]
 	return raw, nil
 }
 
-// content returns the content of an existing file and stores its state in did. Files above
-// maxEdited are refused.
+// content returns the content of an existing file and stores its state in did, so that putInto can
+// see changes after this moment. It returns an error for a file of more than maxEdited bytes.
 func (w *Workspace) content(ctx context.Context, path string, did *operation) ([]byte, error) {
 	f, info, err := openRegular(w.root, did.name)
 	if err != nil {
@@ -146,6 +158,8 @@ func (w *Workspace) content(ctx context.Context, path string, did *operation) ([
 	if err := w.followLink(ctx, f, did.name, path); err != nil {
 		return nil, err
 	}
+	// One byte more than the limit tells a file that is too long from one that just fits, also if
+	// it grows while it is read.
 	raw, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
 	if err != nil {
 		return nil, explain(path, err)
@@ -161,13 +175,14 @@ func (w *Workspace) content(ctx context.Context, path string, did *operation) ([
 func (w *Workspace) key(name string) string { return filepath.Join(w.real, name) }
 
 const (
-	// around how many lines are shown of a change, and how many at most.
+	// shownAround is the number of lines that snippet shows before and after a change.
 	shownAround = 3
-	maxSnippet  = 60
+	// maxSnippet limits the lines of a snippet after its first one.
+	maxSnippet = 60
 )
 
 // snippet returns the first change with the lines around it, so that the model sees what it did
-// without reading the file again.
+// without reading the file again. spans must not be empty.
 func snippet(text string, spans []span) string {
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")
 	from := max(lineAt(text, spans[0].from)-shownAround, 1)
@@ -185,7 +200,8 @@ func snippet(text string, spans []span) string {
 // errChanged is returned when another program has written the file at the same moment.
 var errChanged = errors.New("it was changed by somebody else at the same moment; nothing was written. Read it again")
 
-// same reports whether a file is unchanged, by size, modification time and mode.
+// same reports whether a file is unchanged, by size, modification time and mode. It does not
+// compare contents: asRead has done that, and this is the cheap check right before the rename.
 func same(before, now fs.FileInfo) bool {
 	return before.Size() == now.Size() && before.ModTime().Equal(now.ModTime()) && before.Mode() == now.Mode()
 }

@@ -19,17 +19,24 @@ import (
 var readText string
 
 const (
+	// defaultLines is the number of lines that Read shows without a limit. It is also the largest
+	// limit.
 	defaultLines = 2000
 	// maxLine limits the bytes of a line that Read shows. Longer lines are data rather than text.
 	maxLine = 2000
 )
 
+// readArgs are the arguments of Read. Its JSON schema is what models see.
 type readArgs struct {
+	// FilePath is absolute or relative to the agent's working directory.
 	FilePath string `json:"file_path" jsonschema:"The file to read."`
-	Offset   int    `json:"offset,omitempty" jsonschema:"The number of the first line to show, from 1."`
-	Limit    int    `json:"limit,omitempty" jsonschema:"How many lines to show, at most 2000."`
+	// Offset is the number of the first line to show, counted from 1. 0 means 1.
+	Offset int `json:"offset,omitempty" jsonschema:"The number of the first line to show, from 1."`
+	// Limit is the number of lines to show. 0 means defaultLines; larger values are cut to it.
+	Limit int `json:"limit,omitempty" jsonschema:"How many lines to show, at most 2000."`
 }
 
+// readTool returns Read. It may run in parallel with other calls, because it changes no file.
 func (w *Workspace) readTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Read", Description: readText}, func(ctx context.Context, a readArgs) tool.Result {
 		r, err := w.readSomewhere(ctx, a)
@@ -41,12 +48,15 @@ func (w *Workspace) readTool() tool.Tool {
 }
 
 // readSomewhere reads a file of the workspace or of a directory that the agent may also read
-// (tool.ReadDirs). It opens the file through that directory, so that no link leads out of it.
+// (tool.ReadDirs), such as that of a skill. It opens the file through that directory, so that no
+// link leads out of it. Relative paths always mean the workspace.
 func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result, error) {
 	at := w.of(ctx, a.FilePath)
 	if _, err := at.within(ctx, a.FilePath); err == nil || !filepath.IsAbs(a.FilePath) {
 		return at.read(ctx, a)
 	}
+	// The match is by text only. The open through os.Root below decides what the path really leads
+	// to.
 	for _, dir := range tool.ReadDirs(ctx) {
 		if rel, err := filepath.Rel(dir, filepath.Clean(a.FilePath)); err != nil || !filepath.IsLocal(rel) {
 			continue
@@ -58,10 +68,14 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 		defer func() { _ = beside.Close() }() // nothing was written
 		return beside.read(ctx, a)
 	}
+	// No directory has it. read returns the usual error, which names the directories of the
+	// workspace.
 	return at.read(ctx, a)
 }
 
-// read returns a part of a file, or a picture, and records the content as read by the agent.
+// read returns a part of a file, or a picture, and records the content as read by the agent. It
+// reads the whole file, however little of it is shown: the record is a hash of everything, and
+// later edits are compared with it. A file that is not text is handed to look.
 func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if a.Offset < 0 || a.Limit < 0 {
 		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
@@ -70,7 +84,8 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	// Looked at first, because opening some devices does something.
+	// Stat comes before the open, because opening some devices has effects. openRegular checks
+	// again, for the case that the file is replaced in between.
 	if info, err := w.root.Stat(name); err != nil {
 		return tool.Result{}, explain(a.FilePath, err)
 	} else if !info.Mode().IsRegular() {
@@ -81,6 +96,8 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 		return tool.Result{}, explain(a.FilePath, err)
 	}
 	defer f.Close()
+	// The guard judged the path as it was written. f is open now, so its real path cannot change
+	// any more.
 	if err := w.followLink(ctx, f, name, a.FilePath); err != nil {
 		return tool.Result{}, err
 	}
@@ -90,6 +107,8 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if a.Limit > 0 {
 		p.limit = min(a.Limit, defaultLines)
 	}
+	// The hash is computed from the same bytes that fill shows, not from a second read, so that a
+	// change between two reads cannot be missed.
 	sum := sha256.New()
 	if err := p.fill(ctx, io.TeeReader(f, sum)); err != nil {
 		var binary *binaryError
@@ -105,17 +124,27 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 
 // page is the part of a file that one call shows.
 type page struct {
+	// first is the number of the first line of the page, from 1; limit is the maximum number of its
+	// lines.
 	first, limit int
-	text         strings.Builder
-	shown        int // lines in text
-	lines        int // lines of the whole file
-	form         form
+	// text is the page, each line with its number in front.
+	text strings.Builder
+	// shown is the number of lines in text.
+	shown int
+	// lines is the number of lines of the whole file.
+	lines int
+	// form is the encoding of the file. show mentions it unless it is UTF-8.
+	form form
 }
 
-// fill reads the whole file, because the page also says how many lines there are.
+// fill reads the whole file and keeps the lines of the page. It returns a binaryError for a file
+// that is not text and the cause of ctx if ctx ends. It reads on after the page is full, because
+// show also says how many lines there are and read needs the hash of everything.
 func (p *page) fill(ctx context.Context, from io.Reader) error {
 	raw := bufio.NewReaderSize(from, 64<<10)
-	head, _ := raw.Peek(sniffBytes) // what goes wrong comes again with the text
+	// An error of Peek is ignored: a short file is no error, and a real one is returned by readLine
+	// again.
+	head, _ := raw.Peek(sniffBytes)
 	if err := checkText(head); err != nil {
 		return err
 	}
@@ -123,6 +152,7 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 	r := bufio.NewReaderSize(decode(raw, head), 64<<10)
 	full := false
 	for {
+		// A check at every line would slow down large files.
 		if p.lines%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -134,10 +164,13 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 			return err
 		}
 		p.lines++
+		// One line that is not valid is enough to call the file not UTF-8.
 		if p.form == formUTF8 && !isUTF8(line, rest > 0) {
 			p.form = formOther
 		}
 		// When the text is full, reading goes on, to count the lines and to hash the rest.
+		// full stays true, so that a short line after a long one that did not fit is not shown: the
+		// page has no gaps.
 		full = full || p.text.Len()+len(line) > maxText
 		if p.lines >= p.first && p.shown < p.limit && !full {
 			p.shown++
@@ -150,11 +183,14 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// readLine returns a line without its end, cut to maxLine bytes. rest is the number of bytes that
-// were cut off.
+// readLine returns a line without its end (LF or CR LF), cut to maxLine bytes. rest is the number
+// of bytes that were cut off. The last line of a file may lack its end. At the end of the file it
+// returns io.EOF and no line.
 func readLine(r *bufio.Reader) (line []byte, rest int, err error) {
 	read := 0
 	for {
+		// ReadSlice returns the line in pieces of the buffer's size, so that a line of any length
+		// needs no more memory than maxLine.
 		part, err := r.ReadSlice('\n')
 		read += len(part)
 		if errors.Is(err, io.EOF) && read == 0 {
@@ -176,7 +212,8 @@ func readLine(r *bufio.Reader) (line []byte, rest int, err error) {
 	}
 }
 
-// show returns the text of the page with a note on the lines that are not shown.
+// show returns the text of the page with a note on the lines that are not shown and on the
+// encoding. It returns an error if the file has fewer lines than the page's first. Call it once.
 func (p *page) show(path string) (string, error) {
 	switch {
 	case p.lines == 0:

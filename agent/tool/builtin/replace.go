@@ -11,18 +11,23 @@ import (
 // several times over.
 const maxEdited = 16 << 20
 
-// edit is one replacement in a text.
+// edit is one replacement in a text. It is also the JSON form of an edit in MultiEdit.
 type edit struct {
-	OldString  string `json:"old_string" jsonschema:"The text to replace, exactly as it stands in the file."`
-	NewString  string `json:"new_string" jsonschema:"What to put in its place."`
-	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence. Default: false, there has to be exactly one."`
+	// OldString is the text to replace. It must not be empty or equal to NewString.
+	OldString string `json:"old_string" jsonschema:"The text to replace, exactly as it stands in the file."`
+	// NewString replaces it; "" deletes the text.
+	NewString string `json:"new_string" jsonschema:"What to put in its place."`
+	// ReplaceAll allows several occurrences and replaces each. Without it several are an error,
+	// because the model may mean another one than the first.
+	ReplaceAll bool `json:"replace_all,omitempty" jsonschema:"Replace every occurrence. Default: false, there has to be exactly one."`
 }
 
-// span is a part of a text, in bytes.
+// span is a part of a text: byte offsets, to exclusive.
 type span struct{ from, to int }
 
 // apply replaces the text that the edit names and nothing else. spans are the new parts of the
-// changed text. The error tells the model what to correct.
+// changed text, in order. The error tells the model what to correct: an empty or equal text, no
+// occurrence (with the closest text), or several without ReplaceAll (with their lines).
 func (e edit) apply(text string) (changed string, spans []span, err error) {
 	switch {
 	case e.OldString == "":
@@ -47,6 +52,8 @@ func (e edit) apply(text string) (changed string, spans []span, err error) {
 		b.WriteString(ending.put(e.NewString, text[at.from:at.to]))
 		spans = append(spans, span{from, b.Len()})
 		last = at.to
+		// It is checked in the loop: many occurrences of a short text can make a file grow without
+		// bounds.
 		if b.Len() > maxEdited {
 			return "", nil, fmt.Errorf("the file would become longer than %d MiB", maxEdited>>20)
 		}
@@ -56,16 +63,18 @@ func (e edit) apply(text string) (changed string, spans []span, err error) {
 }
 
 // find returns the occurrences of OldString, which do not overlap. A line break in OldString
-// matches LF and CR LF, because Read shows both alike.
+// matches LF and CR LF, because Read shows both alike. It searches a copy of the text without CRs
+// (view) and converts the offsets back.
 func (e edit) find(text string) []span {
 	old := e.OldString
-	var returns []int // where in view a line break lacks the CR that it has in text
+	// returns are the offsets in view at which text has one more CR, in ascending order.
+	var returns []int
 	view := text
 	if strings.Contains(text, "\r\n") {
 		view, returns = withoutReturns(text)
 		old = strings.ReplaceAll(old, "\r\n", "\n")
 	}
-	// at turns an offset in view into one in text, by the number of CRs removed before it.
+	// at converts an offset in view to one in text: it adds the CRs that were removed before it.
 	at := func(i int) int { return i + sort.SearchInts(returns, i) }
 	var found []span
 	for from := 0; ; {
@@ -79,7 +88,7 @@ func (e edit) find(text string) []span {
 }
 
 // withoutReturns returns text with LF in place of CR LF, and the offsets in the result at which a
-// CR was removed.
+// CR was removed. A CR that is not followed by LF stays.
 func withoutReturns(text string) (view string, at []int) {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -98,8 +107,10 @@ func withoutReturns(text string) (view string, at []int) {
 
 // ending describes the line ends of a file.
 type ending struct {
-	mixed bool // some with CR LF
-	crlf  bool // most of them
+	// mixed is true if at least one line ends with CR LF.
+	mixed bool
+	// crlf is true if most lines do.
+	crlf bool
 }
 
 // endingOf determines the line ends of text.
@@ -108,16 +119,19 @@ func endingOf(text string) ending {
 	return ending{mixed: crlf > 0, crlf: crlf > strings.Count(text, "\n")-crlf}
 }
 
-// put returns text with the line ends of old, which it replaces, or with those of the file if old
-// has no line break.
+// put returns text with the line ends of old, which it replaces, or with those of most lines of the
+// file if old has no line break. Models write LF; without this an edit would mix line ends in a
+// file with CR LF. A file without CR LF gets the text as it is.
 func (n ending) put(text, old string) string {
 	if !n.mixed {
 		return text
 	}
 	crlf := n.crlf
+	// The first line break of old decides for the whole text.
 	if i := strings.IndexByte(old, '\n'); i >= 0 {
 		crlf = i > 0 && old[i-1] == '\r'
 	}
+	// To LF first, so that a CR LF in text does not become CR CR LF.
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if crlf {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
@@ -125,10 +139,12 @@ func (n ending) put(text, old string) string {
 	return text
 }
 
-// lineAt returns the number of the line at byte offset at, counted from 1.
+// lineAt returns the number of the line at byte offset at, counted from 1. Its cost is linear in
+// at.
 func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// linesOf lists the line numbers of the first occurrences, for an error message.
+// linesOf lists the line numbers of the first ten occurrences, for an error message. found must be
+// in ascending order, because it counts lines in one pass.
 func linesOf(text string, found []span) string {
 	const most = 10
 	var numbers []string

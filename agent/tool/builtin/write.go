@@ -18,11 +18,17 @@ import (
 //go:embed write.md
 var writeText string
 
+// writeArgs are the arguments of Write.
 type writeArgs struct {
+	// FilePath is absolute or relative to the agent's working directory.
 	FilePath string `json:"file_path" jsonschema:"The file to write."`
-	Content  string `json:"content" jsonschema:"The whole new content."`
+	// Content replaces everything that the file has. Models send it as UTF-8; it is written as it
+	// is.
+	Content string `json:"content" jsonschema:"The whole new content."`
 }
 
+// writeTool returns Write. It runs alone in its turn, so that a Read of the same turn sees the file
+// either before or after it, in the order of the model's calls.
 func (w *Workspace) writeTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Write", Description: writeText, Alone: true}, func(ctx context.Context, a writeArgs) tool.Result {
 		at := w.of(ctx, a.FilePath)
@@ -35,12 +41,16 @@ func (w *Workspace) writeTool() tool.Tool {
 	})
 }
 
-// operation is a change of one file.
+// operation is a change of one file, from the first check of the file to the rename in putInto.
 type operation struct {
-	name   string
-	before fs.FileInfo // of the file that is replaced; nil = there is none
+	// name is the file's name in the workspace.
+	name string
+	// before is the state of the file that is replaced; nil if there is none. putInto compares it
+	// with the state right before the rename.
+	before fs.FileInfo
 }
 
+// String returns the verb for the result that the model reads.
 func (d operation) String() string {
 	if d.before != nil {
 		return "Replaced"
@@ -48,8 +58,10 @@ func (d operation) String() string {
 	return "Created"
 }
 
-// write writes a whole file. It refuses to replace a file that has changed since the agent read it.
+// write writes a whole file and creates the directories above it. It returns an error if the file
+// has changed since the agent read it, and nothing is written then.
 func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
+	// The lock covers the check and the rename, so that of two writes the second sees the first.
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	did, err := w.target(ctx, a.FilePath)
@@ -71,12 +83,14 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
 	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
 		return operation{}, err
 	}
+	// The agent knows this content, so it may edit the file without reading it.
 	notes.note(key, sha256.Sum256([]byte(a.Content)))
 	return did, nil
 }
 
 // target checks that the file at path may be written, and returns its state. It refuses symbolic
-// links, because the rename in replace would replace the link, and files in .git.
+// links, because the rename in replace would replace the link, and files in .git. It returns the
+// cause of ctx if ctx has ended. The file does not have to exist.
 func (w *Workspace) target(ctx context.Context, path string) (operation, error) {
 	name, err := w.within(ctx, path)
 	if err != nil {
@@ -89,7 +103,7 @@ func (w *Workspace) target(ctx context.Context, path string) (operation, error) 
 	info, err := w.root.Lstat(name)
 	switch {
 	case err == nil && info.Mode()&fs.ModeSymlink != 0:
-		// The rename below would put a file in the link's place, not in its target's.
+		// The rename in putInto would put a file in the link's place, not in its target's.
 		return operation{}, fmt.Errorf("%s is a symbolic link; write the file that it leads to", quoted(path))
 	case err == nil && !info.Mode().IsRegular():
 		return operation{}, fmt.Errorf("%s is %w; it is not replaced", quoted(path), errNotRegular)
@@ -98,6 +112,7 @@ func (w *Workspace) target(ctx context.Context, path string) (operation, error) 
 	case !errors.Is(err, fs.ErrNotExist):
 		return operation{}, explain(path, err)
 	}
+	// Both are needed: inGit sees the path as written, leadsIntoGit what its links lead to.
 	if inGit(name) || leadsIntoGit(w.real, filepath.Dir(name)) {
 		return operation{}, errInGit(path)
 	}
@@ -105,7 +120,8 @@ func (w *Workspace) target(ctx context.Context, path string) (operation, error) 
 }
 
 // leadsIntoGit reports whether dir, below root, lies in a .git directory once its links are
-// followed, as far as it exists.
+// followed. Parts of dir that do not exist yet are left out. It returns true if the links cannot be
+// followed or lead out of root, so that a doubtful path is not written.
 func leadsIntoGit(root, dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		real, err := filepath.EvalSymlinks(filepath.Join(root, dir))
@@ -120,7 +136,8 @@ func leadsIntoGit(root, dir string) bool {
 // replace writes a temporary file beside the target and renames it, so that a reader sees the old
 // or the new content and never a part. Everything happens in one open directory, so that a link put
 // in its place cannot lead elsewhere. A file that has changed since it was checked is kept, except
-// in the short time between that check and the rename.
+// in the short time between the last check in putInto and the rename: no system call does both at
+// once. Call it with changing held.
 func (w *Workspace) replace(ctx context.Context, path string, d operation, content []byte) error {
 	dir, err := w.root.OpenRoot(filepath.Dir(d.name))
 	if err != nil {
@@ -137,7 +154,8 @@ func (w *Workspace) replace(ctx context.Context, path string, d operation, conte
 }
 
 // ledTo returns an error if dir, the open directory to which path led, must not be written to: it
-// lies in .git, or needs a permission of its own.
+// lies in .git, or needs a permission of its own. The check is about the open directory and not
+// about a path, so that a link created after target cannot get around it.
 func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) error {
 	here, err := dir.Open(".")
 	if err != nil {
@@ -146,7 +164,9 @@ func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) 
 	defer here.Close()
 	at := pathOf(here)
 	if at == "" {
-		return nil // target has followed the links, as well as can be here
+		// The system does not tell the path of an open file. target has followed the links, which
+		// is all that can be done there.
+		return nil
 	}
 	if rel, err := filepath.Rel(w.real, at); err != nil || inGit(rel) {
 		return errInGit(path)
@@ -158,10 +178,12 @@ func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) 
 }
 
 // putInto writes the content into dir under d's name. It keeps the permission bits of a replaced
-// file. It returns errChanged if another program changed the file meanwhile.
+// file. It returns errChanged if another program changed the file meanwhile. On every error the
+// target is as before and the temporary file is removed.
 func (d operation) putInto(dir *os.Root, content []byte) (err error) {
-	// The temporary name is random, so that two writers never share a file; O_EXCL makes sure of
-	// that.
+	// The temporary file is in the same directory, because a rename is atomic only within a file
+	// system. Its name is random, so that two writers never share one. O_EXCL makes sure of that
+	// and follows no link of that name.
 	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(d.name)
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -191,7 +213,8 @@ func (d operation) putInto(dir *os.Root, content []byte) (err error) {
 	return dir.Rename(temp, name)
 }
 
-// inGit reports whether a path leads through .git, where a file can be a command to run.
+// inGit reports whether a path leads through .git, where a file can be a command to run, such as a
+// hook. Case does not matter, because some file systems ignore it.
 func inGit(name string) bool {
 	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
 		if strings.EqualFold(part, ".git") {
@@ -201,6 +224,7 @@ func inGit(name string) bool {
 	return false
 }
 
+// errInGit is the error for a file in a .git directory.
 func errInGit(path string) error {
 	return fmt.Errorf("%s lies in a .git directory, where a file can be a command that git runs; it is not written", quoted(path))
 }
