@@ -18,19 +18,27 @@ import (
 var globText string
 
 const (
+	// globLimit is the default of limit, in lines.
 	globLimit = 1000
 	// maxGlobMatches limits the matches that are kept, for a search that matches a whole disk.
 	// Later matches are only counted.
 	maxGlobMatches = 200_000
 )
 
+// globArgs are the arguments of Glob.
 type globArgs struct {
+	// Pattern is in the syntax of doublestar, relative to Path. CheckPattern says which are
+	// refused.
 	Pattern string `json:"pattern" jsonschema:"What the names have to match, such as **/*.go."`
-	Path    string `json:"path,omitempty" jsonschema:"The directory to search. Default: the working directory."`
-	Limit   int    `json:"limit,omitempty" jsonschema:"How many lines to show. Default: 1000."`
-	Ignored bool   `json:"ignored,omitempty" jsonschema:"Also what .gitignore leaves out. Default: false."`
+	// Path is the directory to search; "" means the working directory.
+	Path string `json:"path,omitempty" jsonschema:"The directory to search. Default: the working directory."`
+	// Limit is the number of lines to show; 0 means globLimit. The totals count everything.
+	Limit int `json:"limit,omitempty" jsonschema:"How many lines to show. Default: 1000."`
+	// Ignored includes the files that .gitignore files exclude.
+	Ignored bool `json:"ignored,omitempty" jsonschema:"Also what .gitignore leaves out. Default: false."`
 }
 
+// globTool returns Glob. It changes no file, so it may run in parallel with other calls.
 func (w *Workspace) globTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "Glob", Description: globText}, func(ctx context.Context, a globArgs) tool.Result {
 		text, err := w.of(ctx, a.Path).glob(ctx, a)
@@ -42,7 +50,8 @@ func (w *Workspace) globTool() tool.Tool {
 }
 
 // glob returns the names below a directory that match the pattern, sorted, with their total number
-// as the last line.
+// as the last line. Names of directories end with a slash. It returns an error for a pattern that
+// CheckPattern refuses, a path that is no directory or cannot be read, and the cause of ctx.
 func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	if a.Limit < 0 {
 		return "", errors.New("limit cannot be negative")
@@ -88,11 +97,14 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 		return "", explain(orDot(a.Path), err)
 	}
 	slices.Sort(found)
+	// more counts first the matches that were not kept, then those beyond the limit.
 	more := files + dirs - len(found)
 	if len(found) > a.Limit {
 		more += len(found) - a.Limit
 		found = found[:a.Limit]
 	}
+	// Names are converted after the sort and the cut: only those that are shown cost the
+	// conversion. The slash of a quoted name goes before its closing quotation mark.
 	for i, name := range found {
 		if dir, is := strings.CutSuffix(name, "/"); is {
 			shown := show(dir)
@@ -116,7 +128,8 @@ func orDot(path string) string {
 	return path
 }
 
-// directory returns the name in the workspace of the directory to search.
+// directory returns the name in the workspace of the directory to search. It returns an error if
+// path is outside the workspace or no directory.
 func (w *Workspace) directory(ctx context.Context, path string) (string, error) {
 	name, err := w.within(ctx, orDot(path))
 	if err != nil {
@@ -132,7 +145,8 @@ func (w *Workspace) directory(ctx context.Context, path string) (string, error) 
 	return name, nil
 }
 
-// CheckPattern returns why Glob does not accept a pattern; nil if it does.
+// CheckPattern returns why Glob does not accept a pattern; nil if it does. A pattern must not lead
+// out of the directory that is searched: the guard judges that directory and not the pattern.
 func CheckPattern(pattern string) error {
 	switch {
 	case pattern == "":
@@ -149,13 +163,16 @@ func CheckPattern(pattern string) error {
 
 // prune returns a function that reports whether a directory can contain a match, judged by the
 // literal beginning of the pattern and its depth. It saves walking through the rest of a large
-// tree.
+// tree. It may return true for a directory without a match, but never false for one with a match.
 func prune(pattern string) func(rel string) bool {
 	parts := strings.Split(pattern, "/")
+	// literal is the number of leading parts without special characters. They must be equal.
 	literal := 0
 	for literal < len(parts) && !strings.ContainsAny(parts[literal], `*?[{\`) {
 		literal++
 	}
+	// With ** any depth is possible. Otherwise a match has at most as many names as the pattern has
+	// parts. Slashes within braces only make that number too large, which is safe.
 	deep := strings.Contains(pattern, "**")
 	return func(rel string) bool {
 		at := strings.Split(rel, "/")

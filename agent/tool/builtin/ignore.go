@@ -11,7 +11,8 @@ import (
 	"symbio/agent/tool/gitignore"
 )
 
-// maxIgnoreFile limits what is read of a .gitignore file, in bytes.
+// maxIgnoreFile limits what is read of a .gitignore file, in bytes. The rest of a longer one is
+// left out, and the line at the limit may be cut.
 const maxIgnoreFile = 1 << 20
 
 // above returns the rules of the directories above the top of the walk. They do not apply to the
@@ -29,20 +30,23 @@ func (k *walker) above() gitignore.Stack {
 				entries = append(entries, fs.FileInfoToDirEntry(info))
 			}
 		}
+		// The name after dir is not yet part of dir: the rules of top itself are added by the walk.
 		rules = k.rules(rules, dir, entries)
 		dir = path.Join(dir, name)
 	}
 	return rules
 }
 
-// rules adds the rules of a directory to those of the directories above it. The rules from above
-// end where a repository begins. A link named .gitignore is not followed, as in git. Unlike in git,
-// the files also count outside of a repository.
+// rules adds the rules of a directory to those of the directories above it and returns nil if all
+// files are wanted. The rules from above end where a repository begins. A link named .gitignore is
+// not followed, as in git. Unlike in git, the files also count outside of a repository.
+//
+// entries must be sorted by name, so that .git comes before .gitignore: .git resets the rules.
 func (k *walker) rules(rules gitignore.Stack, dir string, entries []fs.DirEntry) gitignore.Stack {
 	if k.all {
 		return nil
 	}
-	for _, e := range entries { // .git comes before .gitignore
+	for _, e := range entries {
 		switch {
 		case e.Name() == ".git":
 			rules = nil
@@ -56,7 +60,8 @@ func (k *walker) rules(rules gitignore.Stack, dir string, entries []fs.DirEntry)
 	return rules
 }
 
-// add reads a file of rules. One that cannot be read counts as empty.
+// add reads a file of rules in dir and returns rules with it. A file that cannot be read counts as
+// empty.
 func (k *walker) add(rules gitignore.Stack, dir, name string) gitignore.Stack {
 	f, _, err := openRegular(k.w.root, path.Join(dir, name))
 	if err != nil {
@@ -67,8 +72,11 @@ func (k *walker) add(rules gitignore.Stack, dir, name string) gitignore.Stack {
 	if err != nil || len(text) == 0 {
 		return rules
 	}
+	// Package gitignore calls the top "".
 	if dir == "." {
 		dir = ""
 	}
+	// Clip makes append copy: directories beside each other share the rules from above and must not
+	// overwrite each other's.
 	return append(slices.Clip(rules), gitignore.Parse(dir, text))
 }

@@ -16,14 +16,24 @@ import (
 // expression is run only on lines that contain one of the texts (needles) without which it cannot
 // match, if there are such texts.
 type matcher struct {
-	re        *regexp.Regexp
+	// re is the whole pattern with its flags.
+	re *regexp.Regexp
+	// multiline is true if the pattern is matched against whole texts.
 	multiline bool
-	needles   [][]byte // a match holds one of these; nil = not known
-	exact     bool     // and what holds one of these is a match
-	folded    bool     // needles are lower case, and stand for any case
+	// needles are texts of which every match contains at least one; nil means that none are known.
+	// In line mode none of them has a line break.
+	needles [][]byte
+	// exact is true if every occurrence of a needle is a match, so that the expression need not be
+	// run.
+	exact bool
+	// folded is true if a part of the pattern ignores case. Needles are then in lower case and are
+	// searched in text in lower case.
+	folded bool
 }
 
-// newMatcher compiles a pattern. The error tells the model what is wrong with it.
+// newMatcher compiles a pattern. The error tells the model what is wrong with it: it is malformed,
+// or it can match nothing in a single line. With multiline, ^ and $ match at line breaks and a dot
+// matches them.
 func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	flags := ""
 	if ignoreCase {
@@ -44,6 +54,7 @@ func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 		}
 		return nil, fmt.Errorf("the pattern is malformed: %w", err)
 	}
+	// The pattern is parsed twice, because package regexp does not export its syntax tree.
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is malformed: %w", err)
@@ -59,9 +70,12 @@ func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 			m.needles = append(m.needles, []byte(t))
 		}
 	}
+	// Every match has a line break, though needsNewline did not see it.
 	if len(texts) > 0 && m.needles == nil {
 		return nil, errNeedsNewline
 	}
+	// In text in lower case an occurrence proves nothing: only a part of the pattern may ignore
+	// case.
 	m.exact = exact && !m.folded
 	return m, nil
 }
@@ -69,7 +83,8 @@ func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 // errNeedsNewline is returned for a pattern that can match nothing in a single line.
 var errNeedsNewline = errors.New("the pattern asks for a line break, and lines are searched one by one: set multiline to true")
 
-// onlyText returns the fixed text if the pattern is nothing else, or nil.
+// onlyText returns the fixed text if the pattern is nothing else, or nil. Such a pattern needs no
+// expression.
 func (m *matcher) onlyText() []byte {
 	if m.exact && len(m.needles) == 1 && len(m.needles[0]) > 0 {
 		return m.needles[0]
@@ -77,12 +92,14 @@ func (m *matcher) onlyText() []byte {
 	return nil
 }
 
-// matchLine reports whether a line, without its end, has a match.
+// matchLine reports whether a line, without its end, has a match. An empty line is no text for
+// countLines, but a pattern such as ^$ matches it.
 func (m *matcher) matchLine(line []byte) bool {
 	return m.countLines(line) > 0 || len(line) == 0 && m.re.Match(line)
 }
 
-// countLines counts the lines of text that match. The last line may lack its line break.
+// countLines counts the lines of text that match. The last line may lack its line break. Without
+// usable needles it runs the expression on each line; otherwise only on lines with a needle.
 func (m *matcher) countLines(text []byte) (n int64) {
 	if m.needles == nil || m.folded && beyondASCII(text) {
 		for len(text) > 0 {
@@ -117,6 +134,7 @@ func (m *matcher) countLines(text []byte) (n int64) {
 			}
 			at = min(at, next[i])
 		}
+		// No needle occurs any more, so no further line can match.
 		if at == len(text) {
 			break
 		}
@@ -125,6 +143,7 @@ func (m *matcher) countLines(text []byte) (n int64) {
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
 			end = at + i
 		}
+		// One match is enough: the rest of the line is skipped.
 		if m.exact || m.re.Match(text[start:end]) {
 			n++
 		}
@@ -141,6 +160,7 @@ func (m *matcher) countText(text []byte) int64 {
 	return int64(len(m.re.FindAllIndex(text, -1)))
 }
 
+// newline must not be written to.
 var newline = []byte("\n")
 
 // lower returns text with A to Z in lower case. Other letters stay, unlike with bytes.ToLower, so
@@ -164,11 +184,12 @@ func beyondASCII(text []byte) bool {
 }
 
 // maxNeedles is the number of texts up to which searching for each of them is faster than the
-// expression.
+// expression. It also limits the work of needed and finite, whose texts multiply.
 const maxNeedles = 16
 
 // needed returns texts of which every match contains at least one. exact reports whether each of
-// them is a match itself. nil means that none are known.
+// them is a match itself. nil means that none are known. An optional part contributes nothing,
+// because a match may lack it.
 func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {
 	if all, ok := finite(re, folded); ok {
 		return all, true
@@ -180,12 +201,14 @@ func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {
 		if re.Min > 0 {
 			texts, _ = needed(re.Sub[0], folded)
 		}
+	// A match contains all parts. The part with the longest texts excludes the most lines.
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
 			if t, _ := needed(sub, folded); shortest(t) > shortest(texts) {
 				texts = t
 			}
 		}
+	// A match contains one of the alternatives. If one of them has no texts, nothing is known.
 	case syntax.OpAlternate:
 		for _, sub := range re.Sub {
 			t, _ := needed(sub, folded)
@@ -214,8 +237,9 @@ func shortest(texts []string) int {
 	return least
 }
 
-// finite returns all texts that re matches, if they are few and do not depend on what stands around
-// them.
+// finite returns all texts that re matches, if they are at most maxNeedles and do not depend on
+// what stands around them. An anchor such as ^ or \b depends on that. false means that re may match
+// others.
 func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
@@ -240,6 +264,7 @@ func finite(re *syntax.Regexp, folded bool) ([]string, bool) {
 			all = append(all, texts...)
 		}
 		return all, true
+	// Every text of a part is joined to every text of the parts before it.
 	case syntax.OpConcat:
 		all := []string{""}
 		for _, sub := range re.Sub {
@@ -306,13 +331,15 @@ func folds(re *syntax.Regexp) bool {
 	return false
 }
 
-// needsNewline reports whether every match of the expression contains a line break.
+// needsNewline reports whether every match of the expression contains a line break. It may return
+// false for one that does: such a pattern then finds nothing, which is not wrong.
 func needsNewline(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return strings.ContainsRune(string(re.Rune), '\n')
 	case syntax.OpCharClass:
 		return len(re.Rune) == 2 && re.Rune[0] == '\n' && re.Rune[1] == '\n'
+	// One part that needs a line break is enough.
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
 			if needsNewline(sub) {

@@ -27,29 +27,44 @@ const (
 
 var errTooLong = fmt.Errorf("it, or a line of it, is longer than %d MiB", maxWhole>>20)
 
-// hit is a file with matches, and their number.
+// hit is a file with matches.
 type hit struct {
-	name    string // in the workspace
+	// name is the file's name in the workspace.
+	name string
+	// matches is the number of its matches, at least 1.
 	matches int64
 }
 
 // search is one run of Grep. Several goroutines search batches of files and add their results under
 // mu.
 type search struct {
-	w    *Workspace
-	m    *matcher
+	w *Workspace
+	m *matcher
+	// want reports whether to search the file with that name relative to top. It is called by the
+	// walk only.
 	want func(rel string) bool
-	top  string
-	all  bool // also what .gitignore leaves out
+	// top is the directory or file to search, as a name in the workspace.
+	top string
+	// all includes the files that .gitignore files exclude.
+	all bool
 
-	walker  walker
-	buffers sync.Pool // of *buffer
+	// walker is used by the goroutine of tree only. Its counts are complete when tree has returned.
+	walker walker
+	// buffers are of type *buffer. Each worker takes one for a batch, so there are about as many as
+	// workers.
+	buffers sync.Pool
 
-	mu         sync.Mutex
-	found      []hit            // guarded by mu
-	kinds      map[string]tally // guarded by mu
-	sum        tally            // guarded by mu
-	unreadable []string         // guarded by mu
+	// mu guards the results below. A worker takes it once for each batch.
+	mu sync.Mutex
+	// found has the files with matches, in no order until grep sorts them.
+	found []hit
+	// kinds has a tally for each extension (kindOf); nil until the first batch ends.
+	kinds map[string]tally
+	// sum is the tally of all files.
+	sum tally
+	// unreadable are the files that could not be read, each with the reason. The sums leave them
+	// out.
+	unreadable []string
 }
 
 // workers returns the number of goroutines of a search. It is larger than the number of processors,
@@ -57,7 +72,8 @@ type search struct {
 func workers() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), 16) }
 
 // tree searches the files below the top. The walk runs in this goroutine and blocks while all
-// workers are busy.
+// workers are busy. It returns when all workers have ended. It returns the cause of ctx, or the
+// error of reading the top.
 func (s *search) tree(ctx context.Context) error {
 	s.walker = walker{w: s.w, top: s.top, all: s.all}
 	group, ctx := errgroup.WithContext(ctx)
@@ -76,28 +92,33 @@ func (s *search) tree(ctx context.Context) error {
 			n := min(len(files), maxBatch)
 			batch := files[:n]
 			files = files[n:]
-			group.Go(func() error { return s.batch(ctx, dir, batch) }) // waits for a free worker
+			// Go waits for a free worker, so that the walk does not run ahead of the search.
+			group.Go(func() error { return s.batch(ctx, dir, batch) })
 		}
 		return nil
 	})
+	// The error of a worker comes first: it cancels the walk, whose error is then only a
+	// consequence.
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return walked
 }
 
-// one searches a single file.
+// one searches a single file, in this goroutine.
 func (s *search) one(ctx context.Context) error {
 	return s.batch(ctx, filepath.Dir(s.top), []string{filepath.Base(s.top)})
 }
 
 // batch searches some files of one directory. A file that cannot be read is noted and is no error.
+// The only error is the cause of ctx. Results are collected without the lock and added at the end.
 func (s *search) batch(ctx context.Context, dir string, files []string) error {
 	var hits []hit
 	var sum tally
 	var unreadable []string
 	kinds := map[string]tally{}
-	// Opened once for all of them: from the top it would be a step for each directory between.
+	// The directory is opened once for all its files: opened from the top, each file would cost a
+	// system call for every directory on the way.
 	root, err := s.w.root.OpenRoot(dir)
 	if err != nil {
 		s.mu.Lock()
@@ -115,6 +136,7 @@ func (s *search) batch(ctx context.Context, dir string, files []string) error {
 			return context.Cause(ctx)
 		}
 		n, err := s.file(ctx, root, path.Join(dir, name), b)
+		// After a read error that ctx caused the file must not be listed as unreadable.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -159,11 +181,14 @@ func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer
 	return n, err
 }
 
-// count counts the matches in f: lines, or with multiline matches in the whole text.
+// count counts the matches in f: lines, or with multiline matches in the whole text. A file of any
+// size can be counted by lines or for a single byte. It returns errTooLong for a line, or with other
+// multiline patterns a file, of maxWhole bytes or more.
 func (s *search) count(ctx context.Context, f io.Reader, b *buffer) (int64, error) {
 	if !s.m.multiline {
 		return b.countLines(ctx, f, s.m)
 	}
+	// The pattern \n, which counts lines like wc -l, needs no text in memory.
 	if needle := s.m.onlyText(); len(needle) == 1 {
 		return b.countByte(ctx, f, needle)
 	}
@@ -174,7 +199,8 @@ func (s *search) count(ctx context.Context, f io.Reader, b *buffer) (int64, erro
 	return s.m.countText(text), nil
 }
 
-// notes returns lines about the files that the sums do not include.
+// notes returns lines about the files that the sums do not include. Call it when the search has
+// ended.
 func (s *search) notes() []string {
 	notes := s.walker.notes()
 	if n := len(s.unreadable); n > 0 {
@@ -183,8 +209,9 @@ func (s *search) notes() []string {
 	return notes
 }
 
-// buffer holds what is read of one file after another.
+// buffer holds what is read of one file after another. One goroutine uses it at a time.
 type buffer struct {
+	// data has chunk bytes, or more after grow. All of it may be overwritten by the next file.
 	data []byte
 }
 
@@ -208,8 +235,9 @@ func (s *search) release(b *buffer) {
 // binary files.
 func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int64, err error) {
 	// The buffer is matched at line ends only. The beginning of the last line is moved to the front
-	// and completed by the next read; the buffer grows for a line that is longer.
-	held := 0 // bytes of an unfinished line at the beginning of data
+	// and completed by the next read; the buffer grows for a line that is longer. held is the
+	// number of bytes of that unfinished line.
+	held := 0
 	for {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
@@ -221,6 +249,7 @@ func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int
 		}
 		read, err := f.Read(b.data[held:])
 		text := b.data[:held+read]
+		// The held bytes are done already.
 		breakAtNUL(text[held:])
 		if errors.Is(err, io.EOF) {
 			return n + m.countLines(text), nil
@@ -230,7 +259,8 @@ func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int
 		}
 		end := held + bytes.LastIndexByte(text[held:], '\n') + 1
 		if end == held {
-			held = len(text) // no line ended in what was read
+			// No line ended in what was read.
+			held = len(text)
 			continue
 		}
 		n += m.countLines(text[:end])
@@ -238,6 +268,7 @@ func (b *buffer) countLines(ctx context.Context, f io.Reader, m *matcher) (n int
 	}
 }
 
+// breakAtNUL replaces each NUL in text by a line break.
 func breakAtNUL(text []byte) {
 	for {
 		i := bytes.IndexByte(text, 0)
@@ -249,6 +280,7 @@ func breakAtNUL(text []byte) {
 	}
 }
 
+// grow doubles the buffer and keeps its content. It returns errTooLong from maxWhole bytes on.
 func (b *buffer) grow() error {
 	if len(b.data) >= maxWhole {
 		return errTooLong
@@ -259,6 +291,8 @@ func (b *buffer) grow() error {
 	return nil
 }
 
+// countByte counts how often the single byte c occurs in f. It needs no lines, so it never grows
+// the buffer. It returns read errors and the cause of ctx.
 func (b *buffer) countByte(ctx context.Context, f io.Reader, c []byte) (n int64, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -275,7 +309,9 @@ func (b *buffer) countByte(ctx context.Context, f io.Reader, c []byte) (n int64,
 	}
 }
 
-// whole reads all of a file. The text is good until the next file.
+// whole reads all of a file. The text is a part of the buffer and is valid until the buffer is used
+// again. It returns errTooLong for a file of maxWhole bytes or more, read errors and the cause of
+// ctx.
 func (b *buffer) whole(ctx context.Context, f io.Reader) ([]byte, error) {
 	held := 0
 	for {

@@ -16,9 +16,13 @@ import (
 
 // folder is one directory of a walk. Its names are sorted.
 type folder struct {
-	rel   string // from the walk's top, with slashes; "" is the top
+	// rel is the path from the walk's top, with slashes; "" is the top.
+	rel string
+	// files are the regular files.
 	files []string
-	dirs  []string // without those that the walk does not enter
+	// dirs are the directories, without those that the walk never lists. walker.mayRead can still
+	// keep the walk from entering one.
+	dirs []string
 }
 
 // name returns the path of an entry, relative to the top of the walk.
@@ -28,26 +32,36 @@ func (f folder) name(entry string) string { return path.Join(f.rel, entry) }
 // directory come before those of its sub-directories. It follows no links and counts only regular
 // files. One goroutine uses it.
 type walker struct {
-	w   *Workspace
-	top string // in the workspace
+	// w is the workspace whose root opens all directories.
+	w *Workspace
+	// top is the directory to walk, as a name in the workspace.
+	top string
 	// mayRead reports whether to walk into a directory; nil means always. The directory itself is
 	// listed either way.
 	mayRead func(rel string) bool
 	// all includes the files that .gitignore files exclude.
 	all bool
 
-	hidden     int      // entries left out by a permission rule
-	ignored    int      // entries left out by .gitignore files
-	unreadable []string // directories, with why
+	// hidden counts the entries that a permission rule leaves out.
+	hidden int
+	// ignored counts the entries that .gitignore files leave out. Entries below an ignored
+	// directory are not counted.
+	ignored int
+	// unreadable are the directories that could not be read, each with the reason.
+	unreadable []string
 }
 
-// walk calls visit for each directory. It returns the error of visit or the cause of ctx. A
-// directory that cannot be read is noted and skipped, unless it is the top.
+// walk calls visit for each directory, in this goroutine. It returns the error of visit or the
+// cause of ctx. A directory that cannot be read is noted and skipped, unless it is the top. Call it
+// once.
 func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
+	// except has the files that the verdict on the call excludes.
 	except := tool.Except(ctx)
 	type place struct {
-		rel   string
-		rules gitignore.Stack // of the directories above it
+		rel string
+		// rules are those of the directories above rel. Each directory adds its own when it is
+		// listed.
+		rules gitignore.Stack
 	}
 	// todo is a stack in place of recursion, so that a very deep tree cannot exhaust the
 	// goroutine's stack.
@@ -69,10 +83,14 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 		f := folder{rel: rel}
 		rules = k.rules(rules, path.Join(k.top, rel), entries)
 		for _, e := range entries {
+			// The type of the entry itself: a link is neither regular nor a directory and is
+			// skipped.
 			regular := e.Type().IsRegular()
 			if !regular && (!e.IsDir() || e.Name() == ".git") {
 				continue
 			}
+			// Permissions come before .gitignore, so that each entry is counted for one reason
+			// only.
 			if except.Covers(f.name(e.Name())) {
 				k.hidden++
 				continue
@@ -101,9 +119,10 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 	return nil
 }
 
-// list returns the entries of a directory, sorted by name.
+// list returns the entries of a directory, sorted by name. With an error some entries may be
+// missing.
 func (k *walker) list(rel string) ([]fs.DirEntry, error) {
-	// Non-blocking, for the case that the directory has become a FIFO since it was seen.
+	// nonblock is for the case that the directory has become a FIFO since it was seen.
 	d, err := k.w.root.OpenFile(path.Join(k.top, rel), os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, err
@@ -139,8 +158,10 @@ func (k *walker) notes() []string {
 	return notes
 }
 
-// answer joins rows, notes and the sum. It shows at most `most` rows and about maxText bytes; a
-// note says how many more there are. The sum is always the last line, so that it is never cut off.
+// answer joins rows, notes and the sum. It shows at most `most` rows and about maxText bytes. A
+// line that begins with # says how many more there are: those that do not fit, and the more that
+// the caller did not pass. hint says how to see them. The sum is always the last line, so that it
+// is never cut off.
 func answer(rows []string, most, more int, hint string, notes []string, sum string) string {
 	var b strings.Builder
 	shown := 0
