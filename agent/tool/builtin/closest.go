@@ -21,8 +21,9 @@ const (
 // numbered matches the line numbers that Read puts in front of lines, which models sometimes copy.
 var numbered = regexp.MustCompile(`(?m)^ *[0-9]+\t`)
 
-// closest returns advice for an old_string that does not occur: the part of text that is most
-// similar, and the first line that differs.
+// closest returns advice for an old_string that does not occur in text: the part of text that is
+// most similar, and the first line that differs. It is a part of an error message, without a full
+// stop at its end.
 func closest(text, old string) string {
 	const again = "Read the file again and copy the text exactly"
 	text, old = strings.ReplaceAll(text, "\r\n", "\n"), strings.ReplaceAll(old, "\r\n", "\n")
@@ -47,6 +48,7 @@ func closest(text, old string) string {
 		}
 	}
 	if differ >= 0 {
+		// Differences in white space are hard to see, so they are named.
 		kind := "They differ"
 		if strings.Join(strings.Fields(have[at+differ]), "") == strings.Join(strings.Fields(want[differ]), "") {
 			kind = "Only white space differs"
@@ -63,7 +65,8 @@ func cutLine(line string) string {
 }
 
 // mostSimilar returns the index in have of the lines that are most similar to want; -1 if none are
-// similar enough or if the search would take too long.
+// similar enough or if the search would take too long. Its cost is the product of the lengths of
+// have and want, which maxCompared limits.
 func mostSimilar(have, want []string) int {
 	if len(have)*len(want) > maxCompared {
 		return -1
@@ -82,7 +85,8 @@ func mostSimilar(have, want []string) int {
 }
 
 // similarity compares two lines by their common beginning and end: 1 means equal, 0 nothing in
-// common.
+// common. Lines that differ in white space at their ends only get 0.95, so that they rank right
+// below equal ones. It is no edit distance, which would cost the square of the length.
 func similarity(a, b string) float64 {
 	if a == b {
 		return 1
@@ -92,6 +96,7 @@ func similarity(a, b string) float64 {
 		return 0.95
 	}
 	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
+	// A long line costs no more than maxShown comparisons.
 	shorter = min(shorter, maxShown)
 	head := 0
 	for head < shorter && a[head] == b[head] {

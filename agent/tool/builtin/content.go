@@ -13,8 +13,9 @@ import (
 const maxShown = 500
 
 // content returns the rows with the matching lines. Files were searched before, so only those with
-// matches are read again, in order, until there are enough rows. more counts the matches that are
-// not shown.
+// matches are read again, in order, until there are enough rows: HeadLimit, or about maxText bytes.
+// more counts the matches that are not shown. A file that cannot be read now gets a row with the
+// reason; the only error is the cause of ctx.
 func (s *search) content(ctx context.Context, a grepArgs, show func(string) string) (rows []string, more int, err error) {
 	limit := a.HeadLimit
 	if limit == 0 {
@@ -37,12 +38,14 @@ func (s *search) content(ctx context.Context, a grepArgs, show func(string) stri
 			rows = append(rows, fmt.Sprintf("%s: %v", name, reason(err)))
 			continue
 		}
+		// As in grep: the lines of a binary file would be of no use.
 		if bytes.IndexByte(text, 0) >= 0 {
 			rows = append(rows, name+": a binary file matches")
 			shown += h.matches
 			continue
 		}
 		v := view{name: name, a: a, numbers: a.Numbers == nil || *a.Numbers}
+		// Lines of different files are different groups.
 		if len(rows) > 0 && v.groups() {
 			rows = append(rows, "--")
 		}
@@ -53,11 +56,13 @@ func (s *search) content(ctx context.Context, a grepArgs, show func(string) stri
 			size += len(r)
 		}
 	}
+	// more cannot be negative, though a file that has changed since the count may have more matches
+	// now.
 	return rows[:min(len(rows), limit)], int(max(s.sum.matches-shown, 0)), nil
 }
 
 // textOf reads a file again. It checks the rules again, because a link may have been created
-// meanwhile.
+// meanwhile. The text is a part of b and is valid until b is used again.
 func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, error) {
 	root, err := s.w.root.OpenRoot(filepath.Dir(name))
 	if err != nil {
@@ -77,28 +82,35 @@ func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, er
 
 // view formats the matches of one file.
 type view struct {
-	name    string
-	a       grepArgs
+	// name is the path that is shown in front of each row.
+	name string
+	a    grepArgs
+	// numbers is whether rows have line numbers.
 	numbers bool
 }
 
 // groups reports whether lines around the matches are shown, too.
 func (v view) groups() bool { return max(v.a.After, v.a.Before, v.a.Context) > 0 }
 
-// rows returns at most `most` rows. matches counts the matches among them.
+// rows returns at most `most` rows: the matching lines and those around them. matches counts the
+// matches among them. A line that is around two matches is shown once, and "--" separates groups of
+// lines that do not touch.
 func (v view) rows(text []byte, m *matcher, most int) (rows []string, matches int64) {
 	lines := bytes.Split(bytes.TrimSuffix(text, newline), newline)
 	before, after := max(v.a.Before, v.a.Context), max(v.a.After, v.a.Context)
 	marked := v.marked(text, lines, m)
-	next := 0 // the first line that is not shown yet
+	// next is the first line that is not shown yet.
+	next := 0
 	for i := range lines {
 		if marked[i] == 0 {
 			continue
 		}
 		from := max(i-before, next)
+		// There are lines between the last row and this one.
 		if v.groups() && next > 0 && from > next {
 			rows = append(rows, "--")
 		}
+		// The end moves on if a line after the match matches itself.
 		to := i + after
 		for j := from; j <= min(to, len(lines)-1); j++ {
 			if len(rows) >= most {
@@ -163,7 +175,8 @@ func (v view) row(i int, line []byte, match bool, m *matcher) string {
 	return fmt.Sprintf("%s%s%d%s%s", v.name, mark, i+1, mark, text)
 }
 
-// around returns the part of a long line that has its first match.
+// around returns the part of a long line that has its first match, with a note on the length of the
+// line. It starts a quarter of maxShown before the match, unless the match is near the beginning.
 func around(line []byte, m *matcher) []byte {
 	from := 0
 	if at := m.re.FindIndex(line); at != nil && at[1] > maxShown {

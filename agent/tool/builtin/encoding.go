@@ -20,6 +20,7 @@ import (
 type form int
 
 const (
+	// formUTF8 is the zero value, and also the form of a file that begins like UTF-8.
 	formUTF8 form = iota
 	formUTF16LE
 	formUTF16BE
@@ -41,13 +42,15 @@ func (f form) String() string {
 }
 
 var (
+	// The byte order marks. They must not be written to.
 	markUTF8 = []byte("\ufeff")
 	markLE   = []byte{0xff, 0xfe}
 	markBE   = []byte{0xfe, 0xff}
 )
 
 // marked returns the form that a byte order mark at the beginning of a file names; formUTF8 if
-// there is none.
+// there is none. The mark of UTF-32, little-endian, begins like that of UTF-16, so it is checked
+// first.
 func marked(head []byte) form {
 	switch {
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}):
@@ -65,13 +68,16 @@ const sniffBytes = 8 << 10
 
 // binaryError is returned for a file that is not text.
 type binaryError struct {
-	kind  string
-	image bool // one of a kind that models can be shown
+	// kind is the media type that the first bytes suggest.
+	kind string
+	// image is true for a format that models can be shown (llm.IsImage).
+	image bool
 }
 
 func (e *binaryError) Error() string { return "a binary file (" + e.kind + ")" }
 
-// checkText returns a binaryError if the beginning of a file has a NUL and no UTF-16 mark.
+// checkText returns a binaryError if the beginning of a file has a NUL and no UTF-16 mark. It looks
+// at sniffBytes bytes at most, so a NUL after them does not make a file binary.
 func checkText(head []byte) error {
 	head = head[:min(len(head), sniffBytes)]
 	if marked(head) == formUTF8 && bytes.IndexByte(head, 0) >= 0 {
@@ -86,6 +92,7 @@ func isUTF8(line []byte, cut bool) bool {
 	if utf8.Valid(line) || !cut {
 		return utf8.Valid(line)
 	}
+	// Look for the character that the cut may have split: it begins in the last three bytes.
 	for n := 1; n < utf8.UTFMax && n <= len(line); n++ {
 		if tail := line[len(line)-n:]; utf8.RuneStart(tail[0]) {
 			return !utf8.FullRune(tail) && utf8.Valid(line[:len(line)-n])
@@ -95,7 +102,7 @@ func isUTF8(line []byte, cut bool) bool {
 }
 
 // decode returns a reader of the file as UTF-8, without its byte order mark. head is the beginning
-// of the file.
+// of the file, which from still has to deliver. Bytes of formOther come as they are.
 func decode(from io.Reader, head []byte) io.Reader {
 	switch marked(head) {
 	case formUTF16LE, formUTF16BE:
@@ -110,7 +117,9 @@ func decode(from io.Reader, head []byte) io.Reader {
 var errUTF16 = errors.New("it begins as UTF-16 and goes on as something else")
 
 // toText decodes a whole file into the text that edits work on. toBytes restores the same bytes
-// from it; a file for which that is not true is an error.
+// from it; a file for which that is not true is an error. A mark of UTF-8 stays a part of the text;
+// that of UTF-16 is removed, and toBytes adds it again. It returns a binaryError for a file that is
+// not text.
 func toText(raw []byte) (string, form, error) {
 	if err := checkText(raw); err != nil {
 		return "", 0, err
@@ -136,7 +145,7 @@ func toText(raw []byte) (string, form, error) {
 	return text, f, nil
 }
 
-// order returns the byte order of a UTF-16 form.
+// order returns the byte order of a UTF-16 form. Call it for no other form.
 func (f form) order() interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
@@ -164,7 +173,8 @@ func toBytes(text string, f form) []byte {
 	return raw
 }
 
-// fits returns an error if text cannot be written into a file of form f.
+// fits returns an error if text cannot be written into a file of form f. Text of models is UTF-8:
+// its characters beyond ASCII would be read wrongly in a file in Latin-1.
 func (f form) fits(text string) error {
 	if f == formOther && strings.IndexFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) >= 0 {
 		return fmt.Errorf("the file is %v, so only ASCII can be put into it; to convert it, write it anew", f)

@@ -4,5 +4,6 @@ package builtin
 
 import "os"
 
-// pathOf is where a file that is open lies; "" says that it is not known here.
+// pathOf returns "", because there is no portable way to get the path of an open file. Callers then
+// rely on the checks of paths that they made before.
 func pathOf(*os.File) string { return "" }

@@ -2,5 +2,5 @@
 
 package builtin
 
-// There are no FIFOs among the files here.
+// nonblock is not needed here: a file system has no FIFOs.
 const nonblock = 0

@@ -4,5 +4,6 @@ package builtin
 
 import "syscall"
 
-// nonblock keeps the opening of a FIFO that nobody writes to from waiting forever.
+// nonblock makes the open of a FIFO return at once. Without it the open waits until another process
+// opens the other end, which may never happen.
 const nonblock = syscall.O_NONBLOCK

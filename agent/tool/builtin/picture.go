@@ -17,7 +17,9 @@ import (
 const smaller = "make a smaller copy, for example with `convert IN -resize 1568x1568 OUT` where ImageMagick is, and Read that"
 
 // look returns an open file that is not text as a picture, or an error that says why it cannot be
-// shown.
+// shown: no known format, more than llm.MaxImage bytes, or malformed. is is the result of
+// checkText. path is what the model wrote; name is the file in the workspace. It records the
+// picture as read by the agent, so that a Write that replaces it is checked, too.
 func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is *binaryError) (tool.Result, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -30,15 +32,19 @@ func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is 
 	case info.Size() > llm.MaxImage:
 		return tool.Result{}, fmt.Errorf("%w: of a picture at most %d are; %s", cannot, llm.MaxImage, smaller)
 	}
+	// The caller has read the beginning.
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return tool.Result{}, explain(path, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, llm.MaxImage+1)) // it may have grown
+	// One byte above the limit lets NewImage refuse a file that has grown since Stat.
+	data, err := io.ReadAll(io.LimitReader(f, llm.MaxImage+1))
 	if err != nil {
 		return tool.Result{}, explain(path, err)
 	}
 	img, err := llm.NewImage(data)
 	if err != nil {
+		// Advice is added if the size can be read: then the file is a picture, and a smaller copy
+		// can help.
 		why := strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": ")
 		if _, _, unread := img.Size(); unread == nil {
 			why += "; " + smaller

@@ -47,18 +47,25 @@ type Config struct {
 // Workspace is a directory and the tools that work in it. Its methods may be called from many
 // goroutines.
 type Workspace struct {
-	cfg  Config
+	// cfg is the Config with its defaults; empty in a workspace that open returns.
+	cfg Config
+	// root opens all files. No path can leave it.
 	root *os.Root
-	dir  string // as given, absolute
+	// dir is the absolute path as it was given; real is the same with links followed. Paths below
+	// either are accepted, because models may know the directory by both.
+	dir  string
 	real string // with links followed
+	// more are the workspaces of Config.Directories. They have no tools and no more of their own.
 	more []*Workspace
 
 	// changing is held while a file is checked and replaced, so that two edits of one turn cannot
 	// both start from the same content.
-	changing sync.Mutex // held while a file is looked at and replaced
+	changing sync.Mutex
 }
 
-// New opens cfg.Dir as a workspace. The caller must close it.
+// New opens cfg.Dir as a workspace. The caller must close it. It returns an error if a directory
+// cannot be opened or the policy of the sandbox cannot be made. It does not probe the sandbox: the
+// first command does.
 func New(cfg Config) (*Workspace, error) {
 	w, err := open(cfg.Dir)
 	if err != nil {
@@ -89,6 +96,7 @@ func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 			return sandbox.Probe(context.Background(), sandbox.Config{Levels: levels, Env: os.Environ()}) // not the context of one call: all use it
 		})
 	}
+	// Each is probed at its first use only, because a probe starts processes.
 	held, free := probe(), probe(sandbox.Off)
 	return func(ctx context.Context) (*sandbox.Box, error) {
 		if off && !tool.IsConstrained(ctx) {
@@ -98,7 +106,8 @@ func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 	}
 }
 
-// open opens a directory without tools.
+// open opens a directory without tools. It follows links once, now: if the link is changed later,
+// the workspace stays where it is.
 func open(dir string) (*Workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -138,7 +147,8 @@ func (w *Workspace) Tools() []tool.Tool {
 	return all
 }
 
-// of returns the workspace that contains path: one of Config.Directories, or w itself.
+// of returns the workspace that contains path: one of Config.Directories, or w itself. It returns w
+// for a path that is nowhere, whose method then returns the error.
 func (w *Workspace) of(ctx context.Context, path string) *Workspace {
 	if _, err := w.within(ctx, orDot(path)); err != nil {
 		for _, other := range w.more {
@@ -164,7 +174,9 @@ func CheckPath(path string) error {
 }
 
 // within returns the name of path in the workspace, "." for the workspace itself. It resolves path
-// exactly as the guard did: against the same directory, cleaned in the same way.
+// exactly as the guard did: against the same directory, cleaned in the same way. It compares texts
+// only and follows no links; root does that when the file is opened. It returns the error of
+// CheckPath, or one that names the directories that can be reached.
 func (w *Workspace) within(ctx context.Context, path string) (string, error) {
 	if err := CheckPath(path); err != nil {
 		return "", err
