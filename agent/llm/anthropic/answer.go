@@ -17,12 +17,15 @@ const maxBlocks = 512
 // servers differ in details.
 type (
 	event struct {
-		Type    string  `json:"type"`
+		// Type decides which other fields the event has.
+		Type string `json:"type"`
+		// Index is the number of the block that the event is about.
 		Index   int     `json:"index"`
 		Message message `json:"message"`
-		Block   piece   `json:"content_block"`
-		Delta   delta   `json:"delta"`
-		Usage   usage   `json:"usage"`
+		// Block begins a block, Delta continues it.
+		Block piece `json:"content_block"`
+		Delta delta `json:"delta"`
+		Usage usage `json:"usage"`
 	}
 	message struct {
 		Usage usage `json:"usage"`
@@ -43,10 +46,14 @@ type (
 		Text      string `json:"text"`
 		Thinking  string `json:"thinking"`
 		Signature string `json:"signature"`
-		JSON      string `json:"partial_json"`
-		Stop      string `json:"stop_reason"`
+		// JSON is a piece of the arguments of a call.
+		JSON string `json:"partial_json"`
+		// Stop is in the event message_delta, which is the last but one.
+		Stop string `json:"stop_reason"`
 	}
 	usage struct {
+		// Input does not include the cached tokens. The fields are pointers, because an event has
+		// only some of them and zero is a count.
 		Input      *float64 `json:"input_tokens"`
 		Output     *float64 `json:"output_tokens"`
 		CacheRead  *float64 `json:"cache_read_input_tokens"`
@@ -58,22 +65,31 @@ type (
 // until content_block_stop.
 type part struct {
 	piece
+	// index is the server's number of the block.
 	index int
-	more  strings.Builder // the arguments of a call, as they come
+	// more has the arguments of a call, or the text of a thought, as they arrive.
+	more strings.Builder
+	// ended is set by content_block_stop; then the index may be used again.
 	ended bool
 }
 
 // answer collects one answer, streamed or not. One goroutine uses it. It implements wire.Answer.
 type answer struct {
-	server     *wire.Server
-	ids        *llm.CallIDs
-	emit       func(llm.Chunk) error
-	outputTool string // the tool whose arguments are the answer's text; "" = none
+	server *wire.Server
+	ids    *llm.CallIDs
+	emit   func(llm.Chunk) error
+	// outputTool is the tool whose arguments are the answer's text; "" = the answer is free text.
+	outputTool string
 
-	parts  []*part
-	size   int
-	text   int // bytes of text yielded
-	calls  int
+	// parts are the blocks in the order of their beginnings, at most maxBlocks.
+	parts []*part
+	// size is the number of bytes of the answer so far, at most wire.MaxAnswer.
+	size int
+	// text is the number of bytes of text that were emitted, calls the number of calls that began.
+	// They are the position of the next thought.
+	text  int
+	calls int
+	// stop is the stop_reason; "" = the answer has not said why it ends.
 	stop   string
 	counts counts
 }
@@ -121,8 +137,9 @@ func (a *answer) Document(body []byte) error {
 			return err
 		}
 	}
+	// A document is whole, so the answer is, too, also without a reason.
 	if a.stop = doc.Stop; a.stop == "" {
-		a.stop = "end_turn" // the document is whole, so the answer is
+		a.stop = "end_turn"
 	}
 	return nil
 }
@@ -130,7 +147,8 @@ func (a *answer) Document(body []byte) error {
 // Stopped reports whether the answer says why it ended.
 func (a *answer) Stopped() bool { return a.stop != "" }
 
-// Event reads one event; last is true for message_stop.
+// Event reads one event; last is true for message_stop. llm.ErrCut: message_stop came without a
+// reason before it. Unknown types, such as ping, are ignored, because the API may add some.
 func (a *answer) Event(e sse.Event) (last bool, err error) {
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 || string(data) == "[DONE]" {
@@ -167,7 +185,8 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	return false, nil // ping, and what later versions add
 }
 
-// begin starts a block.
+// begin starts a block and emits the text or thought that it begins with. llm.ErrMalformed: the
+// answer has too many blocks or bytes.
 func (a *answer) begin(index int, p piece) error {
 	if len(a.parts) == maxBlocks {
 		return a.server.Fail(llm.ErrMalformed, 0, "more than 512 blocks in one answer")
@@ -246,8 +265,9 @@ func (a *answer) end(index int) error {
 	default:
 		return nil
 	}
+	// Without a signature the provider would refuse the thought in the history.
 	if block.Signature == "" && block.Sealed == "" {
-		return nil // without a signature the provider would refuse it in the history
+		return nil
 	}
 	return a.emit(llm.Chunk{Thinking: &block})
 }
@@ -263,7 +283,8 @@ func (a *answer) addSize(n int) error {
 // emitText emits a piece of the answer's text and keeps it for the blocks that follow.
 func (a *answer) emitText(text string) error {
 	if text == "" || a.outputTool != "" {
-		return nil // around an answer in its form there is nothing to say
+		// With a structured answer, text beside the tool is no part of it.
+		return nil
 	}
 	a.text += len(text)
 	return a.emit(llm.Chunk{Text: text})

@@ -63,11 +63,16 @@ var dialect = wire.Dialect{
 
 // Model is a model behind a Messages server. It is safe for concurrent use.
 type Model struct {
-	server    *wire.Server
-	model     string
-	tokens    int // the longest answer
-	thinking  int
-	serverMax atomic.Int64 // what the server takes for an answer with its thoughts; 0 = it did not say
+	server *wire.Server
+	// model is the server's name of the model; Name returns the name on this side.
+	model string
+	// tokens is the longest answer, without its thoughts.
+	tokens int
+	// thinking is the budget of thinking tokens for requests that do not say; 0 = none.
+	thinking int
+	// serverMax is the limit of the server for an answer with its thoughts, learned from its
+	// errors; 0 = not known.
+	serverMax atomic.Int64
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -82,10 +87,11 @@ func New(cfg Config) (*Model, error) {
 	return &Model{server: s, model: cfg.Model, tokens: cmp.Or(cfg.MaxTokens, defaultTokens), thinking: cfg.Thinking}, nil
 }
 
-// Name is the configured name.
+// Name returns the configured name, by default anthropic: and the server's name of the model.
 func (m *Model) Name() string { return m.server.Name() }
 
-// Stream asks the server. Errors are *llm.Error, or ctx's.
+// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
+// Requests are repeated as package retry says, and only before the first chunk.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
 		x, err := m.ask(ctx, r)
@@ -102,7 +108,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 }
 
 // ask sends the request with at most as many tokens as the server accepts. If the server refuses
-// the number and names its limit, ask sends the request once more with that.
+// the number and names its limit, ask sends the request once more with that. If the server refuses
+// the images, ask replaces them by descriptions.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
 	if err := r.CheckImages(); err != nil {
 		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
@@ -118,9 +125,11 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 		}
 		x, err := m.server.Ask(ctx, "messages", body)
 		if refused, _ := wire.RefusesImages(err); refused && r.HasImages() {
-			r = r.WithoutImages() // one that it cannot read must not end the conversation
+			// An unreadable image stays in the history, so it would fail every later request, too.
+			r = r.WithoutImages()
 			continue
 		}
+		// Each repetition lowers the limit, so the loop ends.
 		if err == nil || !m.learnServerMax(err, most) {
 			return x, err
 		}
@@ -130,8 +139,8 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 // maxTokensError matches a server's error about too large a max_tokens, and its limit.
 var maxTokensError = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
 
-// learnServerMax reports whether err names a limit below before, the limit that was known, and
-// stores it for later requests.
+// learnServerMax reports whether err names a limit below before, the limit that the request was
+// made with (0 = none), and stores it for later requests.
 func (m *Model) learnServerMax(err error, before int64) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {

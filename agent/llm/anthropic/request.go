@@ -13,40 +13,53 @@ import (
 
 // The request, as the wire has it.
 type (
+	// wireRequest is the body of POST v1/messages.
 	wireRequest struct {
-		Model     string        `json:"model"`
-		MaxTokens int           `json:"max_tokens"`
-		System    []block       `json:"system,omitempty"`
-		Messages  []wireMessage `json:"messages"`
-		Tools     []wireTool    `json:"tools,omitempty"`
-		Choice    *wireChoice   `json:"tool_choice,omitempty"`
-		Thinking  *wireThinking `json:"thinking,omitempty"`
-		Stream    bool          `json:"stream"`
+		Model string `json:"model"`
+		// MaxTokens is required. It limits thoughts and answer together.
+		MaxTokens int `json:"max_tokens"`
+		// System is a list of blocks, because only a block can have a cache mark.
+		System   []block       `json:"system,omitempty"`
+		Messages []wireMessage `json:"messages"`
+		Tools    []wireTool    `json:"tools,omitempty"`
+		// Choice forces the tool of a structured answer; nil = the model chooses.
+		Choice   *wireChoice   `json:"tool_choice,omitempty"`
+		Thinking *wireThinking `json:"thinking,omitempty"`
+		Stream   bool          `json:"stream"`
 	}
 	wireMessage struct {
+		// Role is user or assistant; results of tools are in messages of the user.
 		Role    string  `json:"role"`
 		Content []block `json:"content"`
 	}
 	// block is a piece of a message, of any type; only the fields of its type are set.
 	block struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text,omitempty"`
-		Thinking  *string         `json:"thinking,omitempty"` // may be empty beside a signature
-		Signature string          `json:"signature,omitempty"`
-		Data      string          `json:"data,omitempty"`
-		Source    *wireSource     `json:"source,omitempty"`
-		ID        string          `json:"id,omitempty"`
-		Name      string          `json:"name,omitempty"`
-		Input     json.RawMessage `json:"input,omitempty"`
-		ToolUseID string          `json:"tool_use_id,omitempty"`
-		Content   []block         `json:"content,omitempty"`
-		IsError   bool            `json:"is_error,omitempty"`
-		Cache     *wireCache      `json:"cache_control,omitempty"`
+		Type string `json:"type"`
+		Text string `json:"text,omitempty"`
+		// Thinking is a pointer, because the API requires the field also if it is empty beside a
+		// signature.
+		Thinking  *string `json:"thinking,omitempty"`
+		Signature string  `json:"signature,omitempty"`
+		// Data is a thought that only the provider can read (redacted_thinking).
+		Data string `json:"data,omitempty"`
+		// Source is an image.
+		Source *wireSource `json:"source,omitempty"`
+		// ID, Name and Input are a call (tool_use).
+		ID    string          `json:"id,omitempty"`
+		Name  string          `json:"name,omitempty"`
+		Input json.RawMessage `json:"input,omitempty"`
+		// ToolUseID, Content and IsError are the result of a call (tool_result).
+		ToolUseID string  `json:"tool_use_id,omitempty"`
+		Content   []block `json:"content,omitempty"`
+		IsError   bool    `json:"is_error,omitempty"`
+		// Cache marks the end of a part that the provider may cache.
+		Cache *wireCache `json:"cache_control,omitempty"`
 	}
 	wireSource struct {
 		Type      string `json:"type"`
 		MediaType string `json:"media_type"`
-		Data      []byte `json:"data"`
+		// Data is written in base64, as encoding/json does with bytes.
+		Data []byte `json:"data"`
 	}
 	wireCache struct {
 		Type string `json:"type"`
@@ -61,8 +74,9 @@ type (
 		Name string `json:"name"`
 	}
 	wireThinking struct {
-		Type   string `json:"type"`
-		Tokens int    `json:"budget_tokens"`
+		Type string `json:"type"`
+		// Tokens must be at least minThinking and less than MaxTokens.
+		Tokens int `json:"budget_tokens"`
 	}
 )
 
@@ -70,9 +84,10 @@ type (
 // then cheaper in the next turn.
 var cached = &wireCache{"ephemeral"}
 
-// encode encodes a request. model is the server's name of the model; own is its name here, by which
-// it recognizes its own thoughts, since the wire refuses those of other models. tokens is the
-// length of the answer; most limits answer and thoughts together (0: no limit).
+// encode encodes a request. model is the server's name of the model; own is its name on this side,
+// by which it recognizes its own thoughts, since the API refuses those of other models. tokens is
+// the length of the answer without thoughts; most limits answer and thoughts together (0 = no
+// limit).
 func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) {
 	w := wireRequest{Model: model, MaxTokens: tokens, Stream: true}
 	if strings.TrimSpace(r.System) != "" {
@@ -80,10 +95,12 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 	}
 	if budget := max(r.Thinking, minThinking); mayThink(r, own) && (most == 0 || most > minThinking) {
 		if most > 0 && budget >= most {
-			budget = max(most/2, minThinking) // the answer needs some, too
+			// The other half is for the answer.
+			budget = max(most/2, minThinking)
 		}
 		w.Thinking = &wireThinking{"enabled", budget}
-		w.MaxTokens = tokens + budget // one counts into the other
+		// The API counts thoughts as a part of the answer.
+		w.MaxTokens = tokens + budget
 	}
 	if most > 0 {
 		w.MaxTokens = min(w.MaxTokens, most)
@@ -92,9 +109,11 @@ func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) 
 	for _, m := range r.Messages {
 		w.Messages = appendMessage(w.Messages, m, own, w.Thinking != nil)
 	}
+	// The API requires a message, and the first must be of the user.
 	if len(w.Messages) == 0 || w.Messages[0].Role != "user" {
 		w.Messages = append([]wireMessage{{"user", []block{placeholderBlock}}}, w.Messages...)
 	}
+	// The last mark makes the next request read everything up to here from the cache.
 	if last := w.Messages[len(w.Messages)-1]; last.Role == "user" {
 		last.Content[len(last.Content)-1].Cache = cached
 	}
@@ -152,7 +171,8 @@ func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) [
 	switch m.Role {
 	case llm.Tool:
 		for _, r := range m.Results {
-			if r.IsError { // the wire takes only text then
+			// The API accepts only text in the result of a failed call.
+			if r.IsError {
 				described := llm.Request{Messages: []llm.Message{{Results: []llm.ToolResult{r}}}}.WithoutImages()
 				r = described.Messages[0].Results[0]
 			}
@@ -165,6 +185,7 @@ func appendMessage(to []wireMessage, m llm.Message, own string, thinking bool) [
 			content = []block{placeholderBlock}
 		}
 	}
+	// A message without blocks is invalid, so it is left out.
 	if len(content) == 0 {
 		return to
 	}
@@ -188,9 +209,12 @@ func visible(text string, images []llm.Image) (list []block) {
 }
 
 // assistantBlocks returns the blocks of a message of the model in their original order, because the
-// wire verifies the position of thoughts.
+// API verifies the position of thoughts. If thinking is off, or a thought is of another model, the
+// thought is left out.
 func assistantBlocks(m llm.Message, own string, thinking bool) (list []block) {
 	text, calls := 0, 0
+	// upTo appends the text up to byte t and the calls up to number c that are not in list yet. It
+	// clamps both, so that a position outside of the message cannot panic.
 	upTo := func(t, c int) {
 		t, c = min(max(t, text), len(m.Text)), min(max(c, calls), len(m.Calls))
 		list = append(list, visible(m.Text[text:t], nil)...)
@@ -219,12 +243,14 @@ func assistantBlocks(m llm.Message, own string, thinking bool) (list []block) {
 func outputToolName(o *llm.Output) string { return toolName("answer_" + o.Name) }
 
 var (
-	goodID   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	// goodID is what the API accepts as an id.
+	goodID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	// badRunes are the characters that the API refuses in the name of a tool.
 	badRunes = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 )
 
-// callID returns an id that the wire accepts. Ids of other providers may have characters that it
-// refuses; they are replaced by a hash, so that call and result still match.
+// callID returns an id that the API accepts. Ids of other providers may have characters that it
+// refuses; they become a hash of 96 bits, so that call and result still match.
 func callID(id string) string {
 	if goodID.MatchString(id) {
 		return id
@@ -233,8 +259,9 @@ func callID(id string) string {
 	return "id_" + hex.EncodeToString(sum[:12])
 }
 
-// toolName returns a name that the wire accepts. Models invent names, which stay in the history and
-// would make every later request fail.
+// toolName returns a name that the API accepts, of at most 64 bytes. Models invent names, which
+// stay in the history and would make every later request fail. Only [A-Za-z0-9_-] are left, so the
+// cut cannot split a rune.
 func toolName(name string) string {
 	if name = badRunes.ReplaceAllString(name, "_"); name == "" {
 		return "_"

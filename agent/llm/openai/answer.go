@@ -12,27 +12,37 @@ import (
 // The answer on the wire. Fields of other JSON types than here are ignored, because compatible
 // servers differ in details.
 type (
+	// frame is one event, or a whole answer that is not streamed.
 	frame struct {
-		Object  string          `json:"object"`
-		Choices []choice        `json:"choices"`
-		Usage   *usage          `json:"usage"`
-		Error   json.RawMessage `json:"error"`
+		// Object is "error" in the errors of some servers; otherwise it is not used.
+		Object  string   `json:"object"`
+		Choices []choice `json:"choices"`
+		// Usage comes in the last event, whose list of choices is empty, or in every event with the
+		// counts so far. The last one counts.
+		Usage *usage `json:"usage"`
+		// Error is an object or a string in place of an answer, also after a part of it.
+		Error json.RawMessage `json:"error"`
 	}
 	choice struct {
-		Index   int    `json:"index"`
-		Delta   delta  `json:"delta"`
-		Message *delta `json:"message"` // of an answer that is not streamed
-		Finish  string `json:"finish_reason"`
+		Index int   `json:"index"`
+		Delta delta `json:"delta"`
+		// Message replaces Delta in an answer that is not streamed.
+		Message *delta `json:"message"`
+		// Finish is set in the last event with a choice; some servers send "" or "null" before.
+		Finish string `json:"finish_reason"`
 	}
 	delta struct {
-		Content json.RawMessage `json:"content"` // a string, or a list of parts
-		Refusal string          `json:"refusal"`
-		// What the model thinks, under the names that servers have for it.
+		// Content is a string, or a list of parts.
+		Content json.RawMessage `json:"content"`
+		// Refusal is the text with which the model declines; it takes the place of Content.
+		Refusal string `json:"refusal"`
+		// Reasoning and ReasoningContent are thoughts, under the names that servers have for them.
 		Reasoning        json.RawMessage `json:"reasoning"`
 		ReasoningContent json.RawMessage `json:"reasoning_content"`
 		Calls            []fragment      `json:"tool_calls"`
 	}
 	usage struct {
+		// The counts are floats because some servers write 12.0. Input includes Cached.
 		Input   float64 `json:"prompt_tokens"`
 		Output  float64 `json:"completion_tokens"`
 		Details struct {
@@ -43,15 +53,20 @@ type (
 
 // answer collects one answer, streamed or not. One goroutine uses it. It implements wire.Answer.
 type answer struct {
-	server  *wire.Server
-	ids     *llm.CallIDs
-	emit    func(llm.Chunk) error
-	calls   calls
-	size    int
-	text    bool // some was yielded
-	finish  string
+	server *wire.Server
+	ids    *llm.CallIDs
+	emit   func(llm.Chunk) error
+	calls  calls
+	// size is the number of bytes of the answer so far, at most wire.MaxAnswer.
+	size int
+	// text reports whether some text was emitted.
+	text bool
+	// finish is the finish_reason; "" = the answer has not said why it ends.
+	finish string
+	// refused reports whether a part of the text came as a refusal.
 	refused bool
-	usage   *llm.Usage
+	// usage is the last report of the server; nil = none.
+	usage *llm.Usage
 }
 
 // Document reads an answer that is not streamed. Some compatible servers ignore "stream": true.
@@ -63,7 +78,8 @@ func (rd *answer) Document(body []byte) error {
 		return rd.server.Fail(llm.ErrMalformed, 0, "no answer in "+wire.Start(body))
 	}
 	if rd.finish == "" {
-		rd.finish = "stop" // the document is whole, so the answer is
+		// The document is whole, so the answer is, too.
+		rd.finish = "stop"
 	}
 	return nil
 }
@@ -71,7 +87,8 @@ func (rd *answer) Document(body []byte) error {
 // Stopped reports whether the answer says why it ended.
 func (rd *answer) Stopped() bool { return rd.finish != "" }
 
-// Event reads one event; last is true for [DONE].
+// Event reads one event; last is true for [DONE]. [DONE] without a reason counts as "stop" if there
+// is an answer, and as llm.ErrCut if there is none.
 func (rd *answer) Event(e sse.Event) (last bool, err error) {
 	if last, err = rd.event(e); !last || err != nil || rd.finish != "" {
 		return last, err
@@ -79,11 +96,13 @@ func (rd *answer) Event(e sse.Event) (last bool, err error) {
 	if !rd.text && rd.calls.empty() {
 		return false, rd.server.Fail(llm.ErrCut, 0, "the answer ended before it began")
 	}
-	rd.finish = "stop" // [DONE] says as much
+	// [DONE] alone ends the answers of some servers.
+	rd.finish = "stop"
 	return true, nil
 }
 
-// event reads one event; done is true for [DONE].
+// event is Event without the check of [DONE]. It calls itself for each line of an event whose data
+// is several JSON documents; a line has no line break, so the depth is two.
 func (rd *answer) event(e sse.Event) (done bool, err error) {
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 {
@@ -135,7 +154,9 @@ func (rd *answer) readDocument(data []byte) error {
 	return nil
 }
 
-// add adds a piece of the answer: text, a refusal, a thought or fragments of calls.
+// add adds a piece of the answer: text, a refusal, a thought or fragments of calls. Text and
+// thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls, or more
+// bytes than wire.MaxAnswer.
 func (rd *answer) add(c choice) error {
 	text := textOf(c.Delta.Content) + c.Delta.Refusal
 	thought := textOf(c.Delta.ReasoningContent)
@@ -170,15 +191,17 @@ func textOf(v json.RawMessage) string {
 		return s
 	}
 	var parts []struct{ Text string }
-	_ = json.Unmarshal(v, &parts) // what is no text has none
+	// Other types have no text; they are ignored.
+	_ = json.Unmarshal(v, &parts)
 	for _, p := range parts {
 		s += p.Text
 	}
 	return s
 }
 
-// End emits the calls and the last chunk. It returns an error for a call whose arguments are not
-// complete.
+// End emits the calls and then the last chunk, with the usage and the reason of the end. At the
+// maximal length it leaves out calls whose arguments are incomplete. llm.ErrMalformed: a call has
+// no name, or calls were announced and there are none.
 func (rd *answer) End() error {
 	whole, err := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
 	if err != nil {
@@ -200,8 +223,8 @@ func (rd *answer) End() error {
 	return rd.emit(llm.Chunk{Usage: rd.usage, Stop: stop})
 }
 
-// stop maps the server's finish reason. Some servers say stop although there are calls; the calls
-// decide.
+// stop maps the server's finish reason. calls is the number of complete calls. Some servers say
+// "stop" although there are calls; the calls decide.
 func (rd *answer) stop(calls int) llm.Stop {
 	switch {
 	case rd.finish == "length" || rd.finish == "max_tokens":
@@ -209,7 +232,7 @@ func (rd *answer) stop(calls int) llm.Stop {
 	case rd.finish == "content_filter" || rd.refused && calls == 0:
 		return llm.StopFilter
 	case calls > 0 || rd.finish == "tool_calls":
-		return llm.StopTools // many servers say "stop" even so
+		return llm.StopTools
 	}
 	return llm.StopEnd
 }

@@ -30,10 +30,12 @@ type calls struct{ list []*partial }
 
 // partial is a call that may still grow.
 type partial struct {
-	index int // the server's; -1 when it gave none
-	id    string
-	name  string
-	args  strings.Builder
+	// index is the server's number of the call; -1 = it gave none.
+	index int
+	// id and name are those of the first fragment that has them.
+	id   string
+	name string
+	args strings.Builder
 }
 
 func (c *calls) empty() bool { return len(c.list) == 0 }

@@ -40,12 +40,14 @@ var dialect = wire.Dialect{
 // which parts of the API the server does not support.
 type Model struct {
 	server *wire.Server
-	model  string
-	// noStreamOptions is set when the server turned out not to know stream_options, and noResponseFormat when
-	// it turned out not to know response_format. noImages is set when the model turned out to take no
-	// images.
+	// model is the server's name of the model; Name returns the name on this side.
+	model string
+	// noStreamOptions is set when the server has refused stream_options, noResponseFormat when it
+	// has refused response_format, and noImages when it has refused all images. They are never
+	// reset: a changed server needs a new Model.
 	noStreamOptions, noResponseFormat, noImages atomic.Bool
-	// useMaxCompletionTokens is set when it wants max_completion_tokens in the place of max_tokens.
+	// useMaxCompletionTokens is set when the server wants max_completion_tokens instead of
+	// max_tokens, as OpenAI's reasoning models do.
 	useMaxCompletionTokens atomic.Bool
 }
 
@@ -58,10 +60,11 @@ func New(cfg Config) (*Model, error) {
 	return &Model{server: s, model: cfg.Model}, nil
 }
 
-// Name is the configured name.
+// Name returns the configured name, by default openai: and the server's name of the model.
 func (m *Model) Name() string { return m.server.Name() }
 
-// Stream asks the server. Errors are *llm.Error, or ctx's.
+// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
+// Requests are repeated as package retry says, and only before the first chunk.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
 		x, err := m.ask(ctx, r)
@@ -82,6 +85,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 	if m.noImages.Load() {
 		r = r.WithoutImages()
 	}
+	// blind is set when the error says that the server refuses all images.
 	blind := false
 	for {
 		body, err := encode(m.model, r, !m.noStreamOptions.Load(), !m.noResponseFormat.Load(), m.useMaxCompletionTokens.Load())
@@ -94,7 +98,8 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 			continue
 		}
 		if err == nil && blind {
-			m.noImages.Store(true) // it was the images indeed
+			// Stored only now: the request without images succeeded, so the images were the reason.
+			m.noImages.Store(true)
 		}
 		if err == nil || !m.dropUnsupported(err, r) {
 			return x, err
@@ -105,7 +110,9 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 // dropUnsupported reports whether the server refused an optional part of the request, and leaves it
 // out from now on. These parts are stream_options (without it usage is unknown), response_format
 // (the system prompt then describes the schema), and max_tokens (which reasoning models call
-// max_completion_tokens).
+// max_completion_tokens). Each part is dropped once, so ask repeats a request at most three times
+// for this reason. If another goroutine drops the part at the same time, the loser reports false
+// and its request fails.
 func (m *Model) dropUnsupported(err error, r llm.Request) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {

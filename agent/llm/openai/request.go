@@ -11,16 +11,22 @@ import (
 
 // The request, as the wire has it.
 type (
+	// The types below are the request body of POST chat/completions.
 	wireRequest struct {
-		Model         string        `json:"model"`
-		Messages      []wireMessage `json:"messages"`
-		Tools         []wireTool    `json:"tools,omitempty"`
-		Stream        bool          `json:"stream"`
-		StreamOptions *wireOptions  `json:"stream_options,omitempty"`
-		Format        *wireFormat   `json:"response_format,omitempty"`
-		MaxTokens     int           `json:"max_tokens,omitempty"`
-		MaxCompletion int           `json:"max_completion_tokens,omitempty"` // what reasoning models want in its place
+		Model    string        `json:"model"`
+		Messages []wireMessage `json:"messages"`
+		Tools    []wireTool    `json:"tools,omitempty"`
+		Stream   bool          `json:"stream"`
+		// StreamOptions asks for the usage in the last event; nil for servers that refuse the
+		// field.
+		StreamOptions *wireOptions `json:"stream_options,omitempty"`
+		// Format is the schema of the answer; nil = free text.
+		Format    *wireFormat `json:"response_format,omitempty"`
+		MaxTokens int         `json:"max_tokens,omitempty"`
+		// MaxCompletion replaces MaxTokens for reasoning models; at most one of the two is set.
+		MaxCompletion int `json:"max_completion_tokens,omitempty"`
 	}
+	// wireFormat has the Type "json_schema".
 	wireFormat struct {
 		Type   string     `json:"type"`
 		Schema wireSchema `json:"json_schema"`
@@ -28,16 +34,20 @@ type (
 	wireSchema struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"schema"`
-		Strict bool            `json:"strict,omitempty"`
+		// Strict makes the server enforce the schema; see strict.
+		Strict bool `json:"strict,omitempty"`
 	}
 	wireOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	}
 	wireMessage struct {
-		Role       string     `json:"role"`
-		Content    any        `json:"content"` // a text, parts, or null beside calls when there is no text, as OpenAI's own answers have it
-		ToolCalls  []wireCall `json:"tool_calls,omitempty"`
-		ToolCallID string     `json:"tool_call_id,omitempty"`
+		Role string `json:"role"`
+		// Content is a string, a []wirePart, or nil. nil becomes null, which stands beside calls
+		// without a text, as in OpenAI's own answers.
+		Content   any        `json:"content"`
+		ToolCalls []wireCall `json:"tool_calls,omitempty"`
+		// ToolCallID names the call that a message of the role tool answers.
+		ToolCallID string `json:"tool_call_id,omitempty"`
 	}
 	wireCall struct {
 		ID       string       `json:"id"`
@@ -45,7 +55,8 @@ type (
 		Function wireFunction `json:"function"`
 	}
 	wireFunction struct {
-		Name      string `json:"name"`
+		Name string `json:"name"`
+		// Arguments are JSON inside of a JSON string.
 		Arguments string `json:"arguments"`
 	}
 	wirePart struct {
@@ -54,6 +65,7 @@ type (
 		Image *wireImage `json:"image_url,omitempty"`
 	}
 	wireImage struct {
+		// URL is a data URL with the image in base64.
 		URL string `json:"url"`
 	}
 	wireTool struct {
@@ -97,7 +109,8 @@ func encode(model string, r llm.Request, usage, form, completion bool) ([]byte, 
 	return wire.Encode(w)
 }
 
-// appendMessage appends one message, or one for each result of a tool.
+// appendMessage appends one message, or one for each result of a tool. Thoughts are not sent: this
+// API has no field for them.
 func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 	switch m.Role {
 	case llm.Tool:
@@ -108,6 +121,7 @@ func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 			w.ToolCalls = append(w.ToolCalls, wireCall{c.ID, "function", wireFunction{c.Name, string(llm.Object(c.Args))}})
 		}
 		if m.Text == "" && len(m.Calls) > 0 {
+			// OpenAI writes a message that has only calls with null.
 			w.Content = nil
 		}
 		return append(to, w)
@@ -122,7 +136,8 @@ func appendResults(to []wireMessage, results []llm.ToolResult) []wireMessage {
 	for _, r := range results {
 		text := r.Text
 		if r.IsError {
-			text = "error: " + text // the wire has no other way to say so
+			// The API has no field for a failed call.
+			text = "error: " + text
 		}
 		to = append(to, wireMessage{Role: "tool", Content: text, ToolCallID: r.CallID})
 		if len(r.Images) > 0 {
@@ -149,6 +164,7 @@ func content(text string, images []llm.Image) any {
 	return parts
 }
 
+// imageParts returns a part for each image, as a data URL: the server need not fetch anything.
 func imageParts(images []llm.Image) (parts []wirePart) {
 	for _, i := range images {
 		parts = append(parts, wirePart{Type: "image_url", Image: &wireImage{"data:" + i.Type + ";base64," + base64.StdEncoding.EncodeToString(i.Data)}})
@@ -156,13 +172,17 @@ func imageParts(images []llm.Image) (parts []wirePart) {
 	return parts
 }
 
-// strict reports whether OpenAI can enforce a schema. It refuses, as strict, every object that
-// allows other properties or has an optional one.
+// strict reports whether OpenAI can enforce a schema. With strict set, OpenAI refuses every schema
+// that has an object which allows other properties or has an optional one. Text that is no JSON is
+// not strict.
 func strict(schema json.RawMessage) bool {
 	var s any
 	return json.Unmarshal(schema, &s) == nil && allRequired(s)
 }
 
+// allRequired reports whether all objects in a schema, at any depth, require all their properties
+// and forbid others. It also visits values that are no schemas, such as defaults and enums. That
+// can only make the result false, and then the server does not enforce the schema.
 func allRequired(v any) bool {
 	switch v := v.(type) {
 	case []any:

@@ -39,13 +39,17 @@ const ollamaTimeout = 300 * time.Millisecond
 
 // Config is what the environment offers. The zero value offers nothing but an Ollama on this machine.
 type Config struct {
-	OpenAIKey   llm.Secret
-	OpenAIURL   string // default: OpenAI's own service
-	OpenAIModel string // the model of auto; default: one that the server lists
+	OpenAIKey llm.Secret
+	// OpenAIURL is the base URL. Default: OpenAI's own service.
+	OpenAIURL string
+	// OpenAIModel is the model of auto. Default: one that the server lists.
+	OpenAIModel string
 
-	AnthropicKey   llm.Secret
-	AnthropicURL   string // default: Anthropic's own service
-	AnthropicModel string // the model of auto; default: one that the server lists
+	AnthropicKey llm.Secret
+	// AnthropicURL is the base URL. Default: Anthropic's own service.
+	AnthropicURL string
+	// AnthropicModel is the model of auto. Default: one that the server lists.
+	AnthropicModel string
 	// AnthropicTokens and AnthropicThinking are MaxTokens and Thinking of anthropic.Config.
 	AnthropicTokens, AnthropicThinking int
 
@@ -79,8 +83,10 @@ func FromEnv(lookup func(string) string) Config {
 
 // Spec names a model, or says to find one.
 type Spec struct {
-	Provider string // auto, openai, anthropic, ollama, peer, scripted, func
-	Name     string // the model's name, NODE/NAME, or the script's file; empty with auto
+	// Provider is auto, openai, anthropic, ollama, peer, scripted or func.
+	Provider string
+	// Name is the model's name, NODE/NAME for peer, or the script's file; "" with auto.
+	Name string
 }
 
 // providers are those that a name stands behind.
@@ -162,7 +168,7 @@ func (c Config) Open(ctx context.Context, s Spec) (llm.Model, error) {
 	return c.Prices.Model(m), nil
 }
 
-// names says whether a pattern is for the model of that name.
+// names reports whether a pattern of TextOnly matches the name of a model.
 func names(pattern, model string) bool {
 	if prefix, all := strings.CutSuffix(pattern, "*"); all {
 		return strings.HasPrefix(model, prefix)
@@ -170,6 +176,7 @@ func names(pattern, model string) bool {
 	return pattern == model
 }
 
+// open is Open without prices and TextOnly.
 func (c Config) open(ctx context.Context, s Spec) (llm.Model, error) {
 	switch s.Provider {
 	case "openai", "anthropic":
@@ -223,14 +230,15 @@ func (c Config) ollama(ctx context.Context) (llm.Model, error) {
 	return c.ollamaModel(names[0])
 }
 
+// ollamaModel opens a model of Ollama through its OpenAI-compatible API. It asks nothing.
 func (c Config) ollamaModel(name string) (llm.Model, error) {
 	return openai.New(openai.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, Name: "ollama:" + name})
 }
 
 func (c Config) ollamaURL() string { return cmp.Or(c.OllamaURL, OllamaURL) }
 
-// ollamaModels are the models of an Ollama on this machine that can answer, and where it is; at
-// least one.
+// ollamaModels returns the models of an Ollama on this machine that can chat, at least one, and the
+// URL. The error says that Ollama does not answer within ollamaTimeout, or has no such model.
 func (c Config) ollamaModels(ctx context.Context) (url string, names []string, err error) {
 	url = c.ollamaURL()
 	short, stop := context.WithTimeout(ctx, ollamaTimeout)
@@ -245,7 +253,8 @@ func (c Config) ollamaModels(ctx context.Context) (url string, names []string, e
 	return url, names, nil
 }
 
-// chatModels leaves out what is for other uses, as far as a name tells.
+// chatModels returns the names without those of models for other uses, such as embeddings. The list
+// of a server has no field for that, so the name decides.
 func chatModels(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		for _, other := range []string{"embed", "whisper", "tts", "rerank", "moderation"} {

@@ -32,7 +32,8 @@ func (c Config) Reach(ctx context.Context, s Spec) (llm.Model, error) {
 	}
 	kind, name, _ := strings.Cut(m.Name(), ":")
 	var names []string
-	if service, ok := c.services()[kind]; ok && (s.Provider != "auto" || service.model != "") { // else auto has asked already
+	// auto without a configured model has asked the server already, so it is not asked again.
+	if service, ok := c.services()[kind]; ok && (s.Provider != "auto" || service.model != "") {
 		names, err = service.list(ctx, m.Name())
 	} else if s.Provider == "ollama" {
 		_, names, err = c.ollamaModels(ctx)
@@ -50,9 +51,11 @@ func (c Config) Reach(ctx context.Context, s Spec) (llm.Model, error) {
 
 // Listing is what one provider has.
 type Listing struct {
-	Provider string // as in Spec; ollama for one on this machine
-	From     string // what sets it up, such as OPENAI_API_KEY
-	Models   []string
+	// Provider is as in Spec; "ollama" for one on this machine.
+	Provider string
+	// From is the variable or URL that sets the provider up, such as OPENAI_API_KEY.
+	From   string
+	Models []string
 	// Err is why there are none: the server was asked in vain, or what to set.
 	Err error
 }

@@ -19,21 +19,29 @@ var serviceNames = []string{"openai", "anthropic"}
 
 // service is a provider that a key or an address sets up.
 type service struct {
-	name, env string // as in Spec; the prefix of its environment variables
+	// name is as in Spec; env is the prefix of the environment variables.
+	name, env string
 	key       llm.Secret
-	url       string // of another server than the provider's own
-	model     string // the model of auto; "" = one that the server lists
+	// url is the base URL; "" = the provider's own service.
+	url string
+	// model is the model of auto; "" = one that the server lists.
+	model string
 	// preferred are the models that auto takes, the first that matches one in the server's list:
 	// cheap and able to call tools before large.
 	preferred []string
-	matches   func(listed, preferred string) bool
-	unset     string // what to set
-	hint      string // what else there is to set
-	open      func(model string) (llm.Model, error)
+	// matches reports whether a listed name is one of the preferred.
+	matches func(listed, preferred string) bool
+	// unset is the error of a provider without a key and a URL. Its second line says what to set.
+	unset string
+	// hint says in a few words what to set, for a list of providers.
+	hint string
+	open func(model string) (llm.Model, error)
 	// list asks for the models, in the server's order. Its errors call the model by that name.
 	list func(ctx context.Context, name string) ([]string, error)
 }
 
+// services returns the providers by name, configured or not. Clients are made by open and list, so
+// the call is cheap.
 func (c Config) services() map[string]service {
 	wireConfig := func(url string, key llm.Secret, env, model, name string) wire.Config {
 		return wire.Config{BaseURL: url, Key: key, KeyName: env + "_API_KEY", HTTP: c.HTTP, Logger: c.Logger, Model: model, Name: name}
@@ -71,6 +79,7 @@ func (c Config) services() map[string]service {
 	}
 }
 
+// configured reports whether the service has a key or a URL. A server of one's own may need no key.
 func (s service) configured() bool { return !s.key.Empty() || s.url != "" }
 
 // openModel opens the model of that name. The error says what to set.
@@ -81,7 +90,9 @@ func (s service) openModel(name string) (llm.Model, error) {
 	return s.open(name)
 }
 
-// auto opens the configured model, or one that the server lists.
+// auto opens the configured model, or the first preferred one that the server lists. For another
+// server than the provider's own, any model that can chat will do. ErrNone: no listed model is
+// known.
 func (s service) auto(ctx context.Context) (llm.Model, error) {
 	if s.model != "" {
 		return s.open(s.model)

@@ -12,13 +12,20 @@ import (
 
 // request is an HTTP request in the form in which it is compared.
 type request struct {
-	where string   // method and path
-	body  []string // the lines of its JSON, without commas, names in order, ids of members by number
-	key   string   // where and body
-	ids   []string // of members, in the order in which they appear
+	// where is the method and the path, separated by a space.
+	where string
+	// body is the indented JSON by lines: no commas at the ends, object keys sorted, ids of members
+	// replaced by numbers. It is used to describe a difference.
+	body []string
+	// key is where and the whole body. Two requests match if their keys are equal.
+	key string
+	// ids are the ids of members, each once, in the order in which they appear. Its index is the
+	// number in body.
+	ids []string
 }
 
-// memberID matches the id of a member or a node, but not a part of a longer word.
+// memberID matches the id of a member or a node: 128 bits in hexadecimal, not as a part of a longer
+// word.
 var memberID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
 // newRequest parses a request from which secrets were removed. known maps ids of this run to those
@@ -27,6 +34,7 @@ func newRequest(method, path, body string, known map[string]string) (r request, 
 	r.where = method + " " + path
 	var doc any = body
 	d := json.NewDecoder(strings.NewReader(body))
+	// json.Number keeps large numbers exact; a float64 would make different ones equal.
 	d.UseNumber()
 	if json.Valid([]byte(body)) {
 		if err := d.Decode(&doc); err != nil {
@@ -34,12 +42,15 @@ func newRequest(method, path, body string, known map[string]string) (r request, 
 		}
 	}
 	var b bytes.Buffer
-	e := json.NewEncoder(&b) // sorts the names
+	// The encoder sorts the keys of objects, so that their order does not matter.
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	if err := e.Encode(doc); err != nil {
 		return r, err
 	}
+	// Equal ids get equal numbers, so a request that uses another id than the recorded one at some
+	// place is still a difference.
 	text := memberID.ReplaceAllStringFunc(b.String(), func(id string) string {
 		if old := known[id]; old != "" {
 			id = old
@@ -74,6 +85,7 @@ func (r request) difference(recorded request) string {
 	return fmt.Sprintf("recorded was %s, now it is %s", excerpt(was, from), excerpt(is, from))
 }
 
+// line returns a line without its indentation, or "" after the last one.
 func line(lines []string, i int) string {
 	if i < len(lines) {
 		return strings.TrimSpace(lines[i])

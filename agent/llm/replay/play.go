@@ -23,10 +23,13 @@ type Player struct {
 	dir   string
 	scrub scrubber
 
-	mu           sync.Mutex
-	exchanges    []*exchange       // in the order of the file
-	toCurrentID  map[string]string // ids of members: of the recording, to this run's; guarded by mu
-	toRecordedID map[string]string // and back; guarded by mu
+	mu sync.Mutex
+	// exchanges are in the order of the file; the slice is constant after Play.
+	exchanges []*exchange
+	// toCurrentID maps the ids of members in the recording to those of this run; guarded by mu.
+	toCurrentID map[string]string
+	// toRecordedID is the reverse of toCurrentID; guarded by mu.
+	toRecordedID map[string]string
 }
 
 // exchange is one recorded request with its answer.
@@ -36,7 +39,8 @@ type exchange struct {
 	used bool // guarded by the Player's mu
 }
 
-// Play opens the recording in dir. A file that cannot be used is an error that names it.
+// Play opens the recording in dir and reads all of it. secrets are removed from requests before
+// these are compared with the recording. The error names the file and what cannot be used.
 func Play(dir string, secrets ...llm.Secret) (*Player, error) {
 	file := filepath.Join(dir, name+".yaml")
 	info, err := os.Stat(file)
@@ -63,6 +67,8 @@ func Play(dir string, secrets ...llm.Secret) (*Player, error) {
 	return p, nil
 }
 
+// open checks one exchange of the file and prepares it for the comparison. A recording is a file
+// that people edit, so its status and URL may be invalid.
 func open(i *cassette.Interaction) (*exchange, error) {
 	if i == nil || i.Response.Code < 100 || i.Response.Code > 599 {
 		return nil, fmt.Errorf("it has no answer with a status from 100 to 599")
@@ -75,10 +81,12 @@ func open(i *cassette.Interaction) (*exchange, error) {
 	return &exchange{Interaction: i, request: r}, err
 }
 
+// path returns the path of a URL as it is sent, without the query.
 func path(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
 
-// RoundTrip answers a request as it was answered when it was recorded. It never dials. A request
-// that was not recorded, or not that often, is an *llm.Error with ErrDrift.
+// RoundTrip answers a request as it was answered when it was recorded. It never dials. Each
+// recorded exchange is used once, in the order of the file. A request that was not recorded, or not
+// that often, is an *llm.Error with llm.ErrDrift.
 func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := readBody(req)
 	if err != nil {
@@ -95,11 +103,13 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The header is of the exchange; a caller may change its own copy.
 	resp.Request, resp.Header = req, resp.Header.Clone()
 	return resp, nil
 }
 
-// find finds the exchange of a request, each once, and learns which ids stand for which.
+// find returns the first unused exchange of a request and marks it as used. It learns which ids of
+// this run stand for which of the recording. body is without secrets.
 func (p *Player) find(method, path, body string) (*exchange, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,6 +117,7 @@ func (p *Player) find(method, path, body string) (*exchange, error) {
 	if err != nil {
 		return nil, err
 	}
+	// often is the number of exchanges with this request, used ones included.
 	often := 0
 	for _, x := range p.exchanges {
 		if x.key != r.key {
@@ -118,7 +129,9 @@ func (p *Player) find(method, path, body string) (*exchange, error) {
 		x.used = true
 		for i, id := range r.ids {
 			if i >= len(x.ids) {
-				break // texts that look like numbered ids
+				// The bodies are equal although the ids differ in number: one has a text such as
+				// "id 0".
+				break
 			}
 			if old := x.ids[i]; id != old {
 				p.toCurrentID[old], p.toRecordedID[id] = id, old
@@ -138,6 +151,8 @@ func (p *Player) drift(r request, often int) string {
 	var nearest *exchange
 	number := 0
 	for i, x := range p.exchanges {
+		// An unused exchange is preferred to a used one, and then the one with the most common
+		// lines.
 		if x.where == r.where && (nearest == nil || x.used != nearest.used && !x.used || x.used == nearest.used && r.commonLines(x.request) > r.commonLines(nearest.request)) {
 			nearest, number = x, i+1
 		}
@@ -190,6 +205,8 @@ type idMapper struct {
 // CostOf returns the cost of the wrapped model.
 func (m idMapper) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
 
+// Stream yields the chunks of the wrapped model with the ids of this run. It changes copies of
+// calls and thoughts.
 func (m idMapper) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for c, err := range m.Model.Stream(ctx, r) {
@@ -211,8 +228,10 @@ func (m idMapper) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// rename replaces the recorded ids in a text by those of this run.
+// rename replaces the recorded ids in a text by those of this run. An id that is split over two
+// chunks is not recognized; recorded answers arrive in the pieces that the server sent.
 func (p *Player) rename(text string) string {
+	// A shorter text has no room for an id.
 	if len(text) < 32 {
 		return text
 	}

@@ -16,28 +16,36 @@ import (
 )
 
 const (
-	name     = "exchanges" // of the file, without .yaml
-	maxBody  = 64 << 20    // bytes of a request or an answer
-	maxFile  = 256 << 20   // bytes of a recording
+	// name is the name of the file, without .yaml.
+	name = "exchanges"
+	// maxBody is the largest request or answer, in bytes.
+	maxBody = 64 << 20
+	// maxFile is the largest recording that Play reads, in bytes.
+	maxFile = 256 << 20
+	// fileMode lets only the owner read a recording: it has the texts of conversations.
 	fileMode = os.FileMode(0o600)
 )
 
 // Recorder lets requests through and keeps what came of them until Close. It is safe for concurrent
 // use.
 type Recorder struct {
-	vcr   *recorder.Recorder
+	vcr *recorder.Recorder
+	// next sends the requests. It is kept to close its idle connections.
 	next  http.RoundTripper
 	scrub scrubber
-	count int // exchanges written
+	// count is the number of exchanges that were written; set during Close.
+	count int
 }
 
-// Record returns a Recorder that asks next. dir is made, for its owner only; one that holds a
-// recording already is an error. secrets are taken out wherever they stand.
+// Record returns a Recorder that sends requests with next. It creates dir for its owner only. A dir
+// that has a recording already is an error. secrets are removed wherever they stand; keys of
+// well-known services are removed in any case.
 func Record(dir string, next http.RoundTripper, secrets ...llm.Secret) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a directory for the recording: %w", err)
 	}
-	// The file is made now: what cannot be written is known before the task begins.
+	// The file is created now, so that a directory that cannot be written is found before the task
+	// begins.
 	file := filepath.Join(dir, name+".yaml")
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if errors.Is(err, os.ErrExist) {
@@ -55,13 +63,15 @@ func Record(dir string, next http.RoundTripper, secrets ...llm.Secret) (*Recorde
 	return r, err
 }
 
-// RoundTrip asks, and returns the answer when all of it is there.
+// RoundTrip sends a request. It returns when the whole answer has arrived, so a streamed answer
+// comes in one piece.
 func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) { return r.vcr.RoundTrip(req) }
 
-// CloseIdleConnections closes those of the transport that is asked.
+// CloseIdleConnections closes the idle connections of the transport below.
 func (r *Recorder) CloseIdleConnections() { (&http.Client{Transport: r.next}).CloseIdleConnections() }
 
-// Close writes the recording, and returns how many exchanges are in it. No request may be under way.
+// Close writes the recording and returns the number of exchanges in it. All requests must have
+// ended.
 func (r *Recorder) Close() (written int, err error) {
 	if err := r.vcr.Stop(); err != nil {
 		return 0, fmt.Errorf("write the recording: %w", err)
@@ -69,7 +79,8 @@ func (r *Recorder) Close() (written int, err error) {
 	return r.count, nil
 }
 
-// clean takes out of an exchange what must not be read by others.
+// clean removes secrets from an exchange before it is saved: from the URL, the bodies, and all
+// headers but the harmless ones.
 func (r *Recorder) clean(i *cassette.Interaction) error {
 	r.count++
 	i.Request.URL = r.scrub.url(i.Request.URL)
@@ -79,9 +90,9 @@ func (r *Recorder) clean(i *cassette.Interaction) error {
 	return nil
 }
 
-// bounded is a transport for requests and answers of at most maxBody. It reads a request whole
-// before it is sent: go-vcr records what was read of it, and a server may answer before it has read
-// all.
+// bounded is a transport for requests and answers of at most maxBody bytes. It reads a request
+// completely before it is sent: go-vcr records what the transport has read, and a server may answer
+// before it has read all.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -99,7 +110,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// readBody reads a request's body, which it closes.
+// readBody reads and closes the body of a request. It returns nil without a body.
 func readBody(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil

@@ -15,6 +15,7 @@ var keyLike = regexp.MustCompile(`sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat|
 // safeHeaderNames are the headers that are recorded. All others may hold secrets.
 var safeHeaderNames = []string{"Accept", "Anthropic-Version", "Content-Type", "Retry-After", "Retry-After-Ms"}
 
+// safeHeaders returns the harmless headers, with the first value of each.
 func safeHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for _, k := range safeHeaderNames {
@@ -25,10 +26,10 @@ func safeHeaders(h http.Header) http.Header {
 	return out
 }
 
-// scrubber takes out secrets.
+// scrubber removes secrets from texts and URLs. It is safe for concurrent use.
 type scrubber struct{ secrets []llm.Secret }
 
-// text puts stars in the place of secrets.
+// text replaces the given secrets, and everything that looks like a key, by three stars.
 func (s scrubber) text(text string) string {
 	for _, k := range s.secrets {
 		if key := k.Reveal(); key != "" {
@@ -38,7 +39,8 @@ func (s scrubber) text(text string) string {
 	return keyLike.ReplaceAllString(text, "***")
 }
 
-// url is a URL without a user and the values of its query.
+// url returns a URL without a user, a fragment and the values of its query; "" if it is malformed,
+// since a secret could be anywhere in it.
 func (s scrubber) url(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -19,8 +19,11 @@ import (
 )
 
 const (
-	maxErrorBody = 64 << 10 // read of a refusal: an HTML page's title is in there
-	maxDetail    = 400      // bytes of it that are shown
+	// maxErrorBody is how many bytes of a failed response are read. The title of an HTML page is
+	// among them.
+	maxErrorBody = 64 << 10
+	// maxDetail is how many bytes of the server's text an error shows.
+	maxDetail = 400
 )
 
 // Fail returns an error of this model. kind is one of package llm's errors, status the HTTP status
@@ -38,7 +41,8 @@ func (s *Server) Complain(document []byte) *llm.Error {
 	return s.Fail(c.kind(0), 0, c.text(document))
 }
 
-// Broken returns the error for an answer that ended too early.
+// Broken returns the error for an answer that ended too early: llm.ErrCut, or the error of a
+// transport that is one of package llm.
 func (s *Server) Broken(err error) error {
 	if e := s.transportError(err); e != nil {
 		return e
@@ -65,7 +69,8 @@ func (s *Server) unreachable(err error) error {
 		return e
 	}
 	var u *url.Error
-	if errors.As(err, &u) { // it would show the whole URL; the host is enough
+	// The text of a url.Error has the whole URL; the host is enough.
+	if errors.As(err, &u) {
 		err = u.Err
 	}
 	return s.Fail(llm.ErrUnavailable, 0, s.base.Host+": "+err.Error())
@@ -73,7 +78,8 @@ func (s *Server) unreachable(err error) error {
 
 // refused returns the error for an HTTP response that is not successful.
 func (s *Server) refused(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what came is all there is to show
+	// An error here is ignored: the part that arrived is all that can be shown.
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if resp.StatusCode/100 == 3 {
 		to := "elsewhere"
 		if u, err := resp.Location(); err == nil {
@@ -87,8 +93,10 @@ func (s *Server) refused(resp *http.Response) error {
 	return e
 }
 
-// complaint is a server's error message, in any of the formats that servers use.
+// complaint is a server's error message, in any of the formats that servers use: {"error": {...}},
+// {"error": "text"}, or the fields at the top.
 type complaint struct {
+	// Message is for people. Code and Type are for programs; each may be empty.
 	Message string
 	Code    string
 	Type    string
@@ -129,6 +137,7 @@ func textOf(v json.RawMessage) string {
 	return string(v)
 }
 
+// text returns the message, or the type and the code, or the whole body if it is no complaint.
 func (c complaint) text(body []byte) string {
 	if c.Message != "" {
 		return c.Message
@@ -143,9 +152,11 @@ func (c complaint) text(body []byte) string {
 // of error. Status 0 means an error inside an answer.
 type kindRule struct {
 	statuses []int
-	pattern  *regexp.Regexp // of the code, the type and the message
-	coded    bool           // the pattern is of the code and the type only: a message may quote the user
-	kind     error
+	// pattern is matched against the code, the type and the message.
+	pattern *regexp.Regexp
+	// coded excludes the message: it may quote the user, whose text must not decide the kind.
+	coded bool
+	kind  error
 }
 
 // kindRules are tried in this order; the first that matches counts.
@@ -158,7 +169,8 @@ var kindRules = []kindRule{
 	{[]int{500, 501, 502, 503, 504, 529}, regexp.MustCompile(`\binvalid_request_error\b`), true, llm.ErrInvalid},
 }
 
-// codeKinds maps the codes and types of errors inside an answer to kinds.
+// codeKinds maps the codes and types of errors inside an answer to kinds. Such errors have no HTTP
+// status, because the response began with 200.
 var codeKinds = map[string]error{
 	"invalid_api_key": llm.ErrAuth, "authentication_error": llm.ErrAuth, "permission_error": llm.ErrAuth,
 	"rate_limit_exceeded": llm.ErrRateLimited, "rate_limit_error": llm.ErrRateLimited,
@@ -166,8 +178,10 @@ var codeKinds = map[string]error{
 }
 
 // kind returns the kind of error for a complaint with this status; status 0 means an error inside
-// an answer.
+// an answer. Without a matching rule the status decides, and inside an answer the code. An unknown
+// code is llm.ErrUnavailable, which is retried.
 func (c complaint) kind(status int) error {
+	// Some servers put the HTTP status into the code of an error inside an answer.
 	if n, err := strconv.Atoi(c.Code); err == nil && status == 0 && n >= 400 && n < 600 {
 		status = n
 	}

@@ -10,6 +10,7 @@ import (
 // phaseTimer ends a request when its current phase (connecting, first token, next token) takes too
 // long. A lock guards the phase, because the timer fires in a goroutine of its own.
 type phaseTimer struct {
+	// cancel ends the context of the request; the cause names the phase.
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
@@ -29,6 +30,8 @@ func (e *phaseTimeoutError) Error() string {
 	return fmt.Sprintf("%s took more than %v", e.phase, e.timeout)
 }
 
+// startPhaseTimer starts the clock of the first phase. The caller must call stop, which also
+// releases the context of the request.
 func startPhaseTimer(phase string, atMost time.Duration, cancel context.CancelCauseFunc) *phaseTimer {
 	l := &phaseTimer{cancel: cancel, phase: phase, timeout: atMost}
 	l.timer = time.AfterFunc(atMost, func() {
@@ -50,7 +53,8 @@ func (l *phaseTimer) set(phase string, atMost time.Duration) {
 	}
 }
 
-// stop ends the request and the timer.
+// stop ends the request and the timer. It may be called more than once. If the timer fires at the
+// same time, the first of the two sets the cause.
 func (l *phaseTimer) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,12 +9,13 @@ import (
 	"symbio/agent/llm"
 )
 
-// maxList bounds a list of models, in bytes.
+// maxList bounds a list of models, in bytes; a gateway may list thousands of models.
 const maxList = 8 << 20
 
-// Models asks a server for the names of its models, in its order: both wires have the same list. It
-// asks once and does not wait longer than cfg.Connect for a connection and cfg.FirstToken for the
-// answer. cfg.Model is not used.
+// Models asks a server for the names of its models, in its order. Both APIs have the same list at
+// the path models. It asks once, without retries, and does not wait longer than cfg.Connect for a
+// connection and cfg.FirstToken for the answer. cfg.Model is not used. Errors are *llm.Error, those
+// of ctx, or about a setting.
 func Models(ctx context.Context, cfg Config, d Dialect) ([]string, error) {
 	if cfg.Name == "" {
 		cfg.Name = "list"

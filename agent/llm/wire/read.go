@@ -14,7 +14,9 @@ import (
 )
 
 const (
-	maxEvent = 8 << 20 // one event: a call that writes a large file, sent whole
+	// maxEvent is the largest event, in bytes. A call that writes a large file may come in one
+	// event.
+	maxEvent = 8 << 20
 	// MaxAnswer is how many bytes of text, thoughts and arguments an answer may have.
 	MaxAnswer = 64 << 20
 	// closeTimeout is how long a server may take to close an answer after saying why it stopped.
@@ -49,7 +51,8 @@ func (x *Exchange) Read(a Answer) error {
 }
 
 // firstByte returns the first byte that is neither white space, which some servers send to keep the
-// connection alive, nor a part of a byte order mark.
+// connection alive, nor a part of a byte order mark. It does not consume the byte. After 64 KiB of
+// white space it returns 0.
 func firstByte(in *bufio.Reader) (byte, error) {
 	for n := 0; n < 64<<10; n++ {
 		b, err := in.ReadByte()
@@ -63,6 +66,7 @@ func firstByte(in *bufio.Reader) (byte, error) {
 	return 0, nil
 }
 
+// document reads an answer that is one JSON document of at most MaxAnswer bytes.
 func (x *Exchange) document(in io.Reader, a Answer) error {
 	body, err := io.ReadAll(io.LimitReader(in, MaxAnswer+1))
 	if err != nil {
@@ -77,6 +81,8 @@ func (x *Exchange) document(in io.Reader, a Answer) error {
 	return a.End()
 }
 
+// stream reads events until the answer says that it ends. Each event starts the clock of the next
+// phase again. An end of the connection after Stopped is in order; before it, the answer is cut.
 func (x *Exchange) stream(in io.Reader, a Answer) error {
 	events := sse.NewReader(in, maxEvent)
 	seen := false
@@ -95,7 +101,8 @@ func (x *Exchange) stream(in io.Reader, a Answer) error {
 			return x.server.Broken(err)
 		}
 		if err := x.parent.Err(); err != nil {
-			return err // although there is more in the buffer
+			// The buffer may have more events, but the caller has stopped.
+			return err
 		}
 		seen = true
 		last, err := a.Event(e)

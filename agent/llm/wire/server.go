@@ -51,6 +51,7 @@ func Open(cfg Config, d Dialect) (*Server, error) {
 	return s, nil
 }
 
+// open is Open without the check of the model, for Models.
 func open(cfg Config, d Dialect) (*Server, error) {
 	cfg = cfg.withDefaults(d)
 	u, err := cfg.base()
@@ -126,6 +127,8 @@ func (s *Server) begin(parent context.Context) *Exchange {
 	return &Exchange{server: s, parent: parent, ctx: ctx, phases: l, Body: http.NoBody, close: http.NoBody.Close}
 }
 
+// request builds the HTTP request. Its error does not quote the base URL, in which people paste
+// keys.
 func (s *Server) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
 	method := http.MethodPost
 	if body == nil {
@@ -142,7 +145,7 @@ func (s *Server) request(ctx context.Context, path string, body []byte) (*http.R
 	return req, nil
 }
 
-// Close ends the exchange. It may be called more than once.
+// Close ends the exchange and its request. It may be called more than once.
 func (x *Exchange) Close() {
 	x.phases.stop()
 	_ = x.close() // an answer that is not read to its end has nothing more to say
