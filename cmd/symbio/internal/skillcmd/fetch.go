@@ -20,6 +20,9 @@ import (
 // cmdSkillsFetch returns the command skills fetch. Without an argument it lists fetched skills,
 // with NODE those that the node shares, and with NODE/NAME it fetches one. A fetched skill is not
 // used before it is trusted.
+//
+// Its exit status is 4 for a hash that is not stored, and that of the node's reply when the other
+// node denies the call or cannot be reached.
 func cmdSkillsFetch(env *command.Env) *cobra.Command {
 	var remove, hash string
 	cmd := &cobra.Command{
@@ -29,6 +32,7 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 			switch {
 			case remove != "" && (len(args) > 0 || hash != ""):
 				return command.Usage(errors.New("--remove allows no arguments and no --hash"))
+			// A hash is that of one skill. A list of skills has none to compare.
 			case hash != "" && !strings.Contains(strings.Join(args, ""), "/"):
 				return command.Usage(errors.New("--hash needs one skill, named as NODE/NAME"))
 			case remove != "":
@@ -36,6 +40,8 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 			case len(args) == 0:
 				return listFetched(env)
 			}
+			// The name of a skill contains no slash, so the first one separates the node from the
+			// skill.
 			on, name, one := strings.Cut(args[0], "/")
 			if on == "" || one && name == "" {
 				return command.Usage(fmt.Errorf("want NODE or NODE/NAME, not %q", args[0]))
@@ -52,7 +58,9 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 }
 
 // peerCall returns a function that invokes capabilities of one node through the running node. It
-// sets from to the node that answered.
+// sets from to the node that answered. The calls go through the running node, because only that has
+// connections to others. on is the name or id of a node. Each call waits for the reply; share.List
+// and share.Fetch bound the time of all calls together.
 func peerCall(env *command.Env, client symbiov1.ControlClient, on string, from *symbiov1.CallReply) share.Call {
 	return func(ctx context.Context, capability string, input []byte) ([]byte, error) {
 		reply, err := client.Call(ctx, &symbiov1.CallRequest{Capability: capability, On: on, Data: input, ContentType: "application/json"})
@@ -64,7 +72,8 @@ func peerCall(env *command.Env, client symbiov1.ControlClient, on string, from *
 	}
 }
 
-// listShared prints the skills that another node shares.
+// listShared prints the skills that another node shares. At most 10,000 skills are listed. The
+// other node must allow skills.list to this one.
 func listShared(ctx context.Context, env *command.Env, on string) error {
 	client, conn, err := env.Dial()
 	if err != nil {
@@ -81,13 +90,16 @@ func listShared(ctx context.Context, env *command.Env, on string) error {
 }
 
 // fetchSkill fetches one skill and stores it under the hash of all its files. With hash it is
-// stored only if that is its hash. Fetching the same skill again changes nothing.
+// stored only if that is its hash. Fetching the same skill again changes nothing. It needs a
+// running node, but the skill is stored for all nodes of this user.
 func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) error {
 	client, conn, err := env.Dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	// Without a state directory there is no place for the skill, so nothing is asked of the other
+	// node.
 	state, err := env.State()
 	if err != nil {
 		return err
@@ -98,6 +110,8 @@ func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) er
 	if err != nil {
 		return err
 	}
+	// Put returns the earlier origin if the skill is stored already, so the output can name another
+	// node than this fetch asked.
 	o, err := state.Skills().Store.Put(pack, from.GetNode(), from.GetNodeName())
 	if err != nil {
 		return err
@@ -109,14 +123,15 @@ func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) er
 		o.Name, o.NodeName, o.Node, o.Files, o.Bytes, o.Hash, o.Hash)
 }
 
-// fetchedJSON is a fetched skill. The JSON names are a contract.
+// fetchedJSON is a fetched skill. The JSON names are a contract. Trust is "proposal", "trusted" or
+// "changed".
 type fetchedJSON struct {
 	share.Origin
 	Trust trust.State `json:"trust"`
 }
 
 // listFetched prints the fetched skills. One that cannot be read is listed as a proposal, with a
-// note.
+// note. It needs no running node.
 func listFetched(env *command.Env) error {
 	state, err := env.State()
 	if err != nil {
@@ -127,12 +142,16 @@ func listFetched(env *command.Env) error {
 	if err != nil {
 		return err
 	}
+	// The list is not nil, so that --json prints [] without any fetched skill.
 	list := []fetchedJSON{}
 	for _, o := range all {
+		// A skill that cannot be verified counts as one that no person trusts.
 		one := fetchedJSON{o, trust.Proposal}
 		skill, _, hash, err := skills.LoadFull(keeper.Store.Dir(o.Hash, o.Name), format.Policy{})
 		// The scope decides how trust is looked up; LoadFull cannot know it.
 		skill.Scope = skills.ScopePeer
+		// State reads all files of a trusted skill again, because they may have been changed since
+		// it was stored.
 		if err == nil {
 			one.Trust, err = keeper.State(skill, hash)
 		}
@@ -147,7 +166,8 @@ func listFetched(env *command.Env) error {
 }
 
 // removeFetched deletes a fetched skill and every trust in it, and makes running nodes look at
-// their skills again. hash is that of all its files.
+// their skills again. hash is that of all its files. Its exit status is 4 when no such skill is
+// stored. An agent that has the skill active loses it at the scan.
 func removeFetched(ctx context.Context, env *command.Env, hash string) error {
 	state, err := env.State()
 	if err != nil {
@@ -163,10 +183,12 @@ func removeFetched(ctx context.Context, env *command.Env, hash string) error {
 	// Trust in a hash that is gone would hold again if the same skill were fetched later.
 	records, err := keeper.Book.Records()
 	for _, r := range records {
+		// One skill can have several records: each is for one SKILL.md in one directory.
 		if r.Tree == hash {
 			err = errors.Join(err, keeper.Book.Remove(r.Dir, r.Hash))
 		}
 	}
+	// The skill is gone even if a record could not be removed, so the nodes scan in any case.
 	rescan(ctx, env)
 	return err
 }

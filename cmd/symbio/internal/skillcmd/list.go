@@ -27,6 +27,9 @@ import (
 
 // New returns the command `symbio skills` with all commands below it. On a terminal it opens the
 // list in which skills are switched on and off.
+//
+// --node is a flag of those commands only that ask a running node. show, validate and trust read
+// the disk.
 func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "skills",
@@ -44,12 +47,13 @@ func New(env *command.Env) *cobra.Command {
 }
 
 // isSkill reports whether an argument names the skill: by its name, the path of its SKILL.md, or
-// its directory.
+// its directory. A path must be absolute, as the catalog writes it; see skillArg.
 func isSkill(s *symbiov1.Skill, arg string) bool {
 	return arg == s.GetName() || arg == s.GetPath() || arg+string(filepath.Separator)+"SKILL.md" == s.GetPath()
 }
 
-// cmdSkillsList returns the command skills list.
+// cmdSkillsList returns the command skills list. Skills that cannot be used do not fail the
+// command; they are on standard error and in the field errors of the JSON.
 func cmdSkillsList(env *command.Env) *cobra.Command {
 	var file, dir string
 	var reload bool
@@ -62,6 +66,8 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 				return err
 			}
 			printLeftOut(env, all)
+			// Skills and errors are [] and not null when there are none. The JSON names are a
+			// contract.
 			if env.JSON {
 				return env.PrintJSON(struct {
 					Skills    []*symbiov1.Skill        `json:"skills"`
@@ -80,7 +86,8 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 }
 
 // skillRow returns the columns of one skill. Its state is off, active (an agent has it now) or
-// enabled.
+// enabled. Descriptions are cut to 100 characters, because they may have 1024 by the specification;
+// --json has all of it.
 func skillRow(s *symbiov1.Skill) []string {
 	state := "enabled"
 	switch {
@@ -93,8 +100,10 @@ func skillRow(s *symbiov1.Skill) []string {
 }
 
 // printLeftOut prints on standard error which skills were left out and why, and other notes. On a
-// terminal at most maxLeftOut are shown.
+// terminal at most maxLeftOut are shown. A file or a pipe gets all of them. The last one is shown
+// even if it is one too many, because a line that counts it would be as long.
 func printLeftOut(env *command.Env, all skillList) {
+	// from contains a path, which is made safe to print.
 	if all.disabled {
 		fmt.Fprintln(env.Err, "note: all skills are switched off: skills.enabled is false in", terminal.Printable(all.from))
 	}
@@ -114,7 +123,9 @@ func printLeftOut(env *command.Env, all skillList) {
 const maxLeftOut = 5
 
 // completeSkills returns a function that completes the names of skills in a shell. The shell itself
-// completes paths. It stays silent on errors.
+// completes paths. It stays silent on errors. It runs at each press of Tab, so it asks the running
+// node if there is one and scans the disk only otherwise. Names that are on the line already are
+// left out.
 func completeSkills(env *command.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		all, err := listSkills(cmd.Context(), env, skillQuery{})
@@ -130,7 +141,8 @@ func completeSkills(env *command.Env) cobra.CompletionFunc {
 	}
 }
 
-// skillQuery says which skills to list.
+// skillQuery says which skills to list. The zero value asks the running node of this directory.
+// file and dir cannot be combined with --node or reload.
 type skillQuery struct {
 	// file is a configuration file; it excludes asking a running node.
 	file string
@@ -141,18 +153,24 @@ type skillQuery struct {
 	reload bool
 }
 
-// skillList is a list of skills, and whether the configuration switches all of them off.
+// skillList is a list of skills, and whether the configuration switches all of them off. The reply
+// is that of a node, or has the same form after a scan of the disk.
 type skillList struct {
 	*symbiov1.SkillsReply
-	// disabled: skills.enabled is false.
+	// disabled: skills.enabled is false. It is set only after a scan: a node does not report it.
 	disabled bool
-	// from is where the configuration says so.
+	// from is where the configuration says so. It is FILE:LINE, or "default".
 	from string
 }
 
 // listSkills returns the skills of the running node of this directory. Without one, or when the
 // query names a file or a directory, it scans the disk as a node started here would.
+//
+// The error is a usage error when the flags contradict each other, ErrNoNode or ErrOtherWorkspace
+// when --reload finds no node, and else that of the node or of the scan. It blocks while the disk
+// is scanned.
 func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillList, err error) {
+	// --node names a running node, which has its own configuration and directory.
 	offline := q.dir != "" || q.file != ""
 	if offline && (env.Node != "" || q.reload) {
 		return all, command.Usage(errors.New("--node and --reload ask a running node, on which --config and --dir have no effect; leave out one or the other"))
@@ -174,7 +192,9 @@ func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillL
 	return all, err
 }
 
-// withOffBy sets for each skill that is off what switched it off.
+// withOffBy sets for each skill that is off what switched it off. It changes r and returns it. The
+// node does not fill in OffBy, because the choices and the origins of the configuration are read by
+// the command line.
 func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *symbiov1.SkillsReply {
 	for _, s := range r.GetSkills() {
 		if !s.GetEnabled() {
@@ -202,7 +222,7 @@ func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillLi
 }
 
 // switchedOff returns what `symbio skills disable` has switched off. Unreadable entries are noted
-// and left out.
+// and left out. The error is about the state directory only.
 func switchedOff(env *command.Env) ([]choice.Choice, error) {
 	state, err := env.State()
 	if err != nil {
@@ -215,7 +235,8 @@ func switchedOff(env *command.Env) ([]choice.Choice, error) {
 	return off, nil
 }
 
-// disabledBy returns which choice switches a skill off; "" if none does.
+// disabledBy returns which choice switches a skill off; "" if none does. The text has the local
+// date on which the choice was made.
 func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 	for _, o := range off {
 		if isSkill(s, o.Skill) {
@@ -227,17 +248,20 @@ func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 
 // localSkills is what a node that is started here would know of skills.
 type localSkills struct {
-	// opts is the configuration of the node, from has the origin of each value.
+	// opts is the configuration of the node, from has the origin of each value. from is needed to
+	// say which file or flag switches a skill off.
 	opts node.Config
 	from config.Origins
-	// cfg says where skills are searched.
+	// cfg says where skills are searched. It is the zero value when skills.enabled is false, and
+	// then no skill is found.
 	cfg skills.Config
-	// off are the choices of the user.
+	// off are the choices of the user. They hold in every directory.
 	off []choice.Choice
 }
 
 // loadSkills returns what a node with the configuration file would know of the skills of dir; "" is
-// the current directory. It scans nothing yet.
+// the current directory. It scans nothing yet. It returns an error for a configuration that cannot
+// be read, and for a dir that does not exist.
 func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	c, from, err := env.LoadConfig(file)
 	if err != nil {
@@ -262,7 +286,8 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 }
 
 // offBy returns what switches a skill off: a choice of the user, or a key of the configuration with
-// its origin.
+// its origin. The first reason found is returned. A skill can have several, and switching it on
+// then takes more than one step.
 func (h localSkills) offBy(one *symbiov1.Skill) string {
 	if choice := disabledBy(h.off, one); choice != "" {
 		return choice
@@ -276,11 +301,12 @@ func (h localSkills) offBy(one *symbiov1.Skill) string {
 			return "skills.overrides, " + h.from.Of("skills.overrides."+key)
 		}
 	}
+	// The skill is off by a key that names no single skill.
 	return "the configuration"
 }
 
 // existingDir returns the absolute path of a directory. A missing one has exit status 4, a file
-// exit status 2.
+// exit status 2. Symbolic links are kept.
 func existingDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -296,7 +322,9 @@ func existingDir(dir string) (string, error) {
 	return abs, nil
 }
 
-// cmdSkillsShow returns the command skills show. It shows skills that are off, too.
+// cmdSkillsShow returns the command skills show. It shows skills that are off, too. Its exit status
+// is 4 when there is no such skill. It never asks a running node: the skill is read from the disk,
+// as a node started here would.
 func cmdSkillsShow(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -308,6 +336,8 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// TakeSkill activates the skill in a registry of its own, so that the instructions and
+			// the grants are those that an agent would get.
 			activation, err := node.TakeSkill(cmd.Context(), here.cfg, skillArg(args[0]))
 			if errors.Is(err, skills.ErrNotFound) {
 				return command.NotFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
@@ -324,6 +354,8 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 
 // state returns in words who can use a skill: models, people, both or neither.
 func (h localSkills) state(s skills.Skill) string {
+	// The order matters: off wins over all, and a flag of the skill itself is named before an
+	// override with the same effect.
 	switch e := h.cfg.Choices.Exposure(s); {
 	case e == skills.Off:
 		return "off: " + h.offBy(&symbiov1.Skill{Name: s.Name, Path: s.Path})
@@ -342,7 +374,7 @@ func (h localSkills) state(s skills.Skill) string {
 }
 
 // printSkill prints a skill with its instructions, and the rules that it grants and asks for in
-// vain.
+// vain. The anonymous struct is a contract with scripts, as are the JSON names of the types in it.
 func printSkill(env *command.Env, here localSkills, s skills.Activation) error {
 	known, from := trustOf(env, s)
 	if env.JSON {
@@ -361,9 +393,12 @@ func printSkill(env *command.Env, here localSkills, s skills.Activation) error {
 	}
 	fmt.Fprintf(env.Out, "name         %s\ndescription  %s\nscope        %s\nstate        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",
 		terminal.Printable(s.Skill.Name), terminal.Printable(s.Skill.Description), s.Skill.Scope, terminal.Printable(here.state(s.Skill)), terminal.Printable(s.Skill.Path), s.Hash, trustLine(known, from), terminal.Printable(strings.Join(s.Granted, " ")))
+	// A withheld rule is one that the skill asks for and does not get: its scope needs trust, or
+	// the rule is refused.
 	for _, w := range s.Withheld {
 		fmt.Fprintf(env.Out, "withheld     %s: %s\n", terminal.Printable(w.Rule), terminal.Printable(w.Why))
 	}
+	// An empty line separates the properties from the instructions, which are Markdown.
 	fmt.Fprintln(env.Out)
 	return env.PrintPayload([]byte(s.Instructions))
 }

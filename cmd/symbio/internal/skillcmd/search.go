@@ -18,10 +18,13 @@ import (
 	"symbio/skills/format"
 )
 
-// scopes are the values of --scope. "repo" is accepted for "project", as in other tools.
+// scopes are the values of --scope. "repo" is accepted for "project", as in other tools. They are
+// in the order of precedence.
 var scopes = []string{string(skills.ScopeProject), string(skills.ScopeUser), string(skills.ScopeConfig), string(skills.ScopeBundled), string(skills.ScopePeer)}
 
-// cmdSkillsSearch returns the command skills search. Its exit status is 4 when nothing is found.
+// cmdSkillsSearch returns the command skills search. Its exit status is 4 when nothing is found. It
+// searches the skills of the running node of this directory, or those on the disk without one; see
+// listSkills.
 func cmdSkillsSearch(env *command.Env) *cobra.Command {
 	var file, scope string
 	var limit int
@@ -33,6 +36,8 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 			switch {
 			case query == "":
 				return command.Usage(errors.New("the query is empty; `symbio skills list` shows all skills"))
+			// The bounds are those of skills.Query. The default of 8 is that of the tool
+			// skill_search.
 			case limit < 1 || limit > 50:
 				return command.Usage(fmt.Errorf("--limit %d: between 1 and 50", limit))
 			case scope != "" && scope != "repo" && !slices.Contains(scopes, scope):
@@ -57,6 +62,8 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 
 // searchSkills prints the best matches of a query, as the tool skill_search would find them, and
 // returns an error with exit status 4 if there is none. With --json the empty list is printed, too.
+// It is the search of skills-codelia.md 5.5: by exact path, exact name, beginning of the name, then
+// words. Skills that are off are found, too.
 func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 	// The search runs on the list that the node sent, so that it finds what `symbio skills list`
 	// shows.
@@ -65,11 +72,13 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 	for _, s := range all.GetSkills() {
 		byPath[s.GetPath()] = s
 		catalog.Skills = append(catalog.Skills, skills.Skill{
+			// A reply has no more of the manifest than the search needs: name and description.
 			Manifest: format.Manifest{Name: s.GetName(), Description: s.GetDescription()}, Path: s.GetPath(),
 			Dir: strings.TrimSuffix(s.GetPath(), "/SKILL.md"), Scope: skills.Scope(s.GetScope()),
 		})
 	}
 	found := catalog.Search(q)
+	// Reason and score are set on the messages of the reply itself; all is not used after that.
 	list := command.Map(found.Matches, func(m skills.Match) *symbiov1.Skill {
 		s := byPath[m.Skill.Path]
 		s.Reason, s.Score = new(string(m.Reason)), new(uint32(m.Score))
@@ -90,6 +99,7 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 	if err == nil && found.Count == 0 {
 		err = command.NotFound(fmt.Errorf("no skill fits %q; `symbio skills list` shows all", terminal.Printable(q.Text)))
 	}
+	// The note goes to standard error after the list, so that a script reads only results.
 	if found.Truncated {
 		env.Notef("%d of %d; --limit shows more", len(found.Matches), found.Count)
 	}
@@ -97,7 +107,7 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 }
 
 // cmdSkillsPrompt returns the command skills prompt, which prints what a system prompt would say of
-// skills. Its exit status is 4 if a name is unknown.
+// skills. Its exit status is 4 if a name is unknown. No request is sent to a model.
 func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 	var file, form, dir string
 	cmd := &cobra.Command{
@@ -121,12 +131,14 @@ func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 }
 
 // skillPrompt returns the text from the node that --node names, else from the skills of a node that
-// is started here.
+// is started here. It is a usage error to give --config or --dir together with --node. An unknown
+// name is ErrNotFound of package skills, or NotFound of the node.
 func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, names []string) (*symbiov1.SkillPromptReply, error) {
 	if form != "" && form != string(skills.AvailableSkills) && form != string(skills.SkillsContext) {
 		return nil, command.Usage(fmt.Errorf("--format %q is neither %s nor %s", form, skills.AvailableSkills, skills.SkillsContext))
 	}
-	// A path is relative to this directory, not to that of the node.
+	// A path is relative to this directory, not to that of the node. The slice belongs to the
+	// command line of this run, so it is changed in place.
 	for i := range names {
 		names[i] = skillArg(names[i])
 	}
@@ -149,7 +161,7 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 }
 
 // printPrompt prints the text, and on standard error what was shortened or left out for lack of
-// room.
+// room. The text is unchanged in a pipe, as a model gets it, with one line break at the end.
 func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
 	for note := range strings.Lines(r.GetNotes()) {
 		env.Notef("note: %s", strings.TrimSuffix(note, "\n"))
@@ -159,6 +171,7 @@ func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
 		r.Notes = nil
 		return env.PrintJSON(r)
 	}
+	// Agents then get no paragraph about skills at all, which is no error.
 	if r.GetText() == "" {
 		env.Notef("note: models are shown nothing: no skill here is for them")
 		return nil

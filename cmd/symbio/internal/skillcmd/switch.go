@@ -32,9 +32,13 @@ func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 
 // switchSkills switches the skills of args on or off, or opens the list when there are none and a
 // person is there.
+//
+// Its errors have exit status 4 for a skill that is not here, 2 for an argument that would have no
+// effect, and 1 for a skill that stays off by a configuration.
 func switchSkills(ctx context.Context, env *command.Env, file string, args []string, on bool) error {
 	if len(args) == 0 {
 		if !canPick(env) {
+			// A script must name the skills: it cannot choose from a list.
 			return command.Usage(errors.New("name a skill by its name or path; `symbio skills list` shows those here"))
 		}
 		return pickSkills(ctx, env, file)
@@ -53,6 +57,7 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 			return err
 		}
 	}
+	// A failure of the disk can still leave some skills switched and others not.
 	for _, arg := range args {
 		if err := s.set(skillArg(arg), on); err != nil {
 			return err
@@ -62,19 +67,22 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 }
 
 // skillSwitch writes the choices of a person. A choice is a name, which holds for every skill of
-// that name, or a path.
+// that name, or a path. It is for one goroutine. Other processes may change the same book at the
+// same time, because each choice is a file of its own.
 type skillSwitch struct {
-	// book keeps the choices on the disk.
+	// book keeps the choices on the disk. It is below the user's state directory and holds for all
+	// nodes and directories.
 	book choice.Book
-	// off are the choices before this command.
+	// off are the choices before this command. They are not updated by set.
 	off []choice.Choice
-	// all are the skills that the person sees.
+	// all are the skills that the person sees. A choice can be about a skill of another directory,
+	// which is not among them.
 	all []*symbiov1.Skill
 	// wanted has the skills that were switched, by path, and whether on.
 	wanted map[string]bool
 }
 
-// newSwitch returns a skillSwitch for the skills in all.
+// newSwitch returns a skillSwitch for the skills in all. It reads the book once.
 func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 	state, err := env.State()
 	if err != nil {
@@ -89,7 +97,8 @@ func (s *skillSwitch) isSwitchedOff(key string) bool {
 	return slices.ContainsFunc(s.off, func(o choice.Choice) bool { return o.Skill == key })
 }
 
-// matching returns the skills that an argument names.
+// matching returns the skills that an argument names. A name can match several skills, a path at
+// most one.
 func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
 	for _, k := range s.all {
 		if isSkill(k, arg) {
@@ -100,9 +109,11 @@ func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
 }
 
 // check returns an error if set would have no effect: there is no such skill, or it is off by its
-// name and was named by its path.
+// name and was named by its path. It writes nothing. arg is a result of skillArg.
 func (s *skillSwitch) check(arg string, on bool) error {
 	found := s.matching(arg)
+	// A choice can outlive its skill. It can be undone without the skill, else it would stay in the
+	// book for good.
 	if len(found) == 0 && !(on && s.isSwitchedOff(arg)) {
 		return command.NotFound(fmt.Errorf("no skill %q here; `symbio skills list` shows the skills here", terminal.Printable(arg)))
 	}
@@ -113,13 +124,15 @@ func (s *skillSwitch) check(arg string, on bool) error {
 }
 
 // set switches the skills that an argument names on or off. Switching on removes all choices that
-// keep them off.
+// keep them off. arg is a result of skillArg. Enabling a skill that is on is no error.
 func (s *skillSwitch) set(arg string, on bool) error {
 	found := s.matching(arg)
 	for _, k := range found {
 		s.wanted[k.GetPath()] = on
 	}
 	if !on {
+		// The directory of a skill is accepted as an argument, but choices are stored by the path
+		// of the SKILL.md, as the catalog has it.
 		if len(found) == 1 && arg != found[0].GetName() {
 			arg = found[0].GetPath()
 		}
@@ -130,11 +143,13 @@ func (s *skillSwitch) set(arg string, on bool) error {
 		keys = append(keys, k.GetPath())
 		// No other skill has the name, so a choice by name is about this one only.
 		if len(s.matching(k.GetName())) == 1 {
-			// From the list a row stands for the name, too, when no other skill has it.
+			// The list of pickSkills passes paths only. Without this key a skill that was switched
+			// off by its name could not be switched on there.
 			keys = append(keys, k.GetName())
 		}
 	}
 	for _, key := range keys {
+		// Most keys have no choice, which is not an error.
 		if err := s.book.Enable(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("switch %s on: %w", terminal.Printable(key), err)
 		}
@@ -143,7 +158,7 @@ func (s *skillSwitch) set(arg string, on bool) error {
 }
 
 // reportSwitched makes the running nodes take the change up and prints the new states. A skill that
-// stays off is an error that says why.
+// stays off is an error that says why. wanted is that of a skillSwitch.
 func reportSwitched(ctx context.Context, env *command.Env, file string, wanted map[string]bool) error {
 	// The nodes scan before the list is read, so that it shows their new state.
 	nodes := rescan(ctx, env)
@@ -154,6 +169,7 @@ func reportSwitched(ctx context.Context, env *command.Env, file string, wanted m
 	now := []*symbiov1.Skill{}
 	var still []string
 	for _, s := range all.GetSkills() {
+		// A skill that is gone from the disk meanwhile is not reported.
 		on, touched := wanted[s.GetPath()]
 		if !touched {
 			continue
@@ -177,7 +193,8 @@ func reportSwitched(ctx context.Context, env *command.Env, file string, wanted m
 	return err
 }
 
-// printSwitched prints the new state of each skill, and which nodes have taken it up.
+// printSwitched prints the new state of each skill, and which nodes have taken it up. The nodes are
+// named on standard error; a script gets them with --json.
 func printSwitched(env *command.Env, now []*symbiov1.Skill, nodes []string) error {
 	for _, s := range now {
 		state := "on"
@@ -199,14 +216,14 @@ func printSwitched(env *command.Env, now []*symbiov1.Skill, nodes []string) erro
 }
 
 // canPick reports whether a person is there to choose from a list: input and output are a terminal
-// with raw mode.
+// with raw mode. A dumb terminal cannot move its cursor, so it gets no list.
 func canPick(env *command.Env) bool {
 	in, ok := env.In.(*os.File)
 	return ok && !env.JSON && env.InIsTerminal && env.OutIsTerminal && env.Getenv("TERM") != "dumb" && terminal.CanRaw(in)
 }
 
 // pickSkills lets a person look through the skills and switch them on and off. Nothing is written
-// before the list is confirmed.
+// before the list is confirmed. It blocks until the person confirms or leaves.
 func pickSkills(ctx context.Context, env *command.Env, file string) error {
 	all, err := listSkills(ctx, env, skillQuery{file: file})
 	if err != nil {
@@ -226,6 +243,8 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 	if !ok {
 		return errors.New("this is not a terminal")
 	}
+	// The list is drawn on the alternate screen and the terminal is restored before Show returns,
+	// so the report below is printed as usual.
 	keep, err := p.Show(ctx, in, env.Out, env.Getenv("NO_COLOR") == "")
 	if err != nil {
 		return err
@@ -238,6 +257,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 		if r.On == r.WasOn {
 			continue
 		}
+		// The rows are in the order of the skills; picker adds one for each.
 		if err := s.set(all.GetSkills()[i].GetPath(), r.On); err != nil {
 			return err
 		}
@@ -246,7 +266,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 }
 
 // picker returns the list. A skill that a configuration or a choice by name keeps off is locked:
-// switching it on would change more than the selected row.
+// switching it on would change more than the selected row. A skill that is on is never locked.
 func (s *skillSwitch) picker() *terminal.Picker {
 	p := &terminal.Picker{}
 	for _, k := range s.all {

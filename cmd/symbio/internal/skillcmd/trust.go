@@ -22,7 +22,8 @@ import (
 	"symbio/skills/trust"
 )
 
-// cmdSkillsTrust returns the command skills trust. A no has exit status 3.
+// cmdSkillsTrust returns the command skills trust. A no has exit status 3. It needs no running
+// node. Without a terminal it needs --hash.
 func cmdSkillsTrust(env *command.Env) *cobra.Command {
 	var list, revoke, grants bool
 	var hash, file string
@@ -58,6 +59,10 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 
 // trustSkill shows what a skill asks for and records the trust after a yes, or at once if hash is
 // its hash. With --json and no hash it only prints, so that a script can look first.
+//
+// The record is for the SKILL.md that proposal.Of has read, by its SHA-256, so a file that is
+// replaced while the person reads is not trusted. cfg says where skills are searched. The error has
+// exit status 3 for a no or another hash, 2 without a terminal, and 4 when there is no such skill.
 func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, hash string, grants bool) error {
 	state, err := env.State()
 	if err != nil {
@@ -68,6 +73,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 	if err != nil {
 		return err
 	}
+	// The records that can be read still count; a record that cannot be read is no trust.
 	if p.BadBook != nil {
 		env.Notef("note: %s", p.BadBook.Error())
 	}
@@ -89,12 +95,14 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 	if !yes {
 		return command.Denied(errors.New("not trusted: you did not say yes"))
 	}
+	// For a fetched skill Trust verifies all files again before it writes the record.
 	if err := keeper.Trust(p.Skill, p.SHA256, rules, p.Origin); err != nil {
 		return err
 	}
 	rescan(ctx, env)
 	p.Trust = trust.Trusted
 	if env.JSON {
+		// The JSON shows the rules that were granted, not all that the skill asks for.
 		p.Grants = append([]string{}, rules...)
 		return env.PrintJSON(p)
 	}
@@ -103,7 +111,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 
 // decideTrust returns the rules to grant and whether the skill is trusted. scripted means that
 // --hash matched. A person is asked two questions about a fetched skill: whether it may be used,
-// and whether it may grant rules.
+// and whether it may grant rules. Its error is a usage error without a terminal.
 func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (rules []string, yes bool, err error) {
 	if scripted {
 		// A fetched skill is trusted for use first; its rules are granted only on request.
@@ -117,12 +125,15 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 	}
 	ask := env.Confirmer()
 	if p.Scope != skills.ScopePeer {
+		// A skill of a project can be used with or without trust. The only question is about its
+		// rules.
 		yes, err = ask(context.Background(), "May the skill grant these rules to agents that activate it?")
 		return p.Grants, yes, err
 	}
 	if yes, err = ask(context.Background(), "May agents use this skill?"); !yes || err != nil || len(p.Grants) == 0 {
 		return nil, yes, err
 	}
+	// A no to this question keeps the skill usable, without any rule of its own.
 	also, err := ask(context.Background(), "May it also grant the rules above?")
 	if also {
 		rules = p.Grants
@@ -132,8 +143,10 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 
 // trustedJSON is a record of trust. The JSON names are a contract.
 type trustedJSON struct {
+	// Name is the name that the skill had then.
 	Name string `json:"name"`
-	// Path is the directory of the skill.
+	// Path is the directory of the skill. It is absolute, and symbolic links in it are not
+	// resolved.
 	Path string `json:"path"`
 	// SHA256 is the hash of the SKILL.md that was trusted.
 	SHA256 string `json:"sha256"`
@@ -151,7 +164,8 @@ func trustedOf(r trust.Record) trustedJSON {
 	return trustedJSON{r.Name, r.Dir, r.Hash, r.Tree, r.Node, r.Rules, r.Time}
 }
 
-// listTrusted prints all records of trust.
+// listTrusted prints all records of trust. Records that cannot be read are noted on standard error
+// and left out.
 func listTrusted(env *command.Env) error {
 	state, err := env.State()
 	if err != nil {
@@ -162,6 +176,8 @@ func listTrusted(env *command.Env) error {
 		env.Notef("note: %s", err.Error())
 	}
 	return command.PrintList(env, command.Map(records, trustedOf), []string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"}, func(r trustedJSON) []string {
+		// Only skills of a project and fetched ones need trust, and only a fetched one has a hash
+		// of all files.
 		from := "project"
 		if r.Hash != "" {
 			from = "peer"
@@ -171,13 +187,15 @@ func listTrusted(env *command.Env) error {
 }
 
 // revokeTrust removes every record that the argument names: by name, path or hash. An agent that
-// uses the skill now keeps its rules until it ends.
+// uses the skill now keeps its rules until it ends. Its exit status is 4 when no record matches.
 func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 	state, err := env.State()
 	if err != nil {
 		return err
 	}
 	book := state.Skills().Book
+	// listErr is about records that cannot be read. It does not keep the others from being removed,
+	// and is returned at the end.
 	records, listErr := book.Records()
 	path := skillArg(arg)
 	// The argument may be the path of the SKILL.md, of its directory, or a name.
@@ -188,6 +206,7 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 			continue
 		}
 		if err := book.Remove(r.Dir, r.Hash); err != nil {
+			// Records that were removed before stay removed.
 			return fmt.Errorf("revoke the trust in %s: %w", r.Name, err)
 		}
 		removed = append(removed, trustedOf(r))
@@ -206,7 +225,9 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 }
 
 // rescan makes this user's running nodes look at their skills again, and returns the names of those
-// that did. An error is only noted: the node will see the change when it starts again.
+// that did. An error is only noted: the node will see the change when it starts again. It blocks
+// until every node has answered. Nodes of other directories are told, too, because skills of the
+// user are visible to all.
 func rescan(ctx context.Context, env *command.Env) (done []string) {
 	state, err := env.State()
 	if err != nil {
@@ -233,6 +254,7 @@ func rescan(ctx context.Context, env *command.Env) (done []string) {
 }
 
 // skillArg returns an argument as the catalog writes it: a name unchanged, a path absolute.
+// Relative paths are resolved in the directory of the command, not in that of the node.
 func skillArg(arg string) string {
 	if !strings.ContainsRune(arg, filepath.Separator) {
 		return arg
@@ -244,13 +266,15 @@ func skillArg(arg string) string {
 }
 
 // printProposed prints what a skill asks for. Invisible characters are escaped, so that they cannot
-// hide a rule.
+// hide a rule. It writes to standard output. The rules stand below each other under one heading.
 func printProposed(env *command.Env, p proposal.Proposal) {
 	line := func(key, value string) { fmt.Fprintf(env.Out, "%-13s%s\n", key, visible.Escape(value)) }
 	line("name", p.Name)
 	line("description", p.Description)
 	line("scope", string(p.Scope))
 	line("path", p.Path)
+	// A fetched skill has two hashes: that of all its files, which a person compares, and that of
+	// its SKILL.md, under which the record is stored.
 	if p.Hash != "" {
 		line("from", fmt.Sprintf("node %s, %s, fetched %s", p.NodeName, p.Node, p.Origin.Fetched.Local().Format(time.DateTime)))
 		line("sha256", p.Hash)
@@ -259,6 +283,7 @@ func printProposed(env *command.Env, p proposal.Proposal) {
 		line("sha256", p.SHA256)
 	}
 	line("trust", string(p.Trust))
+	// The key stands before the first rule only.
 	key := "asks for"
 	for _, r := range p.Grants {
 		line(key, r)
@@ -270,13 +295,14 @@ func printProposed(env *command.Env, p proposal.Proposal) {
 	for _, n := range p.Notes {
 		line("note", n)
 	}
+	// A yes does not grant these rules.
 	for _, r := range p.Refused {
 		line("refused", r.Rule+": "+r.Why)
 	}
 	fmt.Fprintln(env.Out)
 }
 
-// orNone returns rules in one line.
+// orNone returns rules in one line. They are escaped, because a skill chooses their text.
 func orNone(rules []string) string {
 	if len(rules) == 0 {
 		return "no rules"
@@ -285,7 +311,7 @@ func orNone(rules []string) string {
 }
 
 // trustOf returns what is known of the trust in a skill, and where it was fetched from. Errors are
-// noted: the skill is shown all the same.
+// noted: the skill is shown all the same. A state of "" means that it is not known.
 func trustOf(env *command.Env, s skills.Activation) (trust.State, share.Origin) {
 	state, err := env.State()
 	if err != nil {
@@ -298,12 +324,15 @@ func trustOf(env *command.Env, s skills.Activation) (trust.State, share.Origin) 
 	}
 	var from share.Origin
 	if s.Skill.Scope == skills.ScopePeer {
+		// A fetched skill is stored in HASH/NAME, so the parent directory has the hash. Without a
+		// readable origin the skill is shown without one.
 		from, _ = keeper.Store.Find(filepath.Base(filepath.Dir(s.Skill.Dir)))
 	}
 	return known, from
 }
 
-// trustLine returns what a state of trust means, and where a fetched skill came from.
+// trustLine returns what a state of trust means, and where a fetched skill came from. An unknown
+// state gives an empty text.
 func trustLine(known trust.State, from share.Origin) string {
 	text := map[trust.State]string{
 		trust.Grants:   "not needed: its scope grants",

@@ -20,7 +20,7 @@ import (
 )
 
 // cmdSkillsValidate returns the command skills validate. Its exit status is 1 if any skill has an
-// error, and 4 if a directory does not exist.
+// error, and 4 if a directory does not exist. It needs no running node.
 func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	var name string
 	var strict, lenient bool
@@ -49,7 +49,9 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// validateSkills checks all skills in dirs and prints each verdict as it is reached.
+// validateSkills checks all skills in dirs and prints each verdict as it is reached. It reads every
+// SKILL.md whole and has no limits, unlike a scan. It ends early when ctx ends or the output cannot
+// be written.
 func validateSkills(ctx context.Context, env *command.Env, dirs []string, level format.Level) error {
 	// All arguments are checked before the first verdict, so that a typo does not end a long run in
 	// the middle.
@@ -59,8 +61,11 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 		}
 	}
 	c := skillCheck{env: env}
+	// The level of the command replaces that of the configuration, so a verdict does not depend on
+	// the machine.
 	policy := format.Policy{Level: level}
 	for i, dir := range dirs {
+		// The note tells a person why the directory has no verdicts of its own.
 		if outer, ok := coveredBy(dir, dirs, i); ok {
 			env.Notef("%s: checked with %s", dir, outer)
 			continue
@@ -70,6 +75,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 			c.clear()
 			return fmt.Errorf("after %s: %w", c.counted(), err)
 		}
+		// The progress line must be gone before the next line is written to standard error.
 		c.clear()
 		if err := printScanNotes(ctx, env, dir); err != nil {
 			return err
@@ -86,12 +92,15 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 
 // printScanNotes prints what a node would note of dir as a whole: links that it does not follow,
 // limits, equal names. A directory that is one of this project's own is scanned with its own scope,
-// because there fewer links are followed.
+// because there fewer links are followed. It prints nothing for a file, and returns only errors of
+// the scan.
 func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
 	root := skills.Root{Path: dir, Scope: skills.ScopeConfig}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil
 	}
+	// A broken configuration must not fail the check of a directory; then the scope stays that of a
+	// configured one. The separator at the end makes skillArg treat a bare name as a path.
 	if here, err := loadSkills(env, "", ""); err == nil {
 		if i := slices.IndexFunc(here.cfg.Roots, func(r skills.Root) bool { return r.Path == skillArg(dir+string(filepath.Separator)) }); i >= 0 {
 			root = here.cfg.Roots[i]
@@ -105,7 +114,8 @@ func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
 }
 
 // coveredBy returns the directory among dirs that contains dirs[i], so that no file gets two
-// verdicts. Of equal directories the first one counts.
+// verdicts. Of equal directories the first one counts. Both paths are compared without symbolic
+// links. A path that cannot be resolved is covered by none.
 func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 	inner, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -132,12 +142,14 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 }
 
 // skillCheck prints verdicts and counts them. When the verdicts go to a file or a pipe, it shows
-// the progress to a person on standard error.
+// the progress to a person on standard error. It is for one goroutine: ValidateTree calls report
+// for one skill at a time.
 type skillCheck struct {
 	env *command.Env
-	// all counts the skills, bad those with errors.
+	// all counts the skills, bad those with errors. A skill with warnings only is ok.
 	all, bad int
-	// lastProgress is when the progress line was last written.
+	// lastProgress is when the progress line was last written. The zero time makes the first
+	// verdict draw it.
 	lastProgress time.Time
 	// showing is true while that line stands on the terminal.
 	showing bool
@@ -146,7 +158,7 @@ type skillCheck struct {
 // counted returns how many skills were checked.
 func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }
 
-// report prints one verdict.
+// report prints one verdict. Its error is one of writing, and ends ValidateTree.
 func (c *skillCheck) report(r skills.Report) error {
 	c.all++
 	if !r.OK {
@@ -163,7 +175,7 @@ func (c *skillCheck) report(r skills.Report) error {
 	return nil
 }
 
-// clear removes the progress line.
+// clear removes the progress line. It may be called when there is none.
 func (c *skillCheck) clear() {
 	if c.showing {
 		fmt.Fprint(c.env.Err, "\r\x1b[K")
@@ -171,7 +183,8 @@ func (c *skillCheck) clear() {
 	}
 }
 
-// printReport prints the verdict on one skill and its diagnostics.
+// printReport prints the verdict on one skill and its diagnostics. With --json it is one object on
+// a line, whose names are a contract; see `symbio skills validate --help`.
 func printReport(env *command.Env, r skills.Report) error {
 	if env.JSON {
 		return env.PrintLine(r)
