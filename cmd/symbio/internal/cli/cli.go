@@ -13,11 +13,14 @@ import (
 )
 
 // Main runs the command of args (without the program's name) until it ends or ctx does, prints its
-// error, and returns the exit status of the process.
+// error, and returns the exit status of the process. It blocks as long as the command runs. It
+// reads and writes the standard streams of the process and must be called once.
 func Main(ctx context.Context, args []string) int {
 	env := command.NewEnv()
 	// The tour's nodes find their model by this name in their configuration.
 	env.Models = map[string]llm.Model{demo.ModelName: demo.Model()}
+	// cobra must write where the commands write, so that help and completion go to the same
+	// streams.
 	root := root(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)
@@ -27,16 +30,20 @@ func Main(ctx context.Context, args []string) int {
 	if err := helpOnDemand(root, args); err != nil {
 		return command.Exit(ctx, env, root, err)
 	}
+	// cmd is the command that was found, which Exit names in the message; it is root when there is
+	// no such command.
 	cmd, err := root.ExecuteContextC(ctx)
 	return command.Exit(ctx, env, cmd, err)
 }
 
 // root returns the command symbio with all commands below it. Only those that act on a running node
-// get the flag --node.
+// get the flag --node. It is built anew for each run, because cobra keeps the values of flags in
+// the commands.
 func root(env *command.Env) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
-		Use:           "symbio",
+		Use: "symbio",
+		// Exit of package command prints errors, with the exit status that belongs to them.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          command.NoArgs,
@@ -47,6 +54,8 @@ func root(env *command.Env) *cobra.Command {
 			return cmd.Help()
 		},
 	}
+	// --version is a flag of symbio alone, so that a command below it can have a flag of that name.
+	// --json is one of all commands.
 	root.Flags().BoolVar(&version, "version", false, "print the version, as symbio version does")
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one value, or one object per line for streams")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })

@@ -26,7 +26,7 @@ import (
 )
 
 // cmdAgents returns the command agents, which groups the commands for agent definitions. They need
-// no running node.
+// no running node. inspect is the exception: it asks the node that runs the agent.
 func cmdAgents(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "agents",
@@ -39,7 +39,8 @@ func cmdAgents(env *command.Env) *cobra.Command {
 }
 
 // cmdAgentsList returns the command agents list. Definitions with errors are reported on standard
-// error and left out.
+// error and left out. Its exit status is 0 even then; `symbio agents validate` fails for broken
+// definitions.
 func cmdAgentsList(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -50,6 +51,8 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Without a catalog the names of skills are not checked: a scan of the disk would make
+			// the list slow.
 			all, problems := opts.Definitions(node.Known(nil))
 			printProblems(env, problems)
 			for _, err := range opts.UnknownAgents(all) {
@@ -63,7 +66,7 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 }
 
 // agentOptions returns the configuration of a node that would be started here with the
-// configuration file; file may be "".
+// configuration file; file may be "". It reads files only and starts nothing.
 func agentOptions(env *command.Env, file string) (node.Config, error) {
 	c, _, err := env.LoadConfig(file)
 	if err != nil {
@@ -73,7 +76,7 @@ func agentOptions(env *command.Env, file string) (node.Config, error) {
 }
 
 // printProblems prints each line of an error to standard error, so that no definition is missing
-// without a reason.
+// without a reason. Each line is one definition.Problem.
 func printProblems(env *command.Env, problems error) {
 	if problems == nil {
 		return
@@ -84,7 +87,7 @@ func printProblems(env *command.Env, problems error) {
 }
 
 // listAgents prints definitions in the order of their names. offered has the capabilities by the
-// agent that serves them.
+// agent that serves them. An agent that is built in has no path.
 func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
 	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
 	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
@@ -94,7 +97,8 @@ func listAgents(env *command.Env, all map[string]definition.Definition, offered 
 }
 
 // withInspection calls do with the agents that a node started here would have, and releases what
-// that opened.
+// that opened. It blocks until MCP servers that do started have ended. The errors of do and of the
+// release are joined.
 func withInspection(ctx context.Context, env *command.Env, opts node.Config, do func(*node.Inspection) error) (err error) {
 	o, err := opts.Inspect(ctx)
 	if err != nil {
@@ -105,7 +109,7 @@ func withInspection(ctx context.Context, env *command.Env, opts node.Config, do 
 }
 
 // completeAgents returns a function that completes the names of definitions in a shell. It stays
-// silent on errors.
+// silent on errors. It completes the first argument only, and never offers files.
 func completeAgents(env *command.Env) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		opts, err := agentOptions(env, "")
@@ -123,7 +127,8 @@ func completeAgents(env *command.Env) cobra.CompletionFunc {
 }
 
 // cmdAgentsShow returns the command agents show. With --mcp the MCP servers are started to list
-// their tools, and stopped at the end. Its exit status is 4 if there is no such definition.
+// their tools, and stopped at the end. Its exit status is 4 if there is no such definition. Without
+// --mcp nothing is started, because a server is a program of another author.
 func cmdAgentsShow(env *command.Env) *cobra.Command {
 	var file string
 	var servers bool
@@ -143,6 +148,7 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 				}
 				d, err := o.Definition(args[0])
 				if err != nil {
+					// The error tells a missing definition from a broken one.
 					return command.NotFound(err)
 				}
 				shown, err := agentinfo.Look(ctx, o, opts, d)
@@ -162,7 +168,7 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 }
 
 // agentText returns a definition for a person: a line for each property, and the rules below. Each
-// block of rules must allow a call.
+// block of rules must allow a call. A property without a value has no line.
 func agentText(s *agentinfo.Agent) string {
 	var b strings.Builder
 	line := func(key, value string) {
@@ -174,11 +180,13 @@ func agentText(s *agentinfo.Agent) string {
 	line("name", s.Name)
 	line("description", s.Description)
 	line("file", cmp.Or(s.Path, "built in"))
+	// s.Model is empty when the definition names no model; then the node's is in force.
 	line("model", s.ModelInForce+map[bool]string{true: " (the node's)"}[s.Model == ""])
 	line("thinking", thinkingText(s.Thinking))
 	line("accepts", list(s.Accepts))
 	line("capabilities", list(s.Capabilities))
 	line("tools", cmp.Or(list(s.Has), "none"))
+	// These are tools that the definition names and this node does not have.
 	line("not here", list(s.HasNot))
 	line("mcp", list(s.MCPServers))
 	line("skills", list(s.Skills))
@@ -199,7 +207,8 @@ func agentText(s *agentinfo.Agent) string {
 	return b.String()
 }
 
-// thinkingText returns the thinking budget; "" means that the provider's default holds.
+// thinkingText returns the thinking budget; "" means that the provider's default holds. A negative
+// number switches thinking off.
 func thinkingText(tokens int) string {
 	switch {
 	case tokens < 0:
@@ -210,7 +219,8 @@ func thinkingText(tokens int) string {
 	return ""
 }
 
-// limitsText returns the limits of an agent and its sub-agents in one line.
+// limitsText returns the limits of an agent and its sub-agents in one line. Wall is in seconds in
+// the JSON and a duration here. A cost of 0 is no limit and is left out.
 func limitsText(l agentinfo.Limits) string {
 	text := fmt.Sprintf("%d sub-agents, %d deep, %d a minute; for a task %s, %d calls of models, %d tokens", l.Agents, l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)), l.ModelCalls, l.Tokens)
 	if l.Cost > 0 {
@@ -219,7 +229,8 @@ func limitsText(l agentinfo.Limits) string {
 	return text
 }
 
-// sandboxText returns what the commands of an agent may do, in one line.
+// sandboxText returns what the commands of an agent may do, in one line. It is one line of agents
+// show; --json has the paths that can be read and the sockets, too.
 func sandboxText(h agentinfo.Sandbox) string {
 	if h.Off {
 		return "off, by the node's configuration"
@@ -234,7 +245,7 @@ func sandboxText(h agentinfo.Sandbox) string {
 	return text + fmt.Sprintf("; %gs of CPU, files of %s, memory %s", h.CPU, bytesText(h.FileSize), bytesText(h.Memory))
 }
 
-// bytesText returns a number of bytes with a binary unit.
+// bytesText returns a number of bytes with a binary unit. It keeps four digits.
 func bytesText(n int64) string {
 	for _, unit := range []struct {
 		name string
@@ -247,7 +258,8 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// definitionJSON is the verdict on one definition. The JSON names are a contract.
+// definitionJSON is the verdict on one definition. The JSON names are a contract. One object is
+// printed for each definition, on a line of its own.
 type definitionJSON struct {
 	// Path is the file as it was found: the argument, or the directory and the name.
 	Path string `json:"path"`
@@ -260,7 +272,8 @@ type definitionJSON struct {
 }
 
 // cmdAgentsValidate returns the command agents validate. Its exit status is 1 if any definition has
-// an error, and 4 if a path does not exist.
+// an error, and 4 if a path does not exist. Without arguments it checks the directory of the
+// configuration.
 func cmdAgentsValidate(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -284,7 +297,8 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 }
 
 // validateAgents checks each definition and prints its verdict as it is reached. Names of tools,
-// skills, models and MCP servers are checked against what a node started here would have.
+// skills, models and MCP servers are checked against what a node started here would have. It stops
+// at the first error of writing; errors of definitions do not stop it.
 func validateAgents(ctx context.Context, env *command.Env, opts node.Config, args []string) error {
 	files, err := definitionFiles(args)
 	if err != nil {
@@ -303,6 +317,7 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 	if err != nil {
 		return err
 	}
+	// A definition counts once, however many problems it has.
 	bad := 0
 	for _, file := range files {
 		d, problems := known.Read(file)
@@ -324,7 +339,8 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 }
 
 // definitionFiles returns the definition files of the arguments, each once: a file as it is, of a
-// directory all *.md in it.
+// directory all *.md in it. Directories below a directory are not searched, as by a node. Its error
+// has exit status 4 for a path that does not exist, and 1 when there is no definition at all.
 func definitionFiles(args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
@@ -345,6 +361,7 @@ func definitionFiles(args []string) (files []string, err error) {
 			}
 		}
 	}
+	// The order of the arguments is kept. Two spellings of one path count as two.
 	seen := map[string]bool{}
 	files = slices.DeleteFunc(files, func(f string) bool {
 		before := seen[f]
@@ -358,7 +375,7 @@ func definitionFiles(args []string) (files []string, err error) {
 }
 
 // printVerdict prints the problems of one definition, PATH:LINE: MESSAGE, or one JSON object with
-// --json.
+// --json. A definition without problems prints nothing but its JSON object.
 func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
 	if env.JSON {
 		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...)})

@@ -19,7 +19,8 @@ import (
 )
 
 // cmdApprovals returns the command approvals, which groups the commands for decisions that wait for
-// a person.
+// a person. All of them ask a running node. Approvals wait there, on the node whose agent wants to
+// make the call, until they are answered or time out.
 func cmdApprovals(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "approvals",
@@ -31,7 +32,8 @@ func cmdApprovals(env *command.Env) *cobra.Command {
 }
 
 // cmdApprovalsList returns the command approvals list. It shows what waits on all nodes that let
-// this one see it.
+// this one see it. Other nodes get three seconds to answer; one that does not is named on standard
+// error.
 func cmdApprovalsList(env *command.Env) *cobra.Command {
 	var here bool
 	cmd := &cobra.Command{
@@ -51,6 +53,7 @@ func cmdApprovalsList(env *command.Env) *cobra.Command {
 }
 
 // printApprovalProblems prints which nodes did not show what waits there, one line for each reason.
+// The reasons are sorted, so that the output is the same at each call.
 func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProblem) {
 	nodes := map[string][]string{}
 	for _, p := range problems {
@@ -61,14 +64,14 @@ func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProbl
 	}
 }
 
-// approvalRow returns the columns of one decision. Everything that another node can choose is
-// escaped.
+// approvalRow returns the columns of one decision. Texts that another node can choose are escaped,
+// so that invisible characters in them show. PrintList makes the other cells safe for a terminal.
 func approvalRow(p *symbiov1.Approval) []string {
 	return []string{p.GetId(), p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy())}
 }
 
 // approvalArgs returns the arguments of the call; null when the node left them out because they are
-// too long.
+// too long. null keeps the output valid JSON.
 func approvalArgs(p *symbiov1.Approval) json.RawMessage {
 	if len(p.GetArgs()) == 0 {
 		return json.RawMessage("null")
@@ -77,6 +80,7 @@ func approvalArgs(p *symbiov1.Approval) json.RawMessage {
 }
 
 // timeLeft returns the time until the node denies the call by itself; "" when there is no deadline.
+// It is rounded to seconds. It is negative when the clock of this machine is past the deadline.
 func timeLeft(p *symbiov1.Approval) string {
 	if p.GetDeadline().GetSeconds() <= 0 {
 		return ""
@@ -85,7 +89,7 @@ func timeLeft(p *symbiov1.Approval) string {
 }
 
 // cmdApprovalsShow returns the command approvals show, which prints all that a person needs for the
-// decision.
+// decision. Its exit status is 4 when no such approval waits.
 func cmdApprovalsShow(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "show ID",
@@ -109,7 +113,8 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 	}
 }
 
-// lastingRulesText returns the rules that an answer with --lasting would keep, a line each.
+// lastingRulesText returns the rules that an answer with --lasting would keep, a line each. It is
+// "" when the call cannot be allowed for good.
 func lastingRulesText(rules []string) string {
 	var b strings.Builder
 	for _, r := range rules {
@@ -118,8 +123,10 @@ func lastingRulesText(rules []string) string {
 	return b.String()
 }
 
-// cmdApprovalsAllow returns the command approvals allow.
+// cmdApprovalsAllow returns the command approvals allow. Its exit status is 4 when no such approval
+// waits any more.
 func cmdApprovalsAllow(env *command.Env) *cobra.Command {
+	// The flags write into the request; answerApproval fills in the rest.
 	var r symbiov1.AnswerRequest
 	cmd := &cobra.Command{
 		Use:  "allow ID",
@@ -131,7 +138,8 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// cmdApprovalsDeny returns the command approvals deny.
+// cmdApprovalsDeny returns the command approvals deny. A denial can hold while the agent lives, but
+// not for good: for that there are rules of the configuration.
 func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 	var r symbiov1.AnswerRequest
 	cmd := &cobra.Command{
@@ -144,7 +152,9 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 }
 
 // answerApproval returns a RunE that answers one decision. No digest is sent: the id contains a
-// part of it, so the answer is about the call that was shown or about none.
+// part of it, so the answer is about the call that was shown or about none. r must be the request
+// that the flags of the command were registered with. The answer can be for a call on another node;
+// the running node passes it on.
 func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) func(*cobra.Command, []string) error {
 	return env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
 		// The two answers contradict each other about how long they hold.
@@ -170,7 +180,7 @@ func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) fun
 }
 
 // cmdApprovalsRules returns the command approvals rules, which lists the calls that are allowed for
-// good.
+// good. They are those of the running node; other nodes have their own.
 func cmdApprovalsRules(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "rules",
@@ -185,7 +195,9 @@ func cmdApprovalsRules(env *command.Env) *cobra.Command {
 	}
 }
 
-// ruleRow returns the columns of one rule, and why it is not in force if it is not.
+// ruleRow returns the columns of one rule, and why it is not in force if it is not. A rule is in
+// force only while the node works in its directory, under the configured rules for which the
+// approval was given.
 func ruleRow(r *symbiov1.LastingRule) []string {
 	counts := "in force"
 	if !r.GetInForce() {
@@ -195,7 +207,9 @@ func ruleRow(r *symbiov1.LastingRule) []string {
 	return []string{r.GetId(), visible.Escape(r.GetRule()), visible.Escape(r.GetDir()), since, r.GetBy(), counts}
 }
 
-// cmdApprovalsForget returns the command approvals forget, which removes one of those rules.
+// cmdApprovalsForget returns the command approvals forget, which removes one of those rules. It
+// prints nothing. An agent that is working asks again at its next such call. Its exit status is 4
+// when there is no such rule.
 func cmdApprovalsForget(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "forget ID",

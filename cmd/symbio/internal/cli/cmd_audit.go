@@ -16,7 +16,8 @@ import (
 )
 
 // cmdAudit returns the command audit, which groups the commands for the record of decisions. They
-// read files and need no running node.
+// read files and need no running node. The record is in the state directory of the node: files with
+// one JSON object on a line, each with the hash of the one before.
 func cmdAudit(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "audit",
@@ -29,7 +30,8 @@ func cmdAudit(env *command.Env) *cobra.Command {
 
 // findRecord returns the node whose record is meant, its name, and the folder of the record. That
 // is the folder in args, a copy whose node is not known (name is ""), else the node that --node
-// names, else the only node that has a record.
+// names, else the only node that has a record. Without --node and without any record its error has
+// exit status 4, with several records 2.
 func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir string, err error) {
 	if len(args) > 0 {
 		return state, "", args[0], nil
@@ -37,6 +39,8 @@ func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir 
 	if state, err = env.State(); err != nil || env.Node != "" {
 		return state, env.Node, state.Node(env.Node).Audit(), err
 	}
+	// A node whose record is gone but whose checkpoint is left counts, too: verify must report
+	// that.
 	names := state.Recorded()
 	switch len(names) {
 	case 0:
@@ -48,6 +52,7 @@ func findRecord(env *command.Env, args []string) (state statedir.Dir, name, dir 
 }
 
 // noRecord turns the error of a missing folder into one that says what to do, with exit status 4.
+// Other errors are returned unchanged.
 func noRecord(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.NotFound(fmt.Errorf("no record in %s: no agent has run there, or another node has the record (choose it with --node NAME)", dir))
@@ -56,7 +61,8 @@ func noRecord(dir string, err error) error {
 }
 
 // cmdAuditVerify returns the command audit verify. It checks the chain of hashes and that nothing
-// is missing up to the checkpoint; its exit status is 1 if something was changed.
+// is missing up to the checkpoint; its exit status is 1 if something was changed. It can run while
+// the node writes.
 func cmdAuditVerify(env *command.Env) *cobra.Command {
 	var noted string
 	cmd := &cobra.Command{
@@ -73,6 +79,9 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 			// record meanwhile: a later checkpoint could name an entry that was not read.
 			if name != "" {
 				if c, err = state.Node(name).ReadCheckpoint(); err == nil {
+					// The checkpoint is signed by the node and kept apart from the record, so that
+					// a process that can cut the record cannot hide it. A wrong signature is an
+					// error; a missing checkpoint is handled below, after the chain was checked.
 					points = append(points, audit.Point{Seq: c.Seq, Hash: c.Hash})
 				} else if !errors.Is(err, fs.ErrNotExist) {
 					return err
@@ -86,6 +95,8 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 			if err != nil {
 				return noRecord(dir, err)
 			}
+			// A folder in the arguments is a copy without a checkpoint, which is no error;
+			// verifySummary says what that means.
 			if name != "" && c.Hash == "" && r.Last > 0 {
 				return fmt.Errorf("verify the record: there is no checkpoint (%s), so a cut-off end cannot be detected; it was removed, or the node has not run since this version was installed; the %d entries that are there are unchanged", state.Node(name).Checkpoint(), r.Records)
 			}
@@ -104,9 +115,11 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// verifySummary returns how much of the record was checked against what, for people.
+// verifySummary returns how much of the record was checked against what, for people. It begins with
+// the break or the comma that joins it to the line before.
 func verifySummary(r audit.Report, c audit.Checkpoint) string {
 	how := ""
+	// Older files are removed by rotation, which is no fault.
 	if r.First > 1 {
 		how = fmt.Sprintf(", from record %d on: older files are gone", r.First)
 	}
@@ -124,7 +137,8 @@ func verifySummary(r audit.Report, c audit.Checkpoint) string {
 }
 
 // cmdAuditShow returns the command audit show. It verifies while it reads, so a changed record is
-// an error there, too.
+// an error there, too. The filters of the flags must all match. Entries that were printed before a
+// broken one are unchanged.
 func cmdAuditShow(env *command.Env) *cobra.Command {
 	var since time.Duration
 	var agent, verdict string
@@ -160,15 +174,20 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printEntry prints one decision as columns separated by tabs.
+// printEntry prints one decision as columns separated by tabs. The columns are time, name, tool,
+// arguments, verdict, what was done, and the rule with its reason. The strings are made safe by
+// Printf.
 func printEntry(env *command.Env, e audit.Entry) error {
 	what, name := "ran", command.Chain(e.Name, e.For)
+	// A call of another node has the node as its agent, and is accepted rather than run.
 	if e.Kind == audit.KindInbound {
 		what, name = "accepted", "node "+command.Chain(cmp.Or(e.Name, e.Agent), e.For)
 	}
 	if !e.Approved {
 		what = "refused"
 	}
+	// Equal decisions about calls of another node are recorded once with their number, so that a
+	// flood of calls cannot fill the disk.
 	if e.Count > 0 {
 		what = fmt.Sprintf("%s %d more", what, e.Count)
 	}

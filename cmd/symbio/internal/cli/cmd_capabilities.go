@@ -33,12 +33,14 @@ type capabilityJSON struct {
 	Output json.RawMessage `json:"output"`
 }
 
-// cmdCapabilities returns the command capabilities. Its exit status is 4 if no node offers NAME.
+// cmdCapabilities returns the command capabilities. Its exit status is 4 if no node offers NAME. It
+// lists those of this node and of the nodes that it knows, also while they cannot be reached.
 func cmdCapabilities(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "capabilities [NAME]",
 		Args: command.RangeArgs(0, 1),
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			// NAME has at most one argument, so joining is taking it, or "" for all.
 			reply, err := client.Capabilities(ctx, &symbiov1.CapabilitiesRequest{Name: strings.Join(args, "")})
 			if err != nil {
 				return err
@@ -65,7 +67,8 @@ func capabilityRow(c *symbiov1.OfferedCapability) []string {
 	return []string{c.GetCapability().GetName(), nodeText(c), availabilityText(c), idempotent, visible.TruncateRunes(description, 80)}
 }
 
-// toCapability returns a capability as it stands in the output.
+// toCapability returns a capability as it stands in the output. The schemas are passed on as the
+// other node sent them.
 func toCapability(c *symbiov1.OfferedCapability) capabilityJSON {
 	p := c.GetCapability()
 	return capabilityJSON{

@@ -8,7 +8,8 @@ import (
 )
 
 // cmdChat returns the command chat: run without a first task, which stays in the conversation.
-// Without a terminal its exit status is 1 if an answer failed.
+// Without a terminal its exit status is 1 if an answer failed. Keep leaves the conversation open
+// after each answer.
 func cmdChat(env *command.Env) *cobra.Command {
 	f := runFlags{options: chat.Options{Keep: true, Greeting: "/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves"}}
 	cmd := &cobra.Command{

@@ -9,7 +9,7 @@ import (
 
 // cmdConfig returns the command config, which prints every value of the configuration in force with
 // its origin. It reads the file that a node started here would read; the configuration of a running
-// node can be older (see symbio reload).
+// node can be older (see symbio reload). It has no effect on a running node.
 func cmdConfig(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -20,6 +20,7 @@ func cmdConfig(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The address of a cluster is in no file of the user, so it is added here.
 			if err := clusterListen(env, file, &c, from); err != nil {
 				return err
 			}
@@ -31,7 +32,9 @@ func cmdConfig(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// cmdConfigReference describes the file format. It needs neither a file nor a node.
+// cmdConfigReference returns the command config reference, which describes the file format. It
+// needs neither a file nor a node. Keys, types and defaults come from the types of package config,
+// so they are those of this version.
 func cmdConfigReference(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "reference",
@@ -50,7 +53,7 @@ func cmdConfigReference(env *command.Env) *cobra.Command {
 }
 
 // clusterListen sets the address on which a node of a cluster listens, if the configuration does
-// not: `symbio config` shows the address that the node will use.
+// not: `symbio config` shows the address that the node will use. It changes c and from.
 func clusterListen(env *command.Env, file string, c *config.Config, from config.Origins) error {
 	if _, isSet := from["node.listen"]; isSet {
 		return nil
@@ -60,6 +63,7 @@ func clusterListen(env *command.Env, file string, c *config.Config, from config.
 		return err
 	}
 	at, err := state.Node(name).ListenAddr()
+	// The address of a node outside of clusters is the default, which needs no origin of its own.
 	if err != nil || at == c.Node.Listen {
 		return err
 	}
@@ -68,7 +72,8 @@ func clusterListen(env *command.Env, file string, c *config.Config, from config.
 	return nil
 }
 
-// printConfig prints the values in the order of their keys.
+// printConfig prints the values in the order of their keys. Keys without a value in any file have
+// the origin "default".
 func printConfig(env *command.Env, c config.Config, from config.Origins) error {
 	values, err := c.Values(from)
 	if err != nil {

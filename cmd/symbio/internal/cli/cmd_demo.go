@@ -14,6 +14,9 @@ import (
 
 // cmdDemo returns the command demo, the two-minute tour. Events go to standard error as they come,
 // the result to standard output. With --json both are lines on standard output.
+//
+// It starts two nodes as processes of this program, with their state in temporary directories, and
+// needs no configuration.
 func cmdDemo(env *command.Env) *cobra.Command {
 	var o demo.Options
 	cmd := &cobra.Command{
@@ -30,6 +33,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 					return err
 				}
 			}
+			// The nodes must be of the same version as the tour.
 			if o.Self, err = os.Executable(); err != nil {
 				return err
 			}
@@ -39,6 +43,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 			if !env.JSON {
 				fmt.Fprintf(env.Err, "Two nodes on this machine, one community. An agent of node a surveys %s.\n\n", o.Dir)
 			}
+			// Run blocks until both nodes have ended. An interrupt ends them.
 			r, err := demo.Run(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -55,7 +60,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 }
 
 // surveyDir returns the directory to survey, absolute and without symbolic links: the rules of the
-// tour are about real paths.
+// tour are about real paths. args has at most one element; without one it is the current directory.
 func surveyDir(args []string) (string, error) {
 	dir := strings.Join(args, "")
 	if dir == "" {

@@ -12,7 +12,8 @@ import (
 )
 
 // cmdDoctor returns the command doctor, which checks this machine and its nodes. Its exit status is
-// 1 if a check fails; a warning is no failure. It changes nothing and works without a node.
+// 1 if a check fails; a warning is no failure. It changes nothing and works without a node. The
+// checks run at the same time and take six seconds at most.
 func cmdDoctor(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -27,6 +28,7 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The findings are the output; the error only adds the exit status and a summary line.
 			if err := printFindings(env, found); err != nil {
 				return err
 			}
@@ -41,13 +43,15 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 }
 
 // newWorld returns what the checks look at: this machine, with the nodes that run on it. A wrong
-// configuration is a finding of the checks, which then use the defaults.
+// configuration is a finding of the checks, which then use the defaults. It returns an error only
+// if the working or home directory cannot be found.
 func newWorld(ctx context.Context, env *command.Env, file string) (*doctor.World, error) {
 	c, _, bad := env.LoadConfig(file)
 	if bad != nil {
-		// The error itself is a finding; see newWorld.
+		// The checks report bad as a finding.
 		c = config.Default()
 	}
+	// --node wins over the name in the configuration, as in other commands.
 	if env.Node != "" {
 		c.Node.Name = env.Node
 	}
@@ -60,7 +64,8 @@ func newWorld(ctx context.Context, env *command.Env, file string) (*doctor.World
 	return w, nil
 }
 
-// countStatus counts the findings with status s.
+// countStatus counts the findings with status s. It counts findings and not checks: a check can
+// have several.
 func countStatus(found []doctor.Finding, s doctor.Status) (n int) {
 	for _, f := range found {
 		if f.Status == s {
@@ -71,7 +76,8 @@ func countStatus(found []doctor.Finding, s doctor.Status) (n int) {
 }
 
 // printFindings prints one line for each finding. On a terminal the fix stands on a line below it,
-// and a summary at the end.
+// and a summary at the end. Elsewhere the four columns are status, check, detail and fix, separated
+// by tabs.
 func printFindings(env *command.Env, found []doctor.Finding) error {
 	if env.JSON || !env.OutIsTerminal {
 		return command.PrintList(env, found, nil, func(f doctor.Finding) []string { return []string{string(f.Status), f.Check, f.Detail, f.Fix} })

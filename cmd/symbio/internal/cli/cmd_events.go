@@ -20,6 +20,9 @@ import (
 
 // cmdEvents returns the command events, which prints the events of a node until it is interrupted.
 // --since starts with past events that the node still has in memory.
+//
+// It shows the events of one node; those of other nodes are seen there. An event of type "gap" says
+// that some were dropped because this reader was too slow.
 func cmdEvents(env *command.Env) *cobra.Command {
 	var since time.Duration
 	var agent string
@@ -31,6 +34,8 @@ func cmdEvents(env *command.Env) *cobra.Command {
 			req := &symbiov1.EventsRequest{Agent: agent, Types: types}
 			if since > 0 {
 				// The node keeps a bounded number of events; older ones than those are not sent.
+				// The clock of this process and that of the node are the same, because both are on
+				// one machine.
 				req.Since = timestamppb.New(time.Now().Add(-since))
 			}
 			stream, err := client.Events(ctx, req)
@@ -38,6 +43,8 @@ func cmdEvents(env *command.Env) *cobra.Command {
 				return err
 			}
 			for {
+				// Receive joins an event that came in several messages because it was larger than
+				// one.
 				e, err := control.Receive(stream.Recv)
 				if err != nil {
 					return endOfStream(ctx, err)
@@ -54,7 +61,8 @@ func cmdEvents(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printEvent prints an event as JSON, or as one line for people, with the local time.
+// printEvent prints an event as JSON, or as one line for people, with the local time. The format
+// for people is no contract.
 func printEvent(env *command.Env, e event.Event) error {
 	if env.JSON {
 		return env.PrintLine(e)
@@ -64,7 +72,7 @@ func printEvent(env *command.Env, e event.Event) error {
 }
 
 // endOfStream returns the error of a stream that has no end of its own: nil when this process ended
-// it or the node closed it, else err.
+// it or the node closed it, else err. ctx must be the context of the stream.
 func endOfStream(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) || ctx.Err() != nil && status.Code(err) == codes.Canceled {
 		return nil

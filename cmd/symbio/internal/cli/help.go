@@ -21,7 +21,8 @@ var help embed.FS
 // that the texts can be wrapped by hand.
 const helpColumns = 80
 
-// helpTexts returns the texts by the path of the command, such as "symbio skills list".
+// helpTexts returns the texts by the path of the command, such as "symbio skills list". A text ends
+// where the next line with "# " begins, so no text can contain such a line.
 func helpTexts() (map[string]string, error) {
 	files, err := fs.Glob(help, "help/*.txt")
 	if err != nil {
@@ -52,7 +53,8 @@ func addHelp(root *cobra.Command) error {
 }
 
 // addTexts sets the texts of c and of the commands below it. Commands of cobra itself (completion,
-// help) bring their own Short.
+// help) bring their own Short. A test sets the texts of all commands, so the error never reaches a
+// user.
 func addTexts(c *cobra.Command, texts map[string]string) error {
 	if text, ok := texts[c.CommandPath()]; ok {
 		text, c.Example, _ = strings.Cut(text, "\n\nExamples:\n")
@@ -69,13 +71,17 @@ func addTexts(c *cobra.Command, texts map[string]string) error {
 }
 
 // helpOnDemand makes the texts available when help is shown or a shell completes a command. Reading
-// them takes longer than most commands, which need none of them.
+// them takes longer than most commands, which need none of them. args are the arguments of the run.
+// It must be called before cobra parses them.
 func helpOnDemand(root *cobra.Command, args []string) error {
+	// cobra's completion reads Short directly and calls no function of help.
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return addHelp(root)
 	}
 	// Only flags are printed in another way than by cobra itself, which does not wrap them.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)))
+	// The texts are set when help is shown: HelpFunc is looked up at the command and then at those
+	// above it, so the one of root serves all.
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if err := addHelp(root); err != nil {
