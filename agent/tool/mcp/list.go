@@ -18,14 +18,23 @@ import (
 // Limits of what is read from a server's lists. They keep one server from filling the context of a
 // model or the memory of the node. A longer list would not help a model either.
 const (
-	maxPages         = 50
-	maxTools         = 256
-	maxDescription   = 4 << 10
-	maxSchema        = 32 << 10
-	maxSchemaDepth   = 48
-	maxNotes         = 20
-	maxResources     = 1000
-	resourcesPerPage = 100 // of a page of list_resources
+	// maxPages limits the pages of one list.
+	maxPages = 50
+	// maxTools limits the tools of a server. The two tools for resources come on top.
+	maxTools = 256
+	// maxDescription limits a tool's description, in bytes.
+	maxDescription = 4 << 10
+	// maxSchema limits a tool's schema, in bytes of JSON.
+	maxSchema = 32 << 10
+	// maxSchemaDepth limits how deeply a schema is nested.
+	maxSchemaDepth = 48
+	// maxNotes limits the notes of one list, so that a server with many faults does not fill its
+	// Status.
+	maxNotes = 20
+	// maxResources is the number of resources after which list_resources requests no further page.
+	maxResources = 1000
+	// resourcesPerPage is the number of lines that one call of list_resources shows.
+	resourcesPerPage = 100
 )
 
 // anySchema replaces a schema that cannot be used. The server itself then reports what is wrong
@@ -33,7 +42,9 @@ const (
 var anySchema = json.RawMessage(`{"type":"object"}`)
 
 // list reads the server's tools and stores them. On an error the earlier tools stay. It reports
-// tools that differ from their pinned hash before agents are offered them.
+// tools that differ from their pinned hash before agents are offered them. connect and serve call
+// it, one after the other, so that two lists never mix. A fault in one tool becomes a note and no
+// error.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	var tools []*Tool
 	var notes []string
@@ -42,6 +53,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
 	}
+	// The names that models see may be equal for two tools of a hostile server: see toolName.
 	seen := map[string]bool{}
 	add := func(t *Tool) {
 		if seen[t.spec.Name] {
@@ -51,6 +63,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 		seen[t.spec.Name] = true
 		tools = append(tools, t)
 	}
+	// A server that does not offer tools may answer tools/list with an error. It is not asked then.
 	capabilities := session.InitializeResult().Capabilities
 	if capabilities != nil && capabilities.Tools != nil {
 		err := pages(func(cursor string) (string, error) {
@@ -61,6 +74,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 			for _, t := range r.Tools {
 				if len(tools) == maxTools {
 					note("it has more than %d tools: the others are left out", maxTools)
+					// No cursor: the list ends here.
 					return "", nil
 				}
 				if t != nil {
@@ -81,7 +95,8 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	if changed := s.compare(tools); changed != "" {
 		note("%s", changed)
 		s.m.cfg.Logger.Warn("mcp server has changed", "server", s.Name, "what", changed)
-		s.m.cfg.Report(Status{Server: s.Server, State: s.status().State, Why: changed}) // before they are offered
+		// Agents are offered the tools below, so a person is told first.
+		s.m.cfg.Report(Status{Server: s.Server, State: s.status().State, Why: changed})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,6 +106,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 
 // compare returns a message that names the tools that differ from their pinned hash; "" if none
 // does. It pins the tools that have no pin yet: the first version that is seen counts as accepted.
+// A tool that differs keeps its old pin until a person accepts it (Tool.Accept).
 func (s *server) compare(tools []*Tool) string {
 	var names []string
 	first := map[string]string{}
@@ -136,7 +152,7 @@ func pages(read func(cursor string) (next string, err error)) error {
 
 // tool makes a Tool of a server's description. note receives what was left out or replaced. The
 // hash covers the texts as the server sent them, not as they are shown, so that no change can hide
-// in what was cut off.
+// in what was cut off. It does not cover the output schema.
 func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 	name := toolName(s.Name, t.Name)
 	in, why := schemaOf(t.InputSchema)
@@ -160,6 +176,8 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 		Name: t.Name, server: s, Output: out,
 		spec: llm.ToolSpec{Name: name, Description: description + fmt.Sprintf("\n(A tool of the MCP server %s.)", ServerPart(s.Name)), Schema: in},
 	}
+	// The protocol has a failure of the tool as a result with isError, and a refusal by the server
+	// as a JSON-RPC error. A tool that must be called as a task can be refused in both ways.
 	remote.do = func(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error) {
 		p := &sdk.CallToolParams{Name: t.Name, Arguments: args}
 		p.SetProgressToken(token)
@@ -173,10 +191,11 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 		}
 		return a, nil
 	}
-	// What the person and the model are shown, and what the server really says.
+	// JSON separates the texts, so that none can move from one to the next unnoticed.
 	all, err := json.Marshal([]any{t.Name, t.Description, t.Title, t.InputSchema})
 	if err != nil {
-		all = []byte(name) // what cannot be written was not shown either
+		// A description that cannot be encoded was not shown either.
+		all = []byte(name)
 	}
 	sum := sha256.Sum256(all)
 	remote.Hash = hex.EncodeToString(sum[:])
@@ -184,14 +203,15 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 }
 
 // schemaOf returns a schema in the form that models are shown, or why it cannot be used. It adds
-// "type": "object" where that is missing, because some model services require it.
+// "type": "object" where that is missing, because some model services require it. It checks the
+// size and the form only; the meaning of the schema is the server's affair. It changes v.
 func schemaOf(v any) (text json.RawMessage, why string) {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return nil, "is no JSON object"
 	}
 	if kind, ok := object["type"]; !ok {
-		object["type"] = "object" // what many leave out, and some models insist on
+		object["type"] = "object"
 	} else if kind != "object" {
 		return nil, "is not for an object"
 	}

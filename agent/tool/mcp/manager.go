@@ -83,16 +83,24 @@ type Config struct {
 // Manager owns the connections to the servers. Its methods may be called from many goroutines. They
 // need Run to be running, or Open to have been called. Only the owner calls Run, Open and Close.
 type Manager struct {
-	cfg     Config
-	open    func(context.Context, Server) (*link, error)
-	changed chan struct{} // servers have come
-	cancel  func()        // ends Run; set by Open
+	// cfg has all defaults set. It is not written to after New.
+	cfg Config
+	// open opens a connection to a server. It is dial, except in tests.
+	open func(context.Context, Server) (*link, error)
+	// changed holds a token when unstarted has new servers.
+	changed chan struct{}
+	// cancel ends Run. It is set by Open and nil without it.
+	cancel func()
+	// running waits for the goroutine of Open.
 	running sync.WaitGroup
 
-	mu        sync.Mutex
-	servers   []*server // in the order of their files; guarded by mu
-	unstarted []*server // of them those that Run has not begun with; guarded by mu
-	ended     bool      // Run has ended; guarded by mu
+	mu sync.Mutex
+	// servers are in the order of their entries. The slice is replaced and never written to.
+	servers []*server
+	// unstarted are those of servers for which Run has not started a goroutine yet.
+	unstarted []*server
+	// ended is true when Run has ended. Servers that come later are stopped at once.
+	ended bool
 }
 
 // New returns a Manager with defaults for the unset fields of cfg. It starts nothing.
@@ -129,6 +137,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for {
 		m.mu.Lock()
 		fresh := m.unstarted
+		// Both are set under one lock: a server that comes now is either in fresh or sees ended.
 		m.unstarted, m.ended = nil, ctx.Err() != nil
 		m.mu.Unlock()
 		for _, s := range fresh {
@@ -148,6 +157,7 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) Status() []Status {
 	servers := m.all()
 	all := make([]Status, 0, len(servers))
+	// All starts are requested before the first is awaited, so that they run in parallel.
 	for _, s := range servers {
 		all = append(all, s.status())
 	}
@@ -168,7 +178,7 @@ func (m *Manager) Start(ctx context.Context) {
 
 // Tools returns the tools that agents have now. The first call starts the servers and waits up to
 // turnWait for them. Tools of a slower server come with a later call; Report is then called with
-// the state Starting.
+// the state Starting. A server that is reconnecting keeps its tools.
 func (m *Manager) Tools(ctx context.Context) []tool.Tool {
 	servers := m.all()
 	for _, s := range servers {
@@ -234,7 +244,8 @@ func (m *Manager) Tool(ctx context.Context, server, name string) (*Tool, error) 
 	return nil, fmt.Errorf("%w: the server %s has no tool %q", ErrUnknown, server, name)
 }
 
-// find returns the server with that name, or with that part of tool names.
+// find returns the server with that name, or with that part of tool names. It returns ErrUnknown if
+// there is none.
 func (m *Manager) find(name string) (*server, error) {
 	for _, s := range m.all() {
 		if s.Name == name || ServerPart(s.Name) == name {
@@ -246,8 +257,9 @@ func (m *Manager) find(name string) (*server, error) {
 
 // memoryPins are Pins that end with the program.
 type memoryPins struct {
-	mu   sync.Mutex
-	pins map[string]string // guarded by mu
+	mu sync.Mutex
+	// pins are by Server.Hash and the tool's name, separated by a NUL; guarded by mu.
+	pins map[string]string
 }
 
 func (p *memoryPins) Pinned(server, tool string) string {

@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-// Limits of names, in bytes. maxName is what the strictest model services accept. maxServerName
-// leaves room for the tool's part. A short hash is enough, because a collision within one server
-// only hides a tool of that server (see toolName).
+// Limits of names, in bytes.
 const (
-	maxName       = 64 // of a tool, for the models that take the least
-	maxServerName = 32 // of the server's part, so that something is left for the tool's
-	hashLength    = 8  // hexadecimal digits: a server that looks for two names of one hash gains nothing, see toolName
+	// maxName limits a tool's full name. The strictest model services accept no more.
+	maxName = 64
+	// maxServerName limits ServerPart, so that room is left for the tool's part.
+	maxServerName = 32
+	// hashLength is the number of hexadecimal digits of a hash in a name. It may be short, because
+	// a collision within one server only hides a tool of that server (see toolName).
+	hashLength = 8
 )
 
 // ToolPrefix returns the prefix that the names of all tools of a server have.

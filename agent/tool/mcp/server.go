@@ -38,24 +38,44 @@ type server struct {
 	Server
 	m *Manager
 
-	startRequested chan struct{} // somebody needs it
-	listChanged    chan struct{} // it says that its lists have changed
-	retired        chan struct{} // closed when its entry is there no more
+	// startRequested holds a token when a start is requested. Only run receives from it.
+	startRequested chan struct{}
+	// listChanged holds a token when the server has reported that its lists changed. Several
+	// reports make one token.
+	listChanged chan struct{}
+	// retired is closed by retire, when the entry is gone.
+	retired chan struct{}
 
-	mu        sync.Mutex
-	line      int                                 // of its entry; guarded by mu
-	state     State                               // guarded by mu
-	reason    string                              // guarded by mu
-	stopped   bool                                // it is not started any more; guarded by mu
-	attempted bool                                // it was ready, or failed, once; guarded by mu
-	startedAt time.Time                           // it was wanted first, or again; guarded by mu
-	retryAt   time.Time                           // of a failed one, before which it is not tried again; guarded by mu
-	changed   chan struct{}                       // closed at each change of state; guarded by mu
-	current   *sdk.ClientSession                  // nil = not ready; guarded by mu
-	tools     []*Tool                             // also of one that is being connected again; guarded by mu
-	notes     []string                            // guarded by mu
-	calls     map[string]func(community.Progress) // who hears of the progress of a call; guarded by mu
-	number    int                                 // of the last call; guarded by mu
+	// mu guards the fields below. Config.Report and Config.Pins are never called with mu held.
+	mu sync.Mutex
+	// line is the line of the entry in its file. Server.Line keeps the first one.
+	line int
+	// state moves from Stopped or Failed to Starting, then to Ready or Failed, and at the end to
+	// Stopped.
+	state State
+	// reason is why the state is what it is; "" if there is nothing to say. It becomes Status.Why.
+	reason string
+	// stopped is true if the server is not started any more: run has ended or the entry is gone.
+	stopped bool
+	// attempted is true once the server was Ready or Failed. It never becomes false again.
+	attempted bool
+	// startedAt is the time of the last request that moved the state to Starting.
+	startedAt time.Time
+	// retryAt is the time before which requestStart does nothing for a Failed server.
+	retryAt time.Time
+	// changed is closed at each change of the state and replaced by a new channel.
+	changed chan struct{}
+	// current is the open connection; nil unless the state is Ready.
+	current *sdk.ClientSession
+	// tools are the tools of the last list. They stay while the server reconnects, so that a short
+	// failure does not take tools from a model.
+	tools []*Tool
+	// notes say what the last list left out.
+	notes []string
+	// calls has the function for the progress of each running call, by its progress token.
+	calls map[string]func(community.Progress)
+	// number is the number of the last progress token.
+	number int
 }
 
 // newServer returns a server that is Stopped, or Failed if its entry has a problem.
@@ -76,6 +96,8 @@ func newServer(m *Manager, s Server) *server {
 func (s *server) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	// Deferred calls run in reverse order: cancel lets the helper goroutine below end, stop reports
+	// the end, and Wait waits for the goroutine.
 	defer s.stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,8 +123,10 @@ func (s *server) run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
+			// A connection that lasted longer than the longest delay counts as a success. One that
+			// is lost right after the start does not, so that its delays keep growing.
 			if ready && time.Since(began) > maxRetryDelay {
-				failures = 0 // it was well for a while
+				failures = 0
 			}
 			failures++
 			pause := backoff.Delay(failures, minRetryDelay, maxRetryDelay)
@@ -113,7 +137,8 @@ func (s *server) run(ctx context.Context) {
 				return
 			case <-time.After(pause):
 			}
-			if again = ready; again { // one that never was ready waits until somebody needs it
+			// A server that never was ready stays Failed until the next request after its delay.
+			if again = ready; again {
 				s.setDisconnected(Starting, "", time.Time{})
 			}
 		}
@@ -142,7 +167,9 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 		if l.stderr == nil {
 			return errors.New(text)
 		}
-		l.end() // what it says at its end is said then
+		// The last output of the program is complete only after it has ended. end may be called
+		// twice.
+		l.end()
 		if said := l.stderr(); said != "" {
 			text += "; its program said: " + tool.Shorten(strings.Join(strings.Fields(said), " "), maxQuoted)
 		}
@@ -152,22 +179,26 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, fail(fmt.Errorf("the handshake: %w", err))
 	}
-	defer session.Close() // the transport's error is of no interest at the end
+	// Close may fail because the connection is lost already, which does not matter here.
+	defer session.Close()
 	if err := s.list(ctx, session); err != nil {
 		return false, fail(fmt.Errorf("its tools: %w", err))
 	}
+	// The timer has fired after the last step: ctx is canceled, so the session cannot be used.
 	if !timer.Stop() {
 		return false, fail(context.Cause(ctx))
 	}
 	s.setReady(session)
-	l.hint = "" // it was not that
+	// The hint is for a program that does not start. This one did.
+	l.hint = ""
 	return true, fail(s.serve(ctx, session))
 }
 
 // serve reads the lists again when the server reports a change, until the session ends. It returns
 // why it ended.
 func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
-	// The channel has room for the result, so that the goroutine ends even if serve has returned.
+	// The channel has room for the result: serve does not receive it after ctx ends, and still
+	// waits for the goroutine.
 	ended := make(chan error, 1)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -180,10 +211,12 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 			}
 			return err
 		case <-ctx.Done():
-			session.Close() // ends Wait
+			// Close ends session.Wait, and so the goroutine above.
+			session.Close()
 			return ctx.Err()
 		case <-s.listChanged:
 		}
+		// A failed list is logged and no reason to end the session: the earlier tools stay.
 		listing, cancel := context.WithTimeout(ctx, s.m.cfg.StartTimeout)
 		if err := s.list(listing, session); err != nil {
 			s.m.cfg.Logger.Warn("mcp server's changed tools not read", "server", s.Name, "err", err)
@@ -202,7 +235,8 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 // requests. The handlers must not block: the SDK calls them from its reading goroutine.
 func (s *server) client() *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{}, // it may ask nothing of us
+		// Without this the SDK declares that it has roots.
+		Capabilities: &sdk.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case s.listChanged <- struct{}{}:
@@ -213,8 +247,8 @@ func (s *server) client() *sdk.Client {
 	})
 }
 
-// onProgress passes a progress notification to the caller of the tool. Notifications with an
-// unknown token are dropped.
+// onProgress passes a progress notification to the caller of the tool, outside of mu. Notifications
+// with an unknown token are dropped: their call has ended, or the server made the token up.
 func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 	if p == nil {
 		return
@@ -228,9 +262,9 @@ func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 	}
 }
 
-// trackProgress registers tell for the progress of a call and returns the call's progress token.
-// The caller must call over when the call has ended. It returns ErrNotReady if maxCalls calls run
-// already.
+// trackProgress registers tell for the progress of a call and returns the call's progress token,
+// which is unique for the server. The caller must call over when the call has ended. tell may still
+// be called once after over has returned. It returns ErrNotReady if maxCalls calls run already.
 func (s *server) trackProgress(tell func(community.Progress)) (token string, over func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,8 +281,8 @@ func (s *server) trackProgress(tell func(community.Progress)) (token string, ove
 	}, nil
 }
 
-// requestStart asks run to connect. It does nothing if the server is starting or ready, cannot be
-// started, or failed so recently that its delay has not passed.
+// requestStart asks run to connect. It does not block. It does nothing if the server is starting or
+// ready, cannot be started, or failed so recently that its delay has not passed.
 func (s *server) requestStart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,12 +297,13 @@ func (s *server) requestStart() {
 	}
 }
 
-// awaitStart returns when the server is not Starting any more, or when ctx ends. If first is true,
-// it does not wait for a server that was ready or failed before: such a server may take long, and
-// its tools are known.
+// awaitStart returns when the server is not Starting any more, or when ctx ends; it does not say
+// which. If first is true, it does not wait for a server that was ready or failed before: such a
+// server may take long, and its tools are known.
 func (s *server) awaitStart(ctx context.Context, first bool) {
 	for {
 		s.mu.Lock()
+		// changed is read together with the state, so that no change between the two is missed.
 		wait, changed := s.state == Starting && !(first && s.attempted), s.changed
 		s.mu.Unlock()
 		if !wait {
@@ -283,8 +318,8 @@ func (s *server) awaitStart(ctx context.Context, first bool) {
 }
 
 // awaitStartBriefly is awaitStart for a turn of an agent: it waits at most turnWait from the
-// beginning of the start. If the server is slower, that is reported once, and the agent gets the
-// tools in a later turn.
+// beginning of the start, so that later turns do not wait again. If the server is slower, that is
+// reported once, and the agent gets the tools in a later turn.
 func (s *server) awaitStartBriefly(ctx context.Context) {
 	s.mu.Lock()
 	short, cancel := context.WithDeadline(ctx, s.startedAt.Add(turnWait))
@@ -344,7 +379,8 @@ func (s *server) setDisconnected(state State, why string, retry time.Time) {
 	s.m.cfg.Report(s.status())
 }
 
-// stop marks the server as stopped for good and reports why.
+// stop marks the server as stopped for good and reports why. It does not end a connection: connect
+// has done that when run calls it.
 func (s *server) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -380,7 +416,7 @@ func (s *server) setLine(line int) {
 	s.line = line
 }
 
-// setState stores a state and wakes all that wait for a change. Call it with mu held.
+// setState stores a state and wakes all goroutines that wait for a change. Call it with mu held.
 func (s *server) setState(state State, why string) {
 	s.state, s.reason = state, why
 	s.attempted = s.attempted || state == Ready || state == Failed

@@ -9,7 +9,8 @@ import (
 // SetServers replaces the servers by list, which is in the order of Config.Servers. A server whose
 // entry is unchanged keeps its connection. A removed or changed one ends together with its calls. A
 // new one starts when it is first needed. Config.Trusted is asked again for each entry of a
-// project. SetServers does not wait for servers that end.
+// project. SetServers does not wait for servers that end. It may be called before, during and after
+// Run; after Run new servers are Stopped for good.
 func (m *Manager) SetServers(list []Server) {
 	list = m.checkEntries(list)
 	// late are servers that came after the end of Run. They are stopped after mu is released,
@@ -30,12 +31,14 @@ func (m *Manager) SetServers(list []Server) {
 		if i >= 0 {
 			before[i].setLine(entry.Line)
 			m.servers = append(m.servers, before[i])
+			// before is cloned, because all may have returned the slice to a reader.
 			before = slices.Delete(slices.Clone(before), i, i+1)
 			continue
 		}
 		s := newServer(m, entry)
 		m.servers = append(m.servers, s)
 		switch {
+		// Such a server is listed by Status and never started.
 		case s.Problem != "" || s.Disabled:
 		case m.ended:
 			late = append(late, s)
@@ -43,9 +46,11 @@ func (m *Manager) SetServers(list []Server) {
 			m.unstarted = append(m.unstarted, s)
 		}
 	}
+	// What is left has no entry any more.
 	for _, s := range before {
 		s.retire()
 	}
+	// A token that is there already tells Run enough.
 	select {
 	case m.changed <- struct{}{}:
 	default:
@@ -77,13 +82,15 @@ func (m *Manager) checkEntries(list []Server) []Server {
 	return list
 }
 
-// same reports whether two entries are equal, apart from their lines in the file.
+// same reports whether two entries are equal, apart from their lines in the file: an edit above an
+// entry moves it and must not restart its server.
 func same(a, b Server) bool {
 	a.Line, b.Line = 0, 0
 	return reflect.DeepEqual(a, b)
 }
 
-// all returns the servers. The slice is replaced and never written to.
+// all returns the servers in the order of their entries. The slice is replaced and never written
+// to, so it may be read without a lock.
 func (m *Manager) all() []*server {
 	m.mu.Lock()
 	defer m.mu.Unlock()
