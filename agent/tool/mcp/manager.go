@@ -94,6 +94,7 @@ type Manager struct {
 	// running waits for the goroutine of Open.
 	running sync.WaitGroup
 
+	// mu guards the fields below.
 	mu sync.Mutex
 	// servers are in the order of their entries. The slice is replaced and never written to.
 	servers []*server

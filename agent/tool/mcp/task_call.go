@@ -26,7 +26,8 @@ const (
 	maxTaskID = 1 << 10
 )
 
-// taskError is why a task of a call has no result of the tool.
+// taskError is why a task of a call has no result of the tool. Its text follows the server's name
+// in the error that a model reads.
 type taskError string
 
 func (e taskError) Error() string { return string(e) }
@@ -34,24 +35,38 @@ func (e taskError) Error() string { return string(e) }
 // taskCall is a call that is made as a task. The connection's mu guards created, canceled, task and
 // reportsProgress.
 type taskCall struct {
-	id      jsonrpc.ID
-	token   json.RawMessage // of its progress; nil = nobody asked for it
-	ctx     context.Context // ends when nobody waits for the answer any more
-	stop    context.CancelFunc
-	updates chan struct{} // the server says that something has changed
+	// id is the id of the SDK's request. The response must have the same.
+	id jsonrpc.ID
+	// token is the call's progress token; nil if the SDK does not want progress.
+	token json.RawMessage
+	// ctx ends when the call is canceled or the connection ends.
+	ctx context.Context
+	// stop ends ctx. It may be called several times.
+	stop context.CancelFunc
+	// updates holds a token when the server has reported a change of the task. It has room for one.
+	updates chan struct{}
 
-	created         bool   // the server has answered with a task
-	canceled        bool   // nobody waits any more
-	task            string // the server's name of it; "" = not known yet
-	reportsProgress bool   // the server tells of its progress by itself
+	// created is true when the server has answered the call with a task.
+	created bool
+	// canceled is true when the SDK has canceled the call, so that no response is needed.
+	canceled bool
+	// task is the task's id; "" until poll has read it.
+	task string
+	// reportsProgress is true when the server has sent a progress notification for the call.
+	reportsProgress bool
 }
 
-// task is the state of a task in the messages of a server (specification 2025-11-25).
+// task is the state of a task in the messages of a server (specification 2025-11-25,
+// basic/utilities/tasks).
 type task struct {
-	ID       string  `json:"taskId"`
-	Status   string  `json:"status"`
-	Message  string  `json:"statusMessage"`
-	Interval float64 `json:"pollInterval"` // milliseconds
+	ID string `json:"taskId"`
+	// Status is working, completed, failed, cancelled or input_required.
+	Status string `json:"status"`
+	// Message is an explanation for people, in the server's words.
+	Message string `json:"statusMessage"`
+	// Interval is the interval between status requests that the server asks for, in milliseconds. 0
+	// means that it names none.
+	Interval float64 `json:"pollInterval"`
 }
 
 // startTask adds a task to the request r if r calls a tool that requires one, and registers the
@@ -69,12 +84,15 @@ func (c *taskConn) startTask(ctx context.Context, r *jsonrpc.Request) *jsonrpc.R
 	if json.Unmarshal(r.Params, &known) != nil || !c.required[known.Name] || c.offer.Requests.Tools.Call == nil || json.Unmarshal(r.Params, &params) != nil {
 		return r
 	}
+	// ttl is how long the server must keep the task and its result, in milliseconds.
 	params["task"] = fmt.Appendf(nil, `{"ttl":%d}`, (remaining(ctx) + taskTTLMargin).Milliseconds())
 	changed, err := json.Marshal(params)
 	if err != nil {
 		return r
 	}
-	for id, call := range c.calls { // of those that ended before the server answered, no more than calls can run are kept
+	// Canceled calls whose task the server has not confirmed stay in calls, so that their tasks can
+	// still be canceled. A server that never answers must not make the map grow without end.
+	for id, call := range c.calls {
 		if len(c.calls) < maxCalls {
 			break
 		}
@@ -117,11 +135,13 @@ func (c *taskConn) cancelCall(r *jsonrpc.Request) *jsonrpc.Request {
 	}
 	can := c.offer.Cancel != nil
 	c.mu.Unlock()
+	// Without a task the server gets the notification, as for an ordinary call.
 	if name == "" || !can {
 		return r
 	}
 	if end, err := c.newRequest("tasks/cancel", name); err == nil {
-		return end // its answer is nobody's
+		// handleResponse drops the response, because it is not pending.
+		return end
 	}
 	return r
 }
@@ -163,7 +183,9 @@ func (c *taskConn) onProgress(params json.RawMessage) {
 }
 
 // finishCall waits for the task of a call and gives its result to the SDK as the response to the
-// call. It runs in a goroutine of its own. Without a result it cancels the task.
+// call. It runs in a goroutine of its own, one for each call. If there is no result it cancels the
+// task, for the server would work on for nothing. A call that was canceled meanwhile gets no
+// response.
 func (c *taskConn) finishCall(call *taskCall, created json.RawMessage) {
 	defer call.stop()
 	answer, err := c.poll(call, created)
@@ -184,7 +206,7 @@ func (c *taskConn) finishCall(call *taskCall, created json.RawMessage) {
 }
 
 // abandon asks the server to cancel a task whose result is not needed. It does not wait for the
-// response; the task may have ended already.
+// response; the task may have ended already. It does nothing if the server does not support it.
 func (c *taskConn) abandon(name string) {
 	c.mu.Lock()
 	can := c.offer.Cancel != nil
@@ -193,12 +215,17 @@ func (c *taskConn) abandon(name string) {
 		return
 	}
 	if r, err := c.newRequest("tasks/cancel", name); err == nil {
-		_ = c.Connection.Write(c.ctx, r) // a connection that is lost ends the task as well as may be
+		// A write fails only if the connection is lost. The server then has to end the task by
+		// itself.
+		_ = c.Connection.Write(c.ctx, r)
 	}
 }
 
-// poll requests the state of a task until it has ended, and returns its result. After an error the
-// task may still run.
+// poll requests the state of a task until it has ended, and returns its result. created is the
+// result of the call, which describes the task. It returns a taskError if the server does not
+// follow the protocol or asks for input, and the error of the context if the call is canceled.
+// After an error the task may still run. The only limit of its duration is the call's: the SDK
+// cancels the call then.
 func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Response, error) {
 	var first struct {
 		Task *task `json:"task"`
@@ -228,6 +255,7 @@ func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Respo
 		// This client cannot give input: it supports no elicitation.
 		case "input_required":
 			return nil, taskError("the task asks for input, which cannot be given here" + reason(now.Message))
+		// The only status in which waiting helps.
 		case "working":
 		default:
 			return nil, taskError("it says that the task is " + fmt.Sprintf("%q", oneLine(now.Status)) + ", which is not known")
@@ -255,7 +283,8 @@ func (c *taskConn) poll(call *taskCall, created json.RawMessage) (*jsonrpc.Respo
 }
 
 // result requests the result of an ended task, and turns a missing or malformed one into a
-// taskError.
+// taskError. A failed task may have a result, too: if the tool itself reports the failure, that
+// says more than the status.
 func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error) {
 	answer, err := c.roundTrip(ctx, "tasks/result", t.ID)
 	if err != nil {
@@ -279,16 +308,16 @@ func (c *taskConn) result(ctx context.Context, t task) (*jsonrpc.Response, error
 	return answer, nil
 }
 
-// pause waits for the interval that the server asks for, within the limits, or until a status
+// pause waits for the interval that the server asks for, at most maxPollInterval, or until a status
 // notification arrives. It always waits minPollInterval, also if a server sends notifications
-// without end.
+// without end. It returns the error of call.ctx if that ends.
 func (call *taskCall) pause(milliseconds float64) error {
 	wait := defaultPollInterval
 	if milliseconds > 0 {
 		wait = time.Duration(min(milliseconds, float64(maxPollInterval.Milliseconds()))) * time.Millisecond
 	}
 	select {
-	case <-time.After(minPollInterval): // also for one that says so all the time
+	case <-time.After(minPollInterval):
 	case <-call.ctx.Done():
 		return call.ctx.Err()
 	}
@@ -302,7 +331,7 @@ func (call *taskCall) pause(milliseconds float64) error {
 }
 
 // progress gives the SDK a progress notification that is made of a task's status message. step
-// counts the messages.
+// counts the messages: the protocol requires a number that grows.
 func (c *taskConn) progress(call *taskCall, text string, step int) {
 	c.mu.Lock()
 	silent := call.reportsProgress || call.canceled || call.token == nil

@@ -28,9 +28,11 @@ func withTasks(t sdk.Transport) sdk.Transport {
 	return taskTransport{t}
 }
 
-// taskTransport wraps the connections of a transport in taskConn.
+// taskTransport wraps the connections of a transport in taskConn. The wrapped transport is used for
+// one connection, like every transport of the SDK.
 type taskTransport struct{ sdk.Transport }
 
+// Connect opens a connection and starts the goroutine that reads from it. It ends with Close.
 func (t taskTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	inner, err := t.Transport.Connect(ctx)
 	if err != nil {
@@ -44,26 +46,42 @@ func (t taskTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 // Close ends all goroutines that a taskConn starts.
 type taskConn struct {
 	sdk.Connection
-	ctx context.Context // its cause is why there is nothing more to read
+	// ctx is the life of the connection. Its cause is why there is nothing more to read.
+	ctx context.Context
 	end context.CancelCauseFunc
-	in  chan jsonrpc.Message // to the SDK: what the server sent, and what is said in its place
-	wg  sync.WaitGroup
+	// in has the messages for the SDK: those of the server, and those that stand in for them. It
+	// has no buffer, so that a server cannot fill the memory faster than the SDK reads.
+	in chan jsonrpc.Message
+	// wg counts pump and the goroutines of finishCall.
+	wg sync.WaitGroup
 
-	mu       sync.Mutex
-	opening  jsonrpc.ID                              // of initialize; guarded by mu
-	listings map[jsonrpc.ID]bool                     // questions for the tools; guarded by mu
-	offer    taskOffer                               // of the server; guarded by mu
-	required map[string]bool                         // the tools that have to be tasks; guarded by mu
-	calls    map[jsonrpc.ID]*taskCall                // by the SDK's id; guarded by mu
-	pending  map[jsonrpc.ID]chan<- *jsonrpc.Response // guarded by mu
-	number   int                                     // of the last question; guarded by mu
+	// mu guards the fields below. It is never held during I/O.
+	mu sync.Mutex
+	// opening is the id of the initialize request, whose response has the server's offer.
+	opening jsonrpc.ID
+	// listings are the ids of the tools/list requests without a response.
+	listings map[jsonrpc.ID]bool
+	// offer is what the server supports; the zero value until it has answered initialize.
+	offer taskOffer
+	// required has the names of the tools that must be called as tasks, at most maxTools.
+	required map[string]bool
+	// calls are the calls that became tasks, by the id of the SDK's request.
+	calls map[jsonrpc.ID]*taskCall
+	// pending has the channel for the response to each request of this taskConn. Each has room for
+	// one value, so that pump never blocks on it.
+	pending map[jsonrpc.ID]chan<- *jsonrpc.Response
+	// number is the number in the id of the last request of this taskConn.
+	number int
 }
 
-// taskOffer is what a server supports of tasks, from its response to initialize.
+// taskOffer is what a server supports of tasks, from its response to initialize
+// (capabilities.tasks). A nil pointer means that the server does not support it.
 type taskOffer struct {
+	// Cancel is about tasks/cancel.
 	Cancel   *struct{} `json:"cancel"`
 	Requests struct {
 		Tools struct {
+			// Call is about tools/call as a task.
 			Call *struct{} `json:"call"`
 		} `json:"tools"`
 	} `json:"requests"`
@@ -76,7 +94,8 @@ func newTaskConn(inner sdk.Connection) *taskConn {
 		listings: map[jsonrpc.ID]bool{}, required: map[string]bool{},
 		calls: map[jsonrpc.ID]*taskCall{}, pending: map[jsonrpc.ID]chan<- *jsonrpc.Response{},
 	}
-	c.ctx, c.end = context.WithCancelCause(context.Background()) // its life is the connection's, which ends with Close
+	// The connection lives longer than the context of Connect. Close ends it.
+	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.wg.Go(c.pump)
 	return c
 }
@@ -94,8 +113,10 @@ func (c *taskConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Close closes the connection and waits for its goroutines.
+// Close closes the connection and waits for its goroutines. Calls that wait for a task get no
+// response; the SDK ends them itself when Read fails.
 func (c *taskConn) Close() error {
+	// end comes first: it frees a goroutine that is blocked in deliver.
 	c.end(io.EOF)
 	err := c.Connection.Close()
 	c.wg.Wait()
@@ -118,7 +139,8 @@ func (c *taskConn) pump() {
 	}
 }
 
-// deliver gives a message to the SDK. It blocks until the SDK reads it or the connection ends.
+// deliver gives a message to the SDK. It blocks until the SDK reads it or the connection ends; then
+// the message is dropped. Do not call it with mu held.
 func (c *taskConn) deliver(m jsonrpc.Message) {
 	select {
 	case c.in <- m:
@@ -127,7 +149,8 @@ func (c *taskConn) deliver(m jsonrpc.Message) {
 }
 
 // Write sends a message of the SDK. It turns a call of a tool that requires a task into a task, and
-// remembers the requests whose responses handleResponse needs.
+// remembers the requests whose responses handleResponse needs. The SDK may call it from several
+// goroutines.
 func (c *taskConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
@@ -155,11 +178,13 @@ func (c *taskConn) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // handle looks at a message of the server. pass is false if it is about a task and not for the SDK.
+// Only pump calls it. It must not block, or no response would be read any more.
 func (c *taskConn) handle(m jsonrpc.Message) (pass bool) {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
 		return c.handleResponse(m)
 	case *jsonrpc.Request:
+		// A request of the server. The SDK answers it.
 		if m.ID.IsValid() {
 			return true
 		}
@@ -183,13 +208,19 @@ func (c *taskConn) handleResponse(r *jsonrpc.Response) (pass bool) {
 	if text, ok := r.ID.Raw().(string); ok && strings.HasPrefix(text, taskIDPrefix) {
 		if to, ok := c.pending[r.ID]; ok {
 			delete(c.pending, r.ID)
-			to <- r // it has room for one
+			// The channel has room for one response, and the request is not pending any more, so
+			// this never blocks.
+			to <- r
 		}
+		// Responses with this prefix are never for the SDK. One whose request was given up is
+		// dropped.
 		return false
 	}
 	if call, ok := c.calls[r.ID]; ok {
 		switch {
-		case call.created: // a second answer: the one that counts comes from here
+		// A second response to the same request. The SDK gets the response of finishCall.
+		case call.created:
+		// The server has refused the task. The SDK gets the refusal.
 		case r.Error != nil:
 			delete(c.calls, r.ID)
 			call.stop()
@@ -240,7 +271,8 @@ func (c *taskConn) recordTaskTools(result json.RawMessage) {
 }
 
 // roundTrip sends a request about a task and waits for the response. A refusal by the server is a
-// response; an error means that there is no response.
+// response; an error means that there is no response: the write failed or ctx ended. It does not
+// watch the connection: ctx must end with it, as that of a taskCall does.
 func (c *taskConn) roundTrip(ctx context.Context, method, task string) (*jsonrpc.Response, error) {
 	r, err := c.newRequest(method, task)
 	if err != nil {
@@ -248,6 +280,7 @@ func (c *taskConn) roundTrip(ctx context.Context, method, task string) (*jsonrpc
 	}
 	answer := make(chan *jsonrpc.Response, 1)
 	c.mu.Lock()
+	// Registered before the write, because the response may come before Write returns.
 	c.pending[r.ID] = answer
 	c.mu.Unlock()
 	defer c.forget(r.ID)
@@ -262,7 +295,8 @@ func (c *taskConn) roundTrip(ctx context.Context, method, task string) (*jsonrpc
 	}
 }
 
-// newRequest returns a request about a task, with an unused id.
+// newRequest returns a request about a task, with an unused id. It does not send it and expects no
+// response: roundTrip registers that.
 func (c *taskConn) newRequest(method, task string) (*jsonrpc.Request, error) {
 	params, err := json.Marshal(map[string]string{"taskId": task})
 	if err != nil {
