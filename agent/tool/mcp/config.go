@@ -24,8 +24,10 @@ const (
 )
 
 const (
-	maxFile    = 1 << 20 // bytes of a file: hundreds of servers
-	maxServers = 100     // of a file
+	// maxFile limits a file, in bytes. Hundreds of servers fit into it.
+	maxFile = 1 << 20
+	// maxServers limits the servers of a file.
+	maxServers = 100
 )
 
 // Server is an entry of a .mcp.json.
@@ -68,17 +70,19 @@ type Server struct {
 
 // entry is the JSON form of a server. It accepts the spellings that other MCP clients write.
 type entry struct {
-	Type      string            `json:"type"`
-	Transport string            `json:"transport"` // what some clients call Type
+	Type string `json:"type"`
+	// Transport is another name of Type, which some clients write.
+	Transport string            `json:"transport"`
 	Command   string            `json:"command"`
 	Args      []string          `json:"args"`
 	Env       map[string]string `json:"env"`
 	Cwd       string            `json:"cwd"`
 	URL       string            `json:"url"`
 	Headers   map[string]string `json:"headers"`
-	Timeout   float64           `json:"timeout"` // milliseconds
-	Sandbox   json.RawMessage   `json:"sandbox"`
-	Disabled  bool              `json:"disabled"`
+	// Timeout is in milliseconds. 0 or less means Config.CallTimeout; more than a day means a day.
+	Timeout  float64         `json:"timeout"`
+	Sandbox  json.RawMessage `json:"sandbox"`
+	Disabled bool            `json:"disabled"`
 }
 
 // entryKeys are the keys that are used. Others are reported in a note, because they may be typing
@@ -191,9 +195,11 @@ func offsetOf(err error) int64 {
 
 // member is a key of an object, and where in the file it stands.
 type member struct {
-	key      string
-	at, from int64 // of the key's end, and of the value's begin
-	value    json.RawMessage
+	key string
+	// at is the offset of the key's end in the file, from that of the value's beginning.
+	at, from int64
+	// value is the text of the value as it stands in the file.
+	value json.RawMessage
 }
 
 // members returns the members of the JSON object text, in the order of the file. from is the offset
@@ -211,6 +217,7 @@ func members(text []byte, from int64) ([]member, error) {
 			return nil, err
 		}
 		m := member{at: from + dec.InputOffset()}
+		// The keys of an object are always strings.
 		m.key, _ = key.(string)
 		if err := dec.Decode(&m.value); err != nil {
 			return nil, err
@@ -222,7 +229,7 @@ func members(text []byte, from int64) ([]member, error) {
 }
 
 // read fills s from its JSON text and returns the keys that are not known. A fault is stored in
-// s.Problem.
+// s.Problem. The fields of a faulty entry are only filled as far as read came.
 func (s *Server) read(text json.RawMessage, getenv func(string) string) (unknown []string) {
 	list, err := members(text, 0)
 	if err != nil {

@@ -29,7 +29,9 @@ type Answer struct {
 }
 
 // answerOf converts a result of the SDK. Structured content is added to the text unless the text
-// repeats it already, so that a model does not read it twice.
+// repeats it already, so that a model does not read it twice. The text is never empty: a model
+// reads that the tool answered nothing. The length of the text is not limited here: the Set does
+// that.
 func answerOf(r *sdk.CallToolResult) Answer {
 	a := Answer{IsError: r.IsError}
 	var parts []string
@@ -58,7 +60,7 @@ func answerOf(r *sdk.CallToolResult) Answer {
 
 // repeats reports whether one of the texts is the structured content. The protocol asks servers to
 // send both. Some servers send the text under a single key of the structured content; that counts,
-// too.
+// too. JSON texts are compared in the form of json.Marshal, which sorts keys and drops white space.
 func repeats(parts []string, data []byte) bool {
 	var alone map[string]string
 	if json.Unmarshal(data, &alone) != nil || len(alone) != 1 {
@@ -81,7 +83,8 @@ func repeats(parts []string, data []byte) bool {
 	return false
 }
 
-// content returns a content block as text, and adds a picture to a.Images.
+// content returns a content block as text, and adds a picture to a.Images. Brackets mark words that
+// are not the server's. "" means that the block has nothing to show.
 func (a *Answer) content(c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -113,7 +116,8 @@ func (a *Answer) picture(claimed string, data []byte) string {
 	return img.String()
 }
 
-// contents returns the contents of a resource as text, and adds a picture to a.Images.
+// contents returns the contents of a resource as text, and adds a picture to a.Images. A resource
+// has either text or bytes (Blob).
 func (a *Answer) contents(c *sdk.ResourceContents) string {
 	switch {
 	case c == nil:

@@ -27,9 +27,13 @@ type Tool struct {
 	// list_resources and read_resource, which are not the server's.
 	Hash string
 
-	spec   llm.ToolSpec
+	// spec is what a model is shown: full name, description and schema, all bounded.
+	spec llm.ToolSpec
+	// server is the server across all its connections, so a Tool outlives a reconnect.
 	server *server
-	do     func(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error)
+	// do makes the call over a session. token is the progress token. It returns errTask if the
+	// server demands a task.
+	do func(ctx context.Context, session *sdk.ClientSession, token string, args map[string]any) (Answer, error)
 }
 
 // Spec describes the tool to a model. The texts are the server's and must not be trusted.
@@ -40,6 +44,8 @@ func (t *Tool) Server() string { return t.server.Name }
 
 // Decode reads the arguments as every tool does. Of the schema it checks only the required names,
 // because a hostile schema could make a full check run for ever. The server reports other faults.
+// The Invocation asks a person if the tool has changed (Doubt), and accepts the change when it
+// runs.
 func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	args, err := tool.DecodeArgs(raw)
 	if err != nil {
@@ -56,6 +62,7 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 		}
 	}
 	return tool.Invocation{Args: args, Doubt: t.Doubt, Run: func(ctx context.Context) tool.Result {
+		// The call runs, so the rules or a person have allowed it as the tool is now.
 		t.Accept()
 		answer, err := t.Call(ctx, args, func(p community.Progress) { tool.Report(ctx, p) })
 		if err != nil {
@@ -76,7 +83,7 @@ func (t *Tool) Doubt() string {
 	return fmt.Sprintf("The server %s has changed what this tool says of itself (its description or its arguments) since it was first listed here.", ServerPart(t.server.Name))
 }
 
-// Accept stores the tool's present hash as the accepted one.
+// Accept stores the tool's present hash as the accepted one. It does nothing if that is so already.
 func (t *Tool) Accept() {
 	if t.Hash != "" && t.server.m.cfg.Pins.Pinned(t.server.Server.Hash, t.Name) != t.Hash {
 		t.server.pin(map[string]string{t.Name: t.Hash})
@@ -89,8 +96,9 @@ func (t *Tool) Accept() {
 // out. A failure that the tool itself reports is no error but an Answer with IsError.
 func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(community.Progress)) (Answer, error) {
 	s := t.server
+	// The protocol requires an object, and nil would be encoded as null.
 	if args == nil {
-		args = map[string]any{} // null is no object
+		args = map[string]any{}
 	}
 	timeout := s.Timeout
 	if timeout <= 0 {
@@ -106,6 +114,7 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	if err != nil {
 		return Answer{}, err
 	}
+	// over ends the delivery of progress for this call.
 	defer over()
 	answer, err := t.do(ctx, session, token, args)
 	return answer, s.explainError(ctx, session, err)
@@ -117,13 +126,14 @@ var errTask = errors.New("this tool has to be called as a task, an experiment of
 
 // asksForTask reports whether a server refuses a call because it is not a task. It has to look at
 // the words of the refusal, because the SDK does not read execution.taskSupport of the tool's
-// description.
+// description. For other words the model reads the refusal itself.
 func asksForTask(text string) bool {
 	return strings.Contains(text, "requires task augmentation") || strings.Contains(text, "taskSupport")
 }
 
 // explainError turns the error of a call into one that says what can be done about it; nil stays
-// nil.
+// nil. The order matters: the end of ctx first, because it also shows as an error of the
+// connection; then what the server answered; the rest is a lost connection and becomes ErrNotReady.
 func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, err error) error {
 	if err == nil {
 		return nil
@@ -142,10 +152,12 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 	if wire != nil {
 		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), maxQuoted))
 	}
-	// Not the server's words: the connection. Why it is lost is known a moment later.
+	// This error is not an answer of the server but a lost connection. run knows the reason a
+	// moment later, when the program has ended.
 	wait, cancel := context.WithTimeout(ctx, exitTimeout+time.Second)
 	defer cancel()
 	why := s.disconnectReason(wait, session, err)
+	// It will not come back, so the text does not promise a restart.
 	if s.isStopped() {
 		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.Name, why)
 	}
@@ -153,7 +165,8 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 }
 
 // disconnectReason returns why a connection was lost. It waits for run to record the reason, until
-// ctx ends, because the error of the call only says that the connection is closed.
+// ctx ends, because the error of the call only says that the connection is closed. It does not wait
+// if another connection has taken its place.
 func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSession, err error) string {
 	for {
 		s.mu.Lock()
@@ -174,6 +187,7 @@ func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSessio
 }
 
 // resourceTools returns the two tools with which a model lists and reads the server's resources.
+// Their descriptions are not the server's, so they have no Hash and are never in doubt.
 func (s *server) resourceTools() []*Tool {
 	part := ServerPart(s.Name)
 	list := &Tool{Name: "list_resources", server: s, do: s.listResources, spec: llm.ToolSpec{
@@ -212,6 +226,7 @@ func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, 
 			all = append(all, resourceLine(one.URITemplate, one.Name, one.MIMEType, one.Description))
 		}
 	}
+	// tool.DecodeArgs decodes integers to int64. Anything else counts as 0.
 	offset, _ := args["offset"].(int64)
 	from := min(max(int(offset), 0), len(all))
 	to := min(from+resourcesPerPage, len(all))

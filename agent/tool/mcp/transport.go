@@ -39,21 +39,32 @@ const (
 
 // Box is the sandbox that a server's program runs in.
 type Box struct {
-	Box    *sandbox.Box
+	// Box starts the program.
+	Box *sandbox.Box
+	// Policy is what the program may do. start adds the entry's variables and the program's files.
 	Policy sandbox.Policy
-	Dir    string // where it runs, unless its entry says where
+	// Dir is the program's working directory, unless its entry has one.
+	Dir string
 }
 
 // link is an open connection to a server that has not spoken yet.
 type link struct {
+	// transport is what the SDK connects to. It is used for one session.
 	transport sdk.Transport
-	stderr    func() string // what its program wrote to standard error; nil = it has none
-	hint      string        // what may be why it does not start
-	end       func()        // closes it, and waits until its program and all that it started have ended
+	// stderr returns what the program has written to standard error so far, in a printable form.
+	// nil means that there is no program.
+	stderr func() string
+	// hint is a possible reason why the program does not start, for an error message; "" if there
+	// is none.
+	hint string
+	// end closes the connection and waits until the program and all that it started have ended. It
+	// may be called several times.
+	end func()
 }
 
 // dial opens a connection to a server. It ends with ctx. HTTP redirects are refused, because the
-// entry's headers may hold keys and the person trusted this URL only.
+// entry's headers may hold keys and the person trusted this URL only. For HTTP and SSE it sends
+// nothing yet, so an unreachable server is an error of the handshake.
 func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 	if s.Type == Stdio {
 		return m.start(ctx, s)
@@ -76,7 +87,8 @@ func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 }
 
 // start runs a server's program in the sandbox and connects to its standard input and output. Its
-// standard error goes to a tail.
+// standard error goes to a tail. It returns an error if there is no sandbox for it or the program
+// cannot be started. The program ends with ctx or with link.end.
 func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	box, err := m.cfg.Box(s)
 	if err != nil {
@@ -92,6 +104,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		// The sandbox passes on only the variables that its policy names.
 		policy.Env = append(slices.Clip(policy.Env), name)
 	}
+	// Clip makes append copy the slice: Box may return the same policy for every server.
 	policy.Files.Read = append(slices.Clip(policy.Files.Read), s.visiblePaths()...)
 	hint := ""
 	if policy.Network != sandbox.NetworkFull {
@@ -107,6 +120,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	// connect calls end before it reads standard error, and again when it returns.
 	end := sync.OnceFunc(func() { endProcess(p) })
 	return &link{
 		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout}, Writer: p.Stdin, MaxLineLength: maxMessage},
@@ -128,6 +142,8 @@ func (s Server) visiblePaths() (paths []string) {
 		if !filepath.IsAbs(path) {
 			continue
 		}
+		// The program may be started by a link, such as one of a package manager. Both ends must be
+		// visible.
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			real = path
@@ -147,21 +163,27 @@ func (s Server) visiblePaths() (paths []string) {
 // endProcess closes the program's standard input, which is the protocol's way to end it, waits for
 // exitTimeout, and then kills it. It returns when the program has ended.
 func endProcess(p *sandbox.Process) {
-	_ = p.Stdin.Close() // it may have ended before
+	// Close fails if the program has ended already.
+	_ = p.Stdin.Close()
 	timer := time.AfterFunc(exitTimeout, p.End)
 	defer timer.Stop()
-	_, _ = p.Wait() // how it ended is told by what it said
+	// The exit status is not used: what the program wrote to standard error says more.
+	_, _ = p.Wait()
 }
 
 // messageReader passes on the lines of a program's standard output that can be JSON messages.
 // Others are dropped, because some programs print a banner. A line longer than maxMessage is an
 // error, before more of it is kept in memory.
 type messageReader struct {
-	r    *bufio.Reader
-	c    io.Closer
+	// r reads the program's standard output.
+	r *bufio.Reader
+	// c closes the program's standard output.
+	c io.Closer
+	// rest is the part of a line that Read has not returned yet.
 	rest []byte
 }
 
+// Read returns one line at most. It returns the error of the last line after that line.
 func (l *messageReader) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
@@ -177,7 +199,8 @@ func (l *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line returns the next line, or an error if it is too long.
+// line returns the next line, with its end, and at the end of the file io.EOF with the last one. It
+// returns an error if the line is too long, without reading the rest of it.
 func (l *messageReader) line() ([]byte, error) {
 	var whole []byte
 	for {
@@ -197,11 +220,15 @@ func (l *messageReader) Close() error { return l.c.Close() }
 // tail is a Writer that keeps the beginning and the end of what is written to it. It may be used by
 // many goroutines.
 type tail struct {
-	mu         sync.Mutex
-	head, last []byte // guarded by mu
-	cut        bool   // guarded by mu
+	mu sync.Mutex
+	// head is the beginning, last the end of the text, each at most half of maxStderr; guarded by
+	// mu.
+	head, last []byte
+	// cut is true if something between them was dropped; guarded by mu.
+	cut bool
 }
 
+// Write never fails, so that a program does not block on its standard error.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,6 +241,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// String returns the text in a printable form, with a mark where something was dropped.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,17 +256,23 @@ func (t *tail) String() string {
 // hold keys, go nowhere else. It limits responses that are not event streams; the SDK's transport
 // limits the events of a stream.
 type originTransport struct {
-	to      *url.URL
+	// to is the URL of the entry. Its scheme and host are the only ones that are allowed.
+	to *url.URL
+	// headers are those of the entry. They replace headers of the SDK with the same name.
 	headers map[string]string
-	base    http.RoundTripper
+	// base sends the requests; nil means http.DefaultTransport.
+	base http.RoundTripper
 }
 
+// RoundTrip refuses requests to another scheme or host: a server of the type SSE names the URL for
+// messages itself.
 func (o *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != o.to.Scheme || r.URL.Host != o.to.Host {
 		return nil, fmt.Errorf("the server sends to %s, which is another than %s: refused", r.URL.Host, o.to.Host)
 	}
 	ctx := r.Context()
-	if r.Method == http.MethodDelete { // the end of a session, for which nobody waits long
+	// The SDK sends DELETE at the end of a session. It must not hold up the end of the node.
+	if r.Method == http.MethodDelete {
 		short, cancel := context.WithTimeout(ctx, exitTimeout)
 		defer cancel()
 		ctx = short
@@ -261,6 +295,7 @@ func (o *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // limitedBody is a response body that returns an error after left bytes.
 type limitedBody struct {
 	io.ReadCloser
+	// left is the number of bytes that may still be read.
 	left int
 }
 
