@@ -21,7 +21,9 @@ import (
 // reader reads YAML mappings and collects everything that is wrong with them. It works on nodes
 // instead of decoding into structs, because a node has its line.
 type reader struct {
-	lines    int // of the whole text
+	// lines is the number of lines of the whole text; no problem has a higher line.
+	lines int
+	// problems are in the order in which they were found.
 	problems []Problem
 }
 
@@ -31,7 +33,8 @@ func (r *reader) addProblem(line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Line: max(1, min(line, r.lines)), Reason: fmt.Sprintf(format, args...)})
 }
 
-// sortedProblems returns the problems, sorted by line.
+// sortedProblems returns the problems, sorted by line. Problems of one line stay in the order in
+// which they were found.
 func (r *reader) sortedProblems() []Problem {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return r.problems
@@ -50,6 +53,7 @@ func (r *reader) root(text []byte) *yaml.Node {
 		r.syntaxError(text, err)
 		return nil
 	}
+	// The decoder stops after one document, so a second one has to be looked for.
 	var more yaml.Node
 	switch err := dec.Decode(&more); {
 	case err == nil:
@@ -66,8 +70,9 @@ func (r *reader) root(text []byte) *yaml.Node {
 }
 
 var (
+	// yamlLine is the beginning of a message of the YAML decoder.
 	yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
-	// bareStar is a value that YAML takes for an alias.
+	// bareStar is a line whose value is a * without quotes, which YAML reads as an alias.
 	bareStar = regexp.MustCompile(`^\s*([A-Za-z_]+:|-)\s*\*\s*(#.*)?$`)
 )
 
@@ -99,9 +104,9 @@ func splitLine(line int, text string) (int, string) {
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // resolveAlias returns the node that an alias refers to, or a null node if there is none. It
-// follows at most 8 aliases, so that a cycle ends.
+// follows at most 8 aliases: an alias of an alias is possible, and a cycle must end.
 func resolveAlias(n *yaml.Node) *yaml.Node {
-	for range 8 { // aliases of aliases
+	for range 8 {
 		if n.Kind != yaml.AliasNode || n.Alias == nil {
 			return n
 		}
@@ -116,14 +121,16 @@ type pair struct {
 	value *yaml.Node
 }
 
-// pairs returns the keys of a mapping, its own before those that it merges in (<<). A duplicate key
-// is a problem. depth counts nested merges, to end a cycle.
+// pairs returns the keys of a mapping with their values: its own first, then those that it merges
+// in (<<), as far as it does not have them itself. A duplicate key is a problem. deep counts nested
+// merges: below the fourth, << is an ordinary key, so that a cycle ends.
 func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
 	var merged []pair
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], resolveAlias(n.Content[i+1])
 		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" && deep < 4 {
+			// A merge is of one mapping or of a list of mappings.
 			of := []*yaml.Node{value}
 			if value.Kind == yaml.SequenceNode {
 				of = value.Content
@@ -142,6 +149,7 @@ func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
 		seen[key.Value] = key.Line
 		own = append(own, pair{key, value})
 	}
+	// For the same key in two merged mappings, the first counts (YAML merge key, draft of 2005).
 	for _, p := range merged {
 		if _, there := seen[p.key.Value]; !there {
 			seen[p.key.Value] = p.key.Line
@@ -151,9 +159,10 @@ func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
 	return own
 }
 
-// fields reads the keys of a mapping with the functions in read. what names the mapping in
-// messages; "" means the front matter itself. A key without a value counts as absent. It returns
-// the line of each key.
+// fields reads the keys of a mapping n with the functions in read. what names the mapping in
+// messages; "" means the front matter itself. A key without a value counts as absent: its function
+// is not called. An unknown key is a problem, because a misspelled restriction must not be ignored.
+// fields returns the line of each known key.
 func (r *reader) fields(what string, n *yaml.Node, read map[string]func(pair)) map[string]int {
 	lines := map[string]int{}
 	in := ""
@@ -183,7 +192,7 @@ func (r *reader) fields(what string, n *yaml.Node, read map[string]func(pair)) m
 	return lines
 }
 
-// text reads a text or a number as a text.
+// text returns a function that reads a scalar into to. A number or a date counts as its text.
 func (r *reader) text(name string, to *string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
@@ -198,8 +207,8 @@ type item struct {
 	line int
 }
 
-// list reads a list of texts and calls use with all of them. example is shown in the message for
-// another type.
+// list returns a function that reads a list of texts and calls use once with all valid ones.
+// example is shown in the message for another type.
 func (r *reader) list(name, example string, use func([]item)) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.SequenceNode {
@@ -209,6 +218,7 @@ func (r *reader) list(name, example string, use func([]item)) func(pair) {
 		all := make([]item, 0, len(p.value.Content))
 		for _, n := range p.value.Content {
 			var one item
+			// The line is that of the alias in the list, not of the text that it refers to.
 			line := n.Line
 			n = resolveAlias(n)
 			if n.Kind != yaml.ScalarNode || isNull(n) || n.Decode(&one.text) != nil || one.text == "" {
@@ -222,6 +232,7 @@ func (r *reader) list(name, example string, use func([]item)) func(pair) {
 	}
 }
 
+// texts returns the items without their lines; not nil, so that an empty list differs from none.
 func texts(items []item) []string {
 	all := make([]string, len(items))
 	for i, one := range items {
@@ -230,7 +241,7 @@ func texts(items []item) []string {
 	return all
 }
 
-// number reads an integer of at least least.
+// number returns a function that reads an integer of at least least, which is 0 or more.
 func (r *reader) number(name string, least int, to *int) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
@@ -246,7 +257,7 @@ func (r *reader) number(name string, least int, to *int) func(pair) {
 	}
 }
 
-// word reads one of the texts in of.
+// word returns a function that reads one of the texts in of. The message suggests the most similar.
 func (r *reader) word(name string, of []string, to *string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || !slices.Contains(of, *to) {
@@ -255,7 +266,7 @@ func (r *reader) word(name string, of []string, to *string) func(pair) {
 	}
 }
 
-// duration reads a positive duration, such as 30s.
+// duration returns a function that reads a positive duration of Go's syntax, such as 30s.
 func (r *reader) duration(name string, to *time.Duration) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || *to <= 0 {
@@ -264,9 +275,11 @@ func (r *reader) duration(name string, to *time.Duration) func(pair) {
 	}
 }
 
+// sizeForm is a positive number of at most 18 digits, which fits into an int64, and a unit.
 var sizeForm = regexp.MustCompile(`^([1-9][0-9]{0,17})\s*(|[KMGT]i?B?)$`)
 
-// size reads a number of bytes, also with the units KiB, MiB, GiB and TiB.
+// size returns a function that reads a number of bytes, also with the units KiB, MiB, GiB and TiB.
+// K, KB and KiB all mean 1024.
 func (r *reader) size(name string, to *int64) func(pair) {
 	return func(p pair) {
 		m := sizeForm.FindStringSubmatch(p.value.Value)
@@ -275,6 +288,7 @@ func (r *reader) size(name string, to *int64) func(pair) {
 			return
 		}
 		n, err := strconv.ParseInt(m[1], 10, 64)
+		// Index is -1 without a unit, as "-" is not in the list: the shift is then 0.
 		shift := 10 * (1 + strings.Index("KMGT", (m[2] + "-")[:1]))
 		if err != nil || n > (1<<62)>>shift {
 			r.addProblem(p.value.Line, "%s %s is too large", name, p.value.Value)

@@ -51,7 +51,7 @@ type Loader struct {
 
 // Load reads every NAME.md of a directory, in the order of their names. A file with a problem is
 // left out, so that one fault does not keep the other agents from starting. The error joins a
-// *Problem for each fault.
+// *Problem for each fault. A directory that does not exist has no definitions and is no error.
 func (k Loader) Load(dir string) ([]Definition, error) {
 	files, err := fs.Glob(os.DirFS(dir), "*.md")
 	if err != nil {
@@ -81,6 +81,7 @@ func (k Loader) Read(file string) (Definition, []Problem) {
 		problems[i].File = file
 	}
 	d.File = file
+	// The file is recorded in the rules, so that a denial can name the line that caused it.
 	d.Permissions, d.Guardrail = d.Permissions.In(file), d.Guardrail.In(file)
 	return d, problems
 }

@@ -15,12 +15,16 @@ import (
 )
 
 // parser reads one definition and collects its problems, so that a person sees all of them at once.
+// It is for one text and one goroutine.
 type parser struct {
 	reader
+	// loader has the names that exist on this node.
 	loader Loader
 }
 
-// Parse parses a definition. The problems are in the order of their lines.
+// Parse parses a definition: YAML front matter between lines of three hyphens, and the instructions
+// in Markdown below it. The problems are in the order of their lines. A definition with problems
+// must not be used.
 func (k Loader) Parse(text []byte) (Definition, []Problem) { return k.parse(text, "") }
 
 // parse parses a definition. file is the name of its file; "" means none, and then the name is not
@@ -37,6 +41,8 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 		return Definition{}, f.sortedProblems()
 	}
 	d := Definition{Instructions: strings.TrimSpace(string(body))}
+	// From here on a problem is on a line of the front matter. An empty one has the two lines of
+	// its marks.
 	if f.lines = 1 + bytes.Count(head, []byte("\n")); len(head) == 0 {
 		f.lines = 2
 	}
@@ -44,6 +50,8 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 	if root == nil && len(f.problems) > 0 {
 		return d, f.sortedProblems()
 	}
+	// Front matter without keys is read as a mapping without keys, so that the missing name is
+	// reported.
 	if root == nil {
 		root = &yaml.Node{Kind: yaml.MappingNode}
 	}
@@ -51,9 +59,11 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 	return d, f.sortedProblems()
 }
 
-// definition reads the keys of the front matter into d, checks its name and sets the defaults.
+// definition reads the keys of the front matter into d, checks its name and the names of its
+// skills, and sets the defaults. file is as in parse.
 func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	var named []item
+	// at has the line of each key.
 	at := f.fields("", root, map[string]func(pair){
 		"name":        f.text("name", &d.Name),
 		"description": f.text("description", &d.Description),
@@ -78,6 +88,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	if d.Description == "" {
 		d.Description = cmp.Or(firstSentence(d.Instructions), d.Name)
 	}
+	// The words of the message are those of the spec (skills-orchestration.md, validation).
 	for _, one := range named {
 		if f.loader.Skills != nil && !slices.Contains(f.loader.Skills, one.text) { // the words are the spec's
 			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.loader.Skills))
@@ -89,6 +100,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	if len(d.Accepts) == 0 {
 		d.Accepts = []string{"task"}
 	}
+	// An agent can also be addressed with the name of its definition.
 	if !slices.Contains(d.Accepts, d.Name) {
 		d.Accepts = append(d.Accepts, d.Name)
 	}
@@ -97,7 +109,8 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 // perceptionName is the syntax of perceptions in package community.
 var perceptionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// accepts checks names of perceptions.
+// accepts checks the names of perceptions, and returns them. A name with a problem is returned,
+// too: the definition is not used then.
 func (f *parser) accepts(all []item) []string {
 	names := texts(all)
 	for i, one := range all {
@@ -111,7 +124,8 @@ func (f *parser) accepts(all []item) []string {
 	return names
 }
 
-// model reads a specification of a model, or a list of them, which becomes one text with commas.
+// model returns a function that reads a specification of a model, or a list of them, which becomes
+// one text with commas. The models are tried in that order (llm.First).
 func (f *parser) model(to *string) func(pair) {
 	check := func(one item) {
 		if f.loader.Model == nil {
@@ -136,7 +150,8 @@ func (f *parser) model(to *string) func(pair) {
 	}
 }
 
-// suggestProvider suggests the provider that a model's specification probably means.
+// suggestProvider returns a suggestion for the provider that a misspelled specification probably
+// means; "" = none. The caller has checked that f.loader.Model is set.
 func (f *parser) suggestProvider(spec string) string {
 	begin, _, _ := strings.Cut(spec, ":")
 	var all []string
@@ -155,7 +170,8 @@ const (
 	presetMark = "preset:"
 )
 
-// tools reads the list of tools.
+// tools returns a function that reads the list of tools. "*" leaves it nil, which means all tools;
+// an empty list means none.
 func (f *parser) tools(to *[]string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind == yaml.ScalarNode && p.value.Value == allTools {
@@ -171,12 +187,14 @@ func (f *parser) tools(to *[]string) func(pair) {
 }
 
 var (
+	// toolName is the syntax of names of tools that are not of MCP servers.
 	toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
-	mcpName  = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
+	// mcpName matches mcp__SERVER__TOOL, and patterns that end in *.
+	mcpName = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
 )
 
-// tool reads the name of one tool. It accepts a name in other case and returns the tool's own,
-// because the spec writes read for Read.
+// tool checks the name of one tool, or of a preset, and returns it. It accepts a name in other case
+// and returns the tool's own, because the spec writes read for Read.
 func (f *parser) tool(one item) string {
 	name := one.text
 	preset, isPreset := strings.CutPrefix(name, presetMark)
@@ -209,8 +227,8 @@ func (f *parser) tool(one item) string {
 	return name
 }
 
-// server checks the name of tools of an MCP server. The tools themselves are unknown until the
-// server runs.
+// server checks a name or pattern of tools of an MCP server. Only the server's name can be checked:
+// its tools are unknown until it runs.
 func (f *parser) server(one item) {
 	if !mcpName.MatchString(one.text) {
 		f.addProblem(one.line, "tools: %q is no name of MCP tools; they are mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server", one.text)
@@ -222,10 +240,12 @@ func (f *parser) server(one item) {
 	}
 }
 
-// sentence matches a paragraph up to the end of its first sentence.
+// sentence matches a paragraph up to the end of its first sentence. A heading does not match, and a
+// full stop inside a word, as in go.mod, does not end a sentence.
 var sentence = regexp.MustCompile(`(?m)^[^#\s](?:[^.!?\n]|[.!?]\S|\n[^\n])*[.!?]?`)
 
-// firstSentence returns the first sentence of a Markdown text on one line. It skips headings.
+// firstSentence returns the first sentence of a Markdown text on one line, for a definition without
+// a description. It skips headings, and shortens a sentence of more than about 1024 bytes.
 func firstSentence(text string) string {
 	return tool.Shorten(strings.Join(strings.Fields(sentence.FindString(text)), " "), 1024)
 }
@@ -238,7 +258,8 @@ const maxThinking = 100_000
 // Messages wire, enough to plan a step.
 const defaultThinking = 4096
 
-// thinking reads thinking: true, false or a number of tokens.
+// thinking reads true, false, a number of tokens, or a mapping with type and budget_tokens as in
+// the Messages API of Anthropic. It sets to to -1 for false: 0 would keep the setting of the model.
 func (f *parser) thinking(n *yaml.Node, to *int) {
 	var on bool
 	switch {
@@ -263,6 +284,7 @@ func (f *parser) thinking(n *yaml.Node, to *int) {
 	}
 }
 
+// tokens reads a number of tokens from 1 to maxThinking.
 func (f *parser) tokens(name string, n *yaml.Node, to *int) {
 	if n.Kind != yaml.ScalarNode || n.Decode(to) != nil || *to < 1 || *to > maxThinking {
 		f.addProblem(n.Line, "%s is true, false, or how many tokens, from 1 to %d", name, maxThinking)

@@ -15,17 +15,19 @@ import (
 	"symbio/security/visible"
 )
 
-// sandbox reads a Sandbox; a word alone is its preset.
+// sandbox reads a Sandbox. A word alone is its preset.
 func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
 	if n.Kind == yaml.ScalarNode {
 		f.sandboxPreset("sandbox", &s.Preset)(pair{value: n})
 		return
 	}
 	if n.Kind == yaml.MappingNode {
+		// An empty rest is no problem of its own.
 		if n = f.rejectNodeOnlyKeys(n); len(n.Content) == 0 {
 			return
 		}
 	}
+	// Decode leaves yes alone if the value is no boolean, so an invalid value restricts nothing.
 	yes := true
 	f.fields("sandbox", n, map[string]func(pair){
 		"preset":  f.sandboxPreset("sandbox.preset", &s.Preset),
@@ -51,7 +53,8 @@ func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
 	})
 }
 
-// nodeOnlyKeys are keys of the node's sandbox that are not for a definition.
+// nodeOnlyKeys are keys of the node's sandbox that a definition must not have. They get a message
+// of their own, because they are valid in the configuration.
 var nodeOnlyKeys = []string{"show", "hide", "levels"}
 
 // rejectNodeOnlyKeys returns the mapping without the keys that only the node's configuration may
@@ -69,6 +72,8 @@ func (f *parser) rejectNodeOnlyKeys(n *yaml.Node) *yaml.Node {
 	return &rest
 }
 
+// sandboxPreset returns a function that reads the preset of a sandbox. off has a message of its
+// own: it is valid in the node's configuration only.
 func (f *parser) sandboxPreset(name string, to *string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind == yaml.ScalarNode && p.value.Value == "off" {
@@ -79,6 +84,8 @@ func (f *parser) sandboxPreset(name string, to *string) func(pair) {
 	}
 }
 
+// writePaths checks the directories that commands may write, and returns them. The directories need
+// not exist yet. ~ is not expanded, because no shell reads the path.
 func (f *parser) writePaths(all []item) []string {
 	for _, one := range all {
 		if strings.HasPrefix(one.text, "~") || strings.ContainsRune(one.text, 0) {
@@ -121,9 +128,10 @@ func (f *parser) budget(n *yaml.Node, l *budget.Limits) {
 	f.fields("budget", n, read)
 }
 
+// positive reports whether a number is above zero; NaN is not. Other types are positive.
 func positive(v reflect.Value) bool {
 	if v.CanFloat() {
-		return v.Float() > 0 // not a number is not
+		return v.Float() > 0
 	}
 	return !v.CanInt() || v.Int() > 0
 }
@@ -142,6 +150,7 @@ func (f *parser) permissions(n *yaml.Node, c *permission.Config) {
 	})
 }
 
+// actions are the values of the key default.
 var actions = []string{"allow", "ask", "deny"}
 
 // guardrail reads a guardrail.Config; a word alone is its preset.
@@ -163,7 +172,7 @@ func (f *parser) guardrail(n *yaml.Node, d *Definition) {
 	})
 }
 
-// preset reads the name of a preset of package permission.
+// preset returns a function that reads the name of a preset of package permission.
 func (f *parser) preset(name string, to *string) func(pair) {
 	return func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
@@ -176,8 +185,8 @@ func (f *parser) preset(name string, to *string) func(pair) {
 	}
 }
 
-// rules reads a list of rules and checks each. Ask rules have the same syntax as deny rules and are
-// checked as such.
+// rules returns a function that reads a list of rules into to and checks each. key is SECTION.LIST,
+// for messages. Ask rules have the same syntax as deny rules and are checked as such.
 func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 	_, list, _ := strings.Cut(key, ".")
 	return func(p pair) {
@@ -194,6 +203,8 @@ func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 				continue
 			}
 			*to = append(*to, rule)
+			// The prefix of package permission is that of the configuration; the rule may be one of
+			// a guardrail.
 			if err := checkRule(list, rule); err != nil {
 				f.addProblem(line, "%s", strings.TrimPrefix(err.Error(), "permissions: "))
 			}
@@ -201,7 +212,8 @@ func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 	}
 }
 
-// checkRule returns what is wrong with one rule of a list.
+// checkRule returns an error if a rule is invalid in its list. It builds a policy of that rule
+// alone, because the lists accept different rules.
 func checkRule(list string, rule permission.RuleText) error {
 	one := []permission.RuleText{rule}
 	c := permission.Config{Preset: "none"}
@@ -233,4 +245,5 @@ func plainError(err error) string {
 	return goType.ReplaceAllString(text, "a different kind of value")
 }
 
+// goType matches the names of Go types in messages of the YAML decoder.
 var goType = regexp.MustCompile(`(?:permission|agent|time)\.[A-Za-z]+|\[\][A-Za-z.]+`)

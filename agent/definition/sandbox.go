@@ -84,8 +84,11 @@ func (s Sandbox) Constraint(dir string) (func(sandbox.Policy) sandbox.Policy, er
 
 // rest applies what is set beside the preset.
 func (s Sandbox) rest(p sandbox.Policy, write []string) sandbox.Policy {
+	// only is p with the restrictions. Meet then keeps what both allow, so that a value beyond p
+	// has no effect.
 	only := p
 	if s.Write != nil {
+		// Directories that p may write stay readable.
 		only.Files.Read, only.Files.Write = slices.Concat(p.Files.Read, p.Files.Write), write
 	}
 	if n, ok := networks[s.Network]; ok {
@@ -106,6 +109,7 @@ func (s Sandbox) rest(p sandbox.Policy, write []string) sandbox.Policy {
 	return sandbox.Meet(p, only)
 }
 
+// networks are the values of Sandbox.Network; "" is not among them and changes nothing.
 var networks = map[string]sandbox.Network{"none": sandbox.NetworkNone, "local": sandbox.NetworkLocal, "full": sandbox.NetworkFull}
 
 // smaller returns the smaller of two limits; one that is zero is no limit.

@@ -41,40 +41,62 @@ type Borrower struct {
 	Spent    func()
 	Progress func(of community.Member, message string)
 
-	calls sync.WaitGroup // the calls that are leases; Go is called with mu held
+	// calls are the running calls that are leases. Go is called with mu held and never after closed
+	// is set, so Close can wait.
+	calls sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool                        // guarded by mu
-	borrowed map[*BorrowedAgent]struct{} // guarded by mu
+	mu sync.Mutex
+	// closed is set by Close; guarded by mu.
+	closed bool
+	// borrowed are the agents whose calls run; guarded by mu.
+	borrowed map[*BorrowedAgent]struct{}
 }
 
 // BorrowedAgent is a sub-agent on another node. It runs as long as the call that spawned it. It
 // implements team.Handle.
 type BorrowedAgent struct {
-	borrower    *Borrower
-	node        community.Member
-	account     *budget.Account
+	borrower *Borrower
+	// node is the lender: the member that stands for the other node.
+	node community.Member
+	// account is the agent's share of its parent's budget. settle closes it.
+	account *budget.Account
+	// maxLifetime is the Wall of the share and lifeSlack. It also bounds a signal to the agent.
 	maxLifetime time.Duration
-	leased      context.Context    // the context of the call
-	cancel      context.CancelFunc // ends the call; spending that was not reported until then is lost, and CloseLost counts it
+	// leased is the context of the call that is the lease.
+	leased context.Context
+	// cancel ends the call. Spending that was not reported until then is unknown, so CloseLost
+	// counts the whole share.
+	cancel context.CancelFunc
 
-	identified chan struct{} // closed when the lender has named the member
-	ended      chan struct{} // closed when the call is over
+	// identified is closed when the lender has named the member.
+	identified chan struct{}
+	// ended is closed when the call is over and the account is closed.
+	ended chan struct{}
 
-	mu        sync.Mutex
-	member    community.MemberID // guarded by mu, constant once identified is closed
-	endReason error              // why the lease ended; guarded by mu
-	activity  string             // as the lender reported it; guarded by mu
+	mu sync.Mutex
+	// member is constant once identified is closed; guarded by mu.
+	member community.MemberID
+	// endReason is why the lease ended; guarded by mu.
+	endReason error
+	// activity is what the lender reported last; guarded by mu.
+	activity string
 }
 
 // How long the lender has.
 const (
-	spawnTimeout  = 15 * time.Second // to spawn the agent and name it; opening its model may take a request to a server
-	memberTimeout = 5 * time.Second  // until gossip has brought the new member to this node, and for a report of spending
-	lifeSlack     = endTimeout + 10*time.Second
+	// spawnTimeout is how long the lender may take to spawn the agent and name it. Opening its
+	// model may take a request to a server.
+	spawnTimeout = 15 * time.Second
+	// memberTimeout is how long gossip may take to bring the new member to this node, and the
+	// lender to report the spending.
+	memberTimeout = 5 * time.Second
+	// lifeSlack is how much longer than the Wall of the share the call may last, so that the lender
+	// can end the agent and send its final report.
+	lifeSlack = endTimeout + 10*time.Second
 )
 
 // lenders returns the reachable nodes that lend agents and have that name or id; "" = all of them.
+// A node is represented by the member whose id is the id of the node.
 func (b *Borrower) lenders(name string) (all []community.Member) {
 	for _, m := range b.Members() {
 		if m.Available && m.Node != b.Self.Node && m.ID == community.MemberID(m.Node) && slices.Contains(m.Provides, Capability) &&
@@ -106,6 +128,7 @@ func (b *Borrower) Lender(name, definition string) (community.Member, error) {
 	case len(found) == 0:
 		return community.Member{}, fmt.Errorf("no node %q lends agents; %s", name, b.listLenders())
 	}
+	// Without the schema of the capability the names are unknown; the lender then decides.
 	if c, ok := b.Capability(found[0].Node, Capability); ok {
 		if names := definitionsOf(c.Input); !slices.Contains(names, definition) {
 			return community.Member{}, fmt.Errorf("node %s lends no agent %q, but %s: name one of them as agent", found[0].Name, definition, strings.Join(names, ", "))
@@ -130,14 +153,19 @@ func (b *Borrower) listLenders() string {
 type Order struct {
 	// Definition is one of those that the node lends.
 	Definition string
-	Name       string   // of the member
-	Reason     string   // why it is needed, for the other node's people
-	Tools      []string // that it may use; nil = all that its definition has there
+	// Name is the name of the new member; "" = that of the definition.
+	Name string
+	// Reason says why the agent is needed, for the people of the other node.
+	Reason string
+	// Tools are the tools that it may use; nil = all that its definition has there.
+	Tools []string
 }
 
-// Borrow asks a node to spawn an agent, and returns when the agent can receive signals. account is
-// its share of the budget. Borrow owns the account from now on: it is closed when the agent has
-// ended, or if Borrow returns an error.
+// Borrow asks a node to spawn an agent, and returns when the agent can receive signals. That takes
+// up to spawnTimeout and memberTimeout. account is the agent's share of the budget. Borrow owns it
+// from now on: it is closed when the agent has ended, or if Borrow returns an error. The errors are
+// those of the lender, community.ErrUnavailable if it does not answer in time, community.ErrStopped
+// after Close, and the cause of ctx.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := account.Granted()
 	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID)}
@@ -150,6 +178,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 		account.Close()
 		return nil, community.Member{}, err
 	}
+	// A task that no other agent asked for is requested by the borrowing agent itself.
 	if len(s.Requester) == 0 {
 		s.Requester = []string{peer.Address(b.Self)}
 	}
@@ -157,6 +186,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
 	one := &BorrowedAgent{borrower: b, node: node, account: account, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()
 	if err := b.start(one, func() { one.run(leased, s) }); err != nil {
@@ -166,6 +196,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	}
 	m, err := one.awaitMember(ctx, sub)
 	if err != nil {
+		// ctx may have ended, so the agent is stopped with a context of its own.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), memberTimeout)
 		defer cancel()
 		one.Stop(late)
@@ -190,7 +221,8 @@ func (b *Borrower) start(one *BorrowedAgent, run func()) error {
 	return nil
 }
 
-// Close stops all borrowed agents and waits until their calls have ended. Borrow fails after that.
+// Close stops all borrowed agents at the same time and waits until their calls have ended. Stop
+// bounds the wait by endTimeout even if ctx does not end. Borrow fails after that.
 func (b *Borrower) Close(ctx context.Context) {
 	b.mu.Lock()
 	b.closed = true
@@ -228,7 +260,8 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 	return reply, err
 }
 
-// updateSpent asks the lender for the spending. The lender's own reports may arrive after a reply.
+// updateSpent asks the lender for the spending so far, because the lender's own reports may arrive
+// after a reply. An error is ignored: the next report, or the final one, has the number.
 func (b *BorrowedAgent) updateSpent(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
@@ -249,7 +282,8 @@ func (b *BorrowedAgent) ask(ctx context.Context, r request) (community.Reply, er
 	return b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, nil)
 }
 
-// run makes the call that is the lease. It returns when the call has ended and the account is closed.
+// run makes the call that is the lease. It returns when the call has ended and the account is
+// closed. It runs in a goroutine of Borrower.calls. A malformed line ends the call.
 func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	defer b.cancel()
 	var lines lineReader
@@ -272,6 +306,8 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	if err == nil {
 		final, err = readUpdate(reply.Data)
 	}
+	// The order matters: the account is closed and the agent removed before ended is closed, on
+	// which Stop waits.
 	b.settle(final, err)
 	b.borrower.mu.Lock()
 	delete(b.borrower.borrowed, b)
@@ -279,7 +315,8 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	close(b.ended)
 }
 
-// receive handles one update of the lender. Only the first one can name the member.
+// receive handles one update of the lender. Only the first member counts: a lender cannot replace
+// the agent later. Report does not trust the number (package budget).
 func (b *BorrowedAgent) receive(u update) {
 	b.mu.Lock()
 	if u.Member != nil && b.member == "" {
@@ -374,7 +411,8 @@ func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscrip
 }
 
 // Stop stops the agent and returns when the lease has ended. It waits for the lender's report until
-// ctx ends or endTimeout has passed; then it ends the call, and the whole share counts as spent.
+// ctx ends or endTimeout has passed; then it ends the call, and the whole share counts as spent. It
+// may be called more than once, by any goroutine.
 func (b *BorrowedAgent) Stop(ctx context.Context) {
 	if b.Gone() != nil {
 		return // its node need not be asked
@@ -384,11 +422,14 @@ func (b *BorrowedAgent) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	id := b.id()
+	// An agent without an id cannot be named to the lender. The deferred cancel ends its call.
 	if id == "" {
 		return
 	}
 	if _, err := b.ask(ctx, request{End: id}); err != nil && !errors.Is(err, community.ErrNotFound) {
-		return // if it is not found, it has ended, and the account is on its way
+		// ErrNotFound means that the agent has ended and its final report is on the way. After any
+		// other error, no report is expected.
+		return
 	}
 	select {
 	case <-b.ended:
@@ -410,7 +451,7 @@ func (b *BorrowedAgent) progress(p community.Progress) {
 }
 
 // Steer delivers a text to the agent while it works, with the lender's capability agents.steer. The
-// lender's rules decide whether this node may do that.
+// lender's rules decide whether this node may do that. It blocks until the delivery is known.
 func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
 	id := b.id()
 	data, err := json.Marshal(struct {

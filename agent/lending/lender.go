@@ -76,10 +76,15 @@ type Lease struct {
 	// MaxLifetime is how long the lease may last.
 	MaxLifetime time.Duration
 
-	end    context.CancelCauseFunc
+	// end ends the lease with a reason; the first one counts. Set before the lease is added.
+	end context.CancelCauseFunc
+	// report sends progress to the borrower; set by lend before the spawn.
 	report func(community.Progress)
-	spent  chan struct{}      // capacity 1: a report is due; further changes are in the same report
-	member community.MemberID // "" until it is spawned; guarded by Lender.mu
+	// spent has the capacity 1: a value means that a report is due. Changes until it is sent are in
+	// the same report.
+	spent chan struct{}
+	// member is the lent agent; "" until it is spawned; guarded by Lender.mu.
+	member community.MemberID
 }
 
 // Requesters returns the node and the member that borrow the agent, as in Signal.Requester.
@@ -176,7 +181,9 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		switch {
 		case n == nil:
 			return community.Reply{}, community.ErrNotFound
-		case in.End != "": // the final report is the reply of the call that is the lease
+		// The final report is the reply of the call that is the lease, so this reply has no content
+		// of use.
+		case in.End != "":
 			n.end(errEnded)
 			return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
 		}
@@ -201,7 +208,8 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	case err != nil:
 		return community.Reply{}, err
 	case ctx.Err() != nil:
-		return community.Reply{}, context.Cause(ctx) // the caller is gone
+		// The caller is gone, so nothing can receive a report.
+		return community.Reply{}, context.Cause(ctx)
 	}
 	return replyOf(update{Spent: new(n.Account.Total()), Why: why.Error()})
 }
@@ -260,7 +268,7 @@ func (l *Lender) add(n *Lease) error {
 	return nil
 }
 
-// remove makes room for another lease.
+// remove removes a lease, which makes room for another one.
 func (l *Lender) remove(n *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,6 +277,7 @@ func (l *Lender) remove(n *Lease) {
 
 // Why a lease ends.
 var (
+	// The borrower gets the text in the final report, if it still listens.
 	errEnded    = errors.New("its parent ended it")
 	errTime     = errors.New("the time for which it was lent is over")
 	errNodeGone = errors.New("its parent's node is gone")
@@ -291,6 +300,8 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	l.mu.Lock()
 	n.member = m.ID
 	l.mu.Unlock()
+	// The deferred calls run in reverse order: wait for watch, stop the agent, release the timer.
+	// watch ends because the lease has ended.
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { n.end(l.watch(ctx, n.Node, m.ID)) })
@@ -354,7 +365,8 @@ func (l *Lender) watch(ctx context.Context, node community.NodeID, child communi
 // ended.
 func (l *Lender) stop(ctx context.Context, id community.MemberID) {
 	now, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cancel() // what it is doing is not waited for
+	// An ended context makes Terminate not wait for the agent's task.
+	cancel()
 	if err := l.cfg.Community.Terminate(now, id); err != nil && !errors.Is(err, community.ErrNotFound) {
 		l.cfg.Logger.Warn("lent agent not terminated", "agent", id, "err", err)
 	}

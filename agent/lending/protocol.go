@@ -22,9 +22,11 @@ const Capability = "agents.spawn"
 // report of spending.
 type request struct {
 	// Agent is the name of a definition that the node lends.
-	Agent  string `json:"agent,omitempty"`
-	Name   string `json:"name,omitempty"`   // of the member; "" = the definition's
-	Reason string `json:"reason,omitempty"` // why it is needed, for the other node's people
+	Agent string `json:"agent,omitempty"`
+	// Name is the name of the new member; "" = that of the definition.
+	Name string `json:"name,omitempty"`
+	// Reason says why the agent is needed, for the people of the other node.
+	Reason string `json:"reason,omitempty"`
 	// Parent is the member of the calling node that borrows the agent; "" = none, as when a person
 	// calls.
 	Parent string `json:"parent,omitempty"`
@@ -48,7 +50,8 @@ type wireLimits struct {
 	ModelCalls      *int     `json:"model_calls,omitempty"`
 	Tokens          *int64   `json:"tokens,omitempty"`
 	Cost            *float64 `json:"cost,omitempty"`
-	Wall            *float64 `json:"wall,omitempty"` // in seconds
+	// Wall is in seconds.
+	Wall *float64 `json:"wall,omitempty"`
 }
 
 // limits converts a share to budget.Limits, where zero is the default and a negative number allows
@@ -132,10 +135,13 @@ func definitionsOf(input json.RawMessage) []string {
 }
 
 const (
-	maxReason = 1000 // bytes; a reason is a sentence or two
-	maxTools  = 256  // far more than the tools of an agent
+	// maxReason is the longest reason, in bytes: a few sentences.
+	maxReason = 1000
+	// maxTools is far more than the tools of an agent.
+	maxTools = 256
 )
 
+// memberID is the syntax of the ids of members: 128 bits in hexadecimal.
 var memberID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // readRequest reads and checks a request. It repeats the checks of the schema that protect this node.
@@ -210,6 +216,8 @@ func (l *lineReader) push(data []byte) ([]update, error) {
 	}
 }
 
+// readUpdate decodes and checks one line, or the reply. It trusts no field: the id must be valid,
+// the member must accept something, and the reason is cut to maxReason bytes.
 func readUpdate(line []byte) (update, error) {
 	var u update
 	if err := json.Unmarshal(line, &u); err != nil {
@@ -222,6 +230,7 @@ func readUpdate(line []byte) (update, error) {
 	return u, nil
 }
 
+// line returns the update as one line of JSON (application/x-ndjson).
 func (u update) line() ([]byte, error) {
 	data, err := json.Marshal(u)
 	return append(data, '\n'), err

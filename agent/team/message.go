@@ -18,6 +18,7 @@ import (
 //go:embed message_agent.md
 var messageText string
 
+// messageArgs are the arguments of message_agent. Models read the descriptions in the tags.
 type messageArgs struct {
 	Agent   string `json:"agent" jsonschema:"the agent_id or name of one of your sub-agents"`
 	Message string `json:"message" jsonschema:"what to say; to one that does nothing, its next task"`
@@ -25,7 +26,8 @@ type messageArgs struct {
 
 var messageTool = tool.NewKind[messageArgs](tool.Spec{Name: "message_agent", Description: messageText})
 
-// message gives an idle sub-agent its next task, and steers one that works.
+// message gives an idle sub-agent its next task, and steers one that works. The result is an error
+// if there is no such sub-agent, it has ended, or the same task is being done already.
 func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 	if err := CheckText(args.Message); err != nil {
 		return errorResult(err)
@@ -39,6 +41,7 @@ func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 		return errorResult(fmt.Errorf("%s is gone: %w", c.Member.Name, why))
 	}
 	t.mu.Lock()
+	// The task may end right after this; Steer then reports that the text came too late.
 	working := c.task != nil && !c.task.done
 	t.mu.Unlock()
 	if working {
@@ -78,6 +81,7 @@ const steerTimeout = 2 * time.Second
 // takes longer than steerTimeout; wait_agents reports texts that were not delivered.
 func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
 	under, cancel := t.background(ctx)
+	// The buffer lets the goroutine end although steer has returned.
 	delivered := make(chan conversation.Receipt, 1)
 	t.mu.Lock()
 	if t.closed {
@@ -85,6 +89,7 @@ func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
 		cancel()
 		return errorResult(fmt.Errorf("%s was not told", c.Member.Name))
 	}
+	// The lock is held for Go, so that Close cannot wait for tasks before this one is counted.
 	t.tasks.Go(func() {
 		defer cancel()
 		r, err := c.Handle.Steer(under, text)
@@ -113,6 +118,7 @@ func (t *Team) steer(ctx context.Context, c *Child, text string) tool.Result {
 		default:
 			reply["note"] = c.Member.Name + " has been told."
 		}
+	// The delivery goes on; the reply says that it is not known yet.
 	case <-wait.C:
 	case <-ctx.Done():
 	}

@@ -43,6 +43,7 @@ type shareArgs struct {
 	WallSeconds float64 `json:"wall_seconds,omitempty" jsonschema:"how long a task may take it"`
 }
 
+// limits converts a share. Zero fields, and a nil share, set nothing aside.
 func (a *shareArgs) limits() budget.Limits {
 	if a == nil {
 		return budget.Limits{}
@@ -80,6 +81,8 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 		c, err := t.cfg.Spawn(ctx, SpawnRequest{
 			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(),
 		})
+		// unassigned is the number of reservations that no sub-agent has. assign releases the one
+		// of its own sub-agent if it fails.
 		unassigned := count - i
 		if err == nil {
 			made = append(made, replicate.SpawnedAs(c.Member))
@@ -106,11 +109,15 @@ func replicateResult(made []replicate.Spawned, count int, working bool, problem 
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
 	}
 	reply := struct {
-		Success            bool                `json:"success"`
-		*replicate.Spawned                     // of one
-		Agents             []replicate.Spawned `json:"agents,omitempty"` // of several
-		Working            bool                `json:"working,omitempty"`
-		Problem            string              `json:"problem,omitempty"`
+		Success bool `json:"success"`
+		// Spawned is the one sub-agent, with its fields at the top; nil for several.
+		*replicate.Spawned
+		// Agents are the sub-agents if several were asked for.
+		Agents []replicate.Spawned `json:"agents,omitempty"`
+		// Working reports whether they have begun with a task.
+		Working bool `json:"working,omitempty"`
+		// Problem says how many were spawned, and why not all.
+		Problem string `json:"problem,omitempty"`
 	}{Success: true, Working: working}
 	if reply.Spawned = &made[0]; count > 1 {
 		reply.Spawned, reply.Agents = nil, made

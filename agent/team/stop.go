@@ -12,6 +12,7 @@ import (
 //go:embed stop_agents.md
 var stopText string
 
+// stopArgs are the arguments of stop_agents. Models read the descriptions in the tags.
 type stopArgs struct {
 	Agents []string `json:"agents,omitempty" jsonschema:"agent_ids or names of your sub-agents; absent = all of them"`
 }

@@ -15,18 +15,25 @@ import (
 // task is one task of a sub-agent. Its fields are guarded by Team.mu; text and err are constant
 // once done is set.
 type task struct {
-	cancel   context.CancelFunc
-	done     bool // it has ended
-	reported bool // wait_agents or stop_agents returned the result to the parent's model
-	text     string
-	err      error
+	// cancel interrupts the task.
+	cancel context.CancelFunc
+	// done reports whether the task has ended.
+	done bool
+	// reported is set when wait_agents or stop_agents has returned the result to the parent's
+	// model.
+	reported bool
+	// text is the result, err the reason of a failure.
+	text string
+	err  error
 }
 
 // taskReservation marks a task that sub-agents work on, so that it is not given to another one at
 // the same time.
 type taskReservation struct {
-	by   []string // the sub-agents that work on it, for the error of reserve
-	left int      // how many of them have not finished
+	// by are the sub-agents that work on the task, for the error of reserve.
+	by []string
+	// left is the number of sub-agents that have not finished; at 0 the reservation is removed.
+	left int
 }
 
 // errDuplicateTask is the error of a task that a sub-agent of the same definition works on already.
@@ -37,7 +44,8 @@ func taskKey(definition, task string) string {
 	return definition + "\x00" + strings.Join(strings.Fields(task), " ")
 }
 
-// reserve reserves a task for n sub-agents. The error names the sub-agents that work on it already.
+// reserve reserves a task for n sub-agents. The error wraps errDuplicateTask and names the
+// sub-agents that work on it already.
 func (t *Team) reserve(key string, n int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +75,8 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	s := community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
 	var err error
 	if s.Data, err = json.Marshal(text); err == nil {
-		s.OnBehalf, err = t.cfg.OnBehalf(c) // encoded now: the parent's requesters may have changed when the signal is sent
+		// Encoded now, because the parent's requesters may have changed when the signal is sent.
+		s.OnBehalf, err = t.cfg.OnBehalf(c)
 	}
 	ctx, cancel := t.background(ctx)
 	t.mu.Lock()
@@ -97,8 +106,9 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	return nil
 }
 
-// background returns a context for work that outlives the current tool call. It ends with the team,
-// or when the summary of the parent's task is due.
+// background returns a context for work that outlives the current tool call. It keeps the values of
+// ctx, but not its end. It ends with the team, or when the summary of the parent's task is due. The
+// caller must call the returned function.
 func (t *Team) background(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, late := t.cfg.Deadline()
 	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, late)
@@ -112,6 +122,7 @@ func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, er
 	if why := c.Handle.Gone(); err != nil && why != nil && !errors.Is(err, budget.ErrExceeded) {
 		err = why
 	}
+	// Done is called without the lock, since it may call back into the Team.
 	t.cfg.Done(c, string(reply.Data), err)
 	t.mu.Lock()
 	defer t.mu.Unlock()

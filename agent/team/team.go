@@ -19,8 +19,10 @@ type Child struct {
 	Handle  Handle
 	Account *budget.Account
 
-	task        *task    // the latest; nil = none; guarded by Team.mu
-	undelivered []string // steering texts that came too late; guarded by Team.mu
+	// task is the latest task; nil = none yet; guarded by Team.mu.
+	task *task
+	// undelivered are steering texts that came too late for the model; guarded by Team.mu.
+	undelivered []string
 }
 
 // Handle controls a sub-agent, on this node or on another one. Its methods are safe for concurrent use.
@@ -59,26 +61,36 @@ type Config struct {
 
 // SpawnRequest describes a new sub-agent.
 type SpawnRequest struct {
-	Reason     string
-	Definition string // "" = the parent's
+	Reason string
+	// Definition is the name of its definition; "" = the parent's.
+	Definition string
 	Name       string
-	Node       string   // "" = the parent's
-	Keep       []string // tools; nil = all of the parent's
-	Share      budget.Limits
+	// Node is the name or id of the node to run on; "" = the parent's.
+	Node string
+	// Keep are the tools that it may use; nil = all of the parent's.
+	Keep  []string
+	Share budget.Limits
 }
 
 // Team is the sub-agents of one agent. It is safe for concurrent use.
 type Team struct {
-	cfg   Config
-	alive context.Context // ends with the team
+	cfg Config
+	// alive ends with the team; kill ends it.
+	alive context.Context
 	kill  context.CancelFunc
-	tasks sync.WaitGroup // Go is called with mu held, and never after closed is set
+	// tasks are the goroutines of tasks and deliveries. Go is called with mu held, and never after
+	// closed is set.
+	tasks sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool                        // guarded by mu
-	children []*Child                    // in the order of their spawns; guarded by mu
-	reserved map[string]*taskReservation // by taskKey; guarded by mu
-	changed  chan struct{}               // closed and replaced when a task ends or a text is returned; guarded by mu
+	mu sync.Mutex
+	// closed is set by Close; guarded by mu.
+	closed bool
+	// children are in the order of their spawns; guarded by mu.
+	children []*Child
+	// reserved has the tasks in progress, by taskKey; guarded by mu.
+	reserved map[string]*taskReservation
+	// changed is closed and replaced when a task ends or a steering text comes back; guarded by mu.
+	changed chan struct{}
 }
 
 // maxGone is how many ended sub-agents a team keeps, so that their results can still be read.
@@ -218,4 +230,5 @@ func (c *Child) perception() string {
 	return c.Member.Accepts[0]
 }
 
+// errorResult returns err as a result for the model, which can correct its call.
 func errorResult(err error) tool.Result { return tool.Result{Text: err.Error(), IsError: true} }

@@ -17,6 +17,7 @@ import (
 //go:embed wait_agents.md
 var waitText string
 
+// waitArgs are the arguments of wait_agents. Models read the descriptions in the tags.
 type waitArgs struct {
 	Agents  []string `json:"agents,omitempty" jsonschema:"agent_ids or names of your sub-agents; absent = those that work, and those whose result you have not had"`
 	Until   string   `json:"until,omitempty" jsonschema:"all = until all of them are done (the default), any = until one of them is, now = do not wait, only look"`
@@ -89,6 +90,8 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 	defer again.Stop()
 	for {
 		t.mu.Lock()
+		// The channel is read together with the states, so that a change right after the unlock is
+		// not missed.
 		changed := t.changed
 		working := 0
 		for _, c := range some {
@@ -119,7 +122,7 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 const maxResult = 56 << 10
 
 // inspect returns the state of a sub-agent with at most limit bytes of its result. The result
-// counts as reported.
+// counts as reported, and its undelivered texts are returned once.
 func (t *Team) inspect(c *Child, limit int) status {
 	gone, doing := c.Handle.Gone(), c.Handle.Activity()
 	s := status{AgentID: c.Member.ID, Name: c.Member.Name, Status: "idle", Spent: c.Account.Total()}
