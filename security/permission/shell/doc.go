@@ -1,13 +1,25 @@
-// Package shell reads a shell program and says what it may run and which files it redirects to.
+// Package shell parses a shell program and reports what it may run and which files its
+// redirections open. Package permission compares rules with the result.
 //
-// The one idea: what is judged is the syntax tree, and what is executed has to be the print of that very
-// tree (Program.Canonical), so that a difference between this parser and the shell cannot become a
-// difference between what was checked and what runs (security.md 2.5).
+// The syntax tree is judged, and the print of that very tree (Program.Canonical) is what must be
+// executed. So a difference between this parser and bash cannot become a difference between what
+// was checked and what runs (security.md 2.5).
 //
-// Parse never fails: what it cannot read for certain is a Problem. A Problem that is Hard means that
-// nobody but a person may let the text run; one that Runs means that something may run which is not
-// among the Commands. Guard and Uses read what is known of programs (programs.yaml). Programs are
-// values, and everything here may be called from many goroutines.
+// Parse never fails. Whatever it cannot read for certain becomes a Problem: a Hard one means that
+// only a person may let the text run, a Runs one that something may run which is not among the
+// Commands. Guard and Uses look up what is known of programs in programs.yaml.
 //
-// It does not touch the file system, does not know rules, and does not run anything.
+// The steps of Parse, by file:
+//
+//   - parse.go reads the text into a tree that prints as itself, and has the state of the
+//     analysis.
+//   - walk.go walks statements, redirections and the set of possible directories.
+//   - call.go and word.go resolve assignments, arithmetic and words. What only the shell can know
+//     is Dynamic.
+//   - invocation.go, wrap.go, interpret.go and builtin.go add the commands that a command runs:
+//     those behind sudo, xargs, sh -c, eval and the like.
+//   - variables.go adds what follows from variables that the program sets.
+//
+// The package does not read the file system, knows no rules and runs nothing. Parse, Guard and
+// Uses may be called from many goroutines.
 package shell

@@ -8,14 +8,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// deepest is how often a program may hold another as text (sh -c, eval, trap).
+// deepest is how many programs may be nested as text or as arguments (sh -c, eval, trap, sudo,
+// xargs). Deeper ones are not read, and become a Problem. It bounds the recursion for texts made
+// to be slow.
 const deepest = 8
 
-// maxCommands is more than any text of MostBytes that a person could check.
+// maxCommands bounds the commands of one Program, and so the time of one decision, in which every
+// rule is compared with every command. More than 400 is more than a person could check.
 const maxCommands = 400
 
-// Parse reads a program for bash.
+// Parse reads a program for bash. It never fails: a text that cannot be read gives a Program with
+// a hard Problem and without Canonical. It does no I/O but to look at the environment for names
+// of variables (steered), and may be called from many goroutines.
 func Parse(text string) (p Program) {
+	// The parser has panicked on hostile texts (security.md 2.5). A panic must become a question
+	// to a person, and must not end the node.
 	defer func() {
 		if r := recover(); r != nil {
 			p = Program{Problems: []Problem{{Reason: "it cannot be read: " + fmt.Sprint(r), Hard: true, Runs: true}}}
@@ -27,6 +34,10 @@ func Parse(text string) (p Program) {
 	return a.program
 }
 
+// parse fills the program from a text. Beyond MostBytes it still walks the commands, so that deny
+// rules see them, but not beyond a hundred times that: then the cost of parsing would be the
+// attack. It also gives up on NUL and CR, which the parser drops but bash does not, and on Marks,
+// which would forge a Pattern.
 func (a *analysis) parse(text string) {
 	if reason := unclear(text, true); reason != "" {
 		a.hard(reason)
@@ -46,15 +57,20 @@ func (a *analysis) parse(text string) {
 	a.program.Canonical, a.program.tree = canonical, file
 }
 
-// Start is how to execute a Program's Canonical text: by the shell that it was parsed for, without any
-// file that the shell would read first. Without bash nothing may be executed: another shell reads the
-// text differently.
+// Start returns the argument list that executes a Program's Canonical text: bash, for which it
+// was parsed, without any start-up file. If there is no bash, the program must not be executed:
+// another shell reads the text differently (security.md 2.5).
 func Start(canonical string) []string {
 	return []string{"bash", "--norc", "--noprofile", "-c", canonical}
 }
 
-// read parses a text until its print is what it was printed from, so that the tree is the one that the
-// shell will see.
+// read parses a text and returns a tree that prints as canonical and that canonical parses to. So
+// the tree that is judged is the one that bash builds from canonical. problem is the reason for a
+// hard Problem, "" for none. file is nil if the text cannot be parsed; canonical is "" if the
+// print is not stable, and the tree then serves deny rules only.
+//
+// It costs one parse and one print for a text that is written as the printer writes it, else two
+// more of each.
 func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, problem string) {
 	if strings.Contains(text, "#") {
 		// The parser joins lines in a comment that ends in a backslash; the shell does not.
@@ -73,6 +89,8 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if problem == "" && (strings.Contains(text, "<(") || strings.Contains(text, ">(")) && joinedSubstitution(file) {
 		problem = "a <( stands behind something else in its word, which reads differently when it is printed"
 	}
+	// The print of a text that is formatted in the printer's way is the text. Then it needs no
+	// second parse.
 	printed, err := printTree(file)
 	if err != nil {
 		return nil, "", unreadable(err)
@@ -84,34 +102,44 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if err != nil {
 		return file, "", "it cannot be written down in a way that reads the same"
 	}
+	// A stable print is needed: the print of a tree may be read as another program, which would
+	// be judged as the first.
 	if twice, err := printTree(again); err != nil || twice != printed {
 		return file, "", "it cannot be written down in a way that reads the same"
 	}
 	return again, printed, problem
 }
 
+// unreadable returns the reason for a text with a syntax error. err has the line and column.
 func unreadable(err error) string {
 	return "it cannot be read as a shell program: " + err.Error()
 }
 
+// parse parses a text in one dialect. It never uses RecoverErrors, which panics on some inputs
+// (security.md 2.5). Comments are dropped unless comments is true, and so they are not in
+// Canonical.
 func parse(text string, lang syntax.LangVariant, comments bool) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(comments)).Parse(strings.NewReader(text), "")
 }
 
+// printTree prints a node in the printer's default style. It fails for nodes that the printer
+// does not know.
 func printTree(node syntax.Node) (string, error) {
 	var b strings.Builder
 	err := syntax.NewPrinter().Print(&b, node)
 	return b.String(), err
 }
 
-// joinedSubstitution finds a <( or >( behind something else in its word: printed, it may be a word of its own.
+// joinedSubstitution reports whether a <( or >( stands behind something else in its word, as in
+// a<(b). The printer may put a blank before it, which would make two words.
 func joinedSubstitution(f *syntax.File) bool {
 	return contains(f, func(w *syntax.Word) bool {
 		return len(w.Parts) > 1 && slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
 	})
 }
 
-// contains reports whether something below a node, or the node itself, is meant.
+// contains reports whether the node or one below it has type N and satisfies means. top must not
+// be split by syntax.SplitBraces: syntax.Walk panics on a BraceExp.
 func contains[N syntax.Node](top syntax.Node, means func(N) bool) (found bool) {
 	syntax.Walk(top, func(node syntax.Node) bool {
 		n, is := node.(N)
@@ -121,53 +149,76 @@ func contains[N syntax.Node](top syntax.Node, means func(N) bool) (found bool) {
 	return found
 }
 
-// analysis gathers what a program does.
+// analysis collects what one program does. It belongs to one call of Parse and one goroutine.
+// Scopes say where in the program the walk is; an analysis has what holds for the whole program.
 type analysis struct {
 	problems
 	variables
 	program Program
-	depth   int
-	rounds  int // of loops over words, walked one by one
+	// depth counts the programs and commands that contain the one that is walked, up to deepest.
+	depth int
+	// rounds counts the rounds of loops over words that were planned so far. Beyond maxCommands
+	// loops are no longer unrolled: nested ones would multiply.
+	rounds int
+	// tooMany is true once maxCommands was exceeded, so that the Problem is added once.
 	tooMany bool
 }
 
+// newAnalysis returns an analysis without commands, ready for a walk.
 func newAnalysis() *analysis {
 	return &analysis{variables: variables{assigned: map[string]bool{}, exported: map[string]bool{}, looped: map[string]bool{}}}
 }
 
-// scope is what the statements that follow each other share.
+// scope is what statements that follow each other share, such as the directory. What a subshell,
+// a branch or an inner command changes goes into a clone, and the caller decides what of it
+// remains.
 type scope struct {
+	// dirs are the directories that the shell may be in at this point.
 	dirs Dirs
-	// stdin is a literal program text on the standard input; piped says that something is.
+	// stdin is the text on the standard input, if it is literal; nil if it is unknown or there is
+	// none. piped is true if the standard input is redirected or a pipe at all. An interpreter
+	// may run it.
 	stdin *string
 	piped bool
-	// outer and at are for the commands of a text that another command runs.
+	// outer and at are Command.Outer and Command.At of the commands in this scope. They count
+	// only if inner is true.
 	outer, at int
 	inner     bool
-	guessed   bool // commands are not certain
-	// vars are the values of the variables of the loops around.
+	// guessed means that the commands in this scope are not Certain.
+	guessed bool
+	// vars are the values of the variables of the loops around, in this round. A scope never
+	// changes the map that it shares with its clones; each makes a new one.
 	vars map[string]Word
 }
 
+// clone returns a copy. Changes of its fields do not reach s; slices and the map are shared, so
+// they are replaced and never written to.
 func (s scope) clone() *scope { return &s }
 
-// problems are the reasons why no rule for single commands can allow the program, each once.
+// problems has each Problem once, in the order in which they were found. Looking through the
+// slice is cheap: there are few different reasons.
 type problems []Problem
 
+// hard adds a reason for which only a person may allow the program. Such a text may mean
+// something else to the shell, so it counts as running unknown commands, too.
 func (p *problems) hard(reason string) { p.add(Problem{Reason: reason, Hard: true, Runs: true}) }
 
-// runs notes that something unknown may run.
+// runs adds a reason to believe that something runs which is not among the Commands.
 func (p *problems) runs(reason string) { p.add(Problem{Reason: reason, Runs: true}) }
 
+// doubt adds a reason why the program is not plain, although everything that runs is known.
 func (p *problems) doubt(reason string) { p.add(Problem{Reason: reason}) }
 
+// add appends a Problem that is not in the list yet.
 func (p *problems) add(one Problem) {
 	if !slices.Contains(*p, one) {
 		*p = append(*p, one)
 	}
 }
 
-// text analyses a program that another command is given as an argument.
+// text walks a program that a command is given as text, such as the argument of sh -c or eval, in
+// scope s. Its problems are never hard: the text is not executed from its print, but the command
+// that contains it is, and a rule that names that whole command may allow it.
 func (a *analysis) text(text string, lang syntax.LangVariant, s *scope) {
 	if a.depth >= deepest {
 		a.runs("programs are nested too deeply in it")

@@ -12,42 +12,63 @@ import (
 	"symbio/security/visible"
 )
 
-// Program is what a text may do.
+// Program is what a text may do, as the rules see it. Parse and Argv make it. Apart from Rewrite
+// nothing changes it, so many goroutines may read one Program.
 type Program struct {
-	// Canonical is what to execute: the tree, printed. "" when the text could not be read.
+	// Canonical is the text to execute: the tree, printed without comments. It is "" if the text
+	// could not be read, and always for Argv.
 	Canonical string
-	Commands  []Command
-	Files     []File // what redirections open
-	Problems  []Problem
-	// Computes says that it uses variables that it sets itself: what only the shell knows may be anything.
+	// Commands are the simple commands that may run, in the order of the walk. A command that
+	// another one runs comes after it (Outer). There are at most maxCommands.
+	Commands []Command
+	// Files are those that redirections open. Duplicated descriptors, /dev/null, /dev/stdout and
+	// /dev/stderr are left out.
+	Files []File
+	// Problems has each reason once, in the order of the walk.
+	Problems []Problem
+	// Computes is true if the program uses a variable that it sets itself. A Dynamic word may
+	// then have any value: the agent that wrote the program chose it, not the environment.
 	Computes bool
 
-	tree *syntax.File // that Canonical is the print of
+	// tree is the tree that Canonical is the print of. Rewrite changes it.
+	tree *syntax.File
 }
 
 // Command is a simple command that may run.
 type Command struct {
-	Words []Word // the first names the program; never empty
-	Env   []Assign
-	Dirs  Dirs
+	// Words has the program's name first and is never empty. Braces are expanded; a pattern such
+	// as *.go stays one Dynamic word.
+	Words []Word
+	// Env are the variables that are set for this command only (A=b cmd, env A=b cmd), and those
+	// of the program itself that the command inherits (checkUses).
+	Env []Assign
+	// Dirs are the directories that the command may start in.
+	Dirs Dirs
 	// Outer is the command that runs this one as its argument, such as timeout; -1 for none. At is the
 	// word of Outer that this command begins with.
 	Outer, At int
-	// Certain is false when the command was only guessed at, for deny rules.
+	// Certain is false if it is only guessed that this command runs, because the arguments of a
+	// wrapper could not be cut for certain. Deny rules look at such commands; allow rules neither
+	// need nor cover them.
 	Certain bool
 	// Free says that the command can do nothing that matters, such as true or timeout 5, apart from
 	// what it runs, which is a command of its own.
 	Free bool
-	// Code is text in another language that the command runs, such as of python -c. Unread says that it
-	// runs commands from a file in this very shell.
+	// Code is text in another language that the command is given to run, as by python -c; "" for
+	// none. Several texts are joined with newlines. Deny rules search it for names.
+	//
+	// Unread is true if the command runs a script from a file, as sh FILE and source do.
 	Code   string
 	Unread bool
 
+	// written is the node in Program.tree; nil for a command that is an argument or a script of
+	// another.
 	written syntax.Node // nil for a command inside another
 }
 
-// Source is the simple command in the shell's own writing, with its assignments but without its
-// redirections; "" for a command that another is given to run.
+// Source returns the simple command as it stands in the program, with its assignments but without
+// its redirections; "" for a command that another one is given to run. Each call prints the tree
+// anew.
 func (c Command) Source() string {
 	if c.written == nil {
 		return ""
@@ -59,15 +80,18 @@ func (c Command) Source() string {
 	return text
 }
 
-// Word is an argument.
+// Word is one argument, or the part of a redirection or assignment that a shell expands like one.
 type Word struct {
-	// Text is the value of a literal word. Of a dynamic one it is how it was written.
+	// Text is the value of a literal word, with quotes and backslashes removed. For a Dynamic
+	// word it is the source text, which is for messages only.
 	Text string
-	// Dynamic says that only the shell knows the value. Pattern is then what it looks like, with the
-	// marks below in it.
+	// Dynamic means that only the shell knows the value. Pattern then describes every value that
+	// the word may have: literal text with marks (Any and the others) in place of the unknown
+	// parts. Pattern is "" for a literal word.
 	Dynamic bool
 	Pattern string
-	// Split says that the shell may make several words of it, or none.
+	// Split means that the shell may make several words of it, or none: unquoted expansions are
+	// split at blanks. It is set for Dynamic words only.
 	Split bool
 	// Tilde says that Text begins with an unquoted ~, which is the home directory.
 	Tilde bool
@@ -75,49 +99,66 @@ type Word struct {
 
 // The marks in a Pattern. They cannot be typed into a command: such bytes are a hard Problem.
 const (
-	Any     = '\x01' // any characters
+	// Any stands for any run of characters, slashes included: an expansion of unknown value.
+	Any = '\x01' // any characters
+	// AnyName stands for any run of characters without a slash: *, a set in brackets, a number.
 	AnyName = '\x02' // any but /
+	// AnyRune stands for one character that is not a slash: the ? of a pattern.
 	AnyRune = '\x03' // one, but not /
-	Below   = '\x04' // any, but without ..: what find found
+	// Below stands for any run of characters without a .. part: the rest of a name that find
+	// found.
+	Below = '\x04' // any, but without ..: what find found
 )
 
-// Marks are all of them.
+// Marks has all marks, for strings.ContainsAny and strings.IndexAny.
 const Marks = "\x01\x02\x03\x04"
 
-// Assign is a variable set for one command.
+// Assign is a variable that is set for one command. Value is the zero Word for a variable that is
+// removed (env -u) or set to nothing.
 type Assign struct {
 	Name  string
 	Value Word
 }
 
-// File is what a redirection opens, in one of the directories.
+// File is a file that a redirection opens. A relative Path is relative to one of Dirs; it cannot
+// be told which, so a rule has to hold for each.
 type File struct {
 	Path        Word
 	Read, Write bool
 	Dirs        Dirs
 }
 
-// Dirs are the directories that a command may run in: absolute, below the home (~/…), or relative to
-// where the program started. cd may fail, so there are usually several.
+// Dirs is the set of directories that a command may run in. Each path is absolute, below the home
+// (~ or ~/…), or relative to the directory that the program starts in, which is "". A set is
+// needed because a cd may fail and the program goes on: after cd d it is {old, old/d}
+// (security.md 2.2, step 6).
 type Dirs struct {
-	Paths   []string
+	Paths []string
+	// Unknown means that it may be any other directory, too, as after cd "$X" or popd.
 	Unknown bool // and others
 }
 
-// Problem is a reason why no rule for single commands can allow the program.
+// Problem is a reason why rules for single commands are not enough to allow the program. Reason
+// is a clause for messages that begins with "it", such as "it starts a coprocess".
 type Problem struct {
 	Reason string
-	Hard   bool // no rule at all may
-	Runs   bool // something may run that is not among the Commands
+	// Hard means that no rule of any kind may allow the program: the text is ambiguous, or the
+	// print of the tree may read differently.
+	Hard bool
+	// Runs means that something may run that is not among the Commands. Deny rules then also
+	// search the text itself.
+	Runs bool
 }
 
-// MostBytes is the longest text that can be allowed without asking.
+// MostBytes is the largest text, in bytes, that a rule can allow; a larger one is a hard Problem
+// (security.md 2.2, step 1). A person can still approve it.
 const MostBytes = 10_000
 
-// Is reports whether the word is literally text.
+// Is reports whether the value is certainly text. It is false for every Dynamic word.
 func (w Word) Is(text string) bool { return !w.Dynamic && w.Text == text }
 
-// Prefix is what the value begins with, whatever the rest is.
+// Prefix returns the text that every possible value begins with: the whole value of a literal
+// word, the part before the first mark of a Dynamic one.
 func (w Word) Prefix() string {
 	if !w.Dynamic {
 		return w.Text
@@ -128,7 +169,8 @@ func (w Word) Prefix() string {
 	return w.Pattern
 }
 
-// MayBeOption reports whether the value could begin with a dash.
+// MayBeOption reports whether a program could take the word for an option. That is so for each
+// Dynamic word that may be split or has no literal beginning.
 func (w Word) MayBeOption() bool {
 	if !w.Dynamic {
 		return strings.HasPrefix(w.Text, "-")
@@ -137,7 +179,8 @@ func (w Word) MayBeOption() bool {
 	return w.Split || p == "" || p[0] == '-'
 }
 
-// Rest is the text of all words but the first.
+// Rest returns the text of all words but the first, joined with blanks. It is for deny rules that
+// search a text, not for execution: nothing is quoted.
 func (c Command) Rest() string {
 	var words []string
 	for _, w := range c.Words[1:] {
@@ -146,7 +189,8 @@ func (c Command) Rest() string {
 	return strings.Join(words, " ")
 }
 
-// Name is the program's name: the last part of the first word, when that is literal.
+// Name returns the last part of the first word's path (rm for /bin/rm); "" if only the shell
+// knows it.
 func (c Command) Name() string {
 	if c.Words[0].Dynamic {
 		return ""
@@ -154,15 +198,18 @@ func (c Command) Name() string {
 	return base(c.Words[0].Text)
 }
 
+// base is path.Base without its special cases: it returns "" for a path that ends in a slash.
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// Literal reports whether every word and every assignment is literal.
+// Literal reports whether every word and every variable's value is literal, so that the command
+// can be named by an exact rule.
 func (c Command) Literal() bool {
 	return !slices.ContainsFunc(c.Words, func(w Word) bool { return w.Dynamic }) &&
 		!slices.ContainsFunc(c.Env, func(a Assign) bool { return a.Value.Dynamic })
 }
 
-// Runs reports whether something may run that is not among the Commands.
+// Runs reports whether something may run that is not among the Commands: a Problem says so, or a
+// command is given a variable by which programs or the shell may load other code.
 func (p Program) Runs() bool {
 	return slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Runs || q.Hard }) ||
 		slices.ContainsFunc(p.Commands, func(c Command) bool {
@@ -170,7 +217,7 @@ func (p Program) Runs() bool {
 		})
 }
 
-// Hard finds the reason why no rule may allow the program; "" is none.
+// Hard returns the reason of the first hard Problem; "" if there is none and rules may decide.
 func (p Program) Hard() string {
 	if i := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Hard }); i >= 0 {
 		return p.Problems[i].Reason
@@ -178,7 +225,9 @@ func (p Program) Hard() string {
 	return ""
 }
 
-// Argv is the Program of one command that no shell reads.
+// Argv returns the Program of a command that is executed directly, as the Git tool does, so every
+// word is literal and nothing is expanded. Without words it has no Commands. Words with
+// characters that cannot be seen are hard Problems, as in Parse.
 func Argv(words ...string) Program {
 	c := Command{Dirs: here(), Outer: -1, Certain: true}
 	var p Program
@@ -194,9 +243,12 @@ func Argv(words ...string) Program {
 	return p
 }
 
+// here returns the set that has only the directory in which the program starts.
 func here() Dirs { return Dirs{Paths: []string{""}} }
 
-// unclear says what stands in a text that people cannot see, or that a shell may read differently.
+// unclear returns why a text cannot be shown to a person as it is, or why a shell may read it
+// differently: it is too long, not UTF-8, or has control, format or non-ASCII space characters
+// (security.md 2.2, step 1). It returns "" for a clear text. newlines says whether \n is allowed.
 func unclear(text string, newlines bool) string {
 	if len(text) > MostBytes {
 		return fmt.Sprintf("it is longer than %d bytes", MostBytes)
