@@ -119,7 +119,7 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 // the break or the comma that joins it to the line before.
 func verifySummary(r audit.Report, c audit.Checkpoint) string {
 	how := ""
-	// Older files are removed by rotation, which is no fault.
+	// A person may remove old files, which is no fault.
 	if r.First > 1 {
 		how = fmt.Sprintf(", from record %d on: older files are gone", r.First)
 	}

@@ -22,6 +22,10 @@ import (
 
 // cmdInvoke returns the command invoke, which calls a capability of another node. It passes the
 // variables TRACEPARENT and TRACESTATE on, so that the call is part of the caller's trace.
+//
+// DATA is JSON, other text that becomes a JSON string, or - for standard input. Its exit status is
+// 3 when the provider or a rule denies the call, 4 when no node offers the capability, and 5 when
+// the call cannot be delivered or takes longer than --timeout.
 func cmdInvoke(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	var on string
@@ -30,11 +34,13 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 		Use:  "invoke CAPABILITY [DATA]",
 		Args: command.RangeArgs(1, 2),
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			// Without DATA the input is null.
 			data, err := env.Payload(append(args, "")[1])
 			if err != nil {
 				return err
 			}
 			req := &symbiov1.CallRequest{
+				// The node, not this process, ends the call after the timeout.
 				Capability: args[0], On: on, Data: data, Timeout: durationpb.New(timeout),
 				Traceparent: env.Getenv("TRACEPARENT"), Tracestate: env.Getenv("TRACESTATE"),
 			}
@@ -57,7 +63,8 @@ func cmdInvoke(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// invokeResultJSON is the result of a capability. The JSON names are a contract.
+// invokeResultJSON is the result of a capability. The JSON names are a contract. It is one value
+// without --stream, and the last line with it.
 type invokeResultJSON struct {
 	// Type is "result" in a stream, else missing.
 	Type string `json:"type,omitempty"`
@@ -75,6 +82,9 @@ func toInvokeResult(r *symbiov1.CallReply) invokeResultJSON {
 
 // invokeStream calls a capability and prints progress and output as they come, until the result. A
 // stream without a result is an error.
+//
+// It blocks until the result, an error, or the end of ctx, which cancels the call at the provider.
+// A slow reader of the output slows the provider down; output is never dropped, progress may be.
 func invokeStream(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.CallRequest) error {
 	stream, err := client.CallStream(ctx, req)
 	if err != nil {
@@ -87,6 +97,7 @@ func invokeStream(ctx context.Context, env *command.Env, client symbiov1.Control
 			err = errors.New("the node ended the call without a result")
 		}
 		if err != nil {
+			// The message about the error begins a line of its own.
 			return errors.Join(show.lineBreak(), err)
 		}
 		if env.JSON {
@@ -100,7 +111,7 @@ func invokeStream(ctx context.Context, env *command.Env, client symbiov1.Control
 	}
 }
 
-// streamPrinter prints the events of one call.
+// streamPrinter prints the events of one call. It is for one goroutine.
 type streamPrinter struct {
 	env *command.Env
 	// printed holds the end of the output so far, at most 2*maxPrinted bytes: enough to tell
@@ -108,10 +119,12 @@ type streamPrinter struct {
 	printed []byte
 }
 
-// maxPrinted is the largest result of a capability, in bytes.
+// maxPrinted is the largest result of a capability, in bytes. It is the largest value that
+// limits.message can have.
 const maxPrinted = 4 << 20
 
-// text prints an event for people: output to standard output, progress to standard error.
+// text prints an event for people: output to standard output, progress to standard error. Output
+// goes out byte for byte to a file or a pipe; see terminalText.
 func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 	switch {
 	case e.GetReply() != nil:
@@ -119,6 +132,8 @@ func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 	case e.GetChunk() != nil:
 		data := e.GetChunk().GetData()
 		s.printed = append(s.printed, data...)
+		// The end is copied, so that the memory of the rest can be freed. Cutting at twice the size
+		// copies each byte at most once on average.
 		if len(s.printed) > 2*maxPrinted {
 			s.printed = append([]byte(nil), s.printed[len(s.printed)-maxPrinted:]...)
 		}
@@ -131,6 +146,7 @@ func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 		return nil
 	}
 	line := terminal.Printable(p.GetMessage())
+	// Done and total have units that only the provider knows, so they are shown as a percentage.
 	if p.GetTotal() > 0 && !strings.Contains(line, "%") {
 		line = strings.TrimSpace(fmt.Sprintf("%3.0f%% %s", 100*p.GetDone()/p.GetTotal(), line))
 	}
@@ -139,7 +155,8 @@ func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 }
 
 // result prints the result, unless it repeats what was printed last. Many capabilities stream their
-// output and then return all of it.
+// output and then return all of it. The comparison ignores white space at both ends. An empty
+// result counts as a repetition of any output.
 func (s *streamPrinter) result(data []byte) error {
 	if err := s.lineBreak(); err != nil {
 		return err
@@ -150,7 +167,8 @@ func (s *streamPrinter) result(data []byte) error {
 	return s.env.PrintPayload(data)
 }
 
-// lineBreak ends a line that the output left unfinished.
+// lineBreak ends a line that the output left unfinished. It prints nothing when there was no
+// output. Printing to a pipe, it adds a byte that the provider did not send.
 func (s *streamPrinter) lineBreak() error {
 	if n := len(s.printed); n == 0 || s.printed[n-1] == '\n' {
 		return nil
@@ -160,6 +178,7 @@ func (s *streamPrinter) lineBreak() error {
 }
 
 // plainText returns the text of a payload: that of a JSON string, else the payload itself.
+// PrintPayload prints the result in the same form, so the two can be compared.
 func plainText(data []byte) []byte {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -169,7 +188,8 @@ func plainText(data []byte) []byte {
 }
 
 // terminalText removes from another node's output what could control the terminal. A file or a pipe
-// gets all bytes.
+// gets all bytes. Line breaks and tabs are kept. A character that is cut in two by the end of data
+// becomes U+FFFD.
 func terminalText(env *command.Env, data []byte) []byte {
 	if !env.OutIsTerminal {
 		return data
@@ -182,7 +202,8 @@ func terminalText(env *command.Env, data []byte) []byte {
 	}, data)
 }
 
-// json prints an event as one JSON object.
+// json prints an event as one JSON object. An event of a type that a later version added prints
+// nothing.
 func (s *streamPrinter) json(e *symbiov1.CallEvent) error {
 	switch {
 	case e.GetReply() != nil:
@@ -205,20 +226,23 @@ func (s *streamPrinter) json(e *symbiov1.CallEvent) error {
 	return nil
 }
 
-// progressLine and outputLine are lines of `symbio invoke --stream --json`. The names are a
-// contract. Total is missing while it is not known; Missed counts events that were dropped before
-// this one because the reader was too slow.
+// progressLine is a report of progress in `symbio invoke --stream --json`. The JSON names are a
+// contract.
 type progressLine struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
-	// Done and Total are in units of the capability's choice.
+	// Done and Total are in units of the capability's choice. A provider that counts nothing leaves
+	// it 0.
 	Done float64 `json:"done,omitempty"`
 	// Total is missing while it is not known.
-	Total  float64 `json:"total,omitempty"`
-	Missed uint64  `json:"missed,omitempty"`
+	Total float64 `json:"total,omitempty"`
+	// Missed counts the reports of progress that were dropped before this event, because the reader
+	// was too slow.
+	Missed uint64 `json:"missed,omitempty"`
 }
 
-// outputLine is a part of the output: Text if it is UTF-8, else Base64.
+// outputLine is a part of the output: Text if it is UTF-8, else Base64. The JSON names are a
+// contract. Parts are cut anywhere, also in the middle of a line.
 type outputLine struct {
 	Type string `json:"type"`
 	Text string `json:"text,omitempty"`
@@ -226,5 +250,7 @@ type outputLine struct {
 	Base64 []byte `json:"base64,omitempty"`
 	// ContentType is the MIME type, if the provider names one.
 	ContentType string `json:"content_type,omitempty"`
-	Missed      uint64 `json:"missed,omitempty"`
+	// Missed counts dropped reports of progress, as in progressLine. Output itself is never
+	// dropped.
+	Missed uint64 `json:"missed,omitempty"`
 }

@@ -19,7 +19,8 @@ import (
 )
 
 // cmdMCP returns the command mcp, which groups the commands for MCP servers. They use servers of
-// their own process and need no running node.
+// their own process and need no running node. A server that a running node has started is not used:
+// each command that needs one starts it for itself and stops it at the end.
 func cmdMCP(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "mcp",
@@ -31,12 +32,13 @@ func cmdMCP(env *command.Env) *cobra.Command {
 }
 
 // withMCP calls do with the MCP servers that a node started here would have, and stops those that
-// do started.
+// do started. It blocks until the programs that were started have ended.
 func withMCP(ctx context.Context, env *command.Env, file string, do func(context.Context, *mcp.Manager) error) error {
 	opts, err := agentOptions(env, file)
 	if err != nil {
 		return err
 	}
+	// "mcp" names the directory for temporary files of the servers.
 	m, err := opts.MCP("mcp")
 	if err != nil {
 		return err
@@ -77,7 +79,7 @@ type mcpServerJSON struct {
 }
 
 // cmdMCPList returns the command mcp list. With --start every server is started, and the exit
-// status is 1 if one fails.
+// status is 1 if one fails. Without --start no program runs and no connection is made.
 func cmdMCPList(env *command.Env) *cobra.Command {
 	var file string
 	var start bool
@@ -92,6 +94,8 @@ func cmdMCPList(env *command.Env) *cobra.Command {
 				all := m.Status()
 				failed := 0
 				for _, s := range all {
+					// A server whose entry is broken or not trusted has failed, too; a disabled one
+					// has not.
 					if start && s.State == mcp.Failed {
 						failed++
 					}
@@ -108,7 +112,8 @@ func cmdMCPList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// listMCP prints servers, and the notes about their entries on standard error.
+// listMCP prints servers, and the notes about their entries on standard error. A note is about the
+// text of an entry and does not make the server fail.
 func listMCP(env *command.Env, all []mcp.Status) error {
 	for _, s := range all {
 		for _, note := range s.Notes {
@@ -130,6 +135,7 @@ func serverOf(s mcp.Status) mcpServerJSON {
 }
 
 // row returns the columns of one server. The number of tools is known only of one that is ready.
+// The column RULE has the pattern for rules about all tools of the server.
 func (s mcpServerJSON) row() []string {
 	tools := ""
 	if s.State == string(mcp.Ready) {
@@ -140,19 +146,24 @@ func (s mcpServerJSON) row() []string {
 
 // mcpToolJSON is a tool in the output; the names are a contract.
 type mcpToolJSON struct {
-	Name        string          `json:"name"`
-	Server      string          `json:"server"`
-	Tool        string          `json:"tool"`
-	Description string          `json:"description"`
-	Input       json.RawMessage `json:"input"`
-	Output      json.RawMessage `json:"output,omitempty"`
-	SHA256      string          `json:"sha256,omitempty"`
+	Name string `json:"name"`
+	// Server is the name of the server in the list, Tool the server's own name for the tool. Name,
+	// which agents and rules use, is made of both.
+	Server      string `json:"server"`
+	Tool        string `json:"tool"`
+	Description string `json:"description"`
+	// Input and Output are JSON schemas. They and Description are texts of the server, which is not
+	// trusted.
+	Input  json.RawMessage `json:"input"`
+	Output json.RawMessage `json:"output,omitempty"`
+	// SHA256 is the hash of the tool's description, by which a change is noticed.
+	SHA256 string `json:"sha256,omitempty"`
 	// Changed: it is not what it was when it was first listed.
 	Changed bool `json:"changed"`
 }
 
 // cmdMCPTools returns the command mcp tools. Servers that fail are noted on standard error; the
-// command fails only if none has any tool.
+// command fails only if none has any tool. It starts the servers to ask them.
 func cmdMCPTools(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -179,7 +190,8 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// listMCPTools prints tools, and marks those that changed since they were first listed.
+// listMCPTools prints tools, and marks those that changed since they were first listed. An agent
+// that calls a changed tool needs a person's approval, even where a rule allows the call.
 func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 	list := command.Map(tools, func(t *mcp.Tool) mcpToolJSON {
 		spec := t.Spec()
@@ -195,7 +207,8 @@ func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 }
 
 // cmdMCPCall returns the command mcp call. No rule is checked, because the person calls the tool,
-// not an agent. An interrupt cancels the call on the server.
+// not an agent. An interrupt cancels the call on the server. Its exit status is 1 when the tool
+// reports an error, 4 for an unknown server or tool, and 5 for a server that cannot be used.
 func cmdMCPCall(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -211,9 +224,12 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 				if err != nil {
 					return mcpError(err)
 				}
+				// A changed tool is called all the same: the person has named it.
 				if why := t.Doubt(); why != "" {
 					env.Notef("note: %s", why)
 				}
+				// The function for progress is called by another goroutine. It writes one line at a
+				// time to standard error, which nothing else uses meanwhile.
 				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { printProgress(env, p) })
 				if err != nil {
 					return mcpError(err)
@@ -226,7 +242,7 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printProgress prints the progress of a call on standard error.
+// printProgress prints the progress of a call on standard error. The units are the tool's own.
 func printProgress(env *command.Env, p community.Progress) {
 	text := terminal.Printable(p.Message)
 	if p.Total > 0 {
@@ -237,7 +253,9 @@ func printProgress(env *command.Env, p community.Progress) {
 	env.Notef("progress: %s", text)
 }
 
-// printMCP prints the answer of a tool, and returns an error if the tool reports one.
+// printMCP prints the answer of a tool, and returns an error if the tool reports one. Its text is
+// the tool's and may contain anything, so it is made safe to print. With --json all of the answer
+// is printed, with its structured content.
 func printMCP(env *command.Env, answer mcp.Answer) error {
 	var err error
 	if env.JSON {
@@ -252,7 +270,7 @@ func printMCP(env *command.Env, answer mcp.Answer) error {
 }
 
 // mcpError gives an error of the servers its exit status: 4 for an unknown server or tool, 5 for a
-// server that cannot be used.
+// server that cannot be used. Other errors keep their status.
 func mcpError(err error) error {
 	switch {
 	case errors.Is(err, mcp.ErrUnknown):
@@ -264,7 +282,8 @@ func mcpError(err error) error {
 }
 
 // cmdMCPTrust returns the command mcp trust. It trusts one entry of a project's list by its hash,
-// so that a changed entry is asked about again.
+// so that a changed entry is asked about again. Its exit status is 3 for a no or another hash, and
+// 2 without a terminal and without --hash.
 func cmdMCPTrust(env *command.Env) *cobra.Command {
 	var revoke, tools bool
 	var hash, file string
@@ -286,7 +305,8 @@ func cmdMCPTrust(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// acceptTools accepts the descriptions of a server's tools as they are now.
+// acceptTools accepts the descriptions of a server's tools as they are now. The hashes are stored
+// for all nodes of this user. It starts the server.
 func acceptTools(ctx context.Context, env *command.Env, file, server string) error {
 	return withMCP(ctx, env, file, func(ctx context.Context, m *mcp.Manager) error {
 		tools, err := m.ToolsOf(ctx, server)
@@ -301,7 +321,8 @@ func acceptTools(ctx context.Context, env *command.Env, file, server string) err
 }
 
 // trustMCP trusts the entry of that name after a yes or by its hash, or revokes the trust. Only
-// servers of a project need it: those in the user's own file are the user's choice.
+// servers of a project need it: those in the user's own file are the user's choice. Nothing is
+// started. The trust is stored in the user's state directory, so that no project can carry it.
 func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, revoke bool) error {
 	opts, err := agentOptions(env, file)
 	if err != nil {
@@ -311,6 +332,7 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 	if err != nil {
 		return err
 	}
+	// s stays nil when there is no such server in the list of the project.
 	var s *mcp.Server
 	for i := range servers {
 		// A server can be named as in the file or as rules name it.
@@ -323,6 +345,8 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 	}
 	book := opts.State.MCP()
 	if revoke {
+		// was is false when there was no trust. A running server is stopped at the next reload of
+		// the node.
 		was, err := book.Revoke(*s)
 		if err == nil && !was {
 			err = command.NotFound(fmt.Errorf("%s was not trusted", terminal.Printable(s.Name)))
@@ -344,7 +368,9 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 }
 
 // confirmMCP shows an entry and asks the person. Without a terminal it is a usage error that says
-// how a script can trust it.
+// how a script can trust it. It returns nil after a yes and an error with exit status 3 after a no.
+// The whole entry is shown, because the command, its arguments and its variables all decide what
+// runs.
 func confirmMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
 	fmt.Fprintf(env.Out, "%s (%s:%d)\n", terminal.Printable(s.Name), terminal.Printable(s.File), s.Line)
 	for _, line := range strings.Split(s.Text, "\n") {

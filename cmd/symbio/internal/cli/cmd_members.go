@@ -14,7 +14,11 @@ import (
 
 // cmdMembers returns the command members. With --watch it prints the members and then each change
 // until it is interrupted. Members of other nodes are what those nodes report.
+//
+// Agents and nodes are members. The filters must all match. A node that cannot be reached keeps its
+// members in the list, as unavailable, until it is forgotten.
 func cmdMembers(env *command.Env) *cobra.Command {
+	// The flags write into the request.
 	var req symbiov1.MembersRequest
 	var watch bool
 	cmd := &cobra.Command{
@@ -42,7 +46,7 @@ func cmdMembers(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// memberRow returns the columns of one member.
+// memberRow returns the columns of one member. ACCEPTS and PROVIDES are lists separated by commas.
 func memberRow(m *symbiov1.LocatedMember) []string {
 	return []string{
 		m.GetId(), m.GetName(), nodeText(m), strings.Join(m.GetAccepts(), ","), strings.Join(m.GetProvides(), ","), availabilityText(m),
@@ -72,7 +76,9 @@ func availabilityText(l nodeResource) string {
 	return "unavailable"
 }
 
-// watchMembers prints changes until the stream ends or ctx does; an interrupt is no error.
+// watchMembers prints changes until the stream ends or ctx does; an interrupt is no error. The
+// first change has type "snapshot" and holds all members. After type "gap", which means that
+// changes were missed, it holds all of them again.
 func watchMembers(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.MembersRequest) error {
 	stream, err := client.WatchMembers(ctx, req)
 	if err != nil {
@@ -95,7 +101,8 @@ func watchMembers(ctx context.Context, env *command.Env, client symbiov1.Control
 }
 
 // printChange prints a change: all members at the start, one later. The columns are separated by
-// tabs on a terminal, too, because a stream cannot be aligned.
+// tabs on a terminal, too, because a stream cannot be aligned. The first column is the type; a
+// single change has its reason in a last column.
 func printChange(env *command.Env, c *symbiov1.MemberChange) error {
 	rows := [][]string{}
 	for _, m := range c.GetMembers() {

@@ -14,7 +14,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// listModelsTimeout is how long the providers may take to list their models, all at once.
+// listModelsTimeout is how long the providers may take to list their models, all at once. A
+// provider that does not answer is a row with that reason.
 const listModelsTimeout = 10 * time.Second
 
 // modelJSON is a model that can be named, or the reason why a provider has none. The JSON names are
@@ -24,14 +25,15 @@ type modelJSON struct {
 	Model string `json:"model"`
 	// Provider is openai, anthropic, ollama or peer.
 	Provider string `json:"provider"`
-	// From is where it is set up: a variable, an address, or the name of a node.
+	// From is where it is set up: a variable, an address, or the name of a node. It never contains
+	// a key.
 	From string `json:"from"`
 	// Why says why there is none and what to do.
 	Why string `json:"why"`
 }
 
 // cmdModels returns the command models. A provider that cannot be asked is a row with the reason,
-// not an error.
+// not an error. It works without a running node. Its exit status is 0 even if no provider works.
 func cmdModels(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -64,10 +66,12 @@ func cmdModels(env *command.Env) *cobra.Command {
 }
 
 // providerModels returns the models that the configured providers list. It asks them over the
-// network.
+// network. They are asked one after the other, within listModelsTimeout together. The result has at
+// least one element for each provider that fails.
 func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 	from := o.Providers()
 	web := models.WebClient()
+	// Connections that are kept for reuse would keep their goroutines, too.
 	defer web.CloseIdleConnections()
 	from.HTTP = web
 	ctx, stop := context.WithTimeout(ctx, listModelsTimeout)
@@ -84,7 +88,8 @@ func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 }
 
 // peerModels returns the models that other nodes offer. Only a running node knows them, so without
-// one there is a single row that says so.
+// one there is a single row that says so. Models of this node are left out, because providerModels
+// has them. The error is that of the running node.
 func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err error) {
 	client, conn, err := env.Dial()
 	if errors.Is(err, command.ErrNoNode) {
@@ -102,6 +107,8 @@ func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err err
 		if c.GetLocal() {
 			continue
 		}
+		// A node writes the names of the models that it offers into the schema of its capability
+		// model.chat.
 		for _, name := range chat.Offered(c.GetCapability().GetInputSchema()) {
 			m := modelJSON{Model: "peer:" + c.GetNodeName() + "/" + name, Provider: "peer", From: c.GetNodeName()}
 			if !c.GetAvailable() {

@@ -13,7 +13,8 @@ import (
 )
 
 // cmdNodes returns the command nodes. It lists this node, those that are connected, and those that
-// were seen but cannot be reached, with the reason.
+// were seen but cannot be reached, with the reason. Seen means that a source of discovery named an
+// address; such a node may have no id yet.
 func cmdNodes(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "nodes",
@@ -31,7 +32,7 @@ func cmdNodes(env *command.Env) *cobra.Command {
 
 // nodeRow returns the columns of one node; the round-trip time is empty until it is measured. WHY
 // is why it is not connected, VIA the node that forwards to it, and SEEN BY the sources of
-// discovery.
+// discovery. The days of the certificate are negative after its end.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {

@@ -22,7 +22,8 @@ import (
 )
 
 // cmdPermissions returns the command permissions, which groups the commands that explain and test
-// rules. They need no running node.
+// rules. They need no running node. Both run the code that judges the calls of agents; they execute
+// no call.
 func cmdPermissions(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "permissions",
@@ -48,7 +49,8 @@ type verdictJSON struct {
 	// At is where the rule stands: FILE:LINE:COLUMN, or "preset NAME".
 	At string `json:"at"`
 	// Change has the rules to add for another verdict, and Gives that verdict. Wider says what else
-	// they would allow. Never says why no rule can change the verdict.
+	// they would allow. Never says why no rule can change the verdict. Change is [] and Gives is ""
+	// when no rule can change the verdict.
 	Change []permission.Change `json:"change"`
 	Gives  string              `json:"gives"`
 	Wider  string              `json:"wider,omitempty"`
@@ -57,7 +59,7 @@ type verdictJSON struct {
 	Kept string `json:"kept,omitempty"`
 }
 
-// verdictOf returns an explanation as it stands in the output.
+// verdictOf returns an explanation as it stands in the output. Kept is filled in by the caller.
 func verdictOf(e permission.Explanation) verdictJSON {
 	v := e.Verdict
 	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
@@ -68,7 +70,9 @@ func verdictOf(e permission.Explanation) verdictJSON {
 }
 
 // cmdPermissionsCheck returns the command permissions check, which explains the verdict on one call
-// without running it. Its exit status is 0 whatever the verdict is.
+// without running it. Its exit status is 0 whatever the verdict is. It judges by the rules alone:
+// approvals of the session, rules of skills and guardrails of an agent can change the verdict of a
+// real call.
 func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 	var file, rules string
 	cmd := &cobra.Command{
@@ -91,7 +95,10 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
 			// Whether the sandbox can hide denied files changes the verdict on a command.
 			call.Kept = func(d *permission.FileDenials) bool { _, kept := opts.Kept(box(), d); return kept }
+			// A chain of one policy: a real call also passes those of the agent's definition and of
+			// its requesters.
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
+			// A tool refuses wrong arguments before any rule is asked.
 			if why := cases.Refusal(call); why != "" {
 				e = permission.Explanation{Verdict: permission.Verdict{Why: why}, Never: "the tool does not accept these arguments"}
 			}
@@ -121,7 +128,8 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 }
 
 // toolCall returns the call of a tool with the arguments in text, in the current directory. text is
-// a JSON object, "" for none, or "-" for standard input; anything else is wrong usage.
+// a JSON object, "" for none, or "-" for standard input; anything else is wrong usage. Relative
+// paths in the arguments are resolved in that directory. It blocks while it reads standard input.
 func toolCall(env *command.Env, name, text string) (permission.Call, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -143,7 +151,8 @@ func toolCall(env *command.Env, name, text string) (permission.Call, error) {
 	return call, nil
 }
 
-// policyOf returns the policy of the rules in file, else that of the configuration.
+// policyOf returns the policy of the rules in file, else that of the configuration. An empty file
+// gives a policy without rules. Errors name the file.
 func policyOf(env *command.Env, config, file string) (permission.Policy, error) {
 	if file == "" {
 		c, _, err := env.LoadConfig(config)
@@ -171,7 +180,8 @@ func policyOf(env *command.Env, config, file string) (permission.Policy, error) 
 }
 
 // cmdPermissionsTest returns the command permissions test. Its exit status is 1 if any case has
-// another verdict than the expected one.
+// another verdict than the expected one. It stops at the first file that cannot be read. Files are
+// judged one after the other, because cases.World sets the HOME of this process.
 func cmdPermissionsTest(env *command.Env) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -189,6 +199,7 @@ func cmdPermissionsTest(env *command.Env) *cobra.Command {
 					break
 				}
 			}
+			// Close removes the directories of the cases and restores HOME, also after an error.
 			return errors.Join(err, world.Close(), tally.printTotals(err))
 		},
 	}
@@ -197,7 +208,7 @@ func cmdPermissionsTest(env *command.Env) *cobra.Command {
 }
 
 // tally judges files of cases and counts the results. Cases for other operating systems are skipped
-// and counted apart.
+// and counted apart. It is for one goroutine.
 type tally struct {
 	env   *command.Env
 	world *cases.World
@@ -208,7 +219,9 @@ type tally struct {
 	judged, differ, elsewhere int
 }
 
-// judgeFile judges all cases of a file; "-" is standard input.
+// judgeFile judges all cases of a file; "-" is standard input. A case that cannot be judged counts
+// as one with another verdict, so that the others are still judged. The error is that of the file,
+// of writing, or the cause of ctx.
 func (t *tally) judgeFile(ctx context.Context, name string) error {
 	var from io.Reader = t.env.In
 	if name != "-" {
@@ -242,7 +255,8 @@ func (t *tally) judgeFile(ctx context.Context, name string) error {
 	return nil
 }
 
-// print counts a result and prints it if it differs, or always with --all.
+// print counts a result and prints it if it differs, or always with --all. With --json every result
+// is printed. The error is one of writing.
 func (t *tally) print(c cases.Case, r cases.Result) error {
 	t.judged++
 	if !r.OK {
@@ -266,7 +280,7 @@ func (t *tally) print(c cases.Case, r cases.Result) error {
 }
 
 // printTotals prints the totals, and returns an error if a case differed. After an earlier error it
-// prints nothing.
+// prints nothing. The totals are on standard error, so that standard output has only results.
 func (t *tally) printTotals(broken error) error {
 	if broken != nil {
 		return nil
