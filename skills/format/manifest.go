@@ -24,11 +24,16 @@ const maxMessage = 300
 
 // Manifest is the front matter of a SKILL.md.
 type Manifest struct {
-	Name          string            `json:"name"`
-	Description   string            `json:"description"`
-	License       string            `json:"license,omitempty"`
-	Compatibility string            `json:"compatibility,omitempty"`
-	Metadata      map[string]string `json:"metadata,omitempty"` // values as written: 1.0 stays "1.0"
+	// Name is trimmed, and NFKC-normalized where names may have other letters than a-z.
+	Name string `json:"name"`
+	// Description is trimmed; it is not empty if no diagnostic is an error.
+	Description string `json:"description"`
+	// License is free text, such as a name or a file.
+	License string `json:"license,omitempty"`
+	// Compatibility says which environment the skill needs, in at most 500 characters.
+	Compatibility string `json:"compatibility,omitempty"`
+	// Metadata has the values as written: 1.0 stays "1.0".
+	Metadata map[string]string `json:"metadata,omitempty"`
 	// AllowedTools are the rules that the skill asks for, as written. Activation.Granted has the ones it gets.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
 	// Extra has the fields that the specification does not define.
@@ -52,6 +57,7 @@ type Refusal struct{ Rule, Why string }
 func Parse(content []byte, dir string, policy Policy) (Manifest, string, []Diagnostic) {
 	h, _ := split(content, false, policy.Level)
 	m, diags := parseFront(h, dir, policy)
+	// parseFront has checked the front matter, so only the body is left.
 	if at := firstInvalid(h.body); at >= 0 {
 		line := 1 + bytes.Count(content[:len(content)-len(h.body)+at], []byte("\n"))
 		diags = append(diags, Diagnostic{CodeEncoding, Error, "", line, "the text is not valid UTF-8"})
@@ -74,7 +80,8 @@ func ParseHead(data []byte, more bool, dir string, policy Policy) (m Manifest, d
 	return m, diags, false
 }
 
-// parseFront decodes the front matter and checks its fields.
+// parseFront decodes the front matter and checks its fields. It stops at the first stage with an
+// error: fields of broken YAML would only cause misleading messages.
 func parseFront(h splitFile, dir string, policy Policy) (Manifest, []Diagnostic) {
 	diags := slices.Clone(h.diags)
 	if Failed(diags) {
@@ -97,13 +104,16 @@ func parseFront(h splitFile, dir string, policy Policy) (Manifest, []Diagnostic)
 // checker turns fields into a Manifest.
 type checker struct {
 	policy Policy
-	dir    string
+	// dir is the name of the skill's directory; "" = not known.
+	dir string
+	// fields are the fields of the front matter by their keys.
 	fields map[string]field
 	m      Manifest
 	diags  []Diagnostic
 }
 
-// check reads all fields. Their order is that of the diagnostics.
+// check reads all fields in a fixed order, which is also the order of the diagnostics. ordered are
+// the fields as they stand in the file.
 func (c *checker) check(ordered []field) {
 	c.name()
 	c.description()
@@ -115,7 +125,8 @@ func (c *checker) check(ordered []field) {
 	c.unknown(ordered)
 }
 
-// add adds a diagnostic for a field, with the field's line.
+// add adds a diagnostic for a field, with the field's line; an absent field has the line 0. It cuts
+// the message to maxMessage characters.
 func (c *checker) add(s Severity, code Code, field, format string, args ...any) {
 	c.diags = append(c.diags, Diagnostic{code, s, field, c.fields[field].line, visible.TruncateRunes(fmt.Sprintf(format, args...), maxMessage)})
 }
@@ -138,7 +149,8 @@ func (c *checker) value(key string) (*yaml.Node, bool) {
 	return f.value, true
 }
 
-// text returns an optional text field. Numbers and dates are returned as they are written.
+// text returns an optional text field. Numbers and dates are returned as they are written. A list
+// or a map is a deviation; its YAML is returned with false.
 func (c *checker) text(key string, wrongType Code) (string, bool) {
 	n, ok := c.value(key)
 	if !ok {
@@ -151,7 +163,8 @@ func (c *checker) text(key string, wrongType Code) (string, bool) {
 	return n.Value, true
 }
 
-// description reads the one field that a skill cannot do without at any level.
+// description reads the one field that a skill cannot do without at any level: without it, a model
+// cannot know when to use the skill.
 func (c *checker) description() {
 	const key = "description"
 	n, ok := c.value(key)
@@ -286,7 +299,8 @@ func scalarOrFlow(n *yaml.Node) string {
 	return flowYAML(n)
 }
 
-// joinFirst joins the first ten names.
+// joinFirst joins the first ten names and counts the others, because a hostile file can have
+// thousands.
 func joinFirst(names []string) string {
 	const limit = 10
 	if len(names) > limit {
@@ -295,7 +309,8 @@ func joinFirst(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// firstInvalid returns the index of the first byte that is not UTF-8, or -1.
+// firstInvalid returns the index of the first byte that is not UTF-8, or -1. A correctly encoded
+// U+FFFD is valid.
 func firstInvalid(text []byte) int {
 	for at := 0; at < len(text); {
 		r, n := utf8.DecodeRune(text[at:])

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxName is the limit of the specification, in characters. maxLenientName is what file systems accept, since
-	// a name is also a directory.
-	maxName        = 64
+	// maxName is the limit of the specification, in characters.
+	maxName = 64
+	// maxLenientName is what file systems accept, since a name is also a directory.
 	maxLenientName = 255
 )
 
@@ -37,6 +37,7 @@ func (c *checker) name() {
 		c.add(Error, CodeNameMissing, key, "name is missing")
 		return
 	}
+	// NFKC makes one name of different spellings, which look the same to a person.
 	if c.policy.Level == Lenient || c.policy.UnicodeNames {
 		name = norm.NFKC.String(name)
 	}
@@ -45,12 +46,14 @@ func (c *checker) name() {
 		c.add(Error, CodeNameBadChar, key, "name %q holds characters that are never accepted: / \\ .. or invisible ones", name)
 		return
 	}
+	// Diagnostics that spelling adds show that the name has another fault.
 	before := len(c.diags)
 	c.spelling(name)
 	if len(c.diags) > before {
 		return
 	}
 	dir := c.dir
+	// macOS may return the directory's name in another normal form than the file has.
 	if c.policy.Level == Lenient || c.policy.UnicodeNames {
 		dir = norm.NFKC.String(dir)
 	}
@@ -81,6 +84,7 @@ func (c *checker) spelling(name string) {
 		case r == '-', '0' <= r && r <= '9', 'a' <= r && r <= 'z':
 		case unicode.IsUpper(r), unicode.IsTitle(r):
 			upper = true
+		// An ASCII character that no case above accepts, or neither a letter, a digit nor a mark.
 		case r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.N, unicode.M):
 			bad = true
 		default:
@@ -93,6 +97,7 @@ func (c *checker) spelling(name string) {
 	if bad {
 		c.deviation(CodeNameBadChar, key, "name %q may hold only a-z, 0-9 and hyphens", name)
 	}
+	// A letter, digit or mark beyond ASCII that is not upper case.
 	if foreign && !c.policy.UnicodeNames {
 		c.deviation(CodeNameNotASCII, key, "name %q may hold only a-z, 0-9 and hyphens", name)
 	}
@@ -103,6 +108,7 @@ func (c *checker) spelling(name string) {
 		c.deviation(CodeNameTwoHyphens, key, "name %q may not hold two hyphens in a row", name)
 	}
 	switch l := utf8.RuneCountInString(name); {
+	// Too long for a directory, so not even Lenient accepts it.
 	case l > maxLenientName:
 		c.add(Error, CodeNameTooLong, key, "name has %d characters; at most %d are allowed", l, maxName)
 	case l > maxName:

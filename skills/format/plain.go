@@ -9,8 +9,10 @@ import (
 // The bounds of what plainFields reads. Real front matter keeps far within them; what does not is
 // read by YAML, whose search for duplicates does not grow with the square of the number of fields.
 const (
+	// maxPlainFields limits the fields, and the entries of one map.
 	maxPlainFields = 64
-	maxPlainKey    = 64
+	// maxPlainKey limits a key, in bytes.
+	maxPlainKey = 64
 )
 
 // plainFields reads front matter that has only `key: value` lines and maps one level deep, as most has. It costs a
@@ -24,6 +26,7 @@ func plainFields(front []byte) (fields []field, ok bool) {
 		line, rest, _ := strings.Cut(text, "\n")
 		text = rest
 		line = strings.TrimSuffix(line, "\r")
+		// YAML ignores empty lines between fields. One with blanks is not plain (plainEntry).
 		if line == "" {
 			continue
 		}
@@ -37,7 +40,8 @@ func plainFields(front []byte) (fields []field, ok bool) {
 // plainReader has the fields that were read so far. Nested entries belong to the last field.
 type plainReader struct {
 	fields []field
-	indent int // of the entries of the last field; 0 = it has none
+	// indent is that of the entries of the last field; 0 = it has no entries.
+	indent int
 }
 
 // line reads one line. It returns false for anything that is not plain.
@@ -46,6 +50,7 @@ func (p *plainReader) line(line string, number int) bool {
 	if !ok {
 		return false
 	}
+	// Lines of nodes count from the front matter, as the YAML reader counts them.
 	n := &yaml.Node{Line: number - firstLine + 1}
 	if !plainValue(value, n) {
 		return false
@@ -56,6 +61,7 @@ func (p *plainReader) line(line string, number int) bool {
 	if len(p.fields) == maxPlainFields {
 		return false
 	}
+	// A second field of the same key is an error that the YAML reader reports with its line.
 	for i := range p.fields {
 		if p.fields[i].key == key {
 			return false
@@ -97,6 +103,7 @@ func (p *plainReader) nested(key string, value *yaml.Node, indent int) bool {
 
 // plainEntry splits `key: value`. A key that YAML reads as null is not plain.
 func plainEntry(line string) (key, value string, indent int, ok bool) {
+	// Tabs are no indentation in YAML; keyByte refuses them.
 	for indent < len(line) && line[indent] == ' ' {
 		indent++
 	}
@@ -126,7 +133,9 @@ func keyByte(c byte, at int) bool {
 	return false
 }
 
-// plainValue reads a value on one line, quoted or not, into n.
+// plainValue reads a value on one line, quoted or not, into n. It returns false if YAML could read
+// the value in another way. Numbers and booleans get the tag !!str, because all fields are read as
+// text.
 func plainValue(s string, n *yaml.Node) bool {
 	n.Kind, n.Tag, n.Value = yaml.ScalarNode, "!!str", s
 	if s == "" || isNull(s) {

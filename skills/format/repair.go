@@ -18,15 +18,20 @@ import (
 const maxBlocks = 1000
 
 var (
-	blockStart  = regexp.MustCompile(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r\n]|$)`)
+	// blockStart is a key at the start of a line, also in quotes, and its colon.
+	blockStart = regexp.MustCompile(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r\n]|$)`)
+	// blockScalar is the mark of a text on the following lines, such as | or >-.
 	blockScalar = regexp.MustCompile(`^[|>][0-9+-]{0,2}[ \t]*$`)
-	docMark     = regexp.MustCompile(`^(?:---|\.\.\.)(?:[ \t\r\n]|$)`)
+	// docMark is a line that begins or ends a YAML document.
+	docMark = regexp.MustCompile(`^(?:---|\.\.\.)(?:[ \t\r\n]|$)`)
 )
 
 // block is a top-level `key:` line and the lines up to the next one.
 type block struct {
-	key  string
-	line int // in the file
+	key string
+	// line is the line of the key in the file, from 1.
+	line int
+	// text is the key's line and its continuation, a part of the front matter.
 	text []byte
 }
 
@@ -55,6 +60,7 @@ func (d *decoder) repair(front []byte, cause error) {
 
 // repairBlock reads one block. It returns false if the rest cannot be read.
 func (d *decoder) repairBlock(b block) bool {
+	// A block of its own is one field, so this costs the size of the block, not of the file.
 	root, err := d.parse(b.text)
 	if err == nil {
 		before := len(d.diags)
@@ -71,6 +77,7 @@ func (d *decoder) repairBlock(b block) bool {
 	case d.policy.Level == Strict, b.key == "name":
 		return d.fail(CodeYAML, b.key, at, withRemedy(b.key, message))
 	}
+	// The text of a map is no map, so there is nothing to keep.
 	if b.key == "metadata" {
 		d.warn(CodeYAMLRepaired, b.key, at, fmt.Sprintf("%s is not YAML (%s); it is left out", b.key, message))
 		return true

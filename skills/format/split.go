@@ -16,7 +16,8 @@ const (
 	// MaxFile is the largest SKILL.md or resource that is read.
 	MaxFile = 1 << 20
 
-	maxFront = 64 << 10 // front matter, without its delimiters
+	// maxFront limits the front matter without its delimiters.
+	maxFront = 64 << 10
 )
 
 // firstLine is the file's line on which front matter starts, after the opening delimiter.
@@ -24,8 +25,11 @@ const firstLine = 2
 
 // splitFile is a SKILL.md, split into front matter and text.
 type splitFile struct {
+	// front is the text between the delimiters; it aliases the file.
 	front []byte
-	body  []byte
+	// body begins after the line of the closing delimiter.
+	body []byte
+	// diags are the faults of the delimiters and the encoding.
 	diags []Diagnostic
 }
 
@@ -49,6 +53,7 @@ func split(data []byte, more bool, level Level) (h splitFile, need bool) {
 	end, after, indented, ok := closer(rest, more, level != Strict)
 	switch {
 	case ok && !indented:
+	// An indented delimiter is not final: a later line may be at the start.
 	case more && len(data) < MaxHead:
 		return h, true
 	case ok:
@@ -107,7 +112,8 @@ func delimiter(line []byte, indented bool) bool {
 	return string(bytes.TrimRight(line, " \t\r")) == "---"
 }
 
-// wideEncoding detects UTF-16, which editors on Windows write.
+// wideEncoding detects UTF-16, which editors on Windows write: by its byte order mark, or by a zero
+// byte beside the first hyphen.
 func wideEncoding(data []byte) (Diagnostic, bool) {
 	for _, p := range []string{"\xFF\xFE", "\xFE\xFF", "-\x00", "\x00-"} {
 		if bytes.HasPrefix(data, []byte(p)) {

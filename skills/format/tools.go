@@ -21,6 +21,7 @@ func (c *checker) allowedTools() {
 		return
 	}
 	switch n.Kind {
+	// The form of the specification.
 	case yaml.ScalarNode:
 		c.toolText(n.Value)
 	case yaml.SequenceNode:
@@ -93,7 +94,8 @@ func (c *checker) toolList(n *yaml.Node) {
 	}
 }
 
-// grant parses the rules with the grammar for skills, which is narrower than that for configurations.
+// grant parses the rules with the grammar for skills, which is narrower than that for
+// configurations. Rules that it refuses are warnings: the skill works without them.
 func (c *checker) grant() {
 	for _, text := range c.m.AllowedTools {
 		rule, err := grantable(text, c.policy.WideGrants)
@@ -113,8 +115,10 @@ var errTooWide = errors.New("a skill may not grant a whole shell or every tool; 
 // grammar can grant a shell to a skill. wide is the user's own permission for them (skills.wide_grants).
 func grantable(text string, wide bool) (permission.Rule, error) {
 	tool, spec, _ := strings.Cut(text, "(")
+	// What is left of a spec such as "(*)" or "(:*)" is nothing: the rule means every command.
 	spec = strings.Trim(spec, "():* \t")
 	if strings.Trim(tool, "* \t") == "" || strings.EqualFold(tool, "Bash") && spec == "" {
+		// Only the plain spellings of the widest rules can be allowed.
 		if !wide || text != "*" && text != "Bash" && text != "Bash(*)" {
 			return permission.Rule{}, errTooWide
 		}

@@ -14,10 +14,12 @@ import (
 
 // field is one top-level entry of front matter.
 type field struct {
-	key      string
-	line     int // in the file
-	value    *yaml.Node
-	repaired bool // the value is a guess at what was meant
+	key string
+	// line is the line of the key in the file, from 1.
+	line  int
+	value *yaml.Node
+	// repaired reports that the value is a guess at what was meant.
+	repaired bool
 }
 
 // decoder reads front matter into fields. It counts its work, so that a test can check that the work grows
@@ -27,10 +29,13 @@ type decoder struct {
 	fields []field
 	diags  []Diagnostic
 
-	parsedBytes int // bytes given to the YAML reader
-	nodes       int // nodes looked at
+	// parsedBytes is the number of bytes given to the YAML reader.
+	parsedBytes int
+	// nodes is the number of nodes that plain has looked at.
+	nodes int
 }
 
+// errSecondDocument is the error of parse for text with a line that begins another document.
 var errSecondDocument = errors.New("more than one document; remove the ... or --- line")
 
 // decode reads front. The fields are complete only if no diagnostic is an error.
@@ -65,7 +70,8 @@ func (d *decoder) decodeYAML(front []byte) {
 	d.refuseDuplicates()
 }
 
-// parse reads one YAML document, and refuses a second one.
+// parse reads one YAML document. io.EOF: it is empty. errSecondDocument: another one follows. Other
+// errors are those of the YAML reader, whose lines count from the start of text.
 func (d *decoder) parse(text []byte) (*yaml.Node, error) {
 	d.parsedBytes += len(text)
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -121,7 +127,8 @@ func (d *decoder) plain(n *yaml.Node, offset int) bool {
 	return true
 }
 
-// plainKeys checks the keys of one map.
+// plainKeys checks the keys of one map, and returns false after an error. Its own check of
+// duplicates is linear, unlike that of the YAML library.
 func (d *decoder) plainKeys(n *yaml.Node, offset int) bool {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {

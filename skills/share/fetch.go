@@ -10,14 +10,16 @@ import (
 )
 
 // Call invokes a capability of one other node, with JSON on both sides. It must return when ctx
-// ends.
+// ends. List and Fetch call it from one goroutine, one call at a time.
 type Call func(ctx context.Context, capability string, input []byte) (output []byte, err error)
 
-// fetchTimeout limits a whole fetch: 8 MiB at the speed of a bad wireless link.
+// fetchTimeout limits a whole fetch or list. 8 MiB in that time are 70 KB/s, the speed of a bad
+// wireless link.
 const fetchTimeout = 2 * time.Minute
 
-// List returns the skills that a node shares, at most 10,000. It returns the errors of call, and ErrManifest if
-// the answer makes no sense.
+// List returns the skills that a node shares, at most 10,000, ordered by name. It asks page by
+// page. Errors: those of call, ErrSlow after fetchTimeout, and ErrManifest if an answer makes no
+// sense.
 func List(ctx context.Context, call Call) ([]SkillSummary, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, ErrSlow)
 	defer cancel()
@@ -29,12 +31,14 @@ func List(ctx context.Context, call Call) ([]SkillSummary, error) {
 			return nil, err
 		}
 		for _, one := range page.Skills {
+			// A node that repeats a page would otherwise keep this loop running.
 			if one.Name <= after || len(all) >= most {
 				return nil, fmt.Errorf("%w: its list of skills has no end or no order", ErrManifest)
 			}
 			after = one.Name
 			all = append(all, one)
 		}
+		// An empty page ends the list whatever More says, for the same reason.
 		if !page.More || len(page.Skills) == 0 {
 			return all, nil
 		}
@@ -65,6 +69,7 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	if err != nil {
 		return nil, err
 	}
+	// DecodeManifest accepts one form only, so this is the hash of the bytes that were sent.
 	hash := m.Hash()
 	switch {
 	case m.Name != name:
@@ -72,6 +77,7 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	case want != "" && want != hash:
 		return nil, fmt.Errorf("%w: it is %s, not %s", ErrHash, hash, want)
 	}
+	// The manifest was checked, so total is at most MaxSkill and may be allocated at once.
 	total := m.Bytes()
 	content := make([]byte, 0, total)
 	for int64(len(content)) < total {
@@ -86,6 +92,7 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 			return nil, fmt.Errorf("%w: a piece is not base64", ErrHash)
 		case int64(len(piece)) > left:
 			return nil, fmt.Errorf("%w: it sends more than its manifest says", ErrHash)
+		// Tiny pieces would make this node send thousands of calls.
 		case int64(len(piece)) < min(left, minPiece):
 			return nil, fmt.Errorf("%w: in pieces of %d bytes", ErrSlow, len(piece))
 		}
@@ -94,7 +101,8 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	return newPack(m, content)
 }
 
-// ask makes one call. If ErrSlow ended the context, ask returns that instead of the error of call.
+// ask makes one call and decodes its answer into out. If ErrSlow ended the context, ask returns
+// that instead of the error of call. An answer that is not JSON is ErrManifest.
 func ask(ctx context.Context, call Call, capability string, in, out any) error {
 	input, err := json.Marshal(in)
 	if err != nil {

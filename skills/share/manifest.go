@@ -23,7 +23,9 @@ const (
 	// MaxFiles limits the number of files.
 	MaxFiles = 200
 
-	maxManifest = 64 << 10 // bytes: MaxFiles lines of a path and 80 more
+	// maxManifest is in bytes: MaxFiles lines, each with a path of at most maxPath bytes and 80
+	// more.
+	maxManifest = 64 << 10
 )
 
 // The errors that callers can tell apart. All but ErrNotShared and ErrNotStored mean that the skill was
@@ -53,23 +55,31 @@ var (
 
 // File is one file of a skill.
 type File struct {
-	Path   string `json:"path"` // with slashes, below the skill's directory
-	Exec   bool   `json:"exec,omitempty"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"` // in hex
+	// Path is relative to the skill's directory, with slashes on every system.
+	Path string `json:"path"`
+	// Exec reports whether the file may be executed by its owner, group or others.
+	Exec bool `json:"exec,omitempty"`
+	// Size is in bytes, from 0 to MaxFile.
+	Size int64 `json:"size"`
+	// SHA256 is in lower-case hexadecimal.
+	SHA256 string `json:"sha256"`
 }
 
 // Manifest lists the files of a skill. Its hash identifies the skill.
 type Manifest struct {
-	Name  string
-	Files []File // by path
+	// Name is also the name of the skill's directory.
+	Name string
+	// Files are sorted by path, without duplicates, and include SKILL.md.
+	Files []File
 }
 
-// manifestHead begins a manifest. The number is the version of the form.
+// manifestHead begins a manifest. The number is the version of the form: a change of the form
+// changes all hashes.
 const manifestHead = "symbio-skill 1 "
 
-// Encode writes the manifest. The form is unique, because the hash is computed from it: a line with the name, then
-// one line per file, ordered by path, with x or -, the size, the SHA-256 and the path.
+// Encode returns the manifest as text. The form is unique, because the hash is computed from it: a
+// line with the name, then one line per file, ordered by path, with x or -, the size, the SHA-256
+// and the path. A path may have spaces, so it is the last. It has no line breaks (checkName).
 func (m Manifest) Encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(manifestHead + m.Name + "\n")
@@ -98,8 +108,11 @@ func (m Manifest) Bytes() (n int64) {
 }
 
 var (
+	// skillName is the syntax of names of the specification, without the limit of 64 characters.
 	skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	hexHash   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	// hexHash is a SHA-256 in the only spelling that is accepted, because hashes are compared as
+	// text.
+	hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
 // ValidHash reports whether a text has the form of a hash: 64 lower-case hex digits.
@@ -110,6 +123,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	if len(data) > maxManifest {
 		return Manifest{}, fmt.Errorf("%w: its manifest has more than %d KiB", ErrTooLarge, maxManifest>>10)
 	}
+	// bad returns ErrManifest with the line of the manifest, from 1.
 	bad := func(line int, why string) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("%w: line %d: %s", ErrManifest, line, why)
 	}
@@ -137,13 +151,17 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	if err := m.check(); err != nil {
 		return Manifest{}, err
 	}
+	// This refuses what the steps above accept, such as a size of 007 or +7: two texts of one
+	// manifest would have two hashes.
 	if !bytes.Equal(m.Encode(), data) {
 		return bad(1, "it is not in its one form")
 	}
 	return m, nil
 }
 
-// check returns the first rule that the manifest breaks. It runs before any content is fetched.
+// check returns the first rule that the manifest breaks. It runs before any content is fetched, and
+// for the skills of this node before they are sent. It checks the limits, the names, and that no
+// two paths are one file.
 func (m Manifest) check() error {
 	if len(m.Name) > 64 || !skillName.MatchString(m.Name) || checkName(m.Name) != "" {
 		return fmt.Errorf("%w: %q cannot be the name of a skill", ErrManifest, clip(m.Name))
@@ -167,6 +185,7 @@ func (m Manifest) check() error {
 		case f.Size > MaxFile:
 			return fmt.Errorf("%w: %q has %d bytes; at most %d KiB are carried", ErrTooLarge, clip(f.Path), f.Size, MaxFile>>10)
 		}
+		// Each size is at most MaxFile, so the sum cannot overflow before this check.
 		if total += f.Size; total > MaxSkill {
 			return fmt.Errorf("%w: its files have more than %d MiB", ErrTooLarge, MaxSkill>>20)
 		}

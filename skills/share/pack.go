@@ -23,6 +23,7 @@ import (
 // concurrent reads.
 type Pack struct {
 	Manifest
+	// content is at most MaxSkill bytes; its length is Manifest.Bytes.
 	content []byte
 }
 
@@ -36,7 +37,10 @@ func Read(dir string) (*Pack, error) {
 		return nil, fmt.Errorf("read the skill in %s: %w", dir, err)
 	}
 	defer root.Close()
+	// The directory's name must be the name of the skill; validate checks that.
 	p := &Pack{Manifest: Manifest{Name: filepath.Base(dir)}}
+	// The walk visits a directory where its name sorts, which is not the order of whole paths:
+	// "a.md" sorts before "a/b". So the contents are collected first.
 	contents := map[string][]byte{}
 	err = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -80,9 +84,10 @@ func Read(dir string) (*Pack, error) {
 }
 
 // readFile reads one file and computes its hash. It checks the kind again after opening, because
-// the file may have been replaced since the walk saw it; opening does not block on a FIFO.
+// the file may have been replaced since the walk saw it. ErrKind, ErrTooLarge.
 func readFile(root *os.Root, path string) (File, []byte, error) {
-	f, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO
+	// O_NONBLOCK: opening must not wait if the file has become a FIFO.
+	f, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return File{}, nil, err
 	}
@@ -94,6 +99,7 @@ func readFile(root *os.Root, path string) (File, []byte, error) {
 	if !info.Mode().IsRegular() {
 		return File{}, nil, fmt.Errorf("%w: %q", ErrKind, clip(path))
 	}
+	// One byte more than allowed shows that the file is too large, also while it grows.
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return File{}, nil, err
@@ -104,7 +110,8 @@ func readFile(root *os.Root, path string) (File, []byte, error) {
 	return File{Path: path, Exec: info.Mode()&0o111 != 0, Size: int64(len(data)), SHA256: sum(data)}, data, nil
 }
 
-// newPack checks that content is that of the manifest, and returns both as a Pack. Errors: ErrHash, ErrSkill.
+// newPack checks that content is that of the manifest, and returns both as a Pack. The manifest
+// must have passed check. Errors: ErrHash, ErrSkill.
 func newPack(m Manifest, content []byte) (*Pack, error) {
 	p := &Pack{m, content}
 	if m.Bytes() != int64(len(content)) {
@@ -118,7 +125,8 @@ func newPack(m Manifest, content []byte) (*Pack, error) {
 	return p, p.validate()
 }
 
-// each yields each file with its content, which aliases the pack and must not be changed.
+// each yields each file with its content, in the order of the manifest. The content aliases the
+// pack and must not be changed; its capacity is limited, so that append copies it.
 func (p *Pack) each(yield func(File, []byte) bool) {
 	rest := p.content
 	for _, f := range p.Files {
@@ -130,8 +138,8 @@ func (p *Pack) each(yield func(File, []byte) bool) {
 	}
 }
 
-// validate returns ErrSkill if a registry would refuse the SKILL.md, with the reasons: a skill that
-// no other node could use is not shared.
+// validate returns ErrSkill if a registry would refuse the SKILL.md, with the reasons. Such a skill
+// is neither sent nor stored, because no node could use it.
 func (p *Pack) validate() error {
 	m, diags := p.parse()
 	if format.Failed(diags) || m.Name != p.Name {
@@ -150,6 +158,7 @@ func (p *Pack) validate() error {
 // which validate refuses by its name.
 func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
 	for f, data := range p.each {
+		// The parser gets a copy: the pack must stay as it was hashed.
 		if f.Path == walk.FileName {
 			m, _, diags := format.Parse(bytes.Clone(data), p.Name, format.Policy{})
 			return m, diags
@@ -158,15 +167,17 @@ func (p *Pack) parse() (format.Manifest, []format.Diagnostic) {
 	return format.Manifest{}, nil
 }
 
-// Description returns the description in the SKILL.md.
+// Description returns the description in the SKILL.md. It parses the file at each call.
 func (p *Pack) Description() string {
 	m, _ := p.parse()
 	return m.Description
 }
 
-// write creates the skill's directory below root, readable and not writable: a stored skill must stay as it was
-// checked. After an error a part of it may exist.
+// write creates the skill's directory below root, readable and not writable: a stored skill must
+// stay as it was checked. Files have the mode 0400 or 0500, directories 0500. Each file is synced
+// to disk. After an error a part of it may exist, which the caller deletes.
 func (p *Pack) write(root *os.Root) error {
+	// made are the directories to protect at the end; a protected one could not get its files.
 	made := []string{p.Name}
 	if err := root.Mkdir(p.Name, 0o700); err != nil {
 		return err
@@ -185,6 +196,7 @@ func (p *Pack) write(root *os.Root) error {
 		if f.Exec {
 			mode = 0o500
 		}
+		// O_EXCL: two paths of the manifest that are one file on this system are an error.
 		out, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if err != nil {
 			return err

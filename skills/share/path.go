@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	maxPath = 200 // bytes: leaves room for the store's own directory where a path may have 260
-	maxDeep = 8   // names in a path
+	// maxPath is in bytes. It leaves room for the store's own directory where a path may have 260
+	// characters, as on Windows.
+	maxPath = 200
+	// maxDeep is how many names a path may have.
+	maxDeep = 8
 )
 
 // checkPath returns ErrPath unless path means the same file on every operating system. The sender's
@@ -40,7 +43,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// checkName returns what is wrong with one name of a path, "" if nothing is.
+// checkName returns what is wrong with one name of a path; "" = nothing. It also refuses names that
+// are hidden, and names whose end some file systems drop.
 func checkName(name string) string {
 	switch {
 	case name == "":
@@ -58,6 +62,7 @@ func checkName(name string) string {
 			return fmt.Sprintf("it has the character %U, which cannot be seen", c)
 		}
 	}
+	// Windows ignores the extension and blanks before it: "aux .txt" is the device, too.
 	base, _, _ := strings.Cut(strings.ToLower(name), ".")
 	base = strings.TrimRight(base, " ")
 	if device[base] {
@@ -81,14 +86,16 @@ func devices() map[string]bool {
 	return all
 }
 
-// foldName returns the same text for names that some file system treats as equal: it folds case and normalizes
-// Unicode.
+// foldName returns the same text for names that some file system treats as equal: it folds case and
+// normalizes Unicode. Folding can undo the normalization, so that comes again.
 func foldName(path string) string {
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(path)))
 }
 
-// checkTogether returns ErrPath if two paths are one file on some system, or a file is also a directory.
+// checkTogether returns ErrPath if two paths are one file on some system, or a file is also a
+// directory. It compares every directory of every path, so that a/x and A/y are found as well.
 func checkTogether(files []File) error {
+	// spelled has the first spelling of each folded path, isFile whether it is a file.
 	spelled := map[string]string{}
 	isFile := map[string]bool{}
 	for _, f := range files {

@@ -14,7 +14,9 @@ import (
 
 // The names of the capabilities between nodes. Changing one breaks sharing with older nodes.
 const (
-	ListCapability  = "skills.list"
+	// ListCapability takes a ListRequest and returns a ListReply.
+	ListCapability = "skills.list"
+	// FetchCapability takes a FetchRequest and returns a FetchReply.
 	FetchCapability = "skills.fetch"
 )
 
@@ -50,15 +52,18 @@ type Config struct {
 type Server struct {
 	cfg Config
 
-	mu    sync.Mutex
-	packs []cachedPack // the newest first; guarded by mu
+	mu sync.Mutex
+	// packs are the packs in memory, the newest first, at most maxCachedPacks; guarded by mu.
+	packs []cachedPack
 }
 
 // cachedPack is a pack with the time of its read.
 type cachedPack struct {
 	pack *Pack
+	// hash is that of the pack; it is kept because it costs an encoding of the manifest.
 	hash string
-	at   time.Time
+	// at is when the disk was read.
+	at time.Time
 }
 
 // NewServer returns a Server with the defaults filled in.
@@ -69,6 +74,7 @@ func NewServer(cfg Config) *Server {
 
 // ListRequest asks for the skills that a node shares.
 type ListRequest struct {
+	// After is the last name of the page before; "" = the first page.
 	After string `json:"after,omitempty" jsonschema:"the name after which the list goes on; absent = from its beginning"`
 }
 
@@ -95,11 +101,13 @@ type FetchRequest struct {
 
 // FetchReply is the manifest or a piece of the content.
 type FetchReply struct {
+	// Manifest is the text that Manifest.Encode returns, in the answer to a request without a hash.
 	Manifest string `json:"manifest,omitempty"`
 	Data     string `json:"data,omitempty" jsonschema:"the piece, in base64"`
 }
 
-// shared returns the skills to share, by name. Of several with one name it is the first by precedence.
+// shared returns the skills to share, by name. Of several with one name it is the first by
+// precedence. Bundled skills, which are not on the disk, and those of other nodes are left out.
 func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 	if s.cfg.Catalog == nil {
 		return nil, nil
@@ -121,7 +129,8 @@ func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 	return all, nil
 }
 
-// List handles ListCapability.
+// List handles ListCapability. It returns the skills after r.After, as many as fit into a page. The
+// error is that of Config.Catalog.
 func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 	all, err := s.shared(ctx)
 	reply := ListReply{Skills: []SkillSummary{}}
@@ -130,7 +139,8 @@ func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 		if one.Name <= r.After {
 			continue
 		}
-		// Six bytes for a character are the most that JSON makes of one.
+		// JSON makes at most six bytes of one, as in \u0000. One skill always fits, so that the
+		// list advances.
 		if size += 6*(len(one.Name)+len(one.Description)) + 64; size > min(listPage, s.cfg.MaxMessage) && len(reply.Skills) > 0 {
 			reply.More = true
 			break
@@ -140,7 +150,9 @@ func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 	return reply, err
 }
 
-// Fetch handles FetchCapability. Errors: ErrNotShared, and those of Read for a skill that cannot be shared.
+// Fetch handles FetchCapability. Without a hash it returns the manifest, else a piece of the
+// content of exactly that version. Errors: ErrNotShared, that of Config.Catalog, and those of Read
+// for a skill that cannot be shared.
 func (s *Server) Fetch(ctx context.Context, r FetchRequest) (FetchReply, error) {
 	all, err := s.shared(ctx)
 	if err != nil {
@@ -161,6 +173,7 @@ func (s *Server) Fetch(ctx context.Context, r FetchRequest) (FetchReply, error) 
 	if r.Offset < 0 || left < 0 || r.Max < 0 {
 		return FetchReply{}, fmt.Errorf("%w: %q has no such piece", ErrNotShared, clip(r.Name))
 	}
+	// base64 makes four bytes of three; 1024 bytes are left for the rest of the message.
 	piece := min(left, maxPiece, int64(s.cfg.MaxMessage-1024)/4*3)
 	if r.Max > 0 {
 		piece = min(piece, r.Max)
@@ -185,6 +198,7 @@ func (s *Server) pack(skill skills.Skill, hash string) (*Pack, error) {
 		return nil, err
 	}
 	now := p.Hash()
+	// The same version read again replaces the older entry, which renews its time.
 	s.packs = slices.DeleteFunc(s.packs, func(k cachedPack) bool { return k.hash == now })
 	s.packs = slices.Insert(s.packs, 0, cachedPack{p, now, time.Now()})
 	s.packs = s.packs[:min(len(s.packs), maxCachedPacks)]

@@ -17,7 +17,9 @@ import (
 const maxStored = 128
 
 const (
+	// originFile is the file of the Origin, in DIR/HASH beside the skill's directory.
 	originFile = "origin.json"
+	// tempPrefix begins the names of unfinished directories, which no hash does.
 	tempPrefix = ".new-"
 	// staleAfter is the age at which an unfinished directory belongs to a process that has ended.
 	staleAfter = time.Hour
@@ -25,14 +27,17 @@ const (
 
 // Origin describes a stored skill and the node it was fetched from. It is stored beside the skill.
 type Origin struct {
-	Name        string    `json:"name"`
-	Description string    `json:"description"`
-	Hash        string    `json:"hash"`
-	Node        string    `json:"node"` // its id
-	NodeName    string    `json:"node_name"`
-	Files       int       `json:"files"`
-	Bytes       int64     `json:"bytes"`
-	Fetched     time.Time `json:"fetched"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Hash        string `json:"hash"`
+	// Node is the id of the node, NodeName its name at that time.
+	Node     string `json:"node"`
+	NodeName string `json:"node_name"`
+	// Files is the number of files, Bytes their size together.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Fetched is in UTC, in whole seconds.
+	Fetched time.Time `json:"fetched"`
 }
 
 // Store keeps skills of other nodes, each in DIR/HASH/NAME. Nothing there is written to again. Any number of
@@ -46,8 +51,9 @@ func NewStore(dir string) Store { return Store{dir} }
 // Dir returns the directory of the skill with that hash and name, whether it is stored or not.
 func (s Store) Dir(hash, name string) string { return filepath.Join(s.dir, hash, name) }
 
-// Put stores a skill and returns its origin. For a skill that is stored and intact it returns the earlier origin.
-// ErrFull: the store has 128 skills.
+// Put stores a skill and returns its origin. For a skill that is stored and intact it returns the
+// earlier origin. node and nodeName say where it comes from. ErrFull: the store has 128 skills. The
+// skill appears with one rename, so other processes see all of it or nothing.
 func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	o := Origin{
 		Name: p.Name, Description: p.Description(), Hash: p.Hash(), Node: node, NodeName: nodeName,
@@ -68,7 +74,7 @@ func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 		}
 		return fail(err)
 	}
-	// What does not verify any more gives way.
+	// A stored skill that does not verify any more is replaced.
 	if err := s.Remove(o.Hash); err != nil && !errors.Is(err, ErrNotStored) {
 		return fail(err)
 	}
@@ -82,7 +88,8 @@ func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	}
 	if err != nil {
 		err = errors.Join(err, removeTree(tmp))
-		if have, findErr := s.Find(o.Hash); findErr == nil { // another process has just stored it
+		// Rename fails if another process has just stored the skill; that is a success.
+		if have, findErr := s.Find(o.Hash); findErr == nil {
 			return have, nil
 		}
 		return fail(err)
@@ -90,7 +97,8 @@ func (s Store) Put(p *Pack, node, nodeName string) (Origin, error) {
 	return o, nil
 }
 
-// writeSkill writes a skill and its origin into an empty directory.
+// writeSkill writes a skill and its origin into an empty directory. The origin comes last: without
+// it Find does not find the skill.
 func writeSkill(dir string, p *Pack, o Origin) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,7 +115,8 @@ func writeSkill(dir string, p *Pack, o Origin) error {
 	return root.WriteFile(originFile, data, 0o400)
 }
 
-// Find returns the origin of a stored skill. ErrNotStored: there is none, or its record is damaged.
+// Find returns the origin of a stored skill. It does not read the skill itself; Verify does.
+// ErrNotStored: there is none, or its record is damaged.
 func (s Store) Find(hash string) (Origin, error) {
 	if !ValidHash(hash) {
 		return Origin{}, fmt.Errorf("%w: %q is no hash", ErrNotStored, clip(hash))
@@ -125,7 +134,8 @@ func (s Store) Find(hash string) (Origin, error) {
 	return o, nil
 }
 
-// List returns the origins of all stored skills, by name and hash.
+// List returns the origins of all stored skills, sorted by name and hash. It leaves out damaged
+// ones. Without a directory it returns an empty list.
 func (s Store) List() ([]Origin, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -143,8 +153,8 @@ func (s Store) List() ([]Origin, error) {
 	return all, nil
 }
 
-// Verify reads a stored skill and compares its hash. Errors: ErrNotStored, ErrHash if it was changed, and those of
-// Read.
+// Verify reads a stored skill and compares its hash. It costs a read of all its files. Errors:
+// ErrNotStored, ErrHash if it was changed, and those of Read.
 func (s Store) Verify(hash string) error {
 	o, err := s.Find(hash)
 	if err != nil {
@@ -160,7 +170,7 @@ func (s Store) Verify(hash string) error {
 	return nil
 }
 
-// Remove deletes a stored skill. ErrNotStored: there is none.
+// Remove deletes a stored skill, also a damaged one. ErrNotStored: there is none.
 func (s Store) Remove(hash string) error {
 	at := filepath.Join(s.dir, hash)
 	if info, err := os.Lstat(at); !ValidHash(hash) || err != nil || !info.IsDir() {
@@ -177,7 +187,8 @@ func (s Store) Remove(hash string) error {
 	return nil
 }
 
-// removeStale deletes directories that a process left unfinished, and returns the number of skills.
+// removeStale deletes directories that a process left unfinished more than staleAfter ago, and
+// returns the number of stored skills, damaged ones included.
 func (s Store) removeStale() (n int, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -196,7 +207,8 @@ func (s Store) removeStale() (n int, err error) {
 	return n, nil
 }
 
-// removeTree deletes a directory of this store. It makes the directories writable first.
+// removeTree deletes a directory of this store. It makes the directories writable first, because
+// write protected them. "" is no error, for a directory that was never made.
 func removeTree(dir string) error {
 	if dir == "" {
 		return nil

@@ -38,16 +38,26 @@ const maxMissed = 3
 type Hub struct {
 	cfg Config
 
-	mu           sync.Mutex
-	nodes        map[community.NodeID]*Node // those that run, or were killed; guarded by mu
-	side         map[community.NodeID]int   // which side of the partition, 0 = the main one; guarded by mu
-	sides        int                        // guarded by mu
-	frozen       map[community.NodeID]bool  // guarded by mu
-	dialOnly     map[string]bool            // by name; guarded by mu
-	random       map[direction]*rand.Rand   // guarded by mu
-	alive        []*Node                    // the nodes that live, sorted; nil = to be made anew; guarded by mu
-	nodesChanged chan struct{}              // closed and made anew when nodes come or go; guarded by mu
-	pathsChanged chan struct{}              // closed and made anew when other things get through; guarded by mu
+	mu sync.Mutex
+	// nodes are those that run or were killed; guarded by mu.
+	nodes map[community.NodeID]*Node
+	// side is the side of the partition that a node is on; absent = 0, the main one; guarded by mu.
+	side map[community.NodeID]int
+	// sides counts the calls of Partition, so that each makes a side of its own; guarded by mu.
+	sides int
+	// frozen are the nodes that Freeze has stopped; guarded by mu.
+	frozen map[community.NodeID]bool
+	// dialOnly are the names of OnlyDialsOut; guarded by mu.
+	dialOnly map[string]bool
+	// random has the random sources; guarded by mu.
+	random map[direction]*rand.Rand
+	// alive are the living nodes, sorted by id; nil = to be computed again; guarded by mu.
+	alive []*Node
+	// nodesChanged is closed and replaced when nodes come or go; guarded by mu.
+	nodesChanged chan struct{}
+	// pathsChanged is closed and replaced when messages may get through that did not before, or the
+	// reverse; guarded by mu.
+	pathsChanged chan struct{}
 }
 
 // direction is a direction between two nodes, and what is sent there.
@@ -167,6 +177,7 @@ func (h *Hub) updateNodes(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
+	// A new slice is computed later; callers of all may still read the old one.
 	h.alive = nil
 	close(h.nodesChanged)
 	h.nodesChanged = make(chan struct{})
@@ -215,6 +226,7 @@ func (h *Hub) draw(a, b community.NodeID, what string) (delay time.Duration, los
 	defer h.mu.Unlock()
 	r := h.random[direction{a, b, what}]
 	if r == nil {
+		// The seed depends on the names and not on the order in which directions are first used.
 		sum := fnv.New64a()
 		fmt.Fprint(sum, what, " from ", a, " to ", b)
 		r = rand.New(rand.NewPCG(h.cfg.Seed, sum.Sum64()))

@@ -21,28 +21,45 @@ const maxQueued = 256
 // link is the stream by which one node (to) watches another one (from). Sends and calls of node to
 // use it as well.
 type link struct {
-	hub     *Hub
-	from    *Node // the watched node
-	to      *Node // the watcher, which reads the events
-	broken  chan struct{}
-	notFull chan struct{} // capacity 1: an event has arrived while there were too many
-	arrival *time.Timer   // of the first event that is on its way
-	sends   *sends
+	hub *Hub
+	// from is the watched node, which sends the events.
+	from *Node
+	// to is the watcher, which reads the events.
+	to *Node
+	// broken is closed by disconnect.
+	broken chan struct{}
+	// notFull has the capacity 1: a value means that the queue has room again.
+	notFull chan struct{}
+	// arrival fires when the first event of the queue arrives. Only post and next reset it, under
+	// mu.
+	arrival *time.Timer
+	// sends are the one-way sends from node to to node from, against the direction of the events.
+	sends *sends
 
-	mu    sync.Mutex
-	queue []event                 // on their way, in the order of their arrival; guarded by mu
-	last  time.Time               // when the latest event arrives; guarded by mu
-	sub   *community.Subscription // of the watched node; guarded by mu
-	ended bool                    // guarded by mu
+	mu sync.Mutex
+	// queue has the events in transit, in the order of their arrival; guarded by mu.
+	queue []event
+	// last is when the latest event arrives, so that a later one does not arrive earlier; guarded
+	// by mu.
+	last time.Time
+	// sub is the subscription to the catalog of the watched node; nil until publish runs; guarded
+	// by mu.
+	sub *community.Subscription
+	// ended is set by disconnect; guarded by mu.
+	ended bool
 }
 
 // event is one message of a watched node in transit.
 type event struct {
+	// arrives is when the watcher can read the event.
 	arrives time.Time
-	apply   func(*community.Lease) // nil: a heartbeat
-	bye     bool
+	// apply passes the event to the watcher's lease; nil = a heartbeat.
+	apply func(*community.Lease)
+	// bye marks the last event of a node that ends in order.
+	bye bool
 }
 
+// link returns a link that is not connected; dial does that. The caller must call disconnect.
 func (h *Hub) link(from, to *Node) *link {
 	l := &link{hub: h, from: from, to: to, broken: make(chan struct{}), notFull: make(chan struct{}, 1), arrival: time.NewTimer(0), sends: newSends()}
 	l.arrival.Stop()
@@ -64,7 +81,7 @@ func (l *link) disconnect() {
 }
 
 // watch keeps a stream to p until ctx ends or p has left the LAN. A stream that breaks is dialed
-// again.
+// again. It runs in a goroutine of n.group, and waits for those that it starts.
 func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 	for ctx.Err() == nil && !n.isKilled() && !p.isKilled() {
 		if !n.awaitReachable(ctx, p) {
@@ -74,11 +91,13 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 		if !l.dial(ctx) {
 			continue
 		}
+		// publish runs as a goroutine of p, not of n: p.Run waits for it.
 		if !p.start(l.publish) {
 			return
 		}
 		lease := host.Attach(p.peer())
 		n.mu.Lock()
+		// From here on Invoke and Tell find the link.
 		n.links[p.id] = l
 		n.mu.Unlock()
 		n.hub.notifyReached()
@@ -90,6 +109,7 @@ func (n *Node) watch(ctx context.Context, host community.Host, p *Node) {
 			delete(n.links, p.id)
 		}
 		n.mu.Unlock()
+		// Only after the link is out of n.links, so that no new call uses a broken link.
 		l.disconnect()
 		carrying.Wait()
 		if gone {
@@ -129,6 +149,7 @@ func (l *link) publish(ctx context.Context, host community.Host) {
 	defer sub.Close()
 	l.mu.Lock()
 	l.sub = sub
+	// disconnect may have run before sub was set; it could not close sub then.
 	ended := l.ended
 	l.mu.Unlock()
 	if ended {
@@ -143,6 +164,7 @@ func (l *link) publish(ctx context.Context, host community.Host) {
 		}
 		l.send(event{apply: func(lease *community.Lease) { applyChange(lease, ch) }})
 	}
+	// ctx ends when the node stops in order; a broken link ends the subscription instead.
 	if ctx.Err() != nil && !l.from.isKilled() {
 		l.send(event{bye: true, apply: func(lease *community.Lease) { lease.Goodbye("the node stops") }})
 	}
@@ -159,7 +181,8 @@ func (n *Node) setWatcher(l *link, now bool) {
 	}
 }
 
-// beat sends a heartbeat over every link that watches the node, until ctx ends.
+// beat sends a heartbeat over every link that watches the node, every Config.Heartbeat, until ctx
+// ends. One goroutine serves all links: a timer for each would be many in a large test.
 func (n *Node) beat(ctx context.Context, _ community.Host) {
 	pulse := time.NewTicker(n.hub.cfg.Heartbeat)
 	defer pulse.Stop()
@@ -204,6 +227,7 @@ func (l *link) send(e event) {
 	if lost {
 		delay += retransmit
 	}
+	// notFull may be stale, so the queue is tried again after each value.
 	for !l.post(e, delay) && e.apply != nil {
 		select {
 		case <-l.notFull:
@@ -225,6 +249,7 @@ func (l *link) post(e event, delay time.Duration) bool {
 		return false
 	}
 	e.arrives = time.Now().Add(delay)
+	// An earlier message with a longer delay holds up the later ones, as in a TCP stream.
 	if e.arrives.Before(l.last) {
 		e.arrives = l.last
 	}
@@ -248,6 +273,7 @@ func (l *link) next() (e event, ok bool) {
 		return event{}, false
 	}
 	e = l.queue[0]
+	// The array keeps no reference to the event.
 	l.queue[0] = event{}
 	if l.queue = l.queue[1:]; len(l.queue) == 0 {
 		l.queue = nil
@@ -262,14 +288,18 @@ func (l *link) next() (e event, ok bool) {
 // readEvents applies arriving events to the lease until the stream breaks. It returns true when the
 // peer is gone for good or ctx ended, and false when it fell silent and should be dialed again.
 func (l *link) readEvents(ctx context.Context, lease *community.Lease) (gone bool) {
+	// Any event counts as a sign of life, not only heartbeats.
 	silence := time.NewTimer(maxMissed * l.hub.cfg.Heartbeat)
 	defer silence.Stop()
 	for {
 		open, changed := l.hub.open(l.from.id, l.to.id)
 		arrival, killed := l.arrival.C, l.from.killed
 		if !open {
-			arrival, killed = nil, nil // the reset does not get through either
+			// A nil channel never fires: the end of the peer cannot be noticed over a closed path
+			// either.
+			arrival, killed = nil, nil
 		}
+		// All events that have arrived are applied before the loop waits again.
 		for open {
 			e, ok := l.next()
 			if !ok {
@@ -301,8 +331,8 @@ func (l *link) readEvents(ctx context.Context, lease *community.Lease) (gone boo
 	}
 }
 
-// dial simulates the connection set-up. It returns whether the watcher got through within the time
-// of three heartbeats.
+// dial simulates the set-up of a connection, which takes the delay of one message. It reports
+// whether the watcher got through within the time of three heartbeats.
 func (l *link) dial(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxMissed*l.hub.cfg.Heartbeat)
 	defer cancel()

@@ -12,17 +12,23 @@ import (
 // Node is one node's connection to the Hub, a community.Network. Its methods may be called
 // concurrently.
 type Node struct {
-	hub    *Hub
-	id     community.NodeID
-	name   string
-	killed chan struct{} // closed by Hub.Kill, under the hub's lock
+	hub  *Hub
+	id   community.NodeID
+	name string
+	// killed is closed by Hub.Kill, under the hub's lock.
+	killed chan struct{}
 
-	mu       sync.Mutex
-	host     community.Host             // set while Run runs; guarded by mu
-	ctx      context.Context            // of what this node does for others; guarded by mu
-	links    map[community.NodeID]*link // the streams this node reads; guarded by mu
-	watchers map[*link]struct{}         // the streams by which it is watched; guarded by mu
-	group    sync.WaitGroup             // all that runs for this node; Add is guarded by mu
+	mu sync.Mutex
+	// host is set while Run runs; nil = the node is not on the LAN; guarded by mu.
+	host community.Host
+	// ctx is the context of the node's goroutines and of the calls that it serves; guarded by mu.
+	ctx context.Context
+	// links are the streams that this node reads, by the id of the watched node; guarded by mu.
+	links map[community.NodeID]*link
+	// watchers are the streams by which other nodes watch this one; guarded by mu.
+	watchers map[*link]struct{}
+	// group has all goroutines of this node. Go is called with mu held and host set.
+	group sync.WaitGroup
 }
 
 // Run puts the node on the LAN until ctx ends. It then says goodbye and returns when its goroutines
@@ -40,7 +46,8 @@ func (n *Node) Run(ctx context.Context, host community.Host) error {
 	return nil
 }
 
-// attach registers the node with the hub.
+// attach registers the node with the hub. It replaces a killed node of the same id. The error says
+// that a living node has the id.
 func (n *Node) attach(ctx context.Context, host community.Host) (err error) {
 	n.mu.Lock()
 	n.host, n.ctx = host, ctx
@@ -71,6 +78,7 @@ func (n *Node) detach() {
 // watchAll keeps a stream to every other node on the LAN until ctx ends. When the node is killed,
 // stop ends what it still does for others.
 func (n *Node) watchAll(ctx context.Context, stop func()) {
+	// The keys are pointers: a restarted node with the same id is another one.
 	watched := map[*Node]bool{}
 	killed := n.killed
 	for {
@@ -88,6 +96,8 @@ func (n *Node) watchAll(ctx context.Context, stop func()) {
 			return
 		case <-killed:
 			stop()
+			// A closed channel would fire in every round. The loop goes on until ctx ends, as Run
+			// must.
 			killed = nil
 		case <-changed:
 		}
@@ -117,6 +127,8 @@ func (n *Node) isKilled() bool {
 	}
 }
 
+// peer returns this node as others see it. Its authority is constant, since nothing authenticates
+// it.
 func (n *Node) peer() community.Peer {
 	return community.Peer{ID: n.id, Name: n.name, Authority: "local", Role: "node", Addr: "memory/" + n.name}
 }
@@ -134,6 +146,7 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	if err := l.awaitCall(ctx, n, l.from); err != nil {
 		return community.Reply{}, err
 	}
+	// The buffer lets the called node finish although the caller has given up.
 	answered := make(chan answer, 1)
 	callerDone := make(chan struct{})
 	defer close(callerDone)
@@ -141,11 +154,13 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 	if listen != nil {
 		call.Listen = func(u community.Update) {
 			select {
+			// updates has no buffer: a slow listener slows down the provider, as flow control does.
 			case updates <- u:
 			case <-callerDone:
 			}
 		}
 	}
+	// A real network copies: the caller may change its buffer after Invoke.
 	call.Payload = append([]byte(nil), call.Payload...)
 	if !l.from.start(func(alive context.Context, host community.Host) {
 		answered <- serve(ctx, alive, callerDone, host, n.peer(), call)

@@ -14,14 +14,17 @@ const maxSends = 64
 // send is a call without an answer.
 type send struct {
 	call community.Call
+	// once makes the first result count: the host and the end of the link may both report one.
 	once sync.Once
 }
 
 // sends is the one-way sends of one link.
 type sends struct {
-	queue   chan *send // in order
-	mu      sync.Mutex
-	pending map[*send]struct{} // not over, at most maxSends; guarded by mu
+	// queue has the sends in their order. Its capacity is maxSends, so Tell never blocks.
+	queue chan *send
+	mu    sync.Mutex
+	// pending are the unfinished sends, at most maxSends; nil = the link is broken; guarded by mu.
+	pending map[*send]struct{}
 }
 
 func newSends() *sends {
@@ -49,7 +52,8 @@ func (n *Node) Tell(id community.NodeID, call community.Call) error {
 		return community.ErrBusy
 	}
 	l.sends.pending[s] = struct{}{}
-	l.sends.queue <- s // which has room for them all
+	// Never blocks: every queued send is in pending.
+	l.sends.queue <- s
 	return nil
 }
 
@@ -89,7 +93,8 @@ func (l *link) deliver(ctx context.Context, s *send) {
 		delay += retransmit
 	}
 	if l.awaitPath(ctx, l.to, l.from, delay) != nil {
-		return // the link is broken
+		// The link is broken; deliverSends reports the send, because it is still pending.
+		return
 	}
 	taken := make(chan struct{})
 	if !l.from.start(func(_ context.Context, host community.Host) {
