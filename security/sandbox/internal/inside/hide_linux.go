@@ -8,14 +8,16 @@ import (
 	"symbio/security/sandbox/internal/unix"
 )
 
-// What stands in the place of what is hidden: nothing, which can be looked at. A program that finds no key goes on
-// without; one that may not look for it ends.
 const (
+	// emptyDir and emptyFile are mounted over what is hidden. A program that finds no key goes on
+	// without; one that is refused to look for it often ends. They are made in the command's own
+	// /dev, because that is writable and in memory.
 	emptyDir  = "/dev/.nothing"
 	emptyFile = "/dev/.empty"
 )
 
-// hide puts nothing over each hidden path. It comes last: whatever was mounted before lies below.
+// hide mounts something empty over each hidden path, and then the kept places on top. It must run
+// after all other mounts, which would otherwise show what it hides.
 func (j *Job) hide() error {
 	if len(j.Hide) == 0 {
 		return nil
@@ -26,6 +28,7 @@ func (j *Job) hide() error {
 	if err := os.WriteFile(emptyFile, nil, 0o444); err != nil {
 		return err
 	}
+	// Copied before they are covered: after that, their paths lead to nothing.
 	kept, err := copiesOf(j.Kept, unix.MOUNT_ATTR_RDONLY)
 	if err != nil {
 		return err
@@ -35,22 +38,29 @@ func (j *Job) hide() error {
 			return err
 		}
 	}
+	// A directory that was covered has no entry for a kept place; attach makes one.
 	for _, t := range kept {
 		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
 			return err
 		}
 	}
-	// The mounts keep them open, and no process can write into them any more.
+	// Only the names go; the mounts hold the directory and the file. With their names, the command
+	// could open them in /dev, which is writable, and fill them.
 	if err := os.Remove(emptyDir); err != nil {
 		return err
 	}
 	return os.Remove(emptyFile)
 }
 
+// cover mounts an empty file or directory over path. It does nothing if the path does not exist
+// here, for example below a private /tmp, or if it is closed to this user, and so to the command. A
+// directory with kept places below gets an empty writable file system of its own, since their mount
+// points have to be made in it. Landlock keeps the command from writing there.
 func (j *Job) cover(path string) error {
 	to, err := OpenPlain(path)
 	if os.IsNotExist(err) || os.IsPermission(err) {
-		return nil // a private /tmp has it no more, or it is closed to this user, and so to the command
+		// Neither can the command reach it.
+		return nil
 	}
 	if err != nil {
 		return err

@@ -11,16 +11,21 @@ import (
 )
 
 const (
+	// fsRead are the rights on everything that the command may read; programs can be executed, too.
 	fsRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	// fsOfFiles are the rights that make sense for what is not a directory.
+	// fsOfFiles are the rights that the kernel accepts in a rule for a file. A right on directories
+	// makes it refuse the rule (EINVAL).
 	fsOfFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	// fsOfDevices is what a program does with /dev/null and its like.
+	// fsOfDevices are the rights on the entries of devices, such as /dev/null.
 	fsOfDevices = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// fsRights returns the rights that a Landlock of that version knows.
+// fsRights returns all rights on files that this version of Landlock knows. A ruleset handles all
+// of them, so that what no rule grants is refused; a right that the kernel does not know is an
+// error. Version 1 has those up to MAKE_SYM, 2 added REFER, 3 TRUNCATE, 5 IOCTL_DEV; 4 and 6 are
+// about the network and signals.
 func fsRights(abi int) uint64 {
 	rights := uint64(unix.LANDLOCK_ACCESS_FS_MAKE_SYM)<<1 - 1
 	if abi >= 2 {
@@ -35,11 +40,13 @@ func fsRights(abi int) uint64 {
 	return rights
 }
 
-// SignalsABI is the first Landlock that keeps signals, and abstract Unix sockets, inside (Linux 6.12).
+// SignalsABI is the first Landlock that keeps signals, and abstract Unix sockets, inside (Linux
+// 6.12).
 const SignalsABI = 6
 
-// LandlockABI is the version of the kernel's Landlock; 0 = it has none. The kernel itself is asked; a file of it is not
-// mounted everywhere.
+// LandlockABI returns the version of the kernel's Landlock; 0 if it has none, or if the running
+// container forbids the call. The system call is asked because files that tell it are not mounted
+// everywhere.
 func LandlockABI() int {
 	v, err := unix.LandlockCreateRuleset(nil, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if err != nil {
@@ -48,22 +55,27 @@ func LandlockABI() int {
 	return v
 }
 
-// ruleset returns the rules of the job, not yet in force; -1 if the kernel has no Landlock.
+// ruleset makes the rules of the job and returns their descriptor; -1 if the kernel has no
+// Landlock. They are not in force yet: fork does that in the new process, since the helper must
+// stay outside.
 func (j *Job) ruleset() (fd int, err error) {
 	if j.ABI < 1 {
 		return -1, nil
 	}
 	known := fsRights(j.ABI)
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: known}
+	// The kernel is given only those fields of attr that its version has.
 	size := unsafe.Offsetof(attr.Handled_access_net)
 	if j.ABI >= 4 {
 		size = unsafe.Offsetof(attr.Scoped)
 		if j.NoTCP {
+			// What is handled and has no rule is refused, and no rule grants a port.
 			attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		}
 	}
 	if j.ABI >= SignalsABI {
 		size = unsafe.Sizeof(attr)
+		// The command can neither connect to abstract sockets of processes outside nor signal them.
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	if fd, err = unix.LandlockCreateRuleset(&attr, size, 0); err != nil {
@@ -76,7 +88,11 @@ func (j *Job) ruleset() (fd int, err error) {
 	return fd, nil
 }
 
+// addRules adds a rule for each path that the command may use. Rights of several rules for one file
+// add up, and nothing can be taken away below a granted directory.
 func (j *Job) addRules(rules int, known uint64) error {
+	// A path that is missing is left out: the system's directories are not the same everywhere. A
+	// path with a symbolic link in it is an error.
 	plain := func(path string, rights uint64) error {
 		fd, err := OpenPlain(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -102,7 +118,8 @@ func (j *Job) addRules(rules int, known uint64) error {
 			return err
 		}
 	}
-	if j.Mounts { // they are the command's own
+	// These two are in the /dev that makeDev has made, which no other process sees.
+	if j.Mounts {
 		if err := errors.Join(plain("/dev/pts", known), plain("/dev/shm", known)); err != nil {
 			return err
 		}
@@ -112,6 +129,7 @@ func (j *Job) addRules(rules int, known uint64) error {
 			return err
 		}
 	}
+	// Unlike the paths above, these must exist and be the files that were planned.
 	for _, w := range j.Write {
 		fd, err := w.Open()
 		if err != nil {
@@ -124,7 +142,8 @@ func (j *Job) addRules(rules int, known uint64) error {
 	return nil
 }
 
-// addRule grants rights at and below what fd is open on, and closes it.
+// addRule grants rights on the file that fd is open on, and on everything below if it is a
+// directory. It closes fd. path is for the error.
 func addRule(rules, fd int, path string, rights uint64) error {
 	defer unix.Close(fd)
 	var st unix.Stat_t

@@ -12,31 +12,44 @@ import (
 )
 
 const (
-	// shared memory and what else a command writes to its /dev counts against the machine's memory
+	// devSize are the options of the command's /dev. Shared memory and whatever else a command
+	// writes there counts against the machine's memory, hence 256 MiB.
 	devSize = "size=256m,mode=755"
-	// pidMaxLeast is 100 more than the kernel's least limit for the processes of a namespace.
+	// pidMaxLeast is the least value that limitNamespace sets. The kernel refuses less than 301
+	// (its 300 reserved ids, and one).
 	pidMaxLeast = 400
 )
 
-// devices are all that a command has, with the links that programs expect.
+// devices are the names of all devices in a command's /dev. Those that the machine lacks are left
+// out.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
+// deviceLinks are the symbolic links in /dev that programs expect, by name.
 var deviceLinks = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }
 
-// tree is a copy of a part of the files, to be attached at a path.
+// tree is a detached copy of a mount and the mounts below it (open_tree(2) with OPEN_TREE_CLONE),
+// to be attached at a path. A copy keeps its attributes when the original becomes read-only.
 type tree struct {
-	fd   int
+	// fd is the descriptor of the copy; attachAt closes it.
+	fd int
+	// path is where the copy is to be attached.
 	path string
+	// attr are MOUNT_ATTR_ flags to set, 0 or MOUNT_ATTR_RDONLY.
 	attr uint64
 }
 
-// mount makes every file read-only but those of the job. It needs a user and a mount namespace.
+// mount makes every file read-only but those of the job, and hides what the job hides. The process
+// must have a user and a mount namespace of its own. After an error the namespace is half made, and
+// the helper must end without starting the command.
 //
-// What is to be writable is copied before everything becomes read-only, and attached again after: so nothing has to be
-// made writable again, which the kernel refuses for what was read-only before.
+// What is to be writable is copied before everything becomes read-only, and attached again after
+// that. So no mount has to be made writable again, which the kernel refuses for those that are
+// read-only in the machine's namespace (locked flags, mount_namespaces(7)).
 func (j *Job) mount() error {
+	// Nothing that is mounted here may appear in the machine's own mount namespace, nor the other
+	// way round.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return wrap("make mounts private", err)
 	}
@@ -63,8 +76,8 @@ func (j *Job) mount() error {
 			return err
 		}
 	}
-	// A directory that only contains a mount can be renamed, and another put in its place: see Protected. One that is
-	// a mount cannot.
+	// A directory that is a mount point cannot be renamed or removed. The order is outer before
+	// inner: a directory is copied together with the mounts below it.
 	slices.Sort(j.Pins)
 	for _, pin := range j.Pins {
 		if err := again(pin, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
@@ -79,7 +92,8 @@ func (j *Job) mount() error {
 	return j.hide()
 }
 
-// copies returns what is to be writable, or shown in spite of a private /tmp, those above before those below.
+// copies returns copies of the temporary directory, of the places to write and of those to show
+// below a private /tmp. Shorter paths come first, so that no mount covers an earlier one.
 func (j *Job) copies() (out []tree, err error) {
 	if j.TempFrom != "" {
 		t, err := copyPlain(j.TempFrom, j.Temp)
@@ -98,6 +112,7 @@ func (j *Job) copies() (out []tree, err error) {
 	return out, err
 }
 
+// copiesOf copies the places, for mounts with attr. It fails if one is not the same file any more.
 func copiesOf(places []Place, attr uint64) (out []tree, err error) {
 	for _, p := range places {
 		fd, err := p.Open()
@@ -115,7 +130,8 @@ func copiesOf(places []Place, attr uint64) (out []tree, err error) {
 	return out, nil
 }
 
-// copyPlain copies what is at a path, to be attached at another.
+// copyPlain returns a copy of what is at from, to be attached at path. from must be free of
+// symbolic links.
 func copyPlain(from, path string) (tree, error) {
 	fd, err := OpenPlain(from)
 	if err != nil {
@@ -125,7 +141,7 @@ func copyPlain(from, path string) (tree, error) {
 	return copyTree(fd, path)
 }
 
-// copyTree copies what fd is open on.
+// copyTree returns a copy of what fd is open on, with all mounts below it. fd stays open.
 func copyTree(fd int, path string) (tree, error) {
 	c, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
@@ -134,7 +150,8 @@ func copyTree(fd int, path string) (tree, error) {
 	return tree{fd: c, path: path}, nil
 }
 
-// attach puts the copy at its path. Below a private /tmp, the path has to be made first.
+// attach mounts the copy at its path with the attributes attr. If the path does not exist, as below
+// a private /tmp or in a new /dev, attach makes it first.
 func (t tree) attach(attr uint64) error {
 	to, err := OpenPlain(t.path)
 	if os.IsNotExist(err) {
@@ -150,7 +167,8 @@ func (t tree) attach(attr uint64) error {
 	return t.attachAt(to, attr)
 }
 
-// attachAt puts the copy where the descriptor is open, and closes the copy.
+// attachAt mounts the copy over the file that to is open on, and closes the copy. Attributes are
+// set before it can be seen, so that no process finds it with fewer.
 func (t tree) attachAt(to int, attr uint64) error {
 	defer unix.Close(t.fd)
 	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
@@ -162,7 +180,8 @@ func (t tree) attachAt(to int, attr uint64) error {
 	return nil
 }
 
-// makePoint makes something to mount the tree on.
+// makePoint makes an empty directory or file at the tree's path, whichever the tree is, and the
+// directories above it.
 func makePoint(t tree) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(t.fd, &st); err != nil {
@@ -177,7 +196,7 @@ func makePoint(t tree) error {
 	return os.WriteFile(t.path, nil, 0o600)
 }
 
-// again mounts a path over itself.
+// again mounts a path over itself with more attributes.
 func again(path string, attr uint64) error {
 	fd, err := OpenPlain(path)
 	if err != nil {
@@ -191,6 +210,8 @@ func again(path string, attr uint64) error {
 	return t.attachAt(fd, attr)
 }
 
+// deviceCopies returns copies of the machine's devices. They are bind mounts, because a process in
+// a user namespace may not make device files.
 func deviceCopies() (out []tree, err error) {
 	for _, name := range devices {
 		path := "/dev/" + name
@@ -206,8 +227,9 @@ func deviceCopies() (out []tree, err error) {
 	return out, nil
 }
 
-// makeDev makes a /dev with nothing of the machine in it. Read-only is not enough for that one: a disk can be written
-// through its device on a read-only mount, by root even without capabilities.
+// makeDev mounts a /dev that has only the given devices, an empty /dev/shm and terminals of its own
+// in /dev/pts. A read-only /dev is not enough: through the device of a disk, root can write on a
+// read-only mount, even without capabilities.
 func makeDev(dev []tree) error {
 	if err := unix.Mount("tmpfs", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, devSize); err != nil {
 		return err
@@ -230,8 +252,10 @@ func makeDev(dev []tree) error {
 	return unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
 }
 
-// makeProc shows the namespace's own processes only. The kernel refuses it where parts of the machine's /proc are
-// hidden, as in a container: then this level is not to be had.
+// makeProc mounts a /proc that shows the processes of this pid namespace only, and limits their
+// number. The kernel refuses it where parts of the machine's /proc are covered, as in most
+// containers: then the level Native does not work there. /proc becomes read-only after the limit
+// has been written through it.
 func makeProc(processes int) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
@@ -240,8 +264,10 @@ func makeProc(processes int) error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/proc", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// limitNamespace bounds the processes of a namespace by their numbers, which is the only limit that root meets. Before
-// Linux 6.14 the numbers are the machine's, and cannot be set from here: Status says so.
+// limitNamespace bounds the number of processes in this pid namespace by the largest process id. It
+// is the only limit that also holds for root. Before Linux 6.14 pid_max belongs to the whole
+// machine and cannot be set from here; the error is ignored, and Status says that the limit is
+// missing.
 func limitNamespace(processes int) {
 	put("/proc/sys/kernel/pid_max", strconv.Itoa(max(processes, pidMaxLeast)))
 }

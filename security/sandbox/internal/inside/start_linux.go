@@ -13,38 +13,52 @@ import (
 	"symbio/security/sandbox/internal/unix"
 )
 
-// Arg is the only argument of this program as a helper, and Mark is in its environment: one of the two alone is somebody's
-// accident.
+// What makes a process a helper.
 const (
+	// Arg is the only argument of a helper, and Mark is a variable in its environment. begin asks
+	// for both: one alone may come from a user by accident.
 	Arg      = "symbio-sandbox-helper"
 	Mark     = markName + "=1"
 	markName = "SYMBIO_SANDBOX_HELPER"
 )
 
-// What the helper inherits. Nothing of it reaches the command.
+// The descriptors that a helper inherits. begin sets all to close-on-exec, so that none of them
+// reaches the command.
 const (
-	JobFD      = 3 // the job, encoded
-	statusFD   = 4 // reports, a line each
-	lifelineFD = 5 // ends when whoever wants the command is gone
-	OwnFD      = 6 // this program, for bwrap to start
+	// JobFD is the reading end of a pipe with the job, as Encode writes it.
+	JobFD = 3
+	// statusFD is the writing end of the pipe for reports.
+	statusFD = 4
+	// lifelineFD is the reading end of a pipe without data. It ends when the process that wants the
+	// command closes the other end or dies.
+	lifelineFD = 5
+	// OwnFD is open on this program's file. bwrap executes it as /proc/self/fd/6.
+	OwnFD = 6
 )
 
-// This is initialised before what other packages have: see the package's comment. In a helper, that never ends.
+// Go runs begin when the package is initialised, long before main (ADR 0021). In a helper it never
+// returns.
 var _ = begin()
 
+// begin runs the helper and ends the process if this process is one. Otherwise it returns at once
+// and has no effect.
 func begin() (done struct{}) {
-	// The variable is looked at first: it says no at once in all processes that are no helper.
+	// The environment is checked first, because that is the cheaper test in all other processes.
 	if v, _ := syscall.Getenv(markName); v != "1" || len(os.Args) != 2 || os.Args[1] != Arg {
 		return done
 	}
-	// What forks the command, sets its own thread up for it: until all packages are initialised, this is always the main
-	// one. To lock it once more would cost another thread.
+	// No LockOSThread is needed: while packages are initialised, the main goroutine is on the main
+	// thread, and another lock would cost another thread. start relies on that.
 	for fd := JobFD; fd <= OwnFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	unix.CloseRange(OwnFD+1, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // descriptors of other code; the flag is missing before Linux 5.11, hence no check
+	// Descriptors that other code of the parent has left open must not reach the command. The
+	// result is not checked: CLOSE_RANGE_CLOEXEC is missing before Linux 5.11, and Go opens files
+	// with O_CLOEXEC anyway.
+	unix.CloseRange(OwnFD+1, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	err := help()
-	// Reached only when the command does not run. Not os.Exit: a program built to find races sleeps a second in it.
+	// Reached only if the command does not run, or could not be waited for. unix.Exit is used
+	// because os.Exit of a program with the race detector sleeps for a second.
 	r := Report{Kind: Failed, Text: err.Error()}
 	if n := (notStarted{}); errors.As(err, &n) {
 		r.Kind = NotStarted
@@ -54,14 +68,17 @@ func begin() (done struct{}) {
 	return done
 }
 
+// tell sends a report. Its error is ignored: if the other side is gone, the lifeline says so, too.
 func tell(r Report) { unix.Write(statusFD, r.line()) }
 
-// help does the job. It returns only if the command could not be started.
+// help does the job: it reads it, enters the sandbox, finds the program in there and runs it. It
+// returns only on an error, of which notStarted lies with the command.
 func help() error {
 	j, err := readJob()
 	if err != nil {
 		return wrap("read the job", err)
 	}
+	// Before enter, which makes /proc read-only.
 	yield()
 	if err := j.enter(); err != nil {
 		return err
@@ -69,6 +86,7 @@ func help() error {
 	if err := os.Chdir(j.Dir); err != nil {
 		return notStarted{err}
 	}
+	// From here on, paths mean what they mean to the command.
 	program, err := find(j.Argv[0], lookup(j.Env, "PATH"))
 	if err != nil {
 		return err
@@ -100,6 +118,8 @@ func put(file, text string) {
 // environment of a command.
 const maxJob = 64 << 20
 
+// readJob reads the job from its pipe and closes it. It blocks until the other side has planned the
+// job. It returns errJob if the job is damaged, too long, incomplete or without a command.
 func readJob() (*Job, error) {
 	defer unix.Close(JobFD)
 	length := coder{bytes: make([]byte, 8)}
@@ -121,6 +141,7 @@ func readJob() (*Job, error) {
 	return j, err
 }
 
+// readFull fills p from fd; errJob if fd ends before. It is io.ReadFull on a descriptor.
 func readFull(fd int, p []byte) error {
 	for len(p) > 0 {
 		n, err := unix.Read(fd, p)
@@ -136,8 +157,9 @@ func readFull(fd int, p []byte) error {
 	return nil
 }
 
-// enter changes this process's view of the machine to the command's: mounts, network and
-// hidden files.
+// enter changes this process's view of the machine to the command's: the network interface, and at
+// the level Native mounts and hidden files. At the other levels it only checks that the places to
+// write are still those of the plan.
 func (j *Job) enter() error {
 	if !j.Confine {
 		return nil
@@ -191,6 +213,8 @@ func OpenPlain(path string) (int, error) {
 	return fd, nil
 }
 
+// Identify returns the place that fd is open on. path is taken as it is; the caller has opened it
+// with OpenPlain.
 func Identify(fd int, path string) (Place, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -199,8 +223,10 @@ func Identify(fd int, path string) (Place, error) {
 	return Place{Path: path, Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-// find looks up a program in PATH as a shell would, from inside the sandbox, where files may
-// be hidden.
+// find returns the file of a program: name itself if it has a slash, else the first executable
+// regular file of that name in dirs, which is a PATH. It must be called inside the sandbox, where
+// files may be hidden. It returns a notStarted if there is none. Unlike a shell it skips relative
+// directories in PATH, the empty one included.
 func find(name, dirs string) (string, error) {
 	if slices.Contains([]byte(name), '/') {
 		return name, nil
@@ -223,7 +249,8 @@ func find(name, dirs string) (string, error) {
 	return "", notStarted{errors.New("there is no program " + strconv.Quote(name) + " in " + dirs)}
 }
 
-// lookup returns the last value of a variable, as the system does.
+// lookup returns the value of a variable in env; of several with the same name it takes the last.
+// "" means that it is not set, or empty.
 func lookup(env []string, name string) (value string) {
 	for _, kv := range env {
 		if len(kv) > len(name) && kv[:len(name)] == name && kv[len(name)] == '=' {

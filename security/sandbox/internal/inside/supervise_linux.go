@@ -13,18 +13,23 @@ import (
 	"symbio/security/sandbox/internal/unix"
 )
 
-// supervise starts the command and ends this process when the command, or the life of whoever wanted it, has ended:
-// with it ends everything that the command started. It returns only if the command could not be started.
+// supervise starts the command, reports that, and ends this process when the command has ended, or
+// when the lifeline has: the process that wanted the command has closed it, or is gone. Everything
+// that the command started ends with it. supervise returns only if the command could not be
+// started, or could not be waited for.
 //
-// first says that this is the first process of a pid namespace, with which the kernel ends all others. Elsewhere the
-// orphans of the command come to this process, which kills until there are none.
+// first says that this is the first process of a pid namespace: when it ends, the kernel kills all
+// others in there. Elsewhere this process becomes the parent of the command's orphans (child
+// subreaper) and kills them itself.
 func supervise(c *child, first bool) error {
 	if !first {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return wrap("become the one that orphans come to", err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // no process of the user may read this one's memory
+	// Not dumpable: no process of the same user, such as the command, may trace this one or read
+	// its memory, which has the job.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return wrap("close this process to others", err)
 	}
 	pid, err := c.start()
@@ -32,20 +37,25 @@ func supervise(c *child, first bool) error {
 		return err
 	}
 	if null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
-		for fd := range 3 { // so that the command is the only one who holds its pipes
+		// This process gives up the command's input and output. Otherwise their readers would see
+		// no end before the helper's.
+		for fd := range 3 {
 			unix.Dup3(null, fd, unix.O_CLOEXEC)
 		}
 	}
 	tell(Report{Kind: Started})
 	var life sync.WaitGroup
 	var unwanted atomic.Bool
-	life.Go(func() { // ends with the process
+	// This goroutine runs until the process ends. Nothing is ever written to the lifeline: a read
+	// returns when its other end is closed, which the kernel does even if its owner was killed.
+	life.Go(func() {
 		var b [1]byte
 		for {
 			if n, err := unix.Read(lifelineFD, b[:]); n == 0 || err != nil && err != unix.EINTR {
 				break
 			}
 		}
+		// Set before anything is killed, so that the command's end is not reported as its own.
 		unwanted.Store(true)
 		if !first {
 			killAll()
@@ -53,6 +63,8 @@ func supervise(c *child, first bool) error {
 		unix.Exit(0)
 	})
 	var status unix.WaitStatus
+	// The orphans of the command are reaped here, too; only the end of the command itself matters.
+	// A traced or stopped command has not ended.
 	for {
 		got, err := unix.Wait4(-1, &status, 0)
 		if got == pid && (status.Exited() || status.Signaled()) {
@@ -65,15 +77,17 @@ func supervise(c *child, first bool) error {
 	if !first {
 		killAll()
 	}
-	if !unwanted.Load() { // else its end says nothing about it
+	// The status of a command that was killed from here says nothing about it.
+	if !unwanted.Load() {
 		tell(Report{Kind: Ended, Status: int(status)})
 	}
 	unix.Exit(0)
 	return nil
 }
 
-// killAll kills the descendants of this process until there are none. It repeats, because a
-// process may fork while the list is read.
+// killAll kills all descendants of this process and reaps them. It returns when there are none left
+// (ECHILD). It repeats every millisecond, because a process may fork while the list is read. It may
+// run in two goroutines at once.
 func killAll() {
 	for {
 		got, err := unix.Wait4(-1, nil, unix.WNOHANG)
@@ -84,7 +98,9 @@ func killAll() {
 			continue
 		}
 		below := descendants()
-		for _, pid := range below { // what stands still, starts nothing more
+		// Stopped first: a process that stands still starts no further ones while the others are
+		// killed.
+		for _, pid := range below {
 			unix.Kill(pid, unix.SIGSTOP)
 		}
 		for _, pid := range below {
@@ -94,12 +110,15 @@ func killAll() {
 	}
 }
 
-// descendants returns the processes that descend from this one, from /proc.
+// descendants returns the ids of the processes that descend from this one, parents before their
+// children; nil if /proc cannot be read. It goes by parents, not by process groups or sessions,
+// which a command can leave.
 func descendants() (out []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
+	// Processes that end while the list is read are left out.
 	children := map[int][]int{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -121,9 +140,9 @@ func descendants() (out []int) {
 	return out
 }
 
-// parentIn returns the parent from a /proc/PID/stat line, "PID (NAME) STATE PARENT …". It
-// searches the last parenthesis, since a process chooses its own name, which may contain
-// anything.
+// parentIn returns the parent's id from a line of /proc/PID/stat: "PID (NAME) STATE PARENT …"
+// (proc(5)). It searches the last parenthesis, since a process chooses its own name, which may
+// contain spaces and parentheses. ok is false for a line of any other form.
 func parentIn(stat []byte) (pid int, ok bool) {
 	end := len(stat) - 1
 	for end >= 0 && stat[end] != ')' {
