@@ -18,9 +18,11 @@ type Initiator string
 
 // The initiators.
 const (
-	ByModel      Initiator = "model"
-	ByPerson     Initiator = "person"     // named it in their message
-	ByDefinition Initiator = "definition" // the agent's definition names it; it stays when a turn ends
+	ByModel Initiator = "model"
+	// ByPerson: a person named the skill in a message.
+	ByPerson Initiator = "person"
+	// ByDefinition: the agent's definition names the skill. It stays when a turn ends.
+	ByDefinition Initiator = "definition"
 )
 
 // GrantTTL is how long a skill stays active unless it is deactivated (skills.md C35).
@@ -28,12 +30,15 @@ type GrantTTL string
 
 // The lifetimes of an activation.
 const (
-	GrantSession GrantTTL = "session" // as long as its agent
-	GrantTurn    GrantTTL = "turn"    // until a person's next message
+	// GrantSession lasts as long as the agent.
+	GrantSession GrantTTL = "session"
+	// GrantTurn lasts until a person's next message.
+	GrantTurn GrantTTL = "turn"
 )
 
 // ActivateRequest names a skill to activate and the agent to activate it for.
 type ActivateRequest struct {
+	// Agent identifies the agent within the registry.
 	Agent string
 	// Name is the exact name of a skill, or the path of its SKILL.md as the catalog shows it. Path is always such
 	// a path. If Path is set, Name is ignored.
@@ -53,29 +58,40 @@ const maxEventText = 500
 // activeSkills holds the active skills of all agents. Only the registry's actor uses it. Other goroutines read the
 // published map.
 type activeSkills struct {
-	cfg       Config // its Choices are those of the start; library has the present ones
-	agents    map[string]*agentSkills
-	published *sync.Map // *agentGrants by agent; any goroutine may read it
+	// cfg is the configuration of the start. Its Choices are outdated after a change; library has
+	// the present ones.
+	cfg Config
+	// agents are the agents that have activated a skill, by ActivateRequest.Agent.
+	agents map[string]*agentSkills
+	// published has the *agentGrants by agent. Any goroutine may read it.
+	published *sync.Map
 	// activations counts all activations. The count at an activation gives the order of the skills.
 	activations int
 }
 
 // agentSkills is one agent's state. It stays after the last skill was deactivated, because shown must stay.
 type agentSkills struct {
-	gone   *atomic.Bool            // see agentGrants
-	skills map[string]activeSkill  // by the skill's id
-	shown  map[string]shownVersion // the last text that its model was given of each skill, by id
+	// gone is shared with the agent's grants; see agentGrants.
+	gone *atomic.Bool
+	// skills are the active skills, by the skill's id.
+	skills map[string]activeSkill
+	// shown is the last text that the agent's model was given of each skill, by id.
+	shown map[string]shownVersion
 }
 
 // activeSkill is one skill that is active for one agent. The label of its grant is unique among the agent's
 // skills.
 type activeSkill struct {
-	skill    Skill
-	grant    *grant
-	by       Initiator
-	order    int
-	text     unique.Handle[string] // many agents have the same text, which is kept once (skills.md R35)
-	hash     string
+	skill Skill
+	grant *grant
+	by    Initiator
+	// order is the number of the activation; a higher one is newer.
+	order int
+	// text is the instructions. Many agents have the same text, which is kept once (skills.md R35).
+	text unique.Handle[string]
+	// hash is the SHA-256 of the SKILL.md that was activated.
+	hash string
+	// granted, withheld and proposed are as in Activation.
 	granted  []string
 	withheld []WithheldRule
 	proposed []string
@@ -136,7 +152,8 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	a.Already = again
 	a.Repeat = !w.Force && h.shown[listed.ID] == shownVersion{version, w.Epoch}
 	h.skills[listed.ID] = now
-	if accepted == "" { // else no model is shown what this returns
+	// The result of an accepted activation goes to a person, so no model was shown it.
+	if accepted == "" {
 		h.shown[listed.ID] = shownVersion{version, w.Epoch}
 	}
 	s.publish(w.Agent)
@@ -176,7 +193,8 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 		return listed, fresh, err
 	}
 	fresh.skill.Exposure = lib.cfg.Choices.Exposure(fresh.skill)
-	if why := fresh.skill.checkInitiator(w.By); why != nil { // the file says so since the scan
+	// The file may have changed since the scan.
+	if why := fresh.skill.checkInitiator(w.By); why != nil {
 		return listed, fresh, fmt.Errorf("activate %s: %w", listed.Name, why)
 	}
 	if fresh.skill.Name != listed.Name {

@@ -21,20 +21,27 @@ const batch = 32
 
 // job is one SKILL.md to read. The goroutine of run fills in place and scope, a worker known.
 type job struct {
+	// place is where the walk found the SKILL.md.
 	place walk.Place
 	scope Scope
+	// known is nil until a worker has read the file, and stays nil if the scan is cancelled.
 	known *knownSkill
 }
 
 // diskScan is one scan in progress. The goroutine of run owns all fields except reads and the jobs that it has
 // sent.
 type diskScan struct {
-	cfg  Config
+	cfg Config
+	// last is the scan before; nil = there was none.
 	last *scanResult
-	at   time.Time
+	// at is when the scan began. A file that changes later is read again by the next scan.
+	at time.Time
+	// jobs are all jobs in the order of the walk.
 	jobs []*job
-	next []*job // the current batch, not sent yet
-	out  chan []*job
+	// next is the current batch, which was not sent yet.
+	next []*job
+	// out carries batches to the workers. It has room for one batch per worker.
+	out chan []*job
 
 	// reads counts the files that workers have read. It is atomic because all of them write it.
 	reads atomic.Int64
@@ -46,8 +53,10 @@ type diskScan struct {
 	limited bool
 }
 
-// survey scans the disk. One goroutine walks the directories while workers read the files that it finds. The
-// result is in the order of the walk. All goroutines have ended when it returns.
+// survey scans the disk. One goroutine walks the directories while workers read the files that it
+// finds. The result is in the order of the walk. All goroutines have ended when it returns. The
+// error is the cause of ctx; a scan does not fail because of a file. last saves the reading of
+// files that have not changed.
 func (c Config) survey(ctx context.Context, last *scanResult) (*scanResult, error) {
 	s := diskScan{cfg: c, last: last, at: time.Now(), out: make(chan []*job, walk.Workers())}
 	var wg sync.WaitGroup
@@ -69,6 +78,8 @@ func (c Config) survey(ctx context.Context, last *scanResult) (*scanResult, erro
 		s.root(ctx, root)
 	}
 	s.flush()
+	// The workers drain the channel also after a cancellation, so that s.root never blocks for
+	// good.
 	close(s.out)
 	wg.Wait()
 	s.bundled = readAllBundled(c)
@@ -85,13 +96,15 @@ func (s *diskScan) root(ctx context.Context, root Root) {
 		Flat: root.Flat, Project: !root.Scope.Grants(),
 	}
 	if root.Scope == ScopePeer {
-		limits.Depth, limits.Flat = 1, true // what was trusted is one skill, not those that it holds
+		// A person trusted one skill, not the skills that may lie below it.
+		limits.Depth, limits.Flat = 1, true
 	}
 	w, err := walk.New(root.Path, limits)
 	if err != nil {
 		m, _ := walk.MarkOf(root.Path)
 		s.watched = append(s.watched, walk.WatchedPath{Path: root.Path, Mark: m})
-		if _, missing := os.Lstat(root.Path); missing == nil || root.Scope == ScopeConfig { // the standard places need not be there
+		// The standard roots need not exist; one that is configured should.
+		if _, missing := os.Lstat(root.Path); missing == nil || root.Scope == ScopeConfig {
 			s.notes = append(s.notes, Problem{root.Path, []format.Diagnostic{{Code: format.CodeNoDirectory, Severity: format.Warning, Message: err.Error()}}})
 		}
 		return
@@ -109,7 +122,7 @@ func (s *diskScan) root(ctx context.Context, root Root) {
 	s.limited = s.limited || w.Limited
 }
 
-// add queues a job. It blocks while all workers are busy.
+// add queues a job and sends the batch if it is full. It blocks while all workers are busy.
 func (s *diskScan) add(j *job) {
 	s.jobs = append(s.jobs, j)
 	if s.next = append(s.next, j); len(s.next) == batch {
@@ -125,17 +138,21 @@ func (s *diskScan) flush() {
 	}
 }
 
-// read sets j.known, from the last scan if the file is unchanged, else from the disk. Workers call it.
+// read sets j.known, from the last scan if the file is unchanged, else from the disk. Workers call
+// it concurrently, each for its own jobs.
 func (s *diskScan) read(j *job) {
 	p := j.place
 	var before *knownSkill
 	if s.last != nil {
 		before = s.last.known[p.Path]
 	}
+	// Settled: a file that changed within the same tick of the clock as the last scan may have
+	// changed again since.
 	if before != nil && before.reading.mark.Settled(s.last.at) && before.reading.skill.ID != "" {
 		if m, err := walk.MarkOf(walk.Join(p.Path, walk.FileName)); err == nil && m == before.reading.mark && before.canonical == p.Canonical {
 			j.known = before
 			if before.reading.skill.resources() != p.Has || before.reading.skill.Scope != j.scope {
+				// The last scan's value is shared with its catalog, so a copy is changed.
 				again := *before
 				again.reading.skill.putResources(p.Has)
 				again.reading.skill.Scope = j.scope
@@ -197,24 +214,28 @@ func readAllBundled(cfg Config) (bundled []*knownSkill) {
 	}
 	found, err := fs.Glob(cfg.Bundled, "*/"+walk.FileName)
 	if err != nil {
-		return nil // only a bad pattern fails
+		// Glob fails only for a bad pattern.
+		return nil
 	}
 	for _, file := range found {
 		dir := path.Dir(file)
-		if files, err := fs.Sub(cfg.Bundled, dir); err == nil { // only a bad path fails, and Glob returns none
+		// Sub fails only for a bad path, and Glob returns none.
+		if files, err := fs.Sub(cfg.Bundled, dir); err == nil {
 			bundled = append(bundled, &knownSkill{reading: readFiles(files, bundledPrefix+dir, dir, cfg.Policy, false)})
 		}
 	}
 	return bundled
 }
 
-// unchanged reports whether all files and directories that the scan saw are as they were. A path that changed
-// shortly before the scan counts as changed, because a second change in the same tick of the clock leaves no
-// trace.
+// unchanged reports whether all files and directories that the scan saw are as they were. A path
+// that changed shortly before the scan counts as changed, because a second change in the same tick
+// of the clock leaves no trace. It stats every path, in several goroutines, and stops at the first
+// difference. If ctx ends, it returns false.
 func (v *scanResult) unchanged(ctx context.Context) bool {
 	paths := v.watched
 	var changed atomic.Bool
 	var next atomic.Int64
+	// step is how many paths a goroutine takes at a time.
 	const step = 256
 	var wg sync.WaitGroup
 	for range min(walk.Workers(), 1+len(paths)/step) {

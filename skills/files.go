@@ -15,8 +15,10 @@ import (
 // The limits of a list of a skill's files (skills.md R60, F22). The list goes into a prompt, so it is short.
 // The number of visited entries limits the time in a directory that was not meant as a skill.
 const (
-	maxListedFiles    = 200
-	maxListedBytes    = 16 << 10
+	// maxListedFiles and maxListedBytes limit the list, in files and in bytes of their paths.
+	maxListedFiles = 200
+	maxListedBytes = 16 << 10
+	// maxVisitedEntries limits the search, maxFileDepth how deep it goes.
 	maxVisitedEntries = 20_000
 	maxFileDepth      = 8
 )
@@ -60,7 +62,8 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 			return fs.SkipAll
 		}
 		if err != nil {
-			return nil // what cannot be read is not listed
+			// An unreadable entry is left out of the list.
+			return nil
 		}
 		if d.IsDir() {
 			if name != "." && (d.Name() == ".git" || walk.Pruned(d.Name()) || strings.Count(name, "/") >= maxFileDepth) {
@@ -84,7 +87,8 @@ func (s Skill) Files() (list []string, truncated bool, err error) {
 	return list, truncated, nil
 }
 
-// regular reports whether an entry is a regular file or a link to one inside files.
+// regular reports whether an entry is a regular file, or a link to one inside files. os.Root
+// refuses links that lead out, so Stat fails for them.
 func regular(files fs.FS, name string, d fs.DirEntry) bool {
 	if d.Type()&fs.ModeSymlink == 0 {
 		return d.Type().IsRegular()
@@ -98,8 +102,9 @@ type ResourceKind string
 
 // The kinds (specification: optional directories).
 const (
-	Scripts    ResourceKind = "scripts"
-	References ResourceKind = "references" // or reference, as some have it
+	Scripts ResourceKind = "scripts"
+	// References may also be in a directory called reference.
+	References ResourceKind = "references"
 	Assets     ResourceKind = "assets"
 )
 
@@ -123,7 +128,9 @@ func (s Skill) Resources(k ResourceKind) ([]string, error) {
 	}), err
 }
 
-// topFiles returns the files directly in one of the skill's directories, nil if it cannot be read.
+// topFiles returns the names of the files directly in one of the skill's directories, at most
+// maxListedFiles; nil if it cannot be read. Invisible characters are removed from the names, so
+// they are for people only.
 func (s Skill) topFiles(dir string) (names []string) {
 	files, done, err := s.tree()
 	if err != nil {

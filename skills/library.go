@@ -15,14 +15,21 @@ import (
 type library struct {
 	cfg     Config
 	scanner *scanner
+	// publish makes a snapshot visible to all goroutines.
 	publish func(*Snapshot)
 
-	scanned    Catalog          // by the last scan
-	registered map[string]Skill // beside it, by id
-	removed    map[string]bool  // unregistered, by id
-	catalog    Catalog          // the result; replaced, not written to
-	published  bool             // the catalog was published, and can be compared
-	lastCheck  time.Time        // when the disk was looked at last
+	// scanned is the result of the last scan.
+	scanned Catalog
+	// registered are the skills that a program has added, by id.
+	registered map[string]Skill
+	// removed are the ids of skills that were unregistered; a scan does not bring them back.
+	removed map[string]bool
+	// catalog is the result. It is replaced and never written to, because other goroutines read it.
+	catalog Catalog
+	// published reports that catalog was published and can be compared with the next one.
+	published bool
+	// lastCheck is when the disk was looked at last.
+	lastCheck time.Time
 }
 
 // refresh updates the catalog if a file has changed. Unless now is set, it does not look at the disk more often
@@ -34,7 +41,8 @@ func (l *library) refresh(ctx context.Context, now bool) error {
 	return l.rescan(ctx, l.scanner.refresh, "changed")
 }
 
-// rescan replaces the scanned part of the catalog. On an error the catalog stays.
+// rescan replaces the scanned part of the catalog. On an error the catalog stays. The skills that
+// were left out are logged at each scan. why is as in assemble.
 func (l *library) rescan(ctx context.Context, scan func(context.Context) (Catalog, error), why string) error {
 	c, err := scan(ctx)
 	if err != nil {
@@ -97,6 +105,7 @@ func (l *library) unregister(name string) (Skill, error) {
 func (l *library) assemble(why string) {
 	c := l.scanned
 	c.Skills = slices.DeleteFunc(slices.Clone(c.Skills), func(s Skill) bool {
+		// A registered skill wins over the one on the disk with the same id.
 		_, replaced := l.registered[s.ID]
 		return replaced || l.removed[s.ID]
 	})

@@ -52,8 +52,9 @@ type Skill struct {
 	// Diagnostics are the warnings and notes of the format.
 	Diagnostics []format.Diagnostic `json:"diagnostics,omitempty"`
 
-	// files has the files of a skill in memory or inside the program. It is nil for a skill on the disk.
-	files fs.FS // where a bundled skill's files are; nil on the disk
+	// files has the files of a skill in memory or inside the program. It is nil for a skill on the
+	// disk.
+	files fs.FS
 }
 
 // Load reads the front matter of the skill in dir, and not its instructions. The error is a *LoadError. It opens
@@ -73,9 +74,13 @@ func LoadFull(dir string, policy format.Policy) (s Skill, instructions, hash str
 // loadResult is the result of reading one skill. If diags has an error, the other fields are incomplete.
 type loadResult struct {
 	skill Skill
-	body  string
-	hash  string    // SHA-256 of the whole file
-	mark  walk.Mark // of the file; zero when it could not be opened
+	// body is the text after the front matter; "" if only the front matter was read.
+	body string
+	// hash is the SHA-256 of the whole file, in hex; "" if only the front matter was read.
+	hash string
+	// mark identifies the state of the file; zero when it could not be opened.
+	mark walk.Mark
+	// diags are all findings about the file.
 	diags []format.Diagnostic
 }
 
@@ -94,7 +99,8 @@ func (c Config) read(skill Skill) loadResult {
 	if skill.files != nil {
 		name := path.Base(strings.TrimPrefix(skill.Dir, bundledPrefix))
 		if strings.HasPrefix(skill.Dir, inlinePrefix) {
-			name = "" // it lies in no directory
+			// An inline skill lies in no directory, so there is no name to compare.
+			name = ""
 		}
 		r = readFiles(skill.files, skill.Dir, name, c.Policy, true)
 	} else {
@@ -102,6 +108,8 @@ func (c Config) read(skill Skill) loadResult {
 	}
 	r.skill.Scope, r.skill.ID = skill.Scope, skill.ID
 	if c.IncludeFrontMatter && r.err() == nil {
+		// The file is read a second time. If it has changed in between, the body without front
+		// matter stays.
 		if whole, err := r.skill.Resource(path.Base(filepath.ToSlash(r.skill.Path))); err == nil && hashOf(whole) == r.hash {
 			r.body = whole
 		}
@@ -121,12 +129,14 @@ func (r loadResult) version() string {
 	return r.hash + " " + strconv.FormatInt(r.skill.ModTime.UnixNano(), 10) + " " + strconv.FormatInt(r.skill.Size, 10)
 }
 
-// load finds the directory and reads the skill in it.
+// load finds the directory and reads the skill in it; with whole also its text. The error is a
+// *LoadError, except if the working directory is unknown.
 func load(dir string, policy format.Policy, whole bool) (loadResult, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return loadResult{}, fmt.Errorf("find skill directory %s: %w", dir, err)
 	}
+	// A directory that cannot be resolved cannot be opened either; readDir reports that.
 	canonical, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		canonical = dir
@@ -235,6 +245,8 @@ func (r *loadResult) read(f fs.File, dirName string, policy format.Policy, whole
 	defer heads.Put(head)
 	data, more, err := readUpTo(f, head[:0], format.HeadSize, info.Size())
 	m, diags, need := format.ParseHead(data, more, dirName, policy)
+	// The front matter is longer than HeadSize, which is rare. Clone: data lies in the pooled
+	// buffer.
 	if need && err == nil {
 		data, more, err = readUpTo(f, slices.Clone(data), format.MaxHead, info.Size())
 		m, diags, _ = format.ParseHead(data, more, dirName, policy)
@@ -341,6 +353,7 @@ func (s Skill) Resource(rel string) (string, error) {
 	switch {
 	case err != nil:
 		return fail(walk.Reason(err))
+	// The file has grown since the stat.
 	case more:
 		return fail("it is larger than 1 MiB")
 	case !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
@@ -367,9 +380,9 @@ func (s Skill) open(rel string) (f fs.File, closeDir func() error, err error) {
 	return f, root.Close, nil
 }
 
-// readUpTo appends to data from f until data has limit bytes. more reports whether the limit was reached and the
-// file can have more. It stops at the expected size without a read that would only return io.EOF, which saves a
-// system call for each file of a scan.
+// readUpTo appends to data from f until data has limit bytes. more reports whether the limit was
+// reached, so that the file can have more. size is the expected size of the file. It stops there
+// without a read that would only return io.EOF, which saves a system call for each file of a scan.
 func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more bool, err error) {
 	data = slices.Grow(data, max(0, min(limit, max(int(size), format.HeadSize))-len(data)))
 	for len(data) < limit {

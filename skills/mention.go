@@ -7,8 +7,10 @@ import (
 
 // Mention is a skill that a person names in a message: $name, or [$name](path).
 type Mention struct {
+	// Name is as written. It may be no skill.
 	Name string
-	Path string // "" unless the link gives one; it counts before the name
+	// Path is the target of the link; "" = the mention is no link. It counts before the name.
+	Path string
 }
 
 // maxMentions limits the skills that one message can name, and so the text that a message can load.
@@ -34,6 +36,7 @@ func Mentions(text string) []Mention {
 // outsideFences returns the lines that are not in a fenced code block. A fence that is not closed extends to the
 // end of the text.
 func outsideFences(text string) (lines []string) {
+	// fence is the mark that opened the present block, such as ``` ; "" = outside of blocks.
 	fence := ""
 	for line := range strings.SplitSeq(text, "\n") {
 		start := strings.TrimLeft(line, " ")
@@ -42,6 +45,7 @@ func outsideFences(text string) (lines []string) {
 			mark = start[:len(start)-len(strings.TrimLeft(start, "~"))]
 		}
 		switch {
+		// CommonMark: three marks, indented by at most three blanks.
 		case fence == "" && len(mark) >= 3 && len(line)-len(start) < 4:
 			fence = mark
 		case fence == "":
@@ -69,6 +73,7 @@ func blankCode(line string) string {
 			line = line[at+len(mark):]
 			continue
 		}
+		// A backquote stays, so that the text around the code is not joined to one name.
 		b.WriteString(line[:at] + " ` ")
 		line = line[at+len(mark)+end:]
 	}
@@ -101,6 +106,7 @@ func mentionsIn(line string) (found []Mention) {
 		for end < len(runes) && partOfName(runes[end]) {
 			end++
 		}
+		// Runes, because a name can have letters of any script.
 		name := string(runes[i+1 : end])
 		if name == "" || !endsName(runes[end:]) {
 			continue

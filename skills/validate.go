@@ -16,21 +16,26 @@ import (
 
 // Report is the result of validating one SKILL.md.
 type Report struct {
-	Path        string              `json:"path"`
-	Name        string              `json:"name"` // "" when it could not be read
+	Path string `json:"path"`
+	// Name is the name in the front matter; "" if it could not be read.
+	Name string `json:"name"`
+	// OK reports that no diagnostic is an error.
 	OK          bool                `json:"ok"`
 	Diagnostics []format.Diagnostic `json:"diagnostics"`
 }
 
-// ValidateTree reads every SKILL.md in dir and below it, whole, and reports on each once, in the order
-// of the walk: by name, a directory's own before those below it. Unlike a scan it has no limits and
-// leaves no directory out. Links to directories are followed one step, after all else: what has a
-// SKILL.md and lies outside dir, not above it, is reported under the link's name. A file named skill.md is reported
-// too, since people wonder why it is not found. Directories that cannot be read, and a dir in which
-// there is nothing to report on, have a report that says so. dir may be the path of a SKILL.md.
+// ValidateTree reads every SKILL.md in dir and below it completely, and reports on each once, in
+// the order of the walk: by name, a directory's own file before those below it. Unlike a scan it
+// has no limits and leaves no directory out. dir may also be the path of a SKILL.md.
 //
-// It ends with the context's error, or the first one of report. It holds in memory the directories above
-// the one that it reads, and the links. It reads the disk and takes time in proportion.
+// It follows links to directories one step, after the walk. It reports on the target under the
+// link's name if the target has a SKILL.md, lies outside dir, and is not above dir. It also reports
+// on a file named skill.md, because no scan finds that. A directory that cannot be read, and a dir
+// without any file to report on, get a report that says so.
+//
+// The error is that of ctx, or the first one of report. The memory in use is that of the links and
+// of the directories above the present one. It blocks on the disk, for a time in proportion to the
+// tree.
 func ValidateTree(ctx context.Context, dir string, policy format.Policy, report func(Report) error) error {
 	if base := filepath.Base(dir); base == walk.FileName {
 		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
@@ -60,12 +65,16 @@ func ValidateTree(ctx context.Context, dir string, policy format.Policy, report 
 
 // validation is one run of ValidateTree.
 type validation struct {
-	ctx     context.Context
-	policy  format.Policy
-	root    string // canonical
-	report  func(Report) error
-	links   []string
-	linked  map[string]bool // canonical directories that links led to
+	ctx    context.Context
+	policy format.Policy
+	// root is dir without links.
+	root   string
+	report func(Report) error
+	// links are the links to follow after the walk, as found.
+	links []string
+	// linked are the directories, without links, that links led to.
+	linked map[string]bool
+	// reports is the number of reports that were made.
 	reports int
 }
 
@@ -75,7 +84,7 @@ func (v *validation) emit(r Report) error {
 	return v.report(r)
 }
 
-// dir reports on one directory and those below it.
+// dir reports on one directory and on those below it, recursively. It collects links for follow.
 func (v *validation) dir(p walk.Place) error {
 	if err := v.ctx.Err(); err != nil {
 		return fmt.Errorf("validate %s: %w", p.Path, err)
@@ -146,6 +155,7 @@ func (v *validation) follow() error {
 	slices.Sort(v.links)
 	for _, link := range v.links {
 		canonical, err := filepath.EvalSymlinks(link)
+		// A target inside the tree was visited by the walk. One above dir is no part of dir.
 		if err != nil || v.linked[canonical] || walk.Within(canonical, v.root) || walk.Within(v.root, canonical) {
 			continue
 		}
