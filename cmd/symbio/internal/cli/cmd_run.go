@@ -28,15 +28,18 @@ import (
 
 // runFlags are the flags of run and chat.
 type runFlags struct {
-	// req is the request to the node, filled by flags and arguments.
+	// req is the request to the node, filled by flags and arguments. Its zero value asks for the
+	// agent general, the configured model and the configured limits.
 	req symbiov1.RunRequest
-	// budget is the text of --budget; see parseBudget.
+	// budget is the text of --budget; see parseBudget. It is parsed before anything is started, so
+	// that a mistake costs nothing.
 	budget string
-	// node are the flags for a node of the command's own.
+	// node are the flags for a node of the command's own. A flag of these makes the command start a
+	// node; see ownNodeFlag.
 	node nodeFlags
 	// record are the flags --record and --replay.
 	record recordFlags
-	// options say how the conversation is held.
+	// options say how the conversation is held. Flags set Keep only.
 	options chat.Options
 }
 
@@ -51,7 +54,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 }
 
 // cmdRun returns the command run, which gives one task to an agent. Its exit status is 1 when the
-// task fails, and 0 when it is done.
+// task fails, and 0 when it is done. It is 2 for a wrong flag, and 5 when the node cannot be
+// reached.
 func cmdRun(env *command.Env) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
@@ -70,7 +74,8 @@ func cmdRun(env *command.Env) *cobra.Command {
 }
 
 // ownNodeFlag returns the name of the first given flag that configures a node which this command
-// starts; "" if none was given. Such a flag has no effect on a node that is running.
+// starts; "" if none was given. Such a flag has no effect on a node that is running. The list has
+// the names that nodeFlags.add and recordFlags.add register.
 func ownNodeFlag(flags *pflag.FlagSet) string {
 	for _, name := range []string{"config", "name", "listen", "workspace", "peer", "no-mdns", "log-level", "log-format", "record", "replay"} {
 		if flags.Changed(name) {
@@ -83,6 +88,9 @@ func ownNodeFlag(flags *pflag.FlagSet) string {
 // run holds a conversation with an agent, on the node that runs in the current directory or, when
 // there is none, on a node of its own. A flag of ownNodeFlag asks for a node of its own. The agent
 // works in the directory in which the command is typed.
+//
+// run blocks until the conversation is over. It returns the error of the conversation, which is nil
+// when all answers succeeded.
 func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSet) (err error) {
 	if f.req.Budget, err = parseBudget(f.budget); err != nil {
 		return command.Usage(err)
@@ -106,10 +114,13 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		}
 		return runOwnNode(ctx, env, f)
 	}
+	// --node names a node explicitly. Its agents must still work in this directory, or the task
+	// would be about other files.
 	if err := env.CheckWorkspace(ctx); env.Node != "" && err != nil {
 		return err
 	}
 	client, conn, err := env.DialWorkspace(ctx)
+	// Several nodes in this directory are an error: the person has to choose one.
 	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
 		return runOwnNode(ctx, env, f)
 	}
@@ -124,6 +135,9 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 
 // runOwnNode starts a node in this process, holds the conversation on it, and stops it. The errors
 // of the conversation, of the node and of the recording are joined.
+//
+// The node lives as long as the conversation. Its agents, its listener and its control socket end
+// before runOwnNode returns.
 func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	c, from, err := env.LoadConfig(f.node.config)
 	if err != nil {
@@ -138,6 +152,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	// The log is closed last, because the node writes to it until it has ended.
 	defer log.Close()
 	if err := avoidNodeConflicts(env, &opts, f.node); err != nil {
 		return err
@@ -148,11 +163,15 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	}
 	n, err := node.New(opts)
 	if err != nil {
+		// The recording was opened already, so it must be closed.
 		return errors.Join(err, reportRecording(env, opts, f.record))
 	}
+	// work does not end with the first Ctrl-C: that breaks off the answer, and the node must live
+	// on to say so.
 	work, signals, stopSignals := chat.Interrupts(ctx)
 	defer stopSignals()
 	nodeCtx, stop := context.WithCancel(work)
+	// The conversation is over, so the node ends. g.Wait returns when all of its parts have.
 	defer stop()
 	// Until the node is ready there is no answer to break off, so a Ctrl-C stops the node. Once it
 	// is ready, started() unregisters that, and the conversation handles Ctrl-C.
@@ -162,6 +181,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	var taskErr error
 	// Ready is closed without a value when the node could not start.
 	if r, ok := <-n.Ready(); ok && started() {
+		// The conversation must reach this node, also when others are running.
 		env.Node = r.Name
 		taskErr = runOn(work, env, f, signals)
 	}
@@ -170,12 +190,15 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 }
 
 // avoidNodeConflicts gives the node of one conversation a name and a port that no running node has,
-// unless flags set them, and prints a note that the running nodes are not used.
+// unless flags set them, and prints a note that the running nodes are not used. It changes o.
+// Without a running node it does nothing.
 func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 	running, err := o.State.Running()
 	if err != nil || len(running) == 0 {
 		return err
 	}
+	// Host is only a wish: the node adds a number to it when another node has the name. Node.Name
+	// is a demand, and a conflict with it is an error.
 	if f.name == "" {
 		o.Host, o.Settings.Node.Name = cmp.Or(o.Settings.Node.Name, o.Host), ""
 	}
@@ -188,7 +211,8 @@ func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 	return nil
 }
 
-// runOn holds the conversation on the node that was just started.
+// runOn holds the conversation on the node that was just started. It connects through the control
+// socket like any other command, so that run behaves the same on both kinds of nodes.
 func runOn(ctx context.Context, env *command.Env, f *runFlags, signals <-chan os.Signal) error {
 	client, conn, err := env.Dial()
 	if err != nil {
@@ -198,7 +222,8 @@ func runOn(ctx context.Context, env *command.Env, f *runFlags, signals <-chan os
 }
 
 // recordFlags are the flags that record the exchanges with the servers of models, or answer from
-// such a recording.
+// such a recording. Each is a directory; "" means that the flag was not given. cobra rejects both
+// together.
 type recordFlags struct{ record, replay string }
 
 // add registers the flags with cmd.
@@ -209,7 +234,8 @@ func (r *recordFlags) add(cmd *cobra.Command) {
 }
 
 // open puts a recorder or a player into the configuration of a node. The API keys are given to it
-// so that they are removed from what is written.
+// so that they are removed from what is written. It changes o. A directory that has a recording
+// already cannot be recorded to.
 func (r recordFlags) open(o *node.Config) (err error) {
 	keys := o.Providers()
 	switch {
@@ -222,7 +248,8 @@ func (r recordFlags) open(o *node.Config) (err error) {
 }
 
 // reportRecording closes the recording after the node has ended, and says what was recorded or left
-// over. A recording without any exchange is an error.
+// over. A recording without any exchange is an error. It must be called once and only after the
+// node has ended: Close writes the recording.
 func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 	switch {
 	case o.Record != nil:
@@ -230,11 +257,15 @@ func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 		if written > 0 && !env.JSON {
 			env.Notef("%d exchanges with the model's server are in %s; play them with --replay %s", written, r.record, r.record)
 		}
+		// A model that is a Go function or a script sends no request, so there is nothing to play
+		// later.
 		if written == 0 && err == nil {
 			err = fmt.Errorf("record to %s: nothing was recorded, because no request went to a model's server", r.record)
 		}
 		return err
 	case o.Replay != nil:
+		// Unused exchanges mean that the run went another way than the recorded one, which is no
+		// error.
 		if unused := o.Replay.Unused(); len(unused) > 0 && !env.JSON {
 			env.Notef("note: %d recorded exchanges were not asked for: %s", len(unused), visible.TruncateRunes(strings.Join(unused, ", "), 200))
 		}
@@ -247,11 +278,15 @@ const budgetHelp = "`LIMITS` of each task and its sub-agents, such as agents=4,w
 
 // parseBudget parses the limits of a task, such as "agents=4,wall=5m". An empty text gives a Budget
 // without limits of its own. The error names the limit and what it takes.
+//
+// Limits are separated by commas. Zero values mean the configured limits, so a limit of zero cannot
+// be asked for. Wall is a Go duration; cost is in the currency of the configured prices.
 func parseBudget(text string) (*symbiov1.Budget, error) {
 	b := &symbiov1.Budget{}
 	if text == "" {
 		return b, nil
 	}
+	// The limits that are 32-bit counts in the proto.
 	counts := map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute, "model_calls": &b.ModelCalls}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
@@ -265,6 +300,7 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 		}
 		switch key {
 		case "tokens":
+			// 63 bits fit an int64, in which the node counts tokens.
 			v, err := strconv.ParseUint(value, 10, 63)
 			if err != nil || v == 0 {
 				return nil, fmt.Errorf("--budget tokens: want a whole number over zero, not %q", value)

@@ -13,12 +13,16 @@ import (
 )
 
 // defaultTimeout is how long a call waits without --timeout. It is long enough for an agent's task
-// on a slow model.
+// on a slow model. invoke, send and steer use it.
 const defaultTimeout = 5 * time.Minute
 
 // cmdSend returns the command send, which sends a perception to a member and prints the reply. Its
 // exit status is 4 if there is no such member, and 5 if it cannot be reached or does not answer in
 // time.
+//
+// DATA is JSON, other text that becomes a JSON string, or - for standard input. With --no-reply it
+// returns as soon as the node has sent the perception; it is delivered at most once
+// (community/design 0010).
 func cmdSend(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	var noReply bool
@@ -26,6 +30,7 @@ func cmdSend(env *command.Env) *cobra.Command {
 		Use:  "send MEMBER PERCEPTION [DATA]",
 		Args: command.RangeArgs(2, 3),
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			// Without DATA the perception carries null.
 			data, err := env.Payload(append(args, "")[2])
 			if err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 
 // cmdServeReports returns the hidden command serve-reports, the MCP server that node b of the tour
 // starts. It ends with its standard input, and an interrupt is no error: that is how the node stops
-// it.
+// it. Standard output carries the protocol, so the command prints nothing else there.
 func cmdServeReports(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    "serve-reports",

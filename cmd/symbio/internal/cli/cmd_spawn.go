@@ -11,7 +11,8 @@ import (
 
 // cmdSpawn returns the command spawn, which starts an agent on the node of the current directory.
 // The agent lives until it is terminated or the node ends. Its exit status is 4 if there is no such
-// definition.
+// definition. It has no terminal: calls that need approval are denied, unless approvals.unattended
+// is set.
 func cmdSpawn(env *command.Env) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
@@ -36,7 +37,8 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 }
 
 // cmdTerminate returns the command terminate, which ends an agent and its sub-agents. Only agents
-// of the node itself can be terminated.
+// of the node itself can be terminated. It returns when the agent has ended. Its exit status is 4
+// if there is no such member, and 2 if several have the name.
 func cmdTerminate(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "terminate MEMBER",
@@ -51,7 +53,8 @@ func cmdTerminate(env *command.Env) *cobra.Command {
 	}
 }
 
-// printMember prints a member and what was done with it.
+// printMember prints a member and what was done with it. done is the first of three columns; the id
+// is the second.
 func printMember(env *command.Env, m *symbiov1.LocatedMember, done string) error {
 	if env.JSON {
 		return env.PrintJSON(m)

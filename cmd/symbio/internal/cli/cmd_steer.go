@@ -16,6 +16,9 @@ import (
 // cmdSteer returns the command steer, which gives a text to an agent while it works. It waits until
 // the text is delivered. Its exit status is 1 if the text came back undelivered, and 5 after
 // --timeout.
+//
+// The agent can live on another node. An agent without a task keeps the text for its next one,
+// which is no error.
 func cmdSteer(env *command.Env) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -45,7 +48,9 @@ func cmdSteer(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printReceipt prints what became of the text, and returns an error if it was not delivered.
+// printReceipt prints what became of the text, and returns an error if it was not delivered. The
+// outcome is "delivered", "kept", "sent" or "returned"; only the last is an error. --json prints
+// the receipt in any case.
 func printReceipt(env *command.Env, r *symbiov1.SteerReply) (err error) {
 	returned := r.GetOutcome() == "returned"
 	if env.JSON {

@@ -23,7 +23,8 @@ import (
 )
 
 // cmdTools returns the command tools, which groups the commands for the tools of agents. They need
-// no running node.
+// no running node. Tools run in this process, with the rules and the sandbox that a node started
+// here would use.
 func cmdTools(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "tools",
@@ -36,6 +37,7 @@ func cmdTools(env *command.Env) *cobra.Command {
 
 // toolFlags are the flags of both commands.
 type toolFlags struct {
+	// config is a path, "" for the user's own file; agent is "general" by default.
 	config, agent string
 }
 
@@ -56,7 +58,8 @@ type toolJSON struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// cmdToolsList returns the command tools list.
+// cmdToolsList returns the command tools list. Without --mcp the tools of MCP servers are missing,
+// because a server must run to list them. Its exit status is 4 if there is no such agent.
 func cmdToolsList(env *command.Env) *cobra.Command {
 	var flags toolFlags
 	var servers bool
@@ -77,6 +80,7 @@ func cmdToolsList(env *command.Env) *cobra.Command {
 				if err != nil {
 					return command.NotFound(err)
 				}
+				// No rules are added and no person is asked: nothing is called.
 				has, err := o.Agent(ctx, d, nil, nil)
 				if err != nil {
 					return err
@@ -90,7 +94,8 @@ func cmdToolsList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// listTools prints tools, with the first line of their descriptions for people.
+// listTools prints tools, with the first line of their descriptions for people. The list is in the
+// order in which models are shown the tools.
 func listTools(env *command.Env, specs []llm.ToolSpec) error {
 	list := command.Map(specs, func(s llm.ToolSpec) toolJSON { return toolJSON{s.Name, s.Description, s.Schema} })
 	return command.PrintList(env, list, []string{"NAME", "DESCRIPTION"}, func(t toolJSON) []string {
@@ -109,7 +114,9 @@ type toolResultJSON struct {
 }
 
 // cmdToolsCall returns the command tools call, which runs one tool with the permissions and the
-// sandbox of an agent. Its exit status is 3 if the call is denied, and 1 if the tool fails.
+// sandbox of an agent. Its exit status is 3 if the call is denied, 1 if the tool fails, 4
+// for an unknown agent or tool, and 2 for arguments that are no JSON object. The tool works in the
+// current directory and really changes files.
 func cmdToolsCall(env *command.Env) *cobra.Command {
 	var flags toolFlags
 	var allow []string
@@ -140,7 +147,8 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 }
 
 // readArgs returns the arguments of a call: text, or standard input for "-". They must be a JSON
-// object; anything else is wrong usage.
+// object; anything else is wrong usage. Blank text is an object without members, for tools that
+// need no arguments.
 func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 	if text == "-" {
 		data, err := io.ReadAll(env.In)
@@ -158,7 +166,8 @@ func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// parseRules parses the rules of --yes-to. A wrong one is wrong usage.
+// parseRules parses the rules of --yes-to. A wrong one is wrong usage. A denial of the
+// configuration wins over them.
 func parseRules(texts []string) (rules []permission.Rule, err error) {
 	for _, text := range texts {
 		r, err := permission.ParseRule(text)
@@ -171,12 +180,14 @@ func parseRules(texts []string) (rules []permission.Rule, err error) {
 }
 
 // callTool calls one tool as the agent of that definition would, and prints the result. allow are
-// additional rules for this call.
+// additional rules for this call. It blocks until the tool has ended or ctx ends. It sets o.Report,
+// so an Inspection serves one call.
 func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name string, allow []permission.Rule, call llm.ToolCall) error {
 	d, err := o.Definition(name)
 	if err != nil {
 		return command.NotFound(err)
 	}
+	// Run reports the decision before it returns, so refused is final below.
 	refused := false
 	// The decision about the call is an event of the agent, not a part of the result.
 	o.Report = func(e agent.Event) {
@@ -201,6 +212,8 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 	// are.
 	case !slices.Contains(names, call.Name):
 		return command.NotFound(fmt.Errorf("an agent of %s has no tool %q; there are %s", d.Name, terminal.Printable(call.Name), strings.Join(names, ", ")))
+	// Tools such as those for sub-agents act on the agent that calls them, which does not exist
+	// here.
 	case !o.Free(call.Name):
 		return command.Usage(fmt.Errorf("%s needs a running agent; give one a task with symbio run", call.Name))
 	}
@@ -208,7 +221,8 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 	return printToolResult(env, result, refused)
 }
 
-// printToolResult prints a result. refused says that a rule or the person denied the call.
+// printToolResult prints a result. refused says that a rule or the person denied the call. A
+// refused call prints its reason as the error only, so that standard output stays empty.
 func printToolResult(env *command.Env, r llm.ToolResult, refused bool) error {
 	if env.JSON {
 		if err := env.PrintJSON(toolResultJSON{r.Text, r.IsError, refused}); err != nil {
@@ -229,13 +243,15 @@ func printToolResult(env *command.Env, r llm.ToolResult, refused bool) error {
 }
 
 // approver returns a function that asks the person at the terminal about a call; nil without a
-// terminal, so that calls which need approval are denied.
+// terminal, so that calls which need approval are denied. The function blocks until the person
+// answers. It must not be called by two goroutines at once.
 func approver(env *command.Env) func(context.Context, agent.ApprovalRequest) tool.Answer {
 	if !env.InIsTerminal {
 		return nil
 	}
 	ask := env.Confirmer()
 	return func(ctx context.Context, d agent.ApprovalRequest) tool.Answer {
+		// The person decides about what is shown, so a call that cannot be shown is denied.
 		args, err := json.Marshal(d.Shown())
 		if err != nil {
 			return tool.Answer{Why: "It cannot be shown."}

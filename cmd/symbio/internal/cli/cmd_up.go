@@ -23,17 +23,21 @@ import (
 
 // nodeFlags are the flags of the commands that can run a node: up, run and chat.
 type nodeFlags struct {
-	// Empty texts mean that the flag was not given.
+	// Empty texts mean that the flag was not given. listen is HOST:PORT, config and workspace are
+	// paths.
 	config, name, listen, workspace string
-	// peers are addresses, HOST:PORT.
-	peers  []string
+	// peers are addresses, HOST:PORT. They are added to those of the configuration.
+	peers []string
+	// noMDNS can only switch mDNS off: the configuration switches it on by default.
 	noMDNS bool
-	// logLevel and logFormat are passed to nodelog, which checks the format.
+	// logLevel and logFormat are passed to nodelog, which checks the format. The zero logLevel is
+	// info, but the default of the flag is warn.
 	logLevel  slog.Level
 	logFormat string
 }
 
-// add registers the flags with cmd.
+// add registers the flags with cmd. The defaults in the help are those of the configuration, so
+// only the log flags have one of their own.
 func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the node (default the name of this machine)")
@@ -46,7 +50,8 @@ func (f *nodeFlags) add(cmd *cobra.Command) {
 }
 
 // apply puts the flags that were given over the configuration, and records them as the origin of
-// the values. Peers are added to the configured ones.
+// the values. Peers are added to the configured ones. It changes c and from. A flag that was not
+// given leaves its value alone.
 func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 	if f.name != "" {
 		c.Node.Name = f.name
@@ -78,10 +83,14 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 // openLog opens the log of a node and sets it in to. It goes to standard error and to the
 // configured file; a conversation on a terminal keeps standard error for itself unless --log-level
 // asks for a log. Under systemd the lines have the prefixes of the journal. The caller must close
-// file.
+// file. A wrong --log-format is a usage error. The node must have ended before file is closed.
 func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) (file io.Closer, err error) {
 	o := nodelog.Options{Level: f.logLevel, Format: f.logFormat, Stream: env.Err, File: to.Settings.Log.File, MaxSize: to.Settings.Log.MaxSize}
+	// systemd sets JOURNAL_STREAM when standard error is the journal. A person who runs a command
+	// from a service's shell has a terminal instead.
 	o.Journal = !env.ErrIsTerminal && env.Getenv("JOURNAL_STREAM") != ""
+	// The default level counts as not given. Log lines would be mixed with the answer on the
+	// screen.
 	if env.ErrIsTerminal && conversation && f.logLevel == slog.LevelWarn {
 		o.Stream = nil
 	}
@@ -92,7 +101,8 @@ func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) 
 }
 
 // cmdUp returns the command up, which runs a node until the command is interrupted. Its exit status
-// is 0 after SIGINT or SIGTERM, and 1 if the node fails.
+// is 0 after SIGINT or SIGTERM, and 1 if the node fails. On SIGHUP it reloads the configuration,
+// unless standard output is a terminal.
 func cmdUp(env *command.Env) *cobra.Command {
 	var flags nodeFlags
 	cmd := &cobra.Command{
@@ -121,6 +131,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 				}
 				return c, err
 			}
+			// New fails at once when another node has the name or the port.
 			n, err := node.New(opts)
 			if err != nil {
 				return err
@@ -129,6 +140,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 			// On a terminal SIGHUP means that it was closed, which ends the node; elsewhere it asks
 			// for a reload, as of other daemons.
 			if !env.OutIsTerminal {
+				// main ends the context on SIGHUP; Reset takes that back for this signal.
 				signal.Reset(syscall.SIGHUP)
 				signal.Notify(hup, syscall.SIGHUP)
 			}
@@ -141,6 +153,9 @@ func cmdUp(env *command.Env) *cobra.Command {
 
 // runNode runs a node until ctx ends. It prints one line when the node is ready, then the events. A
 // signal on hup makes the node read its configuration again.
+//
+// Two goroutines run until the node has ended: the node itself and the one that prints. The end of
+// the node closes the channel of Ready, which ends the other one.
 func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.Signal) error {
 	// Subscribe before the node runs, so that no event is missed.
 	events := n.Events().Subscribe(time.Time{})
@@ -153,6 +168,7 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 		var pending <-chan struct{}
 		for running := true; running; {
 			select {
+			// A node that takes up a new identity is ready again, and a second line is printed.
 			case r, ok := <-n.Ready():
 				if running = ok; !ok {
 					break
@@ -166,6 +182,8 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 				_, _, _ = n.Reload()
 			case <-pending:
 			}
+			// Ready of the subscription fires once for several events, so all of them are taken.
+			// After the end of the node this prints the last ones.
 			for pending != nil {
 				e, ok := events.Take()
 				if !ok {
@@ -179,7 +197,8 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 	return g.Wait()
 }
 
-// readyJSON is the first line of `symbio up --json`. The names are a contract.
+// readyJSON is the first line of `symbio up --json`. The names are a contract. It is printed again
+// when the node takes up a new identity.
 type readyJSON struct {
 	// Type is always "ready".
 	Type string `json:"type"`
@@ -195,12 +214,14 @@ type readyJSON struct {
 }
 
 // printReady prints the ready line. For a person it adds a note when the node is outside of the
-// cluster that this machine holds the authority of.
+// cluster that this machine holds the authority of. The error is one of writing, which ends the
+// node.
 func printReady(env *command.Env, r node.Info) error {
 	if env.JSON {
 		return env.PrintLine(readyJSON{"ready", r.Name, string(r.ID), r.Listen, r.Socket, os.Getpid()})
 	}
 	err := env.Printf("node %s is ready: id %s, listening on %s\n", r.Name, r.ID, r.Listen)
+	// The note is advice only, so it is left out when the state directory cannot be found.
 	if state, bad := env.State(); bad == nil {
 		if note := state.Node(r.Name).Outsider(); note != "" {
 			fmt.Fprintln(env.Err, note)
@@ -209,7 +230,8 @@ func printReady(env *command.Env, r node.Info) error {
 	return err
 }
 
-// watchNode shows an event of the node: every event with --json, the notable ones to a person.
+// watchNode shows an event of the node: every event with --json, the notable ones to a person. It
+// must not block for long, because the subscription drops events when its reader is slow.
 func watchNode(env *command.Env, e event.Event) {
 	if env.JSON {
 		if err := env.PrintLine(e); err != nil {
@@ -224,7 +246,7 @@ func watchNode(env *command.Env, e event.Event) {
 }
 
 // notableEvents are the types of events that are shown to a person who runs a node. `symbio events`
-// shows all.
+// shows all. It is never written to.
 var notableEvents = map[string]bool{
 	"node": true, "joined": true, "left": true, "became available": true, "became unavailable": true,
 	"task": true, "done": true, "failed": true, "refused": true, "gap": true, "warning": true, "reloaded": true,

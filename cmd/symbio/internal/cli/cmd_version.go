@@ -15,7 +15,8 @@ func cmdVersion(env *command.Env) *cobra.Command {
 	}
 }
 
-// printVersion prints what this build knows of itself, for people one value on each line.
+// printVersion prints what this build knows of itself, for people one value on each line. The
+// protocol is that between nodes: nodes with different versions of it may refuse each other.
 func printVersion(env *command.Env) error {
 	v := command.Version()
 	if env.JSON {

@@ -17,31 +17,37 @@ import (
 
 // demoView shows the events of the tour's nodes, one line each, with how much of the survey is
 // done. With --json it prints the events. It is called by one goroutine at a time; the observer's
-// lock orders the calls of both nodes.
+// lock orders the calls of both nodes. It keeps what it needs of earlier events, because a line can
+// depend on them.
 type demoView struct {
 	env *command.Env
 	// begin is the time of the first event.
 	begin time.Time
 	// columns is the width of the terminal; 0 if there is none.
-	columns     int
-	color       bool
+	columns int
+	// color is true when highlights are bold.
+	color bool
+	// parts counts the sub-agents that were spawned, done those that have ended. Each surveys one
+	// part.
 	parts, done int
-	// rootAgent is the id of the agent that was given the task.
+	// rootAgent is the id of the agent that was given the task. It is "" until the first task.
 	rootAgent string
-	// agents are all agents by id.
+	// agents are all agents by id. An agent on node b has the same id in the events of both nodes.
 	agents map[string]*demoAgent
-	// asked has "AGENT TOOL" of calls that needed approval.
+	// asked has "AGENT TOOL" of calls that needed approval. A call is removed when a skill allows
+	// it.
 	asked map[string]bool
 	// granted has for each agent the rules that skills gave it.
 	granted map[string][]string
 	// lastLine is the line before, which is not repeated.
 	lastLine string
-	err      error
+	// err is the first error of writing with --json. Later events are dropped.
+	err error
 }
 
 // demoAgent is an agent of the tour.
 type demoAgent struct {
-	// node is the node on which it lives.
+	// node is the node on which it lives. It is "" until the event that the agent joined.
 	node string
 	// isSubagent is true for all but the root agent.
 	isSubagent bool
@@ -49,7 +55,8 @@ type demoAgent struct {
 	calls int
 }
 
-// newDemoView returns a view on standard error.
+// newDemoView returns a view on standard error. The width is read once; a window that is resized
+// during the tour keeps the first layout.
 func newDemoView(a *command.Env) *demoView {
 	t := &demoView{env: a, agents: map[string]*demoAgent{}, asked: map[string]bool{}, granted: map[string][]string{}}
 	if s := chat.NewScreen(a); s != nil && a.ErrIsTerminal {
@@ -58,7 +65,8 @@ func newDemoView(a *command.Env) *demoView {
 	return t
 }
 
-// event shows one event.
+// event shows one event. It never fails: the tour must end and remove its nodes also without a
+// reader.
 func (t *demoView) event(e event.Event) {
 	if t.env.JSON {
 		// After the first error of writing there is no reader any more; the tour goes on.
@@ -75,12 +83,15 @@ func (t *demoView) event(e event.Event) {
 		return
 	}
 	t.lastLine = line
+	// The columns are seconds since the first event, progress, and node. The clocks of both nodes
+	// are one, but events arrive out of order, so the difference can be negative.
 	head := fmt.Sprintf("%6.3f %-7s %s | ", max(0, e.Time.Sub(t.begin).Seconds()), t.progress(), terminal.Printable(e.Node))
 	fmt.Fprintln(t.env.Err, t.layOut(head, line))
 }
 
 // layOut returns a line as it is written. On a terminal a highlight is bold and wraps over several
-// rows; any other line is cut to one row. Elsewhere lines are cut to 200 characters.
+// rows; any other line is cut to one row. Elsewhere lines are cut to 200 characters. line must be
+// safe to print.
 func (t *demoView) layOut(head, line string) string {
 	room := t.columns - terminal.Width(head)
 	switch {
@@ -94,6 +105,7 @@ func (t *demoView) layOut(head, line string) string {
 	}
 	all := terminal.Rows(line, room-1)
 	if t.color {
+		// A highlight begins with its word, and a row is wide enough for it.
 		word, rest, _ := strings.Cut(all[0], ":")
 		all[0] = "\x1b[" + chat.StyleBold + "m" + word + ":\x1b[0m" + rest
 	}
@@ -115,7 +127,8 @@ func (t *demoView) progress() string {
 	return fmt.Sprintf("%d/%d", t.done, t.parts)
 }
 
-// agent returns the agent of an event, and creates it at the first event.
+// agent returns the agent of an event, and creates it at the first event. It also records where the
+// agent lives and whether it is the root.
 func (t *demoView) agent(e event.Event, f event.Fields) *demoAgent {
 	a := t.agents[e.Agent]
 	if a == nil {
@@ -128,11 +141,13 @@ func (t *demoView) agent(e event.Event, f event.Fields) *demoAgent {
 	if e.Type == "task" && t.rootAgent == "" {
 		t.rootAgent = e.Agent
 	}
+	// Before the first task no agent is a sub-agent.
 	a.isSubagent = t.rootAgent != "" && e.Agent != t.rootAgent
 	return a
 }
 
-// line returns an event in words; "" for an event that is not worth a line.
+// line returns an event in words; "" for an event that is not worth a line. It updates the state of
+// the view, so it must be called once for each event. An event that cannot be decoded has no line.
 func (t *demoView) line(e event.Event) string {
 	f, err := e.Fields()
 	if err != nil {
@@ -153,6 +168,7 @@ func (t *demoView) line(e event.Event) string {
 		return fmt.Sprintf("MCP: the server %s is %s, with %s", f.Server, f.State, chat.Plural(f.Tools, "tool"))
 	case "served":
 		switch f.Capability {
+		// The event that the sub-agent joined has a line of its own.
 		case "agents.spawn":
 			return ""
 		case "report.render":
@@ -171,7 +187,7 @@ func (t *demoView) line(e event.Event) string {
 var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "approvals.", "node."}
 
 // memberLine describes members that come, change and go. Sub-agents of node a are left out: their
-// spawning has a line.
+// spawning has a line. For a member of another node the line names what that node provides.
 func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) string {
 	verb := map[string]string{"joined": "joins", "left": "leaves"}[e.Type]
 	switch {
@@ -191,7 +207,8 @@ func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) strin
 	return ""
 }
 
-// workLine describes what agents do: the root agent in full, of sub-agents only the end.
+// workLine describes what agents do: the root agent in full, of sub-agents only the end. It counts
+// parts and calls.
 func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string {
 	switch e.Type {
 	case "task":
@@ -270,7 +287,8 @@ func (t *demoView) skillLine(e event.Event, f event.Fields, a *demoAgent) string
 }
 
 // decisionLine describes approvals, refusals, and the first call that a skill allows although it
-// needed approval before.
+// needed approval before. The order of the cases matters: a refusal in spite of a skill is told
+// apart from a plain one. A call is identified by agent and tool.
 func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 	call := e.Agent + " " + f.Tool
 	switch {
@@ -307,7 +325,7 @@ func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 const maxSummaryRows = 6
 
 // printDemoResult prints the result of the tour for people. On a terminal all but the path of the
-// report is wrapped.
+// report is wrapped. Elsewhere each paragraph is one line of any length.
 func printDemoResult(env *command.Env, r demo.Result) error {
 	lines := []string{
 		strings.TrimSpace(r.Summary), "",
