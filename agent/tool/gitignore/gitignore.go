@@ -5,16 +5,20 @@ import (
 	"strings"
 )
 
+// Limits against hostile files. Both are far more than people write.
 const (
-	// maxPatterns and maxPattern are far more than people write. Lines beyond them are ignored, so
-	// that a hostile file costs little time.
+	// maxPatterns limits the patterns of a file. Later ones are left out.
 	maxPatterns = 10_000
-	maxPattern  = 4096
+	// maxPattern limits a line, in bytes. A longer one is left out: the time of a match grows with
+	// it.
+	maxPattern = 4096
 )
 
 // Patterns are the patterns of one file. They may be used from many goroutines.
 type Patterns struct {
-	base string // the directory of the file, with slashes; "" = the top
+	// base is the directory of the file, with slashes; "" is the top. Patterns apply below it only.
+	base string
+	// list has the patterns in the order of the lines.
 	list []pattern
 }
 
@@ -23,7 +27,8 @@ type Patterns struct {
 type Stack []*Patterns
 
 // Parse parses a file that lies in the directory base, whose name is relative to the top, with
-// slashes; "" is the top. Lines that are not patterns are skipped.
+// slashes; "" is the top. Lines that are not patterns are skipped, so there is no error. A byte
+// order mark and CR LF are accepted, as by git.
 func Parse(base string, text []byte) *Patterns {
 	p := &Patterns{base: base}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
@@ -35,9 +40,11 @@ func Parse(base string, text []byte) *Patterns {
 	return p
 }
 
-// Ignored reports whether an entry is ignored. name is relative to the top. The directory that
-// contains the entry must not be ignored itself.
+// Ignored reports whether an entry is ignored. name is relative to the top, with slashes. dir is
+// whether it is a directory: a pattern with a slash at its end matches only those. The directory
+// that contains the entry must not be ignored itself; the caller has to check that on the way down.
 func (s Stack) Ignored(name string, dir bool) bool {
+	// The strongest file comes last, and the first one with a matching pattern decides.
 	for i := len(s) - 1; i >= 0; i-- {
 		if ignored, said := s[i].match(name, dir); said {
 			return ignored
@@ -46,7 +53,8 @@ func (s Stack) Ignored(name string, dir bool) bool {
 	return false
 }
 
-// match returns the decision of the last pattern that matches; decided is false if none does.
+// match returns the decision of the last pattern that matches; said is false if none does. Entries
+// outside of base never match.
 func (p *Patterns) match(name string, dir bool) (ignored, said bool) {
 	rel := name
 	if p.base != "" {
@@ -63,18 +71,30 @@ func (p *Patterns) match(name string, dir bool) (ignored, said bool) {
 	return false, false
 }
 
-// pattern is one line of a file.
+// pattern is one line of a file. The frequent forms (a plain name, *.suffix) are matched by
+// comparing texts: literal is set for the first, and parts is nil for the second.
 type pattern struct {
-	negated  bool // it takes back in what others leave out
+	// negated is true for a line with ! in front, which includes again what earlier lines exclude.
+	negated bool
+	// onlyDirs is true for a line with a slash at its end.
 	onlyDirs bool
-	anyDepth bool   // it is held against the last name of a path
-	literal  string // what it is, where it means nothing but itself
-	suffix   string // what names end with, where it is * and then nothing special
-	prefix   string // what paths begin with; parts are for the rest
-	parts    []part
+	// anyDepth is true for a line without another slash. It is matched against the last name of a
+	// path only, so it applies at any depth.
+	anyDepth bool
+	// literal is the whole path or name if nothing in it is special; else "".
+	literal string
+	// suffix is the text after the * if the line is a * and then nothing special.
+	suffix string
+	// prefix is the text before the first special character of a line with a slash. parts match the
+	// rest.
+	prefix string
+	// parts are the names of the path, separated by slashes; nil if literal or suffix is used.
+	parts []part
 }
 
-// read parses one line; ok is false if it has no pattern.
+// read parses one line, without its end; ok is false if it has no pattern: it is empty, a comment,
+// too long, or can match nothing. The order of the steps matters: trailing spaces first, then !,
+// then the slash at the end, and only then the question whether another slash is left.
 func read(line string) (p pattern, ok bool) {
 	if strings.HasPrefix(line, "#") || len(line) > maxPattern {
 		return p, false
@@ -96,7 +116,9 @@ func read(line string) (p pattern, ok bool) {
 		return p, true
 	}
 	if !p.anyDepth {
-		// As git does it, so that the ** of a**/b is as the one of **/b.
+		// git compares the part before the first special character as text and matches the rest on
+		// its own. So the ** in a**/b is at the beginning of the rest and means the same as in
+		// **/b.
 		n := strings.IndexAny(line, `*?[\`)
 		p.prefix, line = line[:n], line[n:]
 	}
@@ -104,7 +126,8 @@ func read(line string) (p pattern, ok bool) {
 	return p, ok
 }
 
-// trim removes trailing spaces, except one after a backslash.
+// trim removes trailing spaces, except one after a backslash. The backslash stays; compile removes
+// it.
 func trim(line string) string {
 	end := 0
 	for i := 0; i < len(line); i++ {
@@ -120,6 +143,7 @@ func trim(line string) string {
 }
 
 // matches reports whether the pattern matches a path that is relative to the directory of its file.
+// It does not look at onlyDirs and negated.
 func (p *pattern) matches(name string) bool {
 	if p.anyDepth {
 		name = name[strings.LastIndexByte(name, '/')+1:]

@@ -2,19 +2,22 @@ package gitignore
 
 import "strings"
 
-// part matches one name of a path; deep is a ** that matches any number of names.
+// part matches one name of a path. A deep part is a ** that matches any number of names; it has no
+// tokens.
 type part struct {
 	deep   bool
 	tokens []token
 }
 
-// token matches one byte, or with star any number of them.
+// token matches one byte, or with star any number of them, also none.
 type token struct {
 	star bool
-	set  *[256]bool // nil = just c
-	c    byte
+	// set has the bytes that match; nil means just c.
+	set *[256]bool
+	c   byte
 }
 
+// matches reports whether a token without star matches a byte.
 func (t *token) matches(c byte) bool {
 	if t.set != nil {
 		return t.set[c]
@@ -22,11 +25,16 @@ func (t *token) matches(c byte) bool {
 	return t.c == c
 }
 
-// compile parses a pattern; ok is false if it can match nothing, such as a [ without its end.
+// compile parses a pattern into its names; ok is false if it can match nothing, such as a [ without
+// its end or a \ at the end. Several stars in a row become one token, which keeps the time of a
+// match bounded. Only a name of stars alone is deep: the ** in a**b means the same as one *.
 func compile(text string) (parts []part, ok bool) {
 	var now part
-	literal := false // something of now is more than stars
-	stars := 0       // how many stars now is, as long as it is nothing else
+	// literal is true if the present name is more than stars.
+	literal := false
+	// stars is the number of stars of the present name.
+	stars := 0
+	// end closes the present name at a slash or at the end of the pattern.
 	end := func() {
 		if !literal && stars >= 2 {
 			now = part{deep: true}
@@ -53,13 +61,15 @@ func compile(text string) (parts []part, ok bool) {
 				return nil, false
 			}
 			now.tokens = append(now.tokens, token{set: set})
+			// The loop adds 1 to get behind the ].
 			i = next - 1
 		case '\\':
 			if i++; i == len(text) {
 				return nil, false
 			}
 			if text[i] == '/' {
-				if end(); parts[len(parts)-1].deep { // before a slash with a backslash, git's ** stands for one name at least
+				// Before a slash with a backslash git's ** stands for at least one name.
+				if end(); parts[len(parts)-1].deep {
 					parts = append(parts, part{tokens: []token{{star: true}}})
 				}
 				continue
@@ -82,14 +92,17 @@ var anyByte = func() (set [256]bool) {
 	return set
 }()
 
-// class parses a set of bytes from the position after its [. next is the position after its ].
+// class parses a set of bytes from the position after its [. next is the position after its ]. A ]
+// right at the beginning is a member of the set. No set has the slash, even if it is inverted: * ?
+// and [ match within one name only. closed is false if there is no ].
 func class(text string, i int) (set *[256]bool, next int, closed bool) {
 	set = new([256]bool)
 	not := i < len(text) && (text[i] == '!' || text[i] == '^')
 	if not {
 		i++
 	}
-	last := -1 // the byte before, which a range may begin with
+	// last is the byte before, with which a range may begin; -1 if there is none.
+	last := -1
 	for first := true; i < len(text); first = false {
 		if text[i] == ']' && !first {
 			for b := range set {
@@ -106,8 +119,11 @@ func class(text string, i int) (set *[256]bool, next int, closed bool) {
 }
 
 // element adds a byte, a range or a named class to a set. It returns the next position and the byte
-// with which a range may begin (-1: none). ok is false for an incomplete or unknown element.
+// with which a range may begin (-1: none). ok is false for an incomplete or unknown element; the
+// whole pattern then matches nothing, as in git. A range that ends before its beginning adds
+// nothing.
 func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) {
+	// literal returns the byte at i, or after a backslash at i the next one.
 	literal := func(i int) (c byte, next int, ok bool) {
 		if i < len(text) && text[i] == '\\' {
 			i++
@@ -118,6 +134,7 @@ func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) 
 		return text[i], i + 1, true
 	}
 	switch c := text[i]; {
+	// A - at the beginning, at the end or after a range is an ordinary byte.
 	case c == '-' && last >= 0 && i+1 < len(text) && text[i+1] != ']':
 		to, next, ok := literal(i + 1)
 		for b := last; b <= int(to); b++ {
@@ -126,6 +143,7 @@ func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) 
 		return next, -1, ok
 	case c == '[' && i+1 < len(text) && text[i+1] == ':':
 		has, known, end := named(text, i+2)
+		// Without :] the [ is an ordinary byte.
 		if end < 0 {
 			set['['] = true
 			return i + 1, '[', true
@@ -140,8 +158,8 @@ func element(set *[256]bool, text string, i, last int) (next, now int, ok bool) 
 	return next, int(c), ok
 }
 
-// named parses the name of a class such as alpha. end is the position of its ]; it is negative if
-// there is no such name.
+// named parses the name of a class such as alpha, from the position after its [:. end is the
+// position of its ]; it is negative if there is no :]. known is false for an unknown name.
 func named(text string, i int) (has func(byte) bool, known bool, end int) {
 	n := strings.IndexByte(text[i:], ']')
 	if n < 1 || text[i+n-1] != ':' {
@@ -182,19 +200,25 @@ var classes = map[string]func(byte) bool{
 	"punct":  either(between(33, 47), between(58, 64), between(91, 96), between(123, 126)),
 }
 
-// matchPath matches a path: ** matches any number of names, at the end at least one.
+// matchPath matches a path against the parts: ** matches any number of names, at the end at least
+// one. parts must not be empty and is not changed.
 func matchPath(parts []part, path string) bool {
 	names := strings.Split(path, "/")
 	if parts[len(parts)-1].deep && len(parts) > 1 {
-		// a/** is what is in a, not a.
+		// a/** matches everything in a, but not a itself: a part for one name goes before the **.
+		// The slice is cut to its length, so that append copies it; patterns are shared by
+		// goroutines.
 		return matchNames(append(parts[:len(parts)-1:len(parts)-1], part{tokens: []token{{star: true}}}, part{deep: true}), names)
 	}
 	return matchNames(parts, names)
 }
 
-// matchNames backtracks only to the last **. That is enough, because everything before it has been
-// matched as early as possible; it also makes the time quadratic at most.
+// matchNames matches names from left to right and, when one does not fit, backtracks only to the
+// last **. That is enough, because everything before it has been matched as early as possible; it
+// also makes the time quadratic at most.
 func matchNames(parts []part, names []string) bool {
+	// p and n are the next part and name. back is the part of the last **, -1 if there was none;
+	// from is the first name that it does not cover yet.
 	p, n, back, from := 0, 0, -1, 0
 	for n < len(names) {
 		switch {
@@ -203,6 +227,7 @@ func matchNames(parts []part, names []string) bool {
 			p++
 		case p < len(parts) && matchName(parts[p].tokens, names[n]):
 			p, n = p+1, n+1
+		// The ** takes one more name, and the parts after it start again.
 		case back >= 0:
 			from++
 			p, n = back+1, from
