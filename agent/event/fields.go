@@ -10,54 +10,90 @@ import (
 )
 
 // Fields are the fields that the Data of events have, of all types. Only those of the event's type
-// are set; the part of a node that reports a type declares which. All readers decode Data to
+// are set; the part of a node that publishes a type declares which. All readers decode Data to
 // Fields.
+//
+// encoding/json finds the keys without regard to case, so only a field whose key has an underscore
+// needs a tag.
 type Fields struct {
-	ID     string
-	Name   string // of the member or node that it is about
-	Parent string // of an agent: who made it
+	// ID is the id of a node, or of a request for approval.
+	ID string
+	// Name is the name of the member or node that the event is about. Names are claims: show them,
+	// and decide nothing by them.
+	Name string
+	// Parent is the id of the agent that spawned the agent; "" if it has no parent.
+	Parent string
+	// Member is the id of a spawned agent.
 	Member string
-	Text   string
-	Why    string
-	Error  string
-	Status string // of a result
-	State  string // of a node or a server
-	On     string // of a member: its node
-	From   string
-	Kind   string
+	// Text is a text for people or of a model, such as a task or a part of an answer.
+	Text string
+	// Why is the reason, in a sentence for people.
+	Why string
+	// Error is why a call or a task failed; "" if it did not.
+	Error string
+	// Status is done, failed or interrupted, in the result of a task.
+	Status string
+	// State is the state of a node's connection or of an MCP server.
+	State string
+	// On is the name of a member's node.
+	On string
+	// From is the node that a call came from, by its id or name.
+	From string
+	// Kind is the kind of a decision about a call of another node.
+	Kind string
 
-	// Of calls and decisions about them.
+	// The fields of calls and of decisions about them. Call is the model's id of a call of Tool.
 	Tool       string
 	Call       string
 	Args       json.RawMessage
 	Capability string
-	Verdict    string
-	Source     string
-	Outcome    string
-	By         string
-	Digest     string
-	For        []string
-	Rules      []string
-	Approved   bool
-	Allow      bool
-	Failed     bool
+	// Verdict is allow, ask or deny. Source is where the rule stands that decided.
+	Verdict string
+	Source  string
+	// Outcome is what happened to a steering text (conversation.Outcome).
+	Outcome string
+	// By is the person or rule that answered a request for approval.
+	By string
+	// Digest is the digest of a request for approval. An answer must repeat it.
+	Digest string
+	// For are those on whose behalf a call is made.
+	For []string
+	// Rules are the rules that an activated skill grants, or that a lasting answer would allow.
+	Rules []string
+	// Approved is whether the call may run. Allow is the answer of a person.
+	Approved bool
+	Allow    bool
+	// Failed is whether a tool reported a failure.
+	Failed bool
 
-	Skill    string
-	Server   string
-	Next     string // the model that is asked next
+	Skill  string
+	Server string
+	// Next is the model that is asked next, after Wait.
+	Next     string
 	Provides []string
-	Local    bool
-	Over     bool // of a result: the agent is gone
+	// Local is whether a member is on the node that published the event.
+	Local bool
+	// Over is true in the result of a task if the agent has ended.
+	Over bool
 
-	Turn            int
-	Tools           int
-	Missed          int
-	Omitted         uint64
-	PendingSteering int           `json:"pending_steering"`
-	Wait            float64       // seconds
-	Done, Total     float64       // how much is done, of how much; no Total = not known
-	Spent           *budget.Spent // nil = not known
-	Transcript      []llm.Message
+	// Turn is the number of a turn within a task.
+	Turn int
+	// Tools is the number of tools of an MCP server.
+	Tools int
+	// Missed is the number of events that a gap stands for.
+	Missed int
+	// Omitted is the number of refusals of a node that were not published since the last one, or of
+	// messages before those in Transcript.
+	Omitted uint64
+	// PendingSteering is the number of steering texts that no request to the model has yet.
+	PendingSteering int `json:"pending_steering"`
+	// Wait is the time until Next is asked, in seconds.
+	Wait float64
+	// Done and Total are a progress, in any unit; Total 0 means that it is not known.
+	Done, Total float64
+	// Spent is what an agent and its sub-agents have used; nil means that it is not known.
+	Spent      *budget.Spent
+	Transcript []llm.Message
 }
 
 // Fields decodes the Data of an event. Unknown fields are ignored, so that an older reader can follow
@@ -88,6 +124,7 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return err
 	}
+	// What is left belongs to Data. The names are those that MarshalJSON writes.
 	for _, name := range []string{"time", "seq", "type", "node", "agent"} {
 		delete(fields, name)
 	}

@@ -26,7 +26,8 @@ type Event struct {
 	Data  json.RawMessage // a JSON object with the fields of that type; nil = none
 }
 
-// MarshalJSON writes an event as one flat object: time, seq, type, node, agent and the fields of Data.
+// MarshalJSON writes an event as one flat object: time, seq, type, node, agent and the fields of
+// Data. Data must not have fields of these names, which would then be there twice.
 func (e Event) MarshalJSON() ([]byte, error) {
 	head, err := json.Marshal(struct {
 		Time  time.Time `json:"time"`
@@ -38,23 +39,34 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if err != nil || len(e.Data) <= len(`{}`) {
 		return head, err
 	}
+	// Both are objects: the } of the first becomes the comma before the fields of the second.
 	return append(append(head[:len(head)-1], ','), e.Data[1:]...), nil
 }
 
 const (
-	keptEvents   = 4096 // how far back `symbio events --since` can reach
-	queuedEvents = 1024 // how far a subscriber may fall behind before it gets a gap
+	// keptEvents is the number of events that Stream remembers: how far `symbio events --since` can
+	// reach back.
+	keptEvents = 4096
+	// queuedEvents is how many events a subscriber may fall behind before it gets a gap.
+	queuedEvents = 1024
 )
 
 // Stream is a node's stream of events: a bounded memory of the recent ones and any number of
 // subscribers, each with a bounded queue. Publishing never blocks. It is safe for concurrent use.
+//
+// Stream.mu is locked before Subscription.mu, never the other way round. It is held while an event
+// is given to all subscribers, so that all of them see the same order.
 type Stream struct {
+	// node is the name of the node in all events.
 	node string
 
-	mu     sync.Mutex
-	last   uint64                     // guarded by mu; the Seq of the last event
-	recent []Event                    // guarded by mu; the oldest first
-	subs   map[*Subscription]struct{} // guarded by mu
+	mu sync.Mutex
+	// last is the Seq of the last event; guarded by mu.
+	last uint64
+	// recent has at most keptEvents events, the oldest first; guarded by mu.
+	recent []Event
+	// subs are the open subscriptions; guarded by mu.
+	subs map[*Subscription]struct{}
 }
 
 // NewStream returns the stream of the node of that name.
@@ -62,7 +74,10 @@ func NewStream(node string) *Stream {
 	return &Stream{node: node, subs: map[*Subscription]struct{}{}}
 }
 
-// Publish adds an event; fields is marshalled to its Data, and must be a struct or a map.
+// Publish adds an event and gives it the next Seq and the present time. fields is marshalled to its
+// Data, and must be a struct or a map; otherwise, or if it cannot be marshalled, the event has no
+// Data. It never blocks: a subscriber that is too far behind misses the event. Later changes of
+// fields have no effect.
 func (e *Stream) Publish(kind, agent string, fields any) {
 	data, err := json.Marshal(fields)
 	if err != nil || len(data) == 0 || data[0] != '{' {
@@ -73,6 +88,7 @@ func (e *Stream) Publish(kind, agent string, fields any) {
 	e.last++
 	ev := Event{Seq: e.last, Time: time.Now().UTC(), Type: kind, Node: e.node, Agent: agent, Data: data}
 	if len(e.recent) == keptEvents {
+		// A quarter at a time, so that the events need not be moved for each new one.
 		e.recent = slices.Delete(e.recent, 0, keptEvents/4)
 	}
 	e.recent = append(e.recent, ev)
@@ -83,9 +99,11 @@ func (e *Stream) Publish(kind, agent string, fields any) {
 
 // Warning is the event of something that the person who runs the node should mend.
 type Warning struct {
+	// Capability is the capability that is concerned; "" if it is none.
 	Capability string `json:"capability,omitempty"`
-	Why        string `json:"why"`
-	Mend       string `json:"mend,omitempty"`
+	// Why is what is wrong, Mend what to do about it.
+	Why  string `json:"why"`
+	Mend string `json:"mend,omitempty"`
 }
 
 // Node is the event of something that happened to a node or to the connection to it.
@@ -117,17 +135,23 @@ func (e *Stream) Subscribe(since time.Time) *Subscription {
 	return s
 }
 
-// Subscription is one subscriber's view of the events. Next is for one goroutine at a time.
+// Subscription is one subscriber's view of the events. Next, Take and Ready are for one goroutine
+// at a time. A Subscription starts no goroutine.
 type Subscription struct {
 	events *Stream
-	ready  chan struct{} // holds a token when the queue may have something
-	// limit bounds the queue, and so the memory that a reader who does not read can hold.
-	limit int // of the queue: the past that it was given, and queuedEvents
+	// ready holds a token when the queue may have something.
+	ready chan struct{}
+	// limit bounds the queue, and so the memory that a reader who does not read can hold. It is the
+	// number of past events that the queue began with, and queuedEvents.
+	limit int
 
-	mu     sync.Mutex
-	queue  []Event // guarded by mu
-	missed int     // guarded by mu
-	lost   uint64  // guarded by mu; the Seq of the last that was missed
+	mu sync.Mutex
+	// queue has the events that were not taken yet, in order; guarded by mu.
+	queue []Event
+	// missed is the number of events that did not fit since the last gap; guarded by mu.
+	missed int
+	// lost is the Seq of the last event that did not fit; guarded by mu.
+	lost uint64
 }
 
 // offer queues an event, or counts it as missed when the subscriber is too far behind.
@@ -150,8 +174,9 @@ func (s *Subscription) signal() {
 	}
 }
 
-// Next returns the next event. After a subscriber fell behind it gets one of type "gap" that says
-// how many it missed.
+// Next returns the next event, and waits for one if necessary. After a subscriber fell behind it
+// gets one of type "gap" that says how many it missed. The only error is the cause of ctx; Close
+// does not end a waiting Next.
 func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	for {
 		if ev, ok := s.Take(); ok {
@@ -169,7 +194,9 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 // events can come with one value.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Take returns the next event without waiting; false if there is none yet.
+// Take returns the next event without waiting; false if there is none yet. A gap is returned when
+// the queue is empty. So it can come after events that were queued when the reader had caught up in
+// part, and its Seq is then lower than theirs.
 func (s *Subscription) Take() (Event, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +213,8 @@ func (s *Subscription) Take() (Event, bool) {
 	return Event{}, false
 }
 
-// Close ends the subscription. Events that were not read are dropped.
+// Close ends the subscription: the queue gets no more events. Those in it can still be taken. It
+// may be called several times.
 func (s *Subscription) Close() {
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()
