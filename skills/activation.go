@@ -11,16 +11,16 @@ import (
 	"symbio/security/visible"
 )
 
-// Activation is the result of activating a skill for one agent. It is a value: later changes of the skill do not
-// change it.
+// Activation is the result of activating a skill for one agent. It is a value: later changes of the
+// skill do not change it.
 type Activation struct {
 	Skill        Skill
 	Instructions string // the text after the front matter, with the skill's directory where it names it
 	Hash         string // SHA-256 of the SKILL.md, in hex
 	// Already is true when the skill was active for the agent before.
 	Already bool
-	// Repeat is true when the model has this text in its conversation. Text and Context then return a short
-	// reminder instead of the instructions, which saves thousands of tokens.
+	// Repeat is true when the model has this text in its conversation. Text and Context then return
+	// a short reminder instead of the instructions, which saves thousands of tokens.
 	Repeat bool
 	// Granted are the permission rules that hold for the agent while the skill is active.
 	Granted []string
@@ -36,8 +36,9 @@ type WithheldRule struct {
 	Why  string `json:"why"`
 }
 
-// Text returns the text that the model reads: the instructions, the kinds of resources, the directory that
-// relative paths start from, and the rules that were withheld (skills-swiftagent.md 4.7).
+// Text returns the text that the model reads: the instructions, the kinds of resources, the
+// directory that relative paths start from, and the rules that were withheld (skills-swiftagent.md
+// 4.7).
 func (a Activation) Text() string {
 	if a.Repeat {
 		return a.reminder()
@@ -57,7 +58,8 @@ func (a Activation) Text() string {
 	return b.String()
 }
 
-// writeWithheld appends the list of withheld rules, so that the model does not try what it may not do.
+// writeWithheld appends the list of withheld rules, so that the model does not try what it may not
+// do.
 func (a Activation) writeWithheld(b *strings.Builder) {
 	if len(a.Withheld) == 0 {
 		return
@@ -68,16 +70,16 @@ func (a Activation) writeWithheld(b *strings.Builder) {
 	}
 }
 
-// reminder returns the short text for a repeated activation. It refers to the instructions that are already in the
-// conversation (skills.md R49).
+// reminder returns the short text for a repeated activation. It refers to the instructions that are
+// already in the conversation (skills.md R49).
 func (a Activation) reminder() string {
 	return fmt.Sprintf("The skill %s is active, and its instructions have not changed since you got them, above (%s, sha256 %.12s). Follow those; call this again with force to have them repeated.\n",
 		a.Skill.Name, oneLine(a.Skill.Path), a.Hash)
 }
 
-// Context returns the text that the model reads after load_skill (skills-codelia.md 6.2): the instructions, the
-// base directory, and a list of the skill's files. It lists the skill's directory, so it can block on the disk. A
-// directory that cannot be read gives no list.
+// Context returns the text that the model reads after load_skill (skills-codelia.md 6.2): the
+// instructions, the base directory, and a list of the skill's files. It lists the skill's
+// directory, so it can block on the disk. A directory that cannot be read gives no list.
 func (a Activation) Context() string {
 	if a.Repeat {
 		return a.reminder()
@@ -111,13 +113,14 @@ func (a Activation) Context() string {
 	return b.String()
 }
 
-// escapeClosingTag keeps a text from ending the skill_context element that it is placed in. A skill could
-// otherwise write text that looks as if it came from the system.
+// escapeClosingTag keeps a text from ending the skill_context element that it is placed in. A skill
+// could otherwise write text that looks as if it came from the system.
 func escapeClosingTag(text string) string {
 	return strings.ReplaceAll(text, "</skill_context", "&lt;/skill_context")
 }
 
-// Metadata identifies a loaded skill for a program (skills-codelia.md 7.2). The JSON names are a contract.
+// Metadata identifies a loaded skill for a program (skills-codelia.md 7.2). The JSON names are a
+// contract.
 type Metadata struct {
 	SkillID string `json:"skill_id"`
 	Name    string `json:"name"`
@@ -131,8 +134,9 @@ func (a Activation) Metadata() Metadata {
 	return Metadata{a.Skill.ID, a.Skill.Name, a.Skill.Path, a.Skill.Dir, a.Skill.ModTime.UnixMilli()}
 }
 
-// MarshalJSON writes the structured result of activate_skill (skills-swiftagent.md 4.7): name, instructions, kinds
-// of resources, and granted rules. It does not escape HTML, because a model reads it.
+// MarshalJSON writes the structured result of activate_skill (skills-swiftagent.md 4.7): name,
+// instructions, kinds of resources, and granted rules. It does not escape HTML, because a model
+// reads it.
 func (a Activation) MarshalJSON() ([]byte, error) {
 	type resources struct {
 		HasScripts    bool `json:"has_scripts"`
@@ -152,8 +156,9 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// PreloadPrompt returns the part of a system prompt that contains skills in full (skills-orchestration.md, context
-// setup). It returns "" for no skills. It lists the assets of each skill, so it can block on the disk.
+// PreloadPrompt returns the part of a system prompt that contains skills in full
+// (skills-orchestration.md, context setup). It returns "" for no skills. It lists the assets of
+// each skill, so it can block on the disk.
 func PreloadPrompt(all []Activation) string {
 	if len(all) == 0 {
 		return ""
@@ -173,11 +178,11 @@ func PreloadPrompt(all []Activation) string {
 	return b.String()
 }
 
-// ReattachBudget limits the skill texts that a model is shown again after its conversation was shortened. The zero
-// value is the default.
+// ReattachBudget limits the skill texts that a model is shown again after its conversation was
+// shortened. The zero value is the default.
 type ReattachBudget struct {
-	// PerSkill and Total are in bytes. Default: 20,000 and 100,000, about 5,000 and 25,000 tokens, the numbers of
-	// another well-known program (skills.md 2.6).
+	// PerSkill and Total are in bytes. Default: 20,000 and 100,000, about 5,000 and 25,000 tokens,
+	// the numbers of another well-known program (skills.md 2.6).
 	PerSkill, Total int
 }
 
@@ -195,8 +200,8 @@ func (b ReattachBudget) withDefaults() ReattachBudget {
 // cutMark ends a text that was cut, so that the model knows that there is more.
 const cutMark = "\n[The rest of this skill's text was left out; activate it again to read it.]"
 
-// fit cuts text to PerSkill and to the left bytes. It cuts at the start of a character. It returns "" when nothing
-// but the mark would be left.
+// fit cuts text to PerSkill and to the left bytes. It cuts at the start of a character. It returns
+// "" when nothing but the mark would be left.
 func (b ReattachBudget) fit(text string, left int) string {
 	room := min(b.PerSkill, left)
 	if len(text) <= room {

@@ -12,8 +12,8 @@ import (
 	"symbio/security/visible"
 )
 
-// Initiator is the kind of requester that activates a skill for an agent. The zero value counts as ByModel, which
-// has the fewest rights.
+// Initiator is the kind of requester that activates a skill for an agent. The zero value counts as
+// ByModel, which has the fewest rights.
 type Initiator string
 
 // The initiators.
@@ -40,23 +40,23 @@ const (
 type ActivateRequest struct {
 	// Agent identifies the agent within the registry.
 	Agent string
-	// Name is the exact name of a skill, or the path of its SKILL.md as the catalog shows it. Path is always such
-	// a path. If Path is set, Name is ignored.
+	// Name is the exact name of a skill, or the path of its SKILL.md as the catalog shows it. Path
+	// is always such a path. If Path is set, Name is ignored.
 	Name, Path string
 	By         Initiator
 	// Force returns the full text even if the model has it in its conversation.
 	Force bool
-	// Epoch counts how often the agent's conversation was shortened. A text that was shown in an earlier epoch is
-	// shown again, because it may be gone from the conversation (skills.md C23).
+	// Epoch counts how often the agent's conversation was shortened. A text that was shown in an
+	// earlier epoch is shown again, because it may be gone from the conversation (skills.md C23).
 	Epoch int
 }
 
-// maxEventText limits text of models and files in an event, in characters. Events go to the log and to other
-// nodes.
+// maxEventText limits text of models and files in an event, in characters. Events go to the log and
+// to other nodes.
 const maxEventText = 500
 
-// activeSkills holds the active skills of all agents. Only the registry's actor uses it. Other goroutines read the
-// published map.
+// activeSkills holds the active skills of all agents. Only the registry's actor uses it. Other
+// goroutines read the published map.
 type activeSkills struct {
 	// cfg is the configuration of the start. Its Choices are outdated after a change; library has
 	// the present ones.
@@ -69,7 +69,8 @@ type activeSkills struct {
 	activations int
 }
 
-// agentSkills is one agent's state. It stays after the last skill was deactivated, because shown must stay.
+// agentSkills is one agent's state. It stays after the last skill was deactivated, because shown
+// must stay.
 type agentSkills struct {
 	// gone is shared with the agent's grants; see agentGrants.
 	gone *atomic.Bool
@@ -79,8 +80,8 @@ type agentSkills struct {
 	shown map[string]shownVersion
 }
 
-// activeSkill is one skill that is active for one agent. The label of its grant is unique among the agent's
-// skills.
+// activeSkill is one skill that is active for one agent. The label of its grant is unique among the
+// agent's skills.
 type activeSkill struct {
 	skill Skill
 	grant *grant
@@ -103,8 +104,8 @@ type shownVersion struct {
 	epoch   int
 }
 
-// accept activates a skill again, with the rules that a person has accepted. It keeps the initiator of the first
-// activation: a skill that a person started stays available to that person only.
+// accept activates a skill again, with the rules that a person has accepted. It keeps the initiator
+// of the first activation: a skill that a person started stays available to that person only.
 func (s *activeSkills) accept(lib *library, m accept) (Activation, error) {
 	if id, found := s.find(m.Agent, m.Name); found {
 		m.By = s.agents[m.Agent].skills[id].by
@@ -112,8 +113,9 @@ func (s *activeSkills) accept(lib *library, m accept) (Activation, error) {
 	return s.activate(lib, m.ActivateRequest, m.hash)
 }
 
-// activate handles an ActivateRequest. accepted is the hash of the SKILL.md that a person has accepted, "" without
-// such a decision. On an error nothing changes, and the refusal is reported as an event.
+// activate handles an ActivateRequest. accepted is the hash of the SKILL.md that a person has
+// accepted, "" without such a decision. On an error nothing changes, and the refusal is reported as
+// an event.
 func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string) (Activation, error) {
 	w.By = cmp.Or(w.By, ByModel)
 	listed, fresh, err := s.load(lib, w)
@@ -175,8 +177,8 @@ func (s *activeSkills) publish(agent string) {
 	s.published.Store(agent, newAgentGrants(h.gone, all))
 }
 
-// load finds the requested skill, checks that w.By may activate it, and reads it from the disk. It checks the
-// file's flags again after the read, because they can have changed since the scan.
+// load finds the requested skill, checks that w.By may activate it, and reads it from the disk. It
+// checks the file's flags again after the read, because they can have changed since the scan.
 func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fresh loadResult, err error) {
 	listed, err = lib.catalog.Resolve(cmp.Or(w.Path, w.Name), s.cfg.Duplicates)
 	if err != nil {
@@ -211,7 +213,8 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 	return listed, fresh, nil
 }
 
-// report emits the events of a successful activation. A repeated activation that changed nothing emits none.
+// report emits the events of a successful activation. A repeated activation that changed nothing
+// emits none.
 func (s *activeSkills) report(w ActivateRequest, before, now activeSkill, again, changed bool) {
 	e := Event{Kind: EventActivated, Agent: w.Agent, Skill: now.grant.label, Path: now.skill.Path}
 	loaded := e
@@ -235,8 +238,8 @@ func (s *activeSkills) report(w ActivateRequest, before, now activeSkill, again,
 	}
 }
 
-// endGrant removes the rules of a grant that is no longer valid, and reports it. The skill stays active without
-// them.
+// endGrant removes the rules of a grant that is no longer valid, and reports it. The skill stays
+// active without them.
 func (s *activeSkills) endGrant(m endGrant) {
 	s.cfg.Report(Event{Kind: EventRefused, Agent: m.agent, Skill: m.grant.label, Why: "what it granted has ended: its SKILL.md was changed or deleted, or the trust in it revoked"})
 	if h := s.agents[m.agent]; h != nil {
@@ -277,15 +280,16 @@ func (s *activeSkills) deactivate(m deactivate) error {
 	return nil
 }
 
-// deactivateAll ends the matching skills of all agents. The order is fixed, so that events are reproducible.
+// deactivateAll ends the matching skills of all agents. The order is fixed, so that events are
+// reproducible.
 func (s *activeSkills) deactivateAll(fits func(activeSkill) bool, why string) {
 	for _, agent := range sortedKeys(s.agents) {
 		s.deactivateOf(agent, fits, why)
 	}
 }
 
-// deactivateOf ends the matching skills of one agent, and reports each. It keeps the versions that the model was
-// shown: the text is still in the conversation.
+// deactivateOf ends the matching skills of one agent, and reports each. It keeps the versions that
+// the model was shown: the text is still in the conversation.
 func (s *activeSkills) deactivateOf(agent string, fits func(activeSkill) bool, why string) {
 	h := s.agents[agent]
 	if h == nil {
@@ -310,7 +314,8 @@ func (s *activeSkills) release(agent string) {
 	delete(s.agents, agent)
 }
 
-// labels returns the labels of the agent's active skills, sorted. It never returns nil: JSON shows [].
+// labels returns the labels of the agent's active skills, sorted. It never returns nil: JSON shows
+// [].
 func (s *activeSkills) labels(agent string) []string {
 	names := []string{}
 	if h := s.agents[agent]; h != nil {
@@ -343,8 +348,8 @@ func labelFor(skill Skill, mine map[string]activeSkill) string {
 	return skill.Name
 }
 
-// texts returns the texts of the agent's active skills, by label. With m.shown it returns the newest first, as
-// many as the budget allows, and records them as shown in the epoch.
+// texts returns the texts of the agent's active skills, by label. With m.shown it returns the
+// newest first, as many as the budget allows, and records them as shown in the epoch.
 func (s *activeSkills) texts(m texts) []Activation {
 	h := s.agents[m.agent]
 	if h == nil {

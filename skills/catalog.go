@@ -12,10 +12,11 @@ import (
 	"symbio/skills/format"
 )
 
-// Catalog is a snapshot of all skills that were found. It never changes after it was returned. Callers must not
-// write to its slices and maps.
+// Catalog is a snapshot of all skills that were found. It never changes after it was returned.
+// Callers must not write to its slices and maps.
 type Catalog struct {
-	// Skills are in the order of precedence: scope, name, path. Several skills can have the same name.
+	// Skills are in the order of precedence: scope, name, path. Several skills can have the same
+	// name.
 	Skills []Skill `json:"skills"`
 	// Errors are the skills that were left out, by path.
 	Errors []Problem `json:"errors"`
@@ -52,8 +53,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 	}{p.Path, p.Message(), p.Diagnostics})
 }
 
-// Err returns an error that names every skill that was left out and the reason, nil if there is none. A scan
-// itself never fails because of a skill: Err is for callers that treat that as a failure (skills.md C29).
+// Err returns an error that names every skill that was left out and the reason, nil if there is
+// none. A scan itself never fails because of a skill: Err is for callers that treat that as a
+// failure (skills.md C29).
 func (c Catalog) Err() error {
 	var all []error
 	for _, p := range c.Errors {
@@ -62,8 +64,9 @@ func (c Catalog) Err() error {
 	return errors.Join(all...)
 }
 
-// Find returns the skill with that exact name, or the skill whose SKILL.md or directory has that path. ErrNotFound
-// suggests the skill whose name is nearest. ErrAmbiguous lists the paths to choose from.
+// Find returns the skill with that exact name, or the skill whose SKILL.md or directory has that
+// path. ErrNotFound suggests the skill whose name is nearest. ErrAmbiguous lists the paths to
+// choose from.
 func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	var named []Skill
 	for _, s := range c.Skills {
@@ -88,8 +91,8 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 	return Skill{}, fmt.Errorf("%w: %d skills are named %q; choose one by its path: %s", ErrAmbiguous, len(named), nameOrPath, strings.Join(paths, ", "))
 }
 
-// ownBeforePeers leaves out the skills of other nodes if there is another one of that name. A fetched skill can
-// therefore never replace a skill of this machine.
+// ownBeforePeers leaves out the skills of other nodes if there is another one of that name. A
+// fetched skill can therefore never replace a skill of this machine.
 func ownBeforePeers(named []Skill) []Skill {
 	own := slices.DeleteFunc(slices.Clone(named), func(s Skill) bool { return s.Scope == ScopePeer })
 	if len(own) == 0 {
@@ -107,8 +110,8 @@ func (c Catalog) notFound(name string) error {
 	return fmt.Errorf("%w: %q%s", ErrNotFound, name, visible.Suggest(name, names))
 }
 
-// catalogBuilder collects the skills of a catalog. The first skill with an id wins: roots are searched in the
-// order of precedence.
+// catalogBuilder collects the skills of a catalog. The first skill with an id wins: roots are
+// searched in the order of precedence.
 type catalogBuilder struct {
 	catalog Catalog
 	failed  []*knownSkill
@@ -154,8 +157,8 @@ func byPrecedence(a, b Skill) int {
 	return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
 }
 
-// collisions returns a note for each skill whose name an earlier skill has. skills must be in the order of
-// precedence.
+// collisions returns a note for each skill whose name an earlier skill has. skills must be in the
+// order of precedence.
 func collisions(skills []Skill) []Problem {
 	first := make(map[string]Skill, len(skills))
 	var ps []Problem

@@ -15,8 +15,8 @@ import (
 	"symbio/skills/walk"
 )
 
-// batch is how many skills a worker takes at a time: enough that the channel costs little, few enough that the
-// scan does not wait long for the last worker.
+// batch is how many skills a worker takes at a time: enough that the channel costs little, few
+// enough that the scan does not wait long for the last worker.
 const batch = 32
 
 // job is one SKILL.md to read. The goroutine of run fills in place and scope, a worker known.
@@ -28,8 +28,8 @@ type job struct {
 	known *knownSkill
 }
 
-// diskScan is one scan in progress. The goroutine of run owns all fields except reads and the jobs that it has
-// sent.
+// diskScan is one scan in progress. The goroutine of run owns all fields except reads and the jobs
+// that it has sent.
 type diskScan struct {
 	cfg Config
 	// last is the scan before; nil = there was none.
@@ -46,7 +46,8 @@ type diskScan struct {
 	// reads counts the files that workers have read. It is atomic because all of them write it.
 	reads atomic.Int64
 
-	// bundled are the program's own skills. watched, notes and limited collect the results of the walks.
+	// bundled are the program's own skills. watched, notes and limited collect the results of the
+	// walks.
 	bundled []*knownSkill
 	watched []walk.WatchedPath
 	notes   []Problem
@@ -180,8 +181,8 @@ func (k *knownSkill) lastGood() *Skill {
 	return &good
 }
 
-// editBroke reports whether the errors are of the kind that people make when they edit a file. A file that was
-// deleted, or replaced by something that is no file, has no last good version.
+// editBroke reports whether the errors are of the kind that people make when they edit a file. A
+// file that was deleted, or replaced by something that is no file, has no last good version.
 func editBroke(ds []format.Diagnostic) bool {
 	switch kindOf(ds) {
 	case ErrFormat, ErrYAML, ErrInvalid:

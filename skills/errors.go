@@ -47,7 +47,8 @@ var (
 	ErrResource = errors.New("not a readable file of the skill")
 )
 
-// LoadError is the reason why one skill could not be loaded. It wraps one of this package's sentinels.
+// LoadError is the reason why one skill could not be loaded. It wraps one of this package's
+// sentinels.
 type LoadError struct {
 	Path        string // of the directory
 	Diagnostics []format.Diagnostic

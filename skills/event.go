@@ -13,10 +13,11 @@ const (
 	EventReloaded EventKind = "skill_reloaded"
 	// EventGranted: an active skill grants rules from now on: Agent, Skill, Rules.
 	EventGranted EventKind = "skill_granted"
-	// EventRefused: a skill was not activated (Why), or not all of its rules were granted (Withheld): Agent,
-	// Skill.
+	// EventRefused: a skill was not activated (Why), or not all of its rules were granted
+	// (Withheld): Agent, Skill.
 	EventRefused EventKind = "skill_refused"
-	// EventDeactivated: a skill and its grants have ended for an agent: Agent, Skill, Path, Rules, Why.
+	// EventDeactivated: a skill and its grants have ended for an agent: Agent, Skill, Path, Rules,
+	// Why.
 	EventDeactivated EventKind = "skill_deactivated"
 )
 
@@ -33,7 +34,8 @@ type Event struct {
 	Rules    []string       `json:"rules,omitempty"`
 	Withheld []WithheldRule `json:"withheld,omitempty"`
 	Why      string         `json:"why,omitempty"`
-	// Count is the number of skills in the catalog. Listed are the names of the first 20 that models see.
+	// Count is the number of skills in the catalog. Listed are the names of the first 20 that
+	// models see.
 	Count  int      `json:"count,omitempty"`
 	Listed []string `json:"listed,omitempty"`
 }
@@ -41,7 +43,8 @@ type Event struct {
 // maxEventNames keeps an event about a large catalog small.
 const maxEventNames = 20
 
-// catalogEvent returns the event for a new catalog. why is the cause: scanned, changed, chosen, registered.
+// catalogEvent returns the event for a new catalog. why is the cause: scanned, changed, chosen,
+// registered.
 func catalogEvent(c Catalog, why string) Event {
 	e := Event{Kind: EventCatalog, Count: len(c.Skills), Why: why}
 	for _, s := range c.Skills {

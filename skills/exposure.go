@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Exposure is the set of initiators that may activate a skill. The zero value means that only the skill's own
-// flags count.
+// Exposure is the set of initiators that may activate a skill. The zero value means that only the
+// skill's own flags count.
 type Exposure string
 
 // The exposures, widest first (skills.md 2.4).
@@ -32,13 +32,14 @@ func ParseExposure(text string) (Exposure, error) {
 	return Off, fmt.Errorf("unknown exposure %q: write on, name-only, user-invocable-only or off", text)
 }
 
-// Choices are a person's settings for skills. A key is the name of a skill, the path of its SKILL.md, or its
-// directory. Choices can only restrict: they cannot allow what the skill's own flags forbid. The zero value
-// changes nothing.
+// Choices are a person's settings for skills. A key is the name of a skill, the path of its
+// SKILL.md, or its directory. Choices can only restrict: they cannot allow what the skill's own
+// flags forbid. The zero value changes nothing.
 type Choices struct {
 	// Disabled are the skills that are off.
 	Disabled []string `yaml:"disabled,omitempty" json:"disabled,omitempty"`
-	// Overrides set the exposure of a skill. An unknown exposure counts as Off, and Check reports it.
+	// Overrides set the exposure of a skill. An unknown exposure counts as Off, and Check reports
+	// it.
 	Overrides map[string]Exposure `yaml:"overrides,omitempty" json:"overrides,omitempty"`
 }
 

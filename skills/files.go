@@ -12,8 +12,9 @@ import (
 	"symbio/skills/walk"
 )
 
-// The limits of a list of a skill's files (skills.md R60, F22). The list goes into a prompt, so it is short.
-// The number of visited entries limits the time in a directory that was not meant as a skill.
+// The limits of a list of a skill's files (skills.md R60, F22). The list goes into a prompt, so it
+// is short. The number of visited entries limits the time in a directory that was not meant as a
+// skill.
 const (
 	// maxListedFiles and maxListedBytes limit the list, in files and in bytes of their paths.
 	maxListedFiles = 200
@@ -46,9 +47,10 @@ func (s Skill) tree() (files fs.FS, done func() error, err error) {
 	return root.FS(), root.Close, nil
 }
 
-// Files returns the files of the skill except the SKILL.md, sorted, as paths from its directory. It returns
-// regular files, and links to regular files inside the directory. It returns at most 200 files whose paths have at
-// most 16 KiB together. truncated reports whether there are more. It reads the disk.
+// Files returns the files of the skill except the SKILL.md, sorted, as paths from its directory. It
+// returns regular files, and links to regular files inside the directory. It returns at most 200
+// files whose paths have at most 16 KiB together. truncated reports whether there are more. It
+// reads the disk.
 func (s Skill) Files() (list []string, truncated bool, err error) {
 	files, done, err := s.tree()
 	if err != nil {
@@ -119,7 +121,8 @@ func (k ResourceKind) dirs() []string {
 	return nil
 }
 
-// Resources returns the files of one kind, as paths from the skill's directory. The limits are those of Files.
+// Resources returns the files of one kind, as paths from the skill's directory. The limits are
+// those of Files.
 func (s Skill) Resources(k ResourceKind) ([]string, error) {
 	all, _, err := s.Files()
 	return slices.DeleteFunc(all, func(name string) bool {
@@ -129,8 +132,8 @@ func (s Skill) Resources(k ResourceKind) ([]string, error) {
 }
 
 // topFiles returns the names of the files directly in one of the skill's directories, at most
-// maxListedFiles; nil if it cannot be read. Invisible characters are removed from the names, so
-// they are for people only.
+// maxListedFiles; nil if it cannot be read. Invisible characters are removed from the names, which
+// go into a prompt.
 func (s Skill) topFiles(dir string) (names []string) {
 	files, done, err := s.tree()
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"symbio/security/permission"
 )
 
-// ownFiles is the rule that lets every agent read the files of an active skill, whatever the skill asks for.
-// Without it a skill's text would name files that the agent cannot open (skills.md R61). Deny rules of the
-// configuration still win.
+// ownFiles is the rule that lets every agent read the files of an active skill, whatever the skill
+// asks for. Without it a skill's text would name files that the agent cannot open (skills.md R61).
+// Deny rules of the configuration still win.
 const ownFiles = "Read(${CLAUDE_SKILL_DIR}/*)"
 
-// agentGrants is what the active skills of one agent grant. The registry's actor makes a new one for each change
-// and publishes it. Only its atomic flags change afterwards, so that readers need no lock.
+// agentGrants is what the active skills of one agent grant. The registry's actor makes a new one
+// for each change and publishes it. Only its atomic flags change afterwards, so that readers need
+// no lock.
 type agentGrants struct {
 	gone    *atomic.Bool // the agent has ended; the same flag from its first skill to its end
 	grants  []*grant     // by label
@@ -32,10 +33,12 @@ type grant struct {
 	ended    atomic.Bool // they did not any more, at some time
 }
 
-// skillDir is the directory of an active skill. canonical is the path without links, as it was at the activation.
+// skillDir is the directory of an active skill. canonical is the path without links, as it was at
+// the activation.
 type skillDir struct{ dir, canonical string }
 
-// newAgentGrants sorts the grants and computes the rules once, because readers ask for each decision.
+// newAgentGrants sorts the grants and computes the rules once, because readers ask for each
+// decision.
 func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 	slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.label, b.label) })
 	g := &agentGrants{gone: gone, grants: grants, rules: merge(grants)}
@@ -48,8 +51,8 @@ func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 	return g
 }
 
-// merge returns the rules of the grants that have not ended, without duplicates and ordered by their text. The
-// source of a rule is the first skill by label that grants it.
+// merge returns the rules of the grants that have not ended, without duplicates and ordered by
+// their text. The source of a rule is the first skill by label that grants it.
 func merge(grants []*grant) []permission.Grant {
 	sources := map[permission.Rule]string{}
 	rules := []permission.Grant{}
@@ -67,8 +70,8 @@ func merge(grants []*grant) []permission.Grant {
 	return slices.Clip(rules)
 }
 
-// endInvalid ends the grants that are no longer valid, and returns those that this call ended. A grant does not
-// become valid again, even if the file is restored.
+// endInvalid ends the grants that are no longer valid, and returns those that this call ended. A
+// grant does not become valid again, even if the file is restored.
 func (g *agentGrants) endInvalid() (lapsed []*grant) {
 	for _, s := range g.grants {
 		if len(s.rules) > 0 && !s.ended.Load() && !s.valid() && s.ended.CompareAndSwap(false, true) {
@@ -86,8 +89,8 @@ func (g *agentGrants) granted() []permission.Grant {
 	return g.rules
 }
 
-// dirs returns the directories of the skills. It leaves out a directory that a link now leads elsewhere, because
-// the agent's commands can read what is returned here.
+// dirs returns the directories of the skills. It leaves out a directory that a link now leads
+// elsewhere, because the agent's commands can read what is returned here.
 func (g *agentGrants) dirs() (dirs []string) {
 	for _, s := range g.grants {
 		if real, err := filepath.EvalSymlinks(s.skillDir.dir); s.skillDir != (skillDir{}) && err == nil && real == s.skillDir.canonical {
@@ -98,7 +101,8 @@ func (g *agentGrants) dirs() (dirs []string) {
 	return dirs
 }
 
-// skillDirOf returns the directory of a skill, the zero value for a skill without a directory on the disk.
+// skillDirOf returns the directory of a skill, the zero value for a skill without a directory on
+// the disk.
 func skillDirOf(s Skill) skillDir {
 	if !s.onDisk() {
 		return skillDir{}

@@ -11,8 +11,9 @@ import (
 // inlinePrefix begins the paths of skills that a program made. They are not paths on the disk.
 const inlinePrefix = "inline:"
 
-// Inline makes a skill of files in memory: a SKILL.md and the files beside it. The skill's name is the one in the
-// SKILL.md. The skill belongs to the program, so its grants need no trust. The error is a *LoadError.
+// Inline makes a skill of files in memory: a SKILL.md and the files beside it. The skill's name is
+// the one in the SKILL.md. The skill belongs to the program, so its grants need no trust. The error
+// is a *LoadError.
 func Inline(files fs.FS, policy format.Policy) (Skill, error) {
 	r := readFiles(files, inlinePrefix, "", policy, false)
 	if err := r.err(); err != nil {
@@ -23,8 +24,8 @@ func Inline(files fs.FS, policy format.Policy) (Skill, error) {
 	return r.skill, nil
 }
 
-// readFiles reads the skill at the top of files. at is its path for people. dirName is the directory name that the
-// skill's name must equal, "" for no check.
+// readFiles reads the skill at the top of files. at is its path for people. dirName is the
+// directory name that the skill's name must equal, "" for no check.
 func readFiles(files fs.FS, at, dirName string, policy format.Policy, whole bool) loadResult {
 	r := loadResult{skill: Skill{ID: idOf(at), Dir: at, Path: at + "/" + walk.FileName, Scope: ScopeBundled, files: files}}
 	f, err := files.Open(walk.FileName)

@@ -10,8 +10,8 @@ import (
 	"symbio/skills/format"
 )
 
-// library builds the registry's catalog from the last scan and from registered skills. Only the registry's actor
-// uses it.
+// library builds the registry's catalog from the last scan and from registered skills. Only the
+// registry's actor uses it.
 type library struct {
 	cfg     Config
 	scanner *scanner
@@ -32,8 +32,8 @@ type library struct {
 	lastCheck time.Time
 }
 
-// refresh updates the catalog if a file has changed. Unless now is set, it does not look at the disk more often
-// than once per Config.Fresh.
+// refresh updates the catalog if a file has changed. Unless now is set, it does not look at the
+// disk more often than once per Config.Fresh.
 func (l *library) refresh(ctx context.Context, now bool) error {
 	if !now && time.Since(l.lastCheck) < l.cfg.Fresh {
 		return nil
@@ -101,7 +101,8 @@ func (l *library) unregister(name string) (Skill, error) {
 	return skill, nil
 }
 
-// assemble builds the catalog and publishes it if it differs from the last one. why goes into the event.
+// assemble builds the catalog and publishes it if it differs from the last one. why goes into the
+// event.
 func (l *library) assemble(why string) {
 	c := l.scanned
 	c.Skills = slices.DeleteFunc(slices.Clone(c.Skills), func(s Skill) bool {
@@ -124,8 +125,8 @@ func (l *library) assemble(why string) {
 	l.cfg.Report(catalogEvent(c, why))
 }
 
-// sameCatalog reports whether two catalogs show the same to models and people. It compares what a scan can change,
-// and not the texts.
+// sameCatalog reports whether two catalogs show the same to models and people. It compares what a
+// scan can change, and not the texts.
 func sameCatalog(a, b Catalog) bool {
 	sameSkill := func(x, y Skill) bool {
 		return x.ID == y.ID && x.Name == y.Name && x.Path == y.Path && x.Scope == y.Scope && x.Exposure == y.Exposure &&

@@ -26,14 +26,14 @@ import (
 // bundledPrefix begins the paths of skills inside the program. They are not paths on the disk.
 const bundledPrefix = "bundled:"
 
-// Skill is a skill as the catalog lists it, without its instructions. It is a value. Callers must not write to its
-// maps and slices.
+// Skill is a skill as the catalog lists it, without its instructions. It is a value. Callers must
+// not write to its maps and slices.
 type Skill struct {
 	format.Manifest
 	// ID is the SHA-256 of the canonical path, so that a file has one id, whichever link led to it.
 	ID string `json:"id"`
-	// Path is the SKILL.md and Dir its directory: absolute, as found, with links not resolved. For a bundled skill
-	// they begin with "bundled:" and are not paths on the disk.
+	// Path is the SKILL.md and Dir its directory: absolute, as found, with links not resolved. For
+	// a bundled skill they begin with "bundled:" and are not paths on the disk.
 	Path  string `json:"path"`
 	Dir   string `json:"dir"`
 	Scope Scope  `json:"scope"`
@@ -46,8 +46,9 @@ type Skill struct {
 	Size    int64     `json:"size"`
 	// Exposure is set by a scan: the skill's own flags, restricted by the configuration.
 	Exposure Exposure `json:"exposure,omitempty"`
-	// Stale is true when an edit broke the file. The rest of the Skill is then the last good version.
-	// Catalog.Errors has the reason, and the skill cannot be activated until the file is repaired.
+	// Stale is true when an edit broke the file. The rest of the Skill is then the last good
+	// version. Catalog.Errors has the reason, and the skill cannot be activated until the file is
+	// repaired.
 	Stale bool `json:"stale,omitempty"`
 	// Diagnostics are the warnings and notes of the format.
 	Diagnostics []format.Diagnostic `json:"diagnostics,omitempty"`
@@ -57,21 +58,22 @@ type Skill struct {
 	files fs.FS
 }
 
-// Load reads the front matter of the skill in dir, and not its instructions. The error is a *LoadError. It opens
-// nothing outside dir, and does not block on a FIFO.
+// Load reads the front matter of the skill in dir, and not its instructions. The error is a
+// *LoadError. It opens nothing outside dir, and does not block on a FIFO.
 func Load(dir string, policy format.Policy) (Skill, error) {
 	r, err := load(dir, policy, false)
 	return r.skill, err
 }
 
-// LoadFull reads the whole skill in dir. instructions is the text after the front matter, and hash is the SHA-256
-// of the SKILL.md. Otherwise it is as Load.
+// LoadFull reads the whole skill in dir. instructions is the text after the front matter, and hash
+// is the SHA-256 of the SKILL.md. Otherwise it is as Load.
 func LoadFull(dir string, policy format.Policy) (s Skill, instructions, hash string, err error) {
 	r, err := load(dir, policy, true)
 	return r.skill, r.body, r.hash, err
 }
 
-// loadResult is the result of reading one skill. If diags has an error, the other fields are incomplete.
+// loadResult is the result of reading one skill. If diags has an error, the other fields are
+// incomplete.
 type loadResult struct {
 	skill Skill
 	// body is the text after the front matter; "" if only the front matter was read.
@@ -123,8 +125,8 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// version identifies one state of a file by its content, time and size (skills.md C22). A model is shown a text
-// again when the version differs.
+// version identifies one state of a file by its content, time and size (skills.md C22). A model is
+// shown a text again when the version differs.
 func (r loadResult) version() string {
 	return r.hash + " " + strconv.FormatInt(r.skill.ModTime.UnixNano(), 10) + " " + strconv.FormatInt(r.skill.Size, 10)
 }
@@ -145,8 +147,9 @@ func load(dir string, policy format.Policy, whole bool) (loadResult, error) {
 	return r, r.err()
 }
 
-// readDir reads the skill in dir. canonical is dir without links. The skill's name must equal the name in dir, not
-// in canonical. Except at level strict, a file named skill.md is read too, with a warning.
+// readDir reads the skill in dir. canonical is dir without links. The skill's name must equal the
+// name in dir, not in canonical. Except at level strict, a file named skill.md is read too, with a
+// warning.
 func readDir(dir, canonical string, policy format.Policy, whole bool) loadResult {
 	r := readNamed(dir, canonical, walk.FileName, policy, whole)
 	if policy.Level == format.Strict || codeOf(r.diags) != format.CodeNoFile {
@@ -199,8 +202,8 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) lo
 	return r
 }
 
-// readPlace is readDir for a directory that a walk has listed. It saves opening an os.Root for a regular file,
-// which cannot lead out of the directory.
+// readPlace is readDir for a directory that a walk has listed. It saves opening an os.Root for a
+// regular file, which cannot lead out of the directory.
 func readPlace(p walk.Place, policy format.Policy, whole bool) loadResult {
 	file := walk.Join(p.Path, walk.FileName)
 	r := loadResult{skill: Skill{ID: idOf(p.Canonical), Path: file, Dir: file[:len(p.Path)]}}
@@ -258,11 +261,12 @@ func (r *loadResult) read(f fs.File, dirName string, policy format.Policy, whole
 	r.setManifest(m, diags)
 }
 
-// heads holds buffers for the first block of a file. Nothing keeps a reference to a buffer after the parse.
+// heads holds buffers for the first block of a file. Nothing keeps a reference to a buffer after
+// the parse.
 var heads = sync.Pool{New: func() any { return new([format.HeadSize]byte) }}
 
-// readWhole parses all of f and computes its hash. It checks the size again, because the file can grow after the
-// stat.
+// readWhole parses all of f and computes its hash. It checks the size again, because the file can
+// grow after the stat.
 func (r *loadResult) readWhole(f fs.File, dirName string, policy format.Policy) {
 	data, more, err := readUpTo(f, nil, format.MaxFile+1, r.mark.Size())
 	switch {
@@ -310,7 +314,8 @@ func (r *loadResult) note(s format.Severity, c format.Code, message string, args
 	r.diags = append(r.diags, format.Diagnostic{Code: c, Severity: s, Message: fmt.Sprintf(message, args...)})
 }
 
-// setResources sets which resource directories the skill has. has reports whether a directory exists.
+// setResources sets which resource directories the skill has. has reports whether a directory
+// exists.
 func (s *Skill) setResources(has func(string) bool) {
 	s.putResources(walk.Resources{Scripts: has("scripts"), References: has("references") || has("reference"), Assets: has("assets")})
 }
@@ -325,9 +330,9 @@ func (s *Skill) resources() walk.Resources {
 	return walk.Resources{Scripts: s.HasScripts, References: s.HasReferences, Assets: s.HasAssets}
 }
 
-// Resource returns a text file of the skill, such as references/checklist.md. ErrResource: the path does not lie
-// inside the skill's directory, or the file is not UTF-8 text of at most 1 MiB. It reads the disk, so it can
-// block. It follows links only inside the directory.
+// Resource returns a text file of the skill, such as references/checklist.md. ErrResource: the path
+// does not lie inside the skill's directory, or the file is not UTF-8 text of at most 1 MiB. It
+// reads the disk, so it can block. It follows links only inside the directory.
 func (s Skill) Resource(rel string) (string, error) {
 	fail := func(why any) (string, error) {
 		return "", fmt.Errorf("read %q of skill %s: %w: %v", rel, s.Name, ErrResource, why)
@@ -362,7 +367,8 @@ func (s Skill) Resource(rel string) (string, error) {
 	return string(data), nil
 }
 
-// open opens a file below the skill's directory without waiting for a FIFO. The caller must call closeDir.
+// open opens a file below the skill's directory without waiting for a FIFO. The caller must call
+// closeDir.
 func (s Skill) open(rel string) (f fs.File, closeDir func() error, err error) {
 	if s.files != nil {
 		f, err = s.files.Open(rel)
@@ -408,8 +414,8 @@ func idOf(dir string) string {
 	return hashOf(filepath.Join(dir, walk.FileName))
 }
 
-// escapes reports whether os.Root refused a path. The package has no sentinel for that, so the text is compared; a
-// test fails if it changes.
+// escapes reports whether os.Root refused a path. The package has no sentinel for that, so the text
+// is compared; a test fails if it changes.
 func escapes(err error) bool {
 	return strings.Contains(walk.Reason(err).Error(), "escapes from parent")
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Duplicates selects what a name means that several skills have. The zero value is DuplicatesAmbiguous.
+// Duplicates selects what a name means that several skills have. The zero value is
+// DuplicatesAmbiguous.
 type Duplicates string
 
 // The settings for a name of several skills (skills.md C8).
@@ -17,8 +18,8 @@ const (
 	DuplicatesPrecedence Duplicates = "precedence" // the first by scope, then of the deepest directory, then by path
 )
 
-// Resolve finds a skill as Find does. With DuplicatesPrecedence a name of several skills means the first by scope,
-// then the one in the deepest directory, then the first by path.
+// Resolve finds a skill as Find does. With DuplicatesPrecedence a name of several skills means the
+// first by scope, then the one in the deepest directory, then the first by path.
 func (c Catalog) Resolve(nameOrPath string, d Duplicates) (Skill, error) {
 	s, err := c.Find(nameOrPath)
 	if d != DuplicatesPrecedence || !errors.Is(err, ErrAmbiguous) {
@@ -40,7 +41,8 @@ func (c Catalog) first(name string) Skill {
 	})
 }
 
-// depth counts the separators of a path, of any operating system: a bundled path has slashes everywhere.
+// depth counts the separators of a path, of any operating system: a bundled path has slashes
+// everywhere.
 func depth(path string) int { return strings.Count(path, "/") + strings.Count(path, `\`) }
 
 // Get returns the skill with that name, the first by precedence if there are several.

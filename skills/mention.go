@@ -16,9 +16,10 @@ type Mention struct {
 // maxMentions limits the skills that one message can name, and so the text that a message can load.
 const maxMentions = 16
 
-// Mentions returns the skills that a message names, without duplicates and in order (skills.md R51). It ignores
-// code, a $ after a backslash, and a name that continues as a path, a call or an assignment. The caller must check
-// that the skill exists, because many matches are shell variables.
+// Mentions returns the skills that a message names, without duplicates and in order (skills.md
+// R51). It ignores code, a $ after a backslash, and a name that continues as a path, a call or an
+// assignment. The caller must check that the skill exists, because many matches are shell
+// variables.
 func Mentions(text string) []Mention {
 	var found []Mention
 	seen := map[Mention]bool{}
@@ -33,8 +34,8 @@ func Mentions(text string) []Mention {
 	return found
 }
 
-// outsideFences returns the lines that are not in a fenced code block. A fence that is not closed extends to the
-// end of the text.
+// outsideFences returns the lines that are not in a fenced code block. A fence that is not closed
+// extends to the end of the text.
 func outsideFences(text string) (lines []string) {
 	// fence is the mark that opened the present block, such as ``` ; "" = outside of blocks.
 	fence := ""
@@ -79,8 +80,8 @@ func blankCode(line string) string {
 	}
 }
 
-// closing returns the end of the inline code that mark began: after the same number of backquotes. It returns -1
-// if the code is not closed.
+// closing returns the end of the inline code that mark began: after the same number of backquotes.
+// It returns -1 if the code is not closed.
 func closing(rest, mark string) int {
 	for from := 0; ; {
 		at := strings.Index(rest[from:], mark)
@@ -126,8 +127,8 @@ func partOfName(r rune) bool {
 	return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// endsName reports whether a name is complete where rest begins. It is not if the text goes on as a path, a call,
-// an assignment or an address.
+// endsName reports whether a name is complete where rest begins. It is not if the text goes on as a
+// path, a call, an assignment or an address.
 func endsName(rest []rune) bool {
 	if len(rest) == 0 {
 		return true

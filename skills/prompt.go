@@ -19,7 +19,8 @@ const (
 	SkillsContext   PromptFormat = "skills_context"   // skills-codelia.md 6.1
 )
 
-// PromptOptions select what part of a catalog goes into a system prompt. The zero value is the default.
+// PromptOptions select what part of a catalog goes into a system prompt. The zero value is the
+// default.
 type PromptOptions struct {
 	// Format is how it is written. Default: AvailableSkills.
 	Format PromptFormat
@@ -29,8 +30,8 @@ type PromptOptions struct {
 	MaxBytes int
 	// Omit leaves out the skills for which it returns true, such as those that are active already.
 	Omit func(Skill) bool
-	// Search is true when the model has the tool skill_search. The text then says how to find skills that are not
-	// listed.
+	// Search is true when the model has the tool skill_search. The text then says how to find
+	// skills that are not listed.
 	Search bool
 	// Duplicates is as in Config. By precedence only the skill that a name means is listed.
 	Duplicates Duplicates
@@ -53,8 +54,8 @@ func (o PromptOptions) withDefaults() PromptOptions {
 // CatalogText is the catalog of skills as a model reads it in its system prompt.
 type CatalogText struct {
 	Text string // "" when there is nothing to show
-	// Listed are the names of the skills in the text, Shortened those of them with a shortened description, and
-	// Dropped the skills for which there was no room.
+	// Listed are the names of the skills in the text, Shortened those of them with a shortened
+	// description, and Dropped the skills for which there was no room.
 	Listed, Shortened, Dropped []string
 }
 
@@ -64,15 +65,15 @@ func (r CatalogText) Truncated() bool { return len(r.Shortened)+len(r.Dropped) >
 // maxDescription is the limit of the specification. Level lenient reads longer descriptions.
 const maxDescription = 1024
 
-// minDescription is the length to which descriptions are cut before whole skills are left out, in characters. A
-// shorter text does not tell a model when to use a skill.
+// minDescription is the length to which descriptions are cut before whole skills are left out, in
+// characters. A shorter text does not tell a model when to use a skill.
 const minDescription = 60
 
-// Render writes the catalog for a system prompt: name, description and location of each skill that a model may
-// activate, in the order of precedence. The text is "" if there is no such skill. If the catalog is over the
-// budget, Render shortens the longest descriptions first, then leaves out the last skills, and says so in the
-// text. Text of a skill cannot end the list or hide in it: it is escaped, put on one line, and invisible
-// characters are removed.
+// Render writes the catalog for a system prompt: name, description and location of each skill that
+// a model may activate, in the order of precedence. The text is "" if there is no such skill. If
+// the catalog is over the budget, Render shortens the longest descriptions first, then leaves out
+// the last skills, and says so in the text. Text of a skill cannot end the list or hide in it: it
+// is escaped, put on one line, and invisible characters are removed.
 func Render(c Catalog, o PromptOptions) CatalogText {
 	o = o.withDefaults()
 	shown := c.shown(o)
@@ -233,14 +234,15 @@ func (w promptWriter) render(entries []promptEntry, dropped, shortened int) stri
 	return b.String()
 }
 
-// Line returns text of a skill as a model may be shown it: on one line, without invisible characters.
+// Line returns text of a skill as a model may be shown it: on one line, without invisible
+// characters.
 func Line(text string) string { return oneLine(text) }
 
 // markup escapes text for XML-like markup.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
-// oneLine joins lines and blanks, and removes characters that a person does not see: control characters, direction
-// marks, tags. It keeps joiners, because scripts and emoji need them.
+// oneLine joins lines and blanks, and removes characters that a person does not see: control
+// characters, direction marks, tags. It keeps joiners, because scripts and emoji need them.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {

@@ -6,8 +6,8 @@ import (
 	"symbio/skills/format"
 )
 
-// The three tiers, as skills-tiers.md names them. They read the disk as it is now, grant nothing, and
-// answer "none" for what is not there or may not be read.
+// The three tiers, as skills-tiers.md names them. They read the disk as it is now, grant nothing,
+// and answer "none" for what is not there or may not be read.
 
 // Tier1 returns the catalog for a system prompt, "" if no skill is shown to models.
 func (c Catalog) Tier1() string { return Render(c, PromptOptions{}).Text }
@@ -18,7 +18,8 @@ func (c Catalog) Tier2(name string) (text string, ok bool) {
 	if !ok || s.Exposure == Off {
 		return "", false
 	}
-	// What is in a catalog was read by its policy already.
+	// The policy of the scan has accepted every skill of a catalog, so the most lenient level reads
+	// it again.
 	r := Config{Policy: format.Policy{Level: format.Lenient}}.read(s)
 	return r.body, r.err() == nil
 }

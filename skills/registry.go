@@ -11,10 +11,11 @@ import (
 	"symbio/security/permission"
 )
 
-// Registry is the one place that knows which skills there are and which agent has activated which. It is an actor,
-// and only the actor changes its state. Any number of goroutines may call its methods. A method with a context
-// waits for the actor and for the disk. In addition to the errors in its comment it returns the context's error
-// and the actor's: actor.ErrBusy at once if the queue is full, actor.ErrStopped after the end.
+// Registry is the one place that knows which skills there are and which agent has activated which.
+// It is an actor, and only the actor changes its state. Any number of goroutines may call its
+// methods. A method with a context waits for the actor and for the disk. In addition to the errors
+// in its comment it returns the context's error and the actor's: actor.ErrBusy at once if the queue
+// is full, actor.ErrStopped after the end.
 type Registry struct {
 	cfg Config
 	ref *actor.Ref
@@ -24,12 +25,12 @@ type Registry struct {
 	agents  sync.Map // of *agentGrants, by the agent's id
 }
 
-// Snapshot is the catalog at one moment. It never changes. After a change there is another Snapshot, so that
-// callers can compare pointers.
+// Snapshot is the catalog at one moment. It never changes. After a change there is another
+// Snapshot, so that callers can compare pointers.
 type Snapshot struct{ Catalog }
 
-// NewRegistry starts a registry in sys under the name cfg.Name, and scans for skills before it returns. The
-// registry and all grants end with sys.
+// NewRegistry starts a registry in sys under the name cfg.Name, and scans for skills before it
+// returns. The registry and all grants end with sys.
 func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 	cfg = cfg.withDefaults()
 	r := &Registry{cfg: cfg}
@@ -67,60 +68,62 @@ func (r *Registry) Rescan(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, rescan{})
 }
 
-// Refresh returns the catalog as it is on the disk. It does not look at the disk again within Config.Fresh of the
-// last time. Active skills stay active.
+// Refresh returns the catalog as it is on the disk. It does not look at the disk again within
+// Config.Fresh of the last time. Active skills stay active.
 func (r *Registry) Refresh(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, refresh{})
 }
 
-// RefreshNow is Refresh for a caller that may just have written a skill: it always looks at the disk.
+// RefreshNow is Refresh for a caller that may just have written a skill: it always looks at the
+// disk.
 func (r *Registry) RefreshNow(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, refresh{now: true})
 }
 
-// Choose replaces the configuration's choices. A skill that is now off is deactivated for all agents.
+// Choose replaces the configuration's choices. A skill that is now off is deactivated for all
+// agents.
 func (r *Registry) Choose(ctx context.Context, c Choices) (Catalog, error) {
 	return ask[Catalog](ctx, r, choose{c})
 }
 
-// Register adds skills made by Load or Inline to those that a scan finds. They stay until Unregister, also after a
-// Rescan. It adds all or none: ErrAlreadyExists if the catalog has a skill with one of the paths. A name may exist
-// already; see Config.Duplicates.
+// Register adds skills made by Load or Inline to those that a scan finds. They stay until
+// Unregister, also after a Rescan. It adds all or none: ErrAlreadyExists if the catalog has a skill
+// with one of the paths. A name may exist already; see Config.Duplicates.
 func (r *Registry) Register(ctx context.Context, skills ...Skill) error {
 	_, err := ask[Catalog](ctx, r, register{skills})
 	return err
 }
 
-// Unregister removes a skill from the catalog, deactivates it for all agents, and returns it. name is as in
-// Activate. A skill that a scan finds stays out until it is registered.
+// Unregister removes a skill from the catalog, deactivates it for all agents, and returns it. name
+// is as in Activate. A skill that a scan finds stays out until it is registered.
 func (r *Registry) Unregister(ctx context.Context, name string) (Skill, error) {
 	return ask[Skill](ctx, r, unregister{name})
 }
 
-// Activate activates a skill for an agent: it reads the instructions as they are on the disk now, and grants the
-// agent the rules that the skill may grant. A repeated activation reads the file again. On an error nothing
-// changes: ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly, ErrDisabled, ErrTooMany, ErrUntrusted, or a
-// *LoadError if the file broke since the scan.
+// Activate activates a skill for an agent: it reads the instructions as they are on the disk now,
+// and grants the agent the rules that the skill may grant. A repeated activation reads the file
+// again. On an error nothing changes: ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly,
+// ErrDisabled, ErrTooMany, ErrUntrusted, or a *LoadError if the file broke since the scan.
 func (r *Registry) Activate(ctx context.Context, w ActivateRequest) (Activation, error) {
 	return ask[Activation](ctx, r, w)
 }
 
-// Accept grants an agent the rules that a skill proposes, until the skill is deactivated. It is called after a
-// person has accepted the SKILL.md with that hash. ErrChanged: the file has another hash now, and nothing changes.
-// Otherwise it is as Activate.
+// Accept grants an agent the rules that a skill proposes, until the skill is deactivated. It is
+// called after a person has accepted the SKILL.md with that hash. ErrChanged: the file has another
+// hash now, and nothing changes. Otherwise it is as Activate.
 func (r *Registry) Accept(ctx context.Context, agent, name, hash string) (Activation, error) {
 	return ask[Activation](ctx, r, accept{ActivateRequest{Agent: agent, Name: name}, hash})
 }
 
-// Deactivate ends a skill and its grants for one agent. name is as in Activate. ErrNotActive: the agent does not
-// have it.
+// Deactivate ends a skill and its grants for one agent. name is as in Activate. ErrNotActive: the
+// agent does not have it.
 func (r *Registry) Deactivate(ctx context.Context, agent, name string) error {
 	_, err := ask[struct{}](ctx, r, deactivate{agent, name})
 	return err
 }
 
-// EndTurn is called when a person's next message reaches the agent. With GrantTurn it ends the skills that were
-// activated since the previous message. The skills of the agent's definition stay.
+// EndTurn is called when a person's next message reaches the agent. With GrantTurn it ends the
+// skills that were activated since the previous message. The skills of the agent's definition stay.
 func (r *Registry) EndTurn(ctx context.Context, agent string) error {
 	if r.cfg.GrantTTL != GrantTurn {
 		return nil
@@ -129,9 +132,9 @@ func (r *Registry) EndTurn(ctx context.Context, agent string) error {
 	return err
 }
 
-// Release ends everything of an agent. Call it when the agent has ended, after its last call. The grants end at
-// once, whatever error is returned. After an error the actor removes the rest later. Only after actor.ErrBusy,
-// during an activation for the agent, does that activation stay.
+// Release ends everything of an agent. Call it when the agent has ended, after its last call. The
+// grants end at once, whatever error is returned. After an error the actor removes the rest later.
+// Only after actor.ErrBusy, during an activation for the agent, does that activation stay.
 func (r *Registry) Release(ctx context.Context, agent string) error {
 	if g := r.of(agent); g != nil {
 		g.gone.Store(true)
@@ -159,24 +162,24 @@ func (r *Registry) AgentsBySkill(ctx context.Context) (map[string][]string, erro
 	return ask[map[string][]string](ctx, r, listAgentsBySkill{})
 }
 
-// ActivePrompt returns the full text of the agent's active skills in the form of PreloadPrompt, "" if there are
-// none.
+// ActivePrompt returns the full text of the agent's active skills in the form of PreloadPrompt, ""
+// if there are none.
 func (r *Registry) ActivePrompt(ctx context.Context, agent string) (string, error) {
 	all, err := ask[[]Activation](ctx, r, texts{agent: agent})
 	return PreloadPrompt(all), err
 }
 
-// Reattach returns the skill texts to show to a model again after its conversation was shortened: those of the
-// agent's active skills, the newest first, as many as the budget allows. They count as shown in the epoch. Any
-// other skill is shown in full at its next activation.
+// Reattach returns the skill texts to show to a model again after its conversation was shortened:
+// those of the agent's active skills, the newest first, as many as the budget allows. They count as
+// shown in the epoch. Any other skill is shown in full at its next activation.
 func (r *Registry) Reattach(ctx context.Context, agent string, epoch int, b ReattachBudget) ([]Activation, error) {
 	return ask[[]Activation](ctx, r, texts{agent: agent, shown: true, epoch: epoch, budget: b.withDefaults()})
 }
 
-// Granted returns the rules that the agent's active skills grant now, without duplicates and in a fixed order. A
-// grant ends as soon as the SKILL.md differs from the one that was read, or the trust in it is revoked; to know
-// that, Granted looks at the disk. It never waits for the actor, so that a guard can call it for each decision.
-// Callers must not write to the slice.
+// Granted returns the rules that the agent's active skills grant now, without duplicates and in a
+// fixed order. A grant ends as soon as the SKILL.md differs from the one that was read, or the
+// trust in it is revoked; to know that, Granted looks at the disk. It never waits for the actor, so
+// that a guard can call it for each decision. Callers must not write to the slice.
 func (r *Registry) Granted(agent string) []permission.Grant {
 	g := r.of(agent)
 	if g == nil {
@@ -188,8 +191,8 @@ func (r *Registry) Granted(agent string) []permission.Grant {
 	return g.granted()
 }
 
-// Reading returns the rules that let the agent read the files of its active skills. It does not look at the disk.
-// The rules are separate from Granted because no skill asked for them.
+// Reading returns the rules that let the agent read the files of its active skills. It does not
+// look at the disk. The rules are separate from Granted because no skill asked for them.
 func (r *Registry) Reading(agent string) []permission.Grant {
 	if g := r.of(agent); g != nil {
 		return g.reading
@@ -197,9 +200,9 @@ func (r *Registry) Reading(agent string) []permission.Grant {
 	return nil
 }
 
-// Dirs returns the directories of the agent's active skills, sorted. The agent's file tools and sandboxed commands
-// can read them beside the workspace. It looks at the disk, and leaves out a directory that a link now leads
-// elsewhere.
+// Dirs returns the directories of the agent's active skills, sorted. The agent's file tools and
+// sandboxed commands can read them beside the workspace. It looks at the disk, and leaves out a
+// directory that a link now leads elsewhere.
 func (r *Registry) Dirs(agent string) []string {
 	if g := r.of(agent); g != nil {
 		return g.dirs()
@@ -259,8 +262,8 @@ type (
 	}
 )
 
-// behavior is the actor: the catalog, and the active skills of each agent. The actor calls it from one goroutine,
-// so it needs no lock.
+// behavior is the actor: the catalog, and the active skills of each agent. The actor calls it from
+// one goroutine, so it needs no lock.
 type behavior struct {
 	library library
 	active  activeSkills

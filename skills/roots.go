@@ -29,11 +29,12 @@ var folders = [...]string{".agents/skills", ".agent/skills"}
 // standardMarkers are the names that mark the root of a repository.
 var standardMarkers = []string{".symbio", ".git", ".jj"}
 
-// StandardRoots returns the directories in which skills are searched, in the order of precedence: every directory
-// from dir up to the root of its repository, deepest first (only dir if it is in none), the home directory, and
-// the search path of the environment. An empty home or dir has no skills, and a nil getenv no variables. markers
-// are the names that mark the root of a repository; default .symbio, .git, .jj. It also returns roots that do not
-// exist. It looks for the markers on the disk.
+// StandardRoots returns the directories in which skills are searched, in the order of precedence:
+// every directory from dir up to the root of its repository, deepest first (only dir if it is in
+// none), the home directory, and the search path of the environment. An empty home or dir has no
+// skills, and a nil getenv no variables. markers are the names that mark the root of a repository;
+// default .symbio, .git, .jj. It also returns roots that do not exist. It looks for the markers on
+// the disk.
 func StandardRoots(home, dir string, getenv func(string) string, markers ...string) []Root {
 	if len(markers) == 0 {
 		markers = standardMarkers
@@ -61,8 +62,8 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 	return roots
 }
 
-// IsSkillDirectory reports whether dir has a regular file called SKILL.md, whatever its content. It follows links
-// and looks at the disk.
+// IsSkillDirectory reports whether dir has a regular file called SKILL.md, whatever its content. It
+// follows links and looks at the disk.
 func IsSkillDirectory(dir string) bool { return walk.IsSkill(dir) }
 
 // parentDirs returns the directories from dir up to the root of its repository.

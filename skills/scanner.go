@@ -7,8 +7,8 @@ import (
 	"symbio/skills/walk"
 )
 
-// scanner scans repeatedly, and reads only the files that have changed. If an edit breaks a skill, it keeps the
-// last good version. Only one goroutine at a time may use it.
+// scanner scans repeatedly, and reads only the files that have changed. If an edit breaks a skill,
+// it keeps the last good version. Only one goroutine at a time may use it.
 type scanner struct {
 	cfg  Config
 	last *scanResult // nil before the first scan
@@ -24,8 +24,8 @@ func (s *scanner) scan(ctx context.Context) (Catalog, error) {
 	return next.catalog, nil
 }
 
-// refresh is scan for frequent use. It first compares the times of the files and directories that the last scan
-// saw, which takes a tenth of the time, and walks only if one differs.
+// refresh is scan for frequent use. It first compares the times of the files and directories that
+// the last scan saw, which takes a tenth of the time, and walks only if one differs.
 func (s *scanner) refresh(ctx context.Context) (Catalog, error) {
 	if s.last != nil && s.last.unchanged(ctx) {
 		return s.last.catalog, nil

@@ -1,13 +1,13 @@
 package skills
 
-// Scope is where a skill comes from. The zero value counts as ScopeProject, whose skills grant nothing without a
-// person's trust.
+// Scope is where a skill comes from. The zero value counts as ScopeProject, whose skills grant
+// nothing without a person's trust.
 type Scope string
 
 // The scopes, in order of precedence.
 const (
-	// ScopeProject is the repository in which the agent works. Anyone who can change it can add skills, so they
-	// need a person's trust.
+	// ScopeProject is the repository in which the agent works. Anyone who can change it can add
+	// skills, so they need a person's trust.
 	ScopeProject Scope = "project"
 	// ScopeUser is the user's home directory.
 	ScopeUser Scope = "user"
@@ -15,8 +15,8 @@ const (
 	ScopeConfig Scope = "config"
 	// ScopeBundled is inside the program.
 	ScopeBundled Scope = "bundled"
-	// ScopePeer is a skill that was fetched from another node. It has the last rank, so that it cannot replace a
-	// skill of this machine.
+	// ScopePeer is a skill that was fetched from another node. It has the last rank, so that it
+	// cannot replace a skill of this machine.
 	ScopePeer Scope = "peer"
 )
 

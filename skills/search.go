@@ -32,11 +32,14 @@ const (
 
 // Query selects skills of a catalog.
 type Query struct {
-	// Text is a path, a name, the beginning of a name, or words. "" matches every skill, without a reason.
+	// Text is a path, a name, the beginning of a name, or words. "" matches every skill, without a
+	// reason.
 	Text string
-	// Limit is the largest number of results. Default 8, which a model reads at a glance. At most 50.
+	// Limit is the largest number of results. Default 8, which a model reads at a glance. At most
+	// 50.
 	Limit int
-	// Scope restricts the search to one scope if it is set. "repo", the word of the spec, is ScopeProject.
+	// Scope restricts the search to one scope if it is set. "repo", the word of the spec, is
+	// ScopeProject.
 	Scope Scope
 	// Keep leaves out the skills for which it returns false.
 	Keep func(Skill) bool
@@ -54,7 +57,8 @@ type Match struct {
 	Reason MatchReason `json:"reason"`
 }
 
-// SearchResult is the result of a search, best match first. Equal matches are ordered by scope and path.
+// SearchResult is the result of a search, best match first. Equal matches are ordered by scope and
+// path.
 type SearchResult struct {
 	Matches []Match `json:"matches"`
 	// Count is the number of matches. Truncated is true if Matches has fewer.
@@ -116,8 +120,8 @@ func (s Skill) score(text string, words []string) (int, MatchReason) {
 	return max(1, scoreOverlap*sum/(4*len(words))), TokenOverlap
 }
 
-// matchWord returns 2 if word is among the words, 1 if one of them begins with it or the reverse, else 0. Three
-// letters are the least for that: shorter words begin too many others.
+// matchWord returns 2 if word is among the words, 1 if one of them begins with it or the reverse,
+// else 0. Three letters are the least for that: shorter words begin too many others.
 func matchWord(word string, among []string) (best int) {
 	for _, w := range among {
 		switch {

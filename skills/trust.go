@@ -12,11 +12,12 @@ import (
 	"symbio/skills/walk"
 )
 
-// Trust answers which skills a person trusts that grant nothing by themselves (security: D12). The registry's
-// actor and any number of goroutines call it, before each decision that depends on it. It may read the disk.
+// Trust answers which skills a person trusts that grant nothing by themselves (security: D12). The
+// registry's actor and any number of goroutines call it, before each decision that depends on it.
+// It may read the disk.
 type Trust interface {
-	// Trusted reports whether a person trusts the skill in s.Dir whose SKILL.md has that SHA-256, and returns the
-	// rules that the person accepted, as written. An error counts as no.
+	// Trusted reports whether a person trusts the skill in s.Dir whose SKILL.md has that SHA-256,
+	// and returns the rules that the person accepted, as written. An error counts as no.
 	Trusted(s Skill, hash string) (rules []string, ok bool, err error)
 	// Fetched returns the roots of trusted skills of other nodes. All of them count as ScopePeer.
 	Fetched() []Root
@@ -42,9 +43,9 @@ type grantDecision struct {
 	byTrust  bool     // a record of a person's trust says so, and they may revoke it
 }
 
-// decideGrants decides which rules a skill gets. hash is that of the SKILL.md that was just read. accepted is the
-// hash that a person has just accepted, "" without such a decision. Errors: ErrChanged, and ErrUntrusted for a
-// skill of another node.
+// decideGrants decides which rules a skill gets. hash is that of the SKILL.md that was just read.
+// accepted is the hash that a person has just accepted, "" without such a decision. Errors:
+// ErrChanged, and ErrUntrusted for a skill of another node.
 func (c Config) decideGrants(skill Skill, hash, accepted string) (g grantDecision, err error) {
 	if accepted != "" && accepted != hash {
 		return g, fmt.Errorf("accept %s: %w: its SHA-256 is %s, not %s", skill.Name, ErrChanged, hash, accepted)
@@ -79,8 +80,9 @@ func (c Config) decideGrants(skill Skill, hash, accepted string) (g grantDecisio
 	return g, nil
 }
 
-// grantValidity returns a function that reports, at each decision, whether a skill's grants still hold: its
-// SKILL.md is unchanged, and the trust on which they depend is not revoked. The function looks at the disk.
+// grantValidity returns a function that reports, at each decision, whether a skill's grants still
+// hold: its SKILL.md is unchanged, and the trust on which they depend is not revoked. The function
+// looks at the disk.
 func (c Config) grantValidity(r loadResult, byTrust bool) func() bool {
 	at := time.Now()
 	return func() bool {
@@ -125,8 +127,8 @@ func wrapCause(sentinel, cause error) error {
 // placeholders are the forms in which skills write their own directory, for several agent programs.
 var placeholders = [...]string{"${CLAUDE_SKILL_DIR}", "${SKILL_DIR}", "{baseDir}"}
 
-// expandDir replaces the placeholders in a text by the skill's directory. A skill inside the program has no
-// directory, and its text stays as it is.
+// expandDir replaces the placeholders in a text by the skill's directory. A skill inside the
+// program has no directory, and its text stays as it is.
 func (s Skill) expandDir(text string) string {
 	if s.files != nil {
 		return text

@@ -129,8 +129,8 @@ func (v *validation) files(p walk.Place, entries []walk.Entry) error {
 	return nil
 }
 
-// misnamed reports on a file that no scan finds because of its name. Most such files are ordinary pages and get a
-// note. A file with the front matter of a skill gets a warning.
+// misnamed reports on a file that no scan finds because of its name. Most such files are ordinary
+// pages and get a note. A file with the front matter of a skill gets a warning.
 func (v *validation) misnamed(p walk.Place, name string) Report {
 	r := loadResult{skill: Skill{Path: walk.Join(p.Path, name), Dir: p.Path}}
 	if p.Skill {

@@ -53,7 +53,8 @@ type Definition struct {
 	File string
 }
 
-// defaultMaxTurns is enough for a long task; an agent that needs more turns is usually stuck in a loop.
+// defaultMaxTurns is enough for a long task; an agent that needs more turns is usually stuck in a
+// loop.
 const defaultMaxTurns = 32
 
 // maxDefinition limits a definition file, in bytes, because its text goes into every prompt.
@@ -114,8 +115,8 @@ func mcpPattern(name string) (begin string, ok bool) {
 	return begin, ok && strings.HasPrefix(begin, MCPPrefix)
 }
 
-// CheckSkills returns an error that names each skill of the definition which the catalog does not have
-// (spec: skills-orchestration.md, validation).
+// CheckSkills returns an error that names each skill of the definition which the catalog does not
+// have (spec: skills-orchestration.md, validation).
 func (d Definition) CheckSkills(c skills.Catalog) error {
 	var unknown []error
 	for _, name := range d.Skills {

@@ -1,11 +1,11 @@
-// Package lending lends agents of one node to agents of others: it is both sides of the capability
-// agents.spawn.
+// Package lending lends agents of one node to agents of other nodes. It has both sides of the
+// capability agents.spawn: Lender and Borrower.
 //
-// The one idea: a call of the capability is a lease. The agent that it spawns lives until the call
-// ends, its time is over, or the calling node is gone, and what it has spawned ends with it. To its
-// parent it is one more sub-agent.
+// A call of the capability is a lease. The spawned agent lives until the call ends, its time is
+// over, or the calling node is gone; its own sub-agents end with it. To its parent it is one more
+// sub-agent (design note 0026).
 //
-// Everything that another node says is a claim: it can only restrict. A Lender believes no limits
-// and no permissions beyond what its own node gives; a Borrower believes no spending beyond the
-// share that it gave. Both are safe for concurrent use.
+// A message of another node can only restrict. A Lender accepts no limits and no permissions beyond
+// those of its own node; a Borrower accepts no spending beyond the share that it gave. Both are
+// safe for concurrent use.
 package lending

@@ -144,7 +144,8 @@ const (
 // memberID is the syntax of the ids of members: 128 bits in hexadecimal.
 var memberID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// readRequest reads and checks a request. It repeats the checks of the schema that protect this node.
+// readRequest reads and checks a request. It repeats the checks of the schema that protect this
+// node.
 func readRequest(data []byte) (request, error) {
 	var in request
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -25,7 +25,8 @@ type Child struct {
 	undelivered []string
 }
 
-// Handle controls a sub-agent, on this node or on another one. Its methods are safe for concurrent use.
+// Handle controls a sub-agent, on this node or on another one. Its methods are safe for concurrent
+// use.
 type Handle interface {
 	// Stop stops the sub-agent and its descendants. It returns when that is done, or when they did
 	// not stop in time.

@@ -1,13 +1,13 @@
-// Package choice keeps which skills a person has switched off.
+// Package choice stores which skills a person has switched off.
 //
-// The one idea: a choice is about a name, which holds wherever a skill of that name lies, or about one path.
-// It is the user's and for all nodes of that user; no project can carry one.
+// A choice is about a name, wherever a skill of that name lies, or about one path. It belongs to
+// the user and holds for all of the user's nodes; no project can carry one.
 //
-// Guarantees: each choice is a file of its own, written whole or not at all, so that processes may choose at the
-// same time. What is listed is bounded. A file that others could have written, or that cannot be read, is an
-// error, beside which the others stand.
+// Each choice is a file of its own, written completely or not at all, so that processes may choose
+// at the same time. The number of listed choices is bounded. A file that other users could have
+// written, or that cannot be read, is an error; the other choices still count.
 //
-// It only keeps: package skills says what comes of a choice, and what a configuration adds to it.
+// The package only stores: package skills applies a choice, together with the configuration.
 package choice
 
 import (
@@ -44,8 +44,8 @@ func Choices(all []Choice) (c skills.Choices) {
 	return c
 }
 
-// Disable switches a skill off. It does nothing for a skill that is off. The error wraps private.ErrFull if the
-// book is full.
+// Disable switches a skill off. It does nothing for a skill that is off. The error wraps
+// private.ErrFull if the book is full.
 func (b Book) Disable(skill string) error {
 	if _, err := b.choices.Find(skill); err == nil {
 		return nil
@@ -63,8 +63,8 @@ func (b Book) Disable(skill string) error {
 // Enable removes a choice, also one that cannot be read. fs.ErrNotExist: there is no such choice.
 func (b Book) Enable(skill string) error { return b.choices.Remove(skill) }
 
-// All returns the choices, by skill. With an error, which names the files that cannot be read, it also returns
-// those that can.
+// All returns the choices, by skill. With an error, which names the files that cannot be read, it
+// also returns those that can.
 func (b Book) All() ([]Choice, error) {
 	all, err := b.choices.All()
 	slices.SortFunc(all, func(x, y Choice) int { return strings.Compare(x.Skill, y.Skill) })

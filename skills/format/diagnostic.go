@@ -18,7 +18,8 @@ const (
 	Note Severity = "note"
 )
 
-// Code identifies a kind of deviation. Programs may depend on codes; they are stable. Messages are not.
+// Code identifies a kind of deviation. Programs may depend on codes; they are stable. Messages are
+// not.
 type Code string
 
 // The codes of what can be wrong with a SKILL.md and the place it lies in.

@@ -50,7 +50,7 @@ type Policy struct {
 	// UnicodeNames allows lower-case letters and digits of any script in names, compared after
 	// NFKC. Default false: the specification's text and its reference reader disagree.
 	UnicodeNames bool
-	// WideGrants lets a skill ask for every command (Bash, Bash(*)) and for every tool (*). It is for a
-	// user's own setting alone. Default false: such rules are refused.
+	// WideGrants lets a skill ask for every command (Bash, Bash(*)) and for every tool (*). It is
+	// for a user's own setting alone. Default false: such rules are refused.
 	WideGrants bool
 }

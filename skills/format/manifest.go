@@ -34,7 +34,8 @@ type Manifest struct {
 	Compatibility string `json:"compatibility,omitempty"`
 	// Metadata has the values as written: 1.0 stays "1.0".
 	Metadata map[string]string `json:"metadata,omitempty"`
-	// AllowedTools are the rules that the skill asks for, as written. Activation.Granted has the ones it gets.
+	// AllowedTools are the rules that the skill asks for, as written. Activation.Granted has the
+	// ones it gets.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
 	// Extra has the fields that the specification does not define.
 	Extra map[string]string `json:"extra,omitempty"`
@@ -43,7 +44,8 @@ type Manifest struct {
 	// ModelOnly is user-invocable: false. People cannot start the skill.
 	ModelOnly bool `json:"model_only,omitempty"`
 
-	// Grants are the rules of AllowedTools that a skill may grant. Refused has the others, with the reasons.
+	// Grants are the rules of AllowedTools that a skill may grant. Refused has the others, with the
+	// reasons.
 	Grants  []permission.Rule `json:"-"`
 	Refused []Refusal         `json:"-"`
 }
@@ -68,9 +70,9 @@ func Parse(content []byte, dir string, policy Policy) (Manifest, string, []Diagn
 	return m, string(h.body), diags
 }
 
-// ParseHead reads the front matter from the beginning of a SKILL.md. more means that data is not the whole file.
-// If need is true, the beginning was too short: call again with more of it, at most MaxHead bytes, and ignore the
-// other results. Otherwise the results are as those of Parse.
+// ParseHead reads the front matter from the beginning of a SKILL.md. more means that data is not
+// the whole file. If need is true, the beginning was too short: call again with more of it, at most
+// MaxHead bytes, and ignore the other results. Otherwise the results are as those of Parse.
 func ParseHead(data []byte, more bool, dir string, policy Policy) (m Manifest, diags []Diagnostic, need bool) {
 	h, need := split(data, more, policy.Level)
 	if need {
@@ -240,8 +242,9 @@ func (c *checker) flags() {
 	}
 }
 
-// flag returns a boolean field. A value that cannot be read counts as true. For disable-model-invocation that
-// keeps the restriction, and for user-invocable only a clear "false" hides the skill from people.
+// flag returns a boolean field. A value that cannot be read counts as true. For
+// disable-model-invocation that keeps the restriction, and for user-invocable only a clear "false"
+// hides the skill from people.
 func (c *checker) flag(key string) (on, ok bool) {
 	n, ok := c.value(key)
 	if !ok {

@@ -18,8 +18,9 @@ const (
 	maxLenientName = 255
 )
 
-// name reads and checks the name. It reports each kind of fault once. It compares the name with the directory only
-// if the name has no other fault, because that would be a second message about one mistake.
+// name reads and checks the name. It reports each kind of fault once. It compares the name with the
+// directory only if the name has no other fault, because that would be a second message about one
+// mistake.
 func (c *checker) name() {
 	const key = "name"
 	n, ok := c.value(key)

@@ -15,10 +15,10 @@ const (
 	maxPlainKey = 64
 )
 
-// plainFields reads front matter that has only `key: value` lines and maps one level deep, as most has. It costs a
-// tenth of the YAML reader and returns the same fields. ok is false for anything that could mean something else in
-// YAML: a mark at the start of a value, a colon or # within, an escape, a list, a comment, a continued line, a
-// field twice. The text must have passed checkText.
+// plainFields reads front matter that has only `key: value` lines and maps one level deep, as most
+// has. It costs a tenth of the YAML reader and returns the same fields. ok is false for anything
+// that could mean something else in YAML: a mark at the start of a value, a colon or # within, an
+// escape, a list, a comment, a continued line, a field twice. The text must have passed checkText.
 func plainFields(front []byte) (fields []field, ok bool) {
 	text := string(front) // one copy, which all values share
 	var p plainReader

@@ -35,10 +35,11 @@ type block struct {
 	text []byte
 }
 
-// repair reads front matter that is not YAML, field by field, so that an unquoted colon in one description does
-// not lose a skill. A field that is YAML is read as it is. Any other value becomes plain text, with a warning. It
-// never repairs the name, because a guess would be a wrong identity, and never text that cannot be split into
-// fields. At level strict it repairs nothing and only finds the wrong field.
+// repair reads front matter that is not YAML, field by field, so that an unquoted colon in one
+// description does not lose a skill. A field that is YAML is read as it is. Any other value becomes
+// plain text, with a warning. It never repairs the name, because a guess would be a wrong identity,
+// and never text that cannot be split into fields. At level strict it repairs nothing and only
+// finds the wrong field.
 func (d *decoder) repair(front []byte, cause error) {
 	line, message := yamlError(cause)
 	whole := Diagnostic{CodeYAML, Error, "", firstLine - 1 + max(line, 1), withRemedy("", message)}
@@ -104,8 +105,8 @@ func (d *decoder) warn(c Code, field string, line int, message string) {
 	d.diags = append(d.diags, Diagnostic{c, Warning, field, line, message})
 }
 
-// blocksOf cuts front matter at its top-level keys. ok is false for text before the first key and for a line that
-// ends the document.
+// blocksOf cuts front matter at its top-level keys. ok is false for text before the first key and
+// for a line that ends the document.
 func blocksOf(front []byte) ([]block, bool) {
 	var blocks []block
 	start := 0
@@ -142,8 +143,8 @@ func blocksOf(front []byte) ([]block, bool) {
 	return blocks, true
 }
 
-// blockText returns the text of a block's value: its lines joined as YAML joins them, without the quotes around
-// the whole.
+// blockText returns the text of a block's value: its lines joined as YAML joins them, without the
+// quotes around the whole.
 func blockText(text []byte) string {
 	_, value, _ := strings.Cut(string(text), ":")
 	lines := strings.Split(value, "\n")
@@ -163,8 +164,9 @@ func blockText(text []byte) string {
 	return unquote(strings.Join(kept, sep))
 }
 
-// unquote removes the quotes around the whole of s. Quotes inside decide whether the first and the last belong
-// together: in `"say "x", y"` the second one opens another quotation, in `"x" — or "y"` it closes the first.
+// unquote removes the quotes around the whole of s. Quotes inside decide whether the first and the
+// last belong together: in `"say "x", y"` the second one opens another quotation, in `"x" — or "y"`
+// it closes the first.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != '"' && s[0] != '\'' || s[len(s)-1] != s[0] {
 		return s

@@ -33,9 +33,9 @@ type splitFile struct {
 	diags []Diagnostic
 }
 
-// split finds the front matter in data. more means that data is only the beginning of the file; need then asks for
-// a longer one. It looks at no more than maxFront bytes, so that a beginning of MaxHead bytes and the whole file
-// have the same result.
+// split finds the front matter in data. more means that data is only the beginning of the file;
+// need then asks for a longer one. It looks at no more than maxFront bytes, so that a beginning of
+// MaxHead bytes and the whole file have the same result.
 func split(data []byte, more bool, level Level) (h splitFile, need bool) {
 	if d, bad := wideEncoding(data); bad {
 		h.diags = append(h.diags, d)
@@ -70,8 +70,9 @@ func split(data []byte, more bool, level Level) (h splitFile, need bool) {
 	return h, false
 }
 
-// SplitFrontMatter returns the front matter of a file, with the opening --- line, so that YAML counts the file's lines, and
-// the text behind the closing one. It reads as Strict does. The error says which of the two lines is missing.
+// SplitFrontMatter returns the front matter of a file, with the opening --- line, so that YAML
+// counts the file's lines, and the text behind the closing one. It reads as Strict does. The error
+// says which of the two lines is missing.
 func SplitFrontMatter(data []byte) (front, body []byte, err error) {
 	h, _ := split(data, false, Strict)
 	for _, d := range h.diags {
@@ -82,8 +83,9 @@ func SplitFrontMatter(data []byte) (front, body []byte, err error) {
 	return append([]byte("---\n"), h.front...), h.body, nil
 }
 
-// closer finds the line that ends the front matter: the first --- at the start of a line, else, if allowed, the
-// first indented one. An indented one can be a line inside a block scalar, so it has the lower rank.
+// closer finds the line that ends the front matter: the first --- at the start of a line, else, if
+// allowed, the first indented one. An indented one can be a line inside a block scalar, so it has
+// the lower rank.
 func closer(rest []byte, more, indentedToo bool) (end, after int, indented, ok bool) {
 	for at := 0; at <= maxFront && at < len(rest); {
 		next := len(rest)
@@ -123,8 +125,8 @@ func wideEncoding(data []byte) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// checkText returns an error for front matter that is not UTF-8 or has control characters. The YAML reader refuses
-// these as well, but does not return the line.
+// checkText returns an error for front matter that is not UTF-8 or has control characters. The YAML
+// reader refuses these as well, but does not return the line.
 func checkText(front []byte) *Diagnostic {
 	line := firstLine
 	for i := 0; i < len(front); {

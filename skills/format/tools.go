@@ -111,8 +111,9 @@ func (c *checker) grant() {
 // errTooWide refuses a rule that would grant a skill everything.
 var errTooWide = errors.New("a skill may not grant a whole shell or every tool; name the commands, as in Bash(git status:*), or have the user set skills.wide_grants")
 
-// grantable parses one rule of a skill. It refuses the widest rules here too, so that no change of the rule
-// grammar can grant a shell to a skill. wide is the user's own permission for them (skills.wide_grants).
+// grantable parses one rule of a skill. It refuses the widest rules here too, so that no change of
+// the rule grammar can grant a shell to a skill. wide is the user's own permission for them
+// (skills.wide_grants).
 func grantable(text string, wide bool) (permission.Rule, error) {
 	tool, spec, _ := strings.Cut(text, "(")
 	// What is left of a spec such as "(*)" or "(:*)" is nothing: the rule means every command.
@@ -149,8 +150,8 @@ func commaOutside(text string) bool {
 	return false
 }
 
-// commaInBash reports whether a shell rule was probably meant as several: Bash(git add:*, git commit:*) allows
-// only commands that start with that very text.
+// commaInBash reports whether a shell rule was probably meant as several: Bash(git add:*, git
+// commit:*) allows only commands that start with that very text.
 func commaInBash(rule string) bool {
 	spec, ok := strings.CutPrefix(rule, "Bash(")
 	return ok && strings.Contains(spec, ",")

@@ -22,8 +22,8 @@ type field struct {
 	repaired bool
 }
 
-// decoder reads front matter into fields. It counts its work, so that a test can check that the work grows
-// linearly with the input.
+// decoder reads front matter into fields. It counts its work, so that a test can check that the
+// work grows linearly with the input.
 type decoder struct {
 	policy Policy
 	fields []field
@@ -40,8 +40,8 @@ var errSecondDocument = errors.New("more than one document; remove the ... or --
 
 // decode reads front. The fields are complete only if no diagnostic is an error.
 //
-// It never decodes values into Go maps or structs: the YAML library then checks the uniqueness of keys in
-// quadratic time and expands aliases. A tree of nodes does neither.
+// It never decodes values into Go maps or structs: the YAML library then checks the uniqueness of
+// keys in quadratic time and expands aliases. A tree of nodes does neither.
 func (d *decoder) decode(front []byte) {
 	if bad := checkText(front); bad != nil {
 		d.diags = append(d.diags, *bad)
@@ -104,9 +104,9 @@ func (d *decoder) appendFields(root *yaml.Node, offset int, repaired bool) {
 	}
 }
 
-// plain checks n and all nodes below it, and refuses what no skill needs: anchors, aliases, merge keys and
-// explicit tags, which YAML attacks use and which no one of tens of thousands of public skills has; keys that are
-// not text; and duplicate keys.
+// plain checks n and all nodes below it, and refuses what no skill needs: anchors, aliases, merge
+// keys and explicit tags, which YAML attacks use and which no one of tens of thousands of public
+// skills has; keys that are not text; and duplicate keys.
 func (d *decoder) plain(n *yaml.Node, offset int) bool {
 	d.nodes++
 	line := offset + n.Line
@@ -147,8 +147,8 @@ func (d *decoder) plainKeys(n *yaml.Node, offset int) bool {
 	return true
 }
 
-// refuseDuplicates finds top-level fields that occur twice. In repaired front matter each block is read alone, so
-// that the check of plainKeys does not see them.
+// refuseDuplicates finds top-level fields that occur twice. In repaired front matter each block is
+// read alone, so that the check of plainKeys does not see them.
 func (d *decoder) refuseDuplicates() {
 	seen := make(map[string]bool, len(d.fields))
 	for _, f := range d.fields {
@@ -159,8 +159,8 @@ func (d *decoder) refuseDuplicates() {
 	}
 }
 
-// docMarkLine returns the line of the file on which a second document begins. It returns the first line if the
-// YAML reader saw a mark that docMark does not match.
+// docMarkLine returns the line of the file on which a second document begins. It returns the first
+// line if the YAML reader saw a mark that docMark does not match.
 func docMarkLine(front []byte) int {
 	line := firstLine
 	for text := range bytes.Lines(front) {
@@ -180,7 +180,8 @@ func (d *decoder) fail(c Code, field string, line int, message string) bool {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// yamlError splits a YAML reader's error into the line within its input, 0 if there is none, and the message.
+// yamlError splits a YAML reader's error into the line within its input, 0 if there is none, and
+// the message.
 func yamlError(err error) (line int, message string) {
 	s := err.Error()
 	m := yamlLine.FindStringSubmatch(s)
@@ -191,8 +192,8 @@ func yamlError(err error) (line int, message string) {
 	return line, s[len(m[0]):]
 }
 
-// flowYAML writes n as YAML on one line. The library's writer indents deeply nested values, which makes its output
-// quadratic.
+// flowYAML writes n as YAML on one line. The library's writer indents deeply nested values, which
+// makes its output quadratic.
 func flowYAML(n *yaml.Node) string {
 	var b strings.Builder
 	writeFlow(&b, n)

@@ -45,9 +45,9 @@ func List(ctx context.Context, call Call) ([]SkillSummary, error) {
 	}
 }
 
-// Fetch gets a skill from a node and checks all of it. want is the hash that it must have, "" for whatever the
-// node has under that name. Fetch stores nothing. A refused skill is one of this package's errors; other errors
-// are those of call.
+// Fetch gets a skill from a node and checks all of it. want is the hash that it must have, "" for
+// whatever the node has under that name. Fetch stores nothing. A refused skill is one of this
+// package's errors; other errors are those of call.
 func Fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	p, err := fetch(ctx, call, name, want)
 	if err != nil {
@@ -56,8 +56,8 @@ func Fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	return p, nil
 }
 
-// fetch asks for the manifest first, and then for the content piece by piece. It checks each piece before it asks
-// for the next one, so that a bad node costs little.
+// fetch asks for the manifest first, and then for the content piece by piece. It checks each piece
+// before it asks for the next one, so that a bad node costs little.
 func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, fmt.Errorf("%w: it took longer than %v", ErrSlow, fetchTimeout))
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"symbio/skills/walk"
 )
 
-// The limits of a shared skill. MaxFile is the limit for reading a resource (skills.Resource), MaxSkill that
-// for preloading (skills.md, C25), and MaxFiles that of a list of files (F22).
+// The limits of a shared skill. MaxFile is the limit for reading a resource (skills.Resource),
+// MaxSkill that for preloading (skills.md, C25), and MaxFiles that of a list of files (F22).
 const (
 	MaxFile = format.MaxFile
 	// MaxSkill limits all files of a skill together.
@@ -28,8 +28,8 @@ const (
 	maxManifest = 64 << 10
 )
 
-// The errors that callers can tell apart. All but ErrNotShared and ErrNotStored mean that the skill was
-// refused.
+// The errors that callers can tell apart. All but ErrNotShared and ErrNotStored mean that the skill
+// was refused.
 var (
 	// ErrManifest: the text is not a manifest in its one form.
 	ErrManifest = errors.New("not the manifest of a skill")
@@ -37,7 +37,8 @@ var (
 	ErrPath = errors.New("a path that is not carried")
 	// ErrTooLarge: a file, the skill, or the number of its files is over the limit.
 	ErrTooLarge = errors.New("the skill is too large")
-	// ErrKind: something in the skill is a link, a device, or anything else but a file or a directory.
+	// ErrKind: something in the skill is a link, a device, or anything else but a file or a
+	// directory.
 	ErrKind = errors.New("neither a file nor a directory")
 	// ErrHash: the content is not what the hash says.
 	ErrHash = errors.New("the content does not have that hash")
@@ -118,7 +119,8 @@ var (
 // ValidHash reports whether a text has the form of a hash: 64 lower-case hex digits.
 func ValidHash(s string) bool { return hexHash.MatchString(s) }
 
-// DecodeManifest reads what Encode wrote, and nothing else. Errors: ErrManifest, ErrPath, ErrTooLarge.
+// DecodeManifest reads what Encode wrote, and nothing else. Errors: ErrManifest, ErrPath,
+// ErrTooLarge.
 func DecodeManifest(data []byte) (Manifest, error) {
 	if len(data) > maxManifest {
 		return Manifest{}, fmt.Errorf("%w: its manifest has more than %d KiB", ErrTooLarge, maxManifest>>10)

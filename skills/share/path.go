@@ -74,8 +74,8 @@ func checkName(name string) string {
 // device has the names that mean a device on Windows, with any extension.
 var device = devices()
 
-// devices returns the reserved names: consoles, and the serial and printer ports with their superscript forms,
-// which Windows also reserves.
+// devices returns the reserved names: consoles, and the serial and printer ports with their
+// superscript forms, which Windows also reserves.
 func devices() map[string]bool {
 	all := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true, "conin$": true, "conout$": true}
 	for _, port := range []string{"com", "lpt"} {

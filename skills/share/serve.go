@@ -21,24 +21,25 @@ const (
 )
 
 const (
-	// listPage limits a page of the list, in bytes: it fits into the smallest message limit that a node is likely
-	// to have.
+	// listPage limits a page of the list, in bytes: it fits into the smallest message limit that a
+	// node is likely to have.
 	listPage = 128 << 10
-	// maxPiece limits the content in one answer. With base64 and JSON it stays below the usual limit of 1 MiB, and
-	// a whole skill needs few enough calls for the other node's limit.
+	// maxPiece limits the content in one answer. With base64 and JSON it stays below the usual
+	// limit of 1 MiB, and a whole skill needs few enough calls for the other node's limit.
 	maxPiece = 512 << 10
-	// minPiece is the least content of an answer other than the last. 8 MiB then take at most 512 calls.
+	// minPiece is the least content of an answer other than the last. 8 MiB then take at most 512
+	// calls.
 	minPiece = 16 << 10
-	// maxCachedPacks limits the packs in memory, each of at most MaxSkill. cacheTTL is how long one is served
-	// without another look at the disk: a fetch is a few calls in a row.
+	// maxCachedPacks limits the packs in memory, each of at most MaxSkill. cacheTTL is how long one
+	// is served without another look at the disk: a fetch is a few calls in a row.
 	maxCachedPacks = 4
 	cacheTTL       = 10 * time.Second
 )
 
 // Config sets up a Server. The zero value shares nothing.
 type Config struct {
-	// Catalog returns the skills of this node. The server shares only those on this machine's disk that did not
-	// come from another node. nil: none.
+	// Catalog returns the skills of this node. The server shares only those on this machine's disk
+	// that did not come from another node. nil: none.
 	Catalog func(ctx context.Context) (skills.Catalog, error)
 	// All shares all of them. Otherwise Names lists the skills to share.
 	All   bool
@@ -47,8 +48,8 @@ type Config struct {
 	MaxMessage int
 }
 
-// Server answers the list and fetch calls of other nodes. Any number of goroutines may call its methods. They read
-// the disk, one skill at a time.
+// Server answers the list and fetch calls of other nodes. Any number of goroutines may call its
+// methods. They read the disk, one skill at a time.
 type Server struct {
 	cfg Config
 
@@ -90,8 +91,8 @@ type ListReply struct {
 	More   bool           `json:"more"`
 }
 
-// FetchRequest asks for a skill's manifest, or, with its hash, for a piece of its content. The content is that of
-// all files one after the other, in the order of the manifest.
+// FetchRequest asks for a skill's manifest, or, with its hash, for a piece of its content. The
+// content is that of all files one after the other, in the order of the manifest.
 type FetchRequest struct {
 	Name   string `json:"name" jsonschema:"the name of the skill"`
 	Hash   string `json:"hash,omitempty" jsonschema:"the SHA-256 of the manifest, for a piece of the content; absent = the manifest"`
@@ -182,9 +183,9 @@ func (s *Server) Fetch(ctx context.Context, r FetchRequest) (FetchReply, error) 
 	return FetchReply{Data: base64.StdEncoding.EncodeToString(data)}, nil
 }
 
-// pack returns the skill as it was at most cacheTTL ago. With a hash it returns the pack with that hash, so that a
-// fetch that has begun can finish after the files have changed. It holds the lock during the read, so that many
-// requests cost one read.
+// pack returns the skill as it was at most cacheTTL ago. With a hash it returns the pack with that
+// hash, so that a fetch that has begun can finish after the files have changed. It holds the lock
+// during the read, so that many requests cost one read.
 func (s *Server) pack(skill skills.Skill, hash string) (*Pack, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

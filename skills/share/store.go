@@ -40,12 +40,12 @@ type Origin struct {
 	Fetched time.Time `json:"fetched"`
 }
 
-// Store keeps skills of other nodes, each in DIR/HASH/NAME. Nothing there is written to again. Any number of
-// goroutines and processes may call its methods, which read and write the disk.
+// Store keeps skills of other nodes, each in DIR/HASH/NAME. Nothing there is written to again. Any
+// number of goroutines and processes may call its methods, which read and write the disk.
 type Store struct{ dir string }
 
-// NewStore returns the store in a directory, which need not exist. The directory must belong to the user: a
-// process that can write there can change what the user trusts.
+// NewStore returns the store in a directory, which need not exist. The directory must belong to the
+// user: a process that can write there can change what the user trusts.
 func NewStore(dir string) Store { return Store{dir} }
 
 // Dir returns the directory of the skill with that hash and name, whether it is stored or not.

@@ -14,13 +14,14 @@ import (
 
 // Record is a person's trust in one skill.
 type Record struct {
-	// Dir is the skill's directory, absolute and as it was found. Links are not resolved: otherwise a project
-	// could use the trust in another project by a link to it. Hash is the SHA-256 of the SKILL.md in hex.
+	// Dir is the skill's directory, absolute and as it was found. Links are not resolved: otherwise
+	// a project could use the trust in another project by a link to it. Hash is the SHA-256 of the
+	// SKILL.md in hex.
 	Dir  string `json:"dir"`
 	Hash string `json:"hash"`
 	Name string `json:"name"`
-	// Tree is the hash of a skill that came from another node, and Node the node's id. Both are "" for a skill of
-	// a project.
+	// Tree is the hash of a skill that came from another node, and Node the node's id. Both are ""
+	// for a skill of a project.
 	Tree string `json:"tree,omitempty"`
 	Node string `json:"node,omitempty"`
 	// Rules are the rules that the person accepted, as written.
@@ -50,7 +51,8 @@ func (r Record) check() error {
 	return nil
 }
 
-// Find returns the record of the SKILL.md with that hash in dir. ok is false if there is none, and with an error.
+// Find returns the record of the SKILL.md with that hash in dir. ok is false if there is none, and
+// with an error.
 func (b Book) Find(dir, hash string) (r Record, ok bool, err error) {
 	r, err = b.records.Find(key(dir, hash))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +61,8 @@ func (b Book) Find(dir, hash string) (r Record, ok bool, err error) {
 	return r, err == nil, err
 }
 
-// Put stores a record and replaces the one for the same SKILL.md. Errors: private.ErrFull, private.ErrRecord.
+// Put stores a record and replaces the one for the same SKILL.md. Errors: private.ErrFull,
+// private.ErrRecord.
 func (b Book) Put(r Record) error {
 	r.Rules = append([]string{}, r.Rules...)
 	err := b.records.Put(r)
@@ -75,8 +78,8 @@ func (b Book) Put(r Record) error {
 // Remove deletes a record, also one that cannot be read. fs.ErrNotExist: there is none.
 func (b Book) Remove(dir, hash string) error { return b.records.Remove(key(dir, hash)) }
 
-// Records returns all records, by name, directory and time. With an error, which names the files that cannot be
-// read, it also returns those that can.
+// Records returns all records, by name, directory and time. With an error, which names the files
+// that cannot be read, it also returns those that can.
 func (b Book) Records() ([]Record, error) {
 	all, err := b.records.All()
 	sortKey := func(r Record) []string { return []string{r.Name, r.Dir, r.Time.UTC().Format(time.RFC3339Nano), r.Hash} }

@@ -32,8 +32,8 @@ const (
 	Proposal State = "proposal"
 )
 
-// Trusted implements skills.Trust. It reads a skill of another node completely, because the record covers all its
-// files.
+// Trusted implements skills.Trust. It reads a skill of another node completely, because the record
+// covers all its files.
 func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 	r, ok, err := k.Book.Find(s.Dir, hash)
 	if err != nil || !ok {
@@ -50,7 +50,8 @@ func (k Keeper) Trusted(s skills.Skill, hash string) ([]string, bool, error) {
 	return r.Rules, true, nil
 }
 
-// intact returns an error unless the skill of a record lies where the store keeps it and is unchanged.
+// intact returns an error unless the skill of a record lies where the store keeps it and is
+// unchanged.
 func (k Keeper) intact(r Record) error {
 	if k.Store.Dir(r.Tree, r.Name) != r.Dir {
 		return fmt.Errorf("%w: %s is not where the skill %s is stored", private.ErrRecord, r.Dir, r.Tree)
@@ -58,7 +59,8 @@ func (k Keeper) intact(r Record) error {
 	return k.Store.Verify(r.Tree)
 }
 
-// Fetched implements skills.Trust. A record that cannot be read is no trust, so its error does not matter here.
+// Fetched implements skills.Trust. A record that cannot be read is no trust, so its error does not
+// matter here.
 func (k Keeper) Fetched() []skills.Root {
 	records, _ := k.Book.Records()
 	var roots []skills.Root
@@ -70,8 +72,8 @@ func (k Keeper) Fetched() []skills.Root {
 	return roots
 }
 
-// State returns the state of the trust in the skill whose SKILL.md has that hash. With an error the state is the
-// one that counts, and the error says what could not be read.
+// State returns the state of the trust in the skill whose SKILL.md has that hash. With an error the
+// state is the one that counts, and the error says what could not be read.
 func (k Keeper) State(s skills.Skill, hash string) (State, error) {
 	if s.Scope.Grants() {
 		return Grants, nil
@@ -89,8 +91,8 @@ func (k Keeper) State(s skills.Skill, hash string) (State, error) {
 	return Proposal, errors.Join(err, listErr)
 }
 
-// Trust records that a person trusts a skill with these of its rules. The person must have seen the SKILL.md with
-// that hash. from is the origin of a skill of another node.
+// Trust records that a person trusts a skill with these of its rules. The person must have seen the
+// SKILL.md with that hash. from is the origin of a skill of another node.
 func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Origin) error {
 	if s.Scope.Grants() {
 		return fmt.Errorf("trust %s: a skill of scope %s grants without being trusted", s.Name, s.Scope)

@@ -2,9 +2,9 @@ package trust
 
 import "symbio/security/permission"
 
-// Notes returns warnings for a person who is asked to trust a skill with these rules: rules that allow very much
-// or nothing, and rules that run the skill's own files. A fetched skill needs no warning about its files, because
-// the hash covers them.
+// Notes returns warnings for a person who is asked to trust a skill with these rules: rules that
+// allow very much or nothing, and rules that run the skill's own files. A fetched skill needs no
+// warning about its files, because the hash covers them.
 func Notes(rules []string, fetched bool) (notes []string) {
 	for _, text := range rules {
 		r, err := permission.ParseGrant(text)

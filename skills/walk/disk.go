@@ -15,8 +15,8 @@ type Entry struct {
 	Kind fs.FileMode // the type bits
 }
 
-// Mark identifies one version of a file or directory (skills.md, C34). The zero Mark is for a path that does not
-// exist.
+// Mark identifies one version of a file or directory (skills.md, C34). The zero Mark is for a path
+// that does not exist.
 type Mark struct {
 	dev, ino uint64
 	mtime    int64 // ns since 1970
@@ -24,12 +24,12 @@ type Mark struct {
 	size     int64
 }
 
-// settleTime is the time after a change in which another change can leave no trace: the clock of the coarsest file
-// system (FAT) ticks every two seconds.
+// settleTime is the time after a change in which another change can leave no trace: the clock of
+// the coarsest file system (FAT) ticks every two seconds.
 const settleTime = 2 * time.Second
 
-// Settled reports whether m, taken at now, differs after every later change. A modification time in the future is
-// no proof, because programs can set it; the change time is set by the system.
+// Settled reports whether m, taken at now, differs after every later change. A modification time in
+// the future is no proof, because programs can set it; the change time is set by the system.
 func (m Mark) Settled(now time.Time) bool {
 	before := now.Add(-settleTime).UnixNano()
 	return m == Mark{} || m.mtime < before || m.ctime != 0 && m.ctime < before
@@ -44,8 +44,9 @@ func MarkOf(path string) (Mark, error) {
 	return MarkOfInfo(info), nil
 }
 
-// Entries returns the entries of a directory, in no order, and its mark. It stops after limit entries unless limit
-// is negative; more reports whether there are others. It does not block on a pipe that has replaced the directory.
+// Entries returns the entries of a directory, in no order, and its mark. It stops after limit
+// entries unless limit is negative; more reports whether there are others. It does not block on a
+// pipe that has replaced the directory.
 func Entries(dir string, limit int) (entries []Entry, m Mark, more bool, err error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

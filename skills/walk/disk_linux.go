@@ -15,8 +15,8 @@ func MarkOfInfo(info fs.FileInfo) Mark {
 	return m
 }
 
-// OpenPlain opens a file in dir unless it is a link. It needs no os.Root then: no other file type leads out of
-// dir.
+// OpenPlain opens a file in dir unless it is a link. It needs no os.Root then: no other file type
+// leads out of dir.
 func OpenPlain(dir, name string) (fs.File, error) {
 	return os.OpenFile(Join(dir, name), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 }

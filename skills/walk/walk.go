@@ -1,12 +1,14 @@
-// Package walk finds directories that hold a SKILL.md below a root.
+// Package walk finds the directories with a SKILL.md below a root.
 //
-// The one idea: what was found pays for itself. The limits count directories without a skill, and entries beyond some for
-// each skill, so that a large collection is found whole while a root such as / ends the walk within a second.
+// Each skill that the walk finds raises its limits: they count directories without a skill, and
+// entries beyond some for each skill. So a large collection is found completely, while the walk of
+// a root such as / ends within a second.
 //
-// Guarantees: no directory is visited twice but under different names of its own, no link leads out of a project, and each
-// limit and each link that is not followed is in Notes. A FIFO in the place of a file or a directory does not hang it.
+// A directory is visited once, or once for each of its names. No link leads out of a project. Notes
+// has each limit that was reached and each link that was not followed. A FIFO in the place of a
+// file or a directory does not block the walk.
 //
-// It reads no file: package skills does, and decides what a SKILL.md is worth.
+// The package reads no file: package skills does that, and decides whether a SKILL.md is valid.
 package walk
 
 import (
@@ -27,8 +29,8 @@ import (
 // FileName is the name of the file that makes a directory a skill.
 const FileName = "SKILL.md"
 
-// pruned are directories in which skills are not searched (skills.md, C7). A directory with such a name can still
-// be a skill itself.
+// pruned are directories in which skills are not searched (skills.md, C7). A directory with such a
+// name can still be a skill itself.
 var pruned = map[string]bool{"node_modules": true, "vendor": true, "dist": true, "build": true, ".git": true, ".jj": true, ".hg": true, ".svn": true}
 
 // Pruned reports whether a directory of that name is searched only if it is a skill.
@@ -37,8 +39,8 @@ func Pruned(name string) bool { return pruned[name] }
 // resources are directories of a skill. A SKILL.md in one of them is a template and not a skill.
 var resources = map[string]bool{"scripts": true, "references": true, "reference": true, "assets": true}
 
-// Workers returns how many goroutines read the disk at a time. It is more than the number of processors, because
-// they wait for the disk.
+// Workers returns how many goroutines read the disk at a time. It is more than the number of
+// processors, because they wait for the disk.
 func Workers() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 // Place is a directory that the walk visits.
@@ -56,8 +58,8 @@ type Place struct {
 // Resources reports which resource directories a skill has.
 type Resources struct{ Scripts, References, Assets bool }
 
-// perSkill is how many more entries may be read for each skill that was found, so that a large collection is found
-// whole.
+// perSkill is how many more entries may be read for each skill that was found, so that a large
+// collection is found whole.
 const perSkill = 16
 
 // Config limits a walk. A limit of 0 allows nothing: there are no defaults here.
@@ -66,7 +68,8 @@ type Config struct {
 	Depth int
 	// Dirs limits the directories without a skill.
 	Dirs int
-	// Entries limits the entries of all directories together. Each skill that is found adds perSkill.
+	// Entries limits the entries of all directories together. Each skill that is found adds
+	// perSkill.
 	Entries int
 	// Skills limits the directories with a skill.
 	Skills int
@@ -88,12 +91,12 @@ type WatchedPath struct {
 	Mark Mark
 }
 
-// Walk visits the directories below a root, breadth first. It visits a directory under each name that links give
-// it, because a skill must have the name of its directory, but visits what is below only once. Only one goroutine
-// may use it.
+// Walk visits the directories below a root, breadth first. It visits a directory under each name
+// that links give it, because a skill must have the name of its directory, but visits what is below
+// only once. Only one goroutine may use it.
 type Walk struct {
-	// Watched are the paths that change when there is something new to find. Notes are the other findings. Limited
-	// is true if a limit ended the walk. They are complete when All has returned.
+	// Watched are the paths that change when there is something new to find. Notes are the other
+	// findings. Limited is true if a limit ended the walk. They are complete when All has returned.
 	Watched []WatchedPath
 	Notes   []Note
 	Limited bool
@@ -110,8 +113,8 @@ type Walk struct {
 	seen        map[string]bool // visited, made when the first link asks
 }
 
-// New prepares a walk. It follows a root that is a link, but not to a directory above the link, nor out of the
-// project, which is the directory that has .agents.
+// New prepares a walk. It follows a root that is a link, but not to a directory above the link, nor
+// out of the project, which is the directory that has .agents.
 func New(root string, cfg Config) (*Walk, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -200,11 +203,12 @@ type listing struct {
 	err     error
 }
 
-// listBatch is how many directories are listed in parallel. Their entries are in memory at the same time.
+// listBatch is how many directories are listed in parallel. Their entries are in memory at the same
+// time.
 const listBatch = 32
 
-// listAll lists the places in parallel, at most limit entries of each. All its goroutines have ended when it
-// returns.
+// listAll lists the places in parallel, at most limit entries of each. All its goroutines have
+// ended when it returns.
 func listAll(places []Place, limit int) []listing {
 	lists := make([]listing, len(places))
 	var next atomic.Int64
@@ -256,8 +260,8 @@ func (p *Place) leadsToDir(e Entry) bool {
 	return err == nil && info.IsDir()
 }
 
-// next returns the next directories to visit. It returns links one at a time, because the target of one decides
-// whether the next is visited.
+// next returns the next directories to visit. It returns links one at a time, because the target of
+// one decides whether the next is visited.
 func (w *Walk) next() (next []Place) {
 	switch {
 	case len(w.real) > 0:
@@ -327,8 +331,9 @@ func skipped(p Place, name string) bool {
 	return pruned[name] && !IsSkill(Join(p.Path, name)) || p.Skill && resources[name]
 }
 
-// follow resolves a link and reports whether to visit its target. It ignores links to files. It notes broken links
-// outside of skills, and all links that lead to a directory above or out of a project.
+// follow resolves a link and reports whether to visit its target. It ignores links to files. It
+// notes broken links outside of skills, and all links that lead to a directory above or out of a
+// project.
 func (w *Walk) follow(child *Place, parent Place) bool {
 	info, err := os.Stat(child.Path)
 	if err != nil {
@@ -384,7 +389,8 @@ func (w *Walk) note(path string, c format.Code, message string) {
 	w.Notes = append(w.Notes, Note{path, format.Diagnostic{Code: c, Severity: format.Warning, Message: message}})
 }
 
-// IsSkill reports whether dir has a regular file called SKILL.md, whatever its content. It follows links.
+// IsSkill reports whether dir has a regular file called SKILL.md, whatever its content. It follows
+// links.
 func IsSkill(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, FileName))
 	return err == nil && info.Mode().IsRegular()

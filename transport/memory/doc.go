@@ -1,10 +1,10 @@
-// Package memory is a community.Network inside one process, for tests and demonstrations: a simulated
-// LAN whose delay, jitter, loss, partitions and crashes a test controls.
+// Package memory is a community.Network inside one process, for tests and demonstrations: a
+// simulated LAN whose delay, jitter, loss, partitions and crashes a test controls.
 //
 // A Hub is the LAN; Hub.Node returns the Network of one node. Nodes behave as on a real network
-// (transport/grpcpeer): each watches every other one over a stream with a snapshot of the catalog, its
-// changes, and a heartbeat per second. Three missing heartbeats mean that the node is lost, a broken
-// stream means it at once, and a goodbye means that the node left.
+// (transport/grpcpeer): each watches every other one over a stream with a snapshot of the catalog,
+// its changes, and a heartbeat per second. Three missing heartbeats mean that the node is lost, a
+// broken stream means it at once, and a goodbye means that the node left.
 //
 // # Guarantees
 //
@@ -12,8 +12,9 @@
 // TCP; a lost heartbeat does not arrive at all. A call is carried at most once; a lost one ends with
 // ErrUnavailable at its deadline or when the node is lost. Payloads are copied.
 //
-// All time is that of package time, so tests run in a testing/synctest bubble. Delays and losses come
-// from Config.Seed, separately for each direction, so a test with the same calls has the same outcome.
+// All time is that of package time, so tests run in a testing/synctest bubble. Delays and losses
+// come from Config.Seed, separately for each direction, so a test with the same calls has the same
+// outcome.
 //
 // The Hub knows which node is which; there is no authentication.
 package memory

@@ -18,9 +18,9 @@ type Config struct {
 	// Delay is how long everything takes from one node to another, and Jitter how much longer it may
 	// take at random. Default: no time at all.
 	Delay, Jitter time.Duration
-	// Loss is the part, from 0 to 1, of what is sent that is lost. Default: nothing.
+	// Loss is the fraction of messages that are lost, from 0 to 1. Default: 0.
 	Loss float64
-	// Seed decides what is lost and how long the jitter is.
+	// Seed decides which messages are lost and how long the jitter is.
 	Seed uint64
 	// Heartbeat is how often a node shows that it lives; three missed ones and it is lost.
 	// Default 1 s: the architecture promises to notice within 3 s.
@@ -60,7 +60,7 @@ type Hub struct {
 	pathsChanged chan struct{}
 }
 
-// direction is a direction between two nodes, and what is sent there.
+// direction is a direction between two nodes and a kind of message, as the key of a random source.
 type direction struct {
 	a, b community.NodeID
 	what string
@@ -107,8 +107,8 @@ func (h *Hub) Kill(id community.NodeID) {
 	})
 }
 
-// Partition separates the given nodes from all others. What is sent between the two sides waits, as
-// TCP retransmits, until Heal or a timeout.
+// Partition separates the given nodes from all others. Messages between the two sides wait, as TCP
+// retransmits, until Heal or a timeout.
 func (h *Hub) Partition(ids ...community.NodeID) {
 	h.updatePaths(func() {
 		h.sides++

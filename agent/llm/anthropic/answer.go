@@ -94,14 +94,16 @@ type answer struct {
 	counts counts
 }
 
-// counts are the token counts that the server has reported so far. Later events replace earlier ones.
+// counts are the token counts that the server has reported so far. Later events replace earlier
+// ones.
 type counts struct {
 	reported               bool
 	input, output          float64
 	cacheRead, cacheWrites float64
 }
 
-// add replaces the counts that u has. A field that the event does not have is nil and keeps its value.
+// add replaces the counts that u has. A field that the event does not have is nil and keeps its
+// value.
 func (c *counts) add(u usage) {
 	for _, n := range []struct{ from, to *float64 }{{u.Input, &c.input}, {u.Output, &c.output}, {u.CacheRead, &c.cacheRead}, {u.CacheWrite, &c.cacheWrites}} {
 		if n.from != nil {

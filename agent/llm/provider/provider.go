@@ -1,10 +1,13 @@
-// Package provider picks a model: by the name a person gave, or by what the environment offers.
+// Package provider opens a model: by the name that a person gave, or by what the environment
+// offers.
 //
-// The one idea: a specification is "PROVIDER:NAME", and "auto" tries the providers in a fixed order
-// (OpenAI's wire if its key or base URL is set, Anthropic's if its key is, an Ollama on this
-// machine), so the same environment always gives the same model. Several with commas between them
-// are a list: the next is asked when one fails. Every error says what to do about it. It does not
-// read the environment itself: FromEnv takes the lookup, so that only commands do.
+// A specification is "PROVIDER:NAME". "auto" tries the providers in a fixed order (OpenAI's API if
+// its key or base URL is set, Anthropic's if its key or base URL is, an Ollama on this machine), so
+// that the same environment always gives the same model. Several specifications with commas between
+// them are a list: if one model fails, the next is asked. Every error says what to do about it.
+//
+// The package does not read the environment itself: FromEnv takes the lookup, so that only commands
+// read it.
 package provider
 
 import (
@@ -37,7 +40,8 @@ const OllamaURL = "http://127.0.0.1:11434"
 // milliseconds, or it is not there.
 const ollamaTimeout = 300 * time.Millisecond
 
-// Config is what the environment offers. The zero value offers nothing but an Ollama on this machine.
+// Config is what the environment offers. The zero value offers nothing but an Ollama on this
+// machine.
 type Config struct {
 	OpenAIKey llm.Secret
 	// OpenAIURL is the base URL. Default: OpenAI's own service.
@@ -55,19 +59,20 @@ type Config struct {
 
 	// OllamaURL default: OllamaURL, the constant. auto asks there last.
 	OllamaURL string
-	// Peer opens a model of another node, by what stands behind "peer:". nil: there are no other nodes.
+	// Peer opens a model of another node by the part of the specification after "peer:". nil =
+	// there are no other nodes.
 	Peer func(name string) (llm.Model, error)
-	// Funcs are models made in Go, such as an llm.Func, by the names that stand behind "func:".
+	// Funcs are models made in Go, such as an llm.Func, by the part of the specification after
+	// "func:".
 	Funcs map[string]llm.Model
-	// Prices are put into the usage of what is opened.
+	// Prices add the cost to the usage of the opened models.
 	Prices llm.Prices
-	// TextOnly are models without vision, which get descriptions in place of images: their names, or the
-	// beginning of names and *. Models of OpenAI's wire that refuse images are found out without
-	// it.
+	// TextOnly are models without vision, which get descriptions instead of images: their names, or
+	// prefixes that end in *. Models of OpenAI's API that refuse images are recognized without it.
 	TextOnly []string
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
-	// Logger is handed to the model. Default: silent.
+	// Logger is that of the opened models. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -89,7 +94,7 @@ type Spec struct {
 	Name string
 }
 
-// providers are those that a name stands behind.
+// providers are the providers that need a name after the colon.
 var providers = []string{"openai", "anthropic", "ollama", "peer", "scripted", "func"}
 
 // Parse reads a specification of one model. Empty is auto. It opens nothing.
@@ -104,8 +109,8 @@ func Parse(s string) (Spec, error) {
 	return Spec{p, name}, nil
 }
 
-// between is what stands between the models of a list: a comma, before what can begin one. Names
-// may have commas.
+// between matches the separator in a list of models: a comma before the beginning of a
+// specification. A name may have commas of its own.
 var between = regexp.MustCompile(`\s*,\s*(auto(?:\s*(?:,|$))|(?:` + strings.Join(providers, "|") + `):)`)
 
 // ParseList reads specifications with commas between them; at least one. It opens nothing.

@@ -15,7 +15,8 @@ var (
 	// ErrUnlisted means that the model's server answers, but does not list a model of that name.
 	// Some servers do not list all they have.
 	ErrUnlisted = errors.New("the server does not list it")
-	// ErrElsewhere means that the model is on another node, and only a running node can ask that one.
+	// ErrElsewhere means that the model is on another node, and only a running node can ask that
+	// one.
 	ErrElsewhere = errors.New("it is on another node")
 )
 

@@ -175,7 +175,8 @@ func (p *Player) Unused() (list []string) {
 	return list
 }
 
-// Spec returns the model of the first request in the syntax of --model; "" if the recording has none.
+// Spec returns the model of the first request in the syntax of --model; "" if the recording has
+// none.
 func (p *Player) Spec() string {
 	for _, x := range p.exchanges {
 		var body struct{ Model string }

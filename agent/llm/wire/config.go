@@ -23,7 +23,8 @@ type Config struct {
 	Name string
 	// Key is the API key. Servers on the same machine usually need none.
 	Key llm.Secret
-	// KeyName is where people set the key, such as OPENAI_API_KEY: the error of a refused one names it.
+	// KeyName is where people set the key, such as OPENAI_API_KEY: the error of a refused one names
+	// it.
 	KeyName string
 	// HTTP does the requests: proxies, certificates and tests are its business. Its redirect policy
 	// is not used. Default: a client of its own, without a proxy.

@@ -36,7 +36,8 @@ type Server struct {
 	client  *http.Client
 }
 
-// Open returns the server of a model. It does not connect. The error says which setting cannot be used.
+// Open returns the server of a model. It does not connect. The error says which setting cannot be
+// used.
 func Open(cfg Config, d Dialect) (*Server, error) {
 	if cfg.Model == "" {
 		return nil, fmt.Errorf("%s: no model named", d.Provider)

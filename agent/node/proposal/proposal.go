@@ -1,6 +1,6 @@
-// Package proposal reads a skill that a person may trust: what it asks for,
-// what it is refused, and whether it is trusted already. A proposal grants
-// nothing: the Keeper of skills/trust records the person's yes.
+// Package proposal reads a skill that a person may trust: the rules that it asks for, those that it
+// cannot get, and whether it is trusted already. A proposal grants nothing: the Keeper of
+// skills/trust records the decision of the person.
 package proposal
 
 import (
@@ -18,8 +18,8 @@ import (
 	"symbio/skills/trust"
 )
 
-// Proposal is a skill as it is shown to a person who may trust it. The names in
-// JSON are a contract with scripts.
+// Proposal describes a skill to a person who may trust it. The names in JSON are a contract with
+// scripts.
 type Proposal struct {
 	Name        string       `json:"name"`
 	Description string       `json:"description"`
@@ -42,8 +42,7 @@ type Proposal struct {
 
 	Skill  skills.Skill `json:"-"`
 	Origin share.Origin `json:"-"`
-	// BadBook is why the book of what is trusted cannot be read as a whole; nil
-	// = it can.
+	// BadBook is the error of reading the records of trust as a whole; nil = they were read.
 	BadBook error `json:"-"`
 }
 
