@@ -31,9 +31,9 @@ type Options struct {
 type conversation struct {
 	env     *command.Env
 	options Options
-	// signals are the signals that ask it to stop; see Interrupts.
+	// signals are the signals that ask it to stop; see Interrupts. It is never closed.
 	signals <-chan os.Signal
-	// view shows everything but the input row.
+	// view shows all output except the input row, which draw sets.
 	view *view
 	// stream carries requests to the node and events back. Only run sends, only receive reads.
 	stream symbiov1.Control_ConverseClient
@@ -42,7 +42,8 @@ type conversation struct {
 
 	// editor is the line that is being typed; nil where whole lines are read from input instead.
 	editor *terminal.Editor
-	// input are the whole lines, where there is no editor.
+	// input are the whole lines, where there is no editor. Reading it starts with the first call of
+	// lines that wants a line.
 	input *command.Input
 	// foreground is true when input may be read before it is asked for; see readsAhead.
 	foreground bool
@@ -56,9 +57,10 @@ type conversation struct {
 	// prompted is true while the prompt for a line stands on the terminal.
 	prompted bool
 
-	// busy is the number of messages without an answer, busySince the start of the first of them.
+	// busy is the number of messages without an answer, the running one included.
 	busy int
-	// busySince is when the first of these messages was sent.
+	// busySince is when the first of these messages was sent. After an answer it is the time of
+	// that answer.
 	busySince time.Time
 	// unsent holds steering that came back undelivered; it goes with the next message.
 	unsent []string
@@ -66,11 +68,12 @@ type conversation struct {
 	pendingSteering []string
 	// interrupted is true after one Ctrl-C, until the next input. A second Ctrl-C leaves.
 	interrupted bool
-	// closing is true after closeSend: no more messages are sent.
+	// closing is true after closeSend: no more messages are sent. It is never reset.
 	closing bool
-	// deadline fires closeTimeout after abort.
+	// deadline fires closeTimeout after abort. It is stopped until then.
 	deadline *time.Timer
-	// turnErr is the error of the last turn that failed, which Converse returns at the end.
+	// turnErr is the error of the last turn that failed, which Converse returns at the end. It is
+	// not used in a conversation that a person keeps open, where the error is shown at once.
 	turnErr error
 	// agentErr is set when the agent has ended, so that no message can be answered any more.
 	agentErr error
@@ -78,7 +81,7 @@ type conversation struct {
 
 // readsAhead reports whether input may be read before it is asked for: a person types at the
 // terminal, and the shell has not put the command into the background, where a read would stop the
-// process.
+// process. It is asked once, when the conversation begins.
 func readsAhead(env *command.Env) bool {
 	in, ok := env.In.(*os.File)
 	return env.InIsTerminal && !env.JSON && (!ok || terminal.InForeground(in))
@@ -91,7 +94,8 @@ func (t *conversation) isInteractive() bool { return t.env.InIsTerminal && !t.en
 // time that a node gives agents that are terminated.
 const closeTimeout = 5 * time.Second
 
-// errInterrupted is returned when a signal or Ctrl-C broke the conversation off.
+// errInterrupted is returned when a signal or Ctrl-C broke the conversation off. Its text is the
+// whole message to the person; the exit status is 1.
 var errInterrupted = errors.New("interrupted")
 
 // Converse opens a conversation on the node of client, gives the agent the task of req if it has
@@ -100,6 +104,9 @@ var errInterrupted = errors.New("interrupted")
 // It returns nil when all turns were answered, errInterrupted after a stop by the person or a
 // signal, and else the error of the last failed turn or of the connection. The terminal is restored
 // before it returns. signals come from Interrupts.
+//
+// Two goroutines run until then: receive, and on a terminal the one that reads keys. The agent
+// lives on the node as long as the stream; a lost connection ends it.
 func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options, signals <-chan os.Signal) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
@@ -118,17 +125,21 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 		return streamError(stream, err)
 	}
 	t := &conversation{env: env, options: o, signals: signals, view: newView(env), stream: stream, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0)}
+	// A Timer cannot be made without being started.
 	t.deadline.Stop()
 	t.questions = questions{client: client, show: t.showQuestion, notify: t.view.note}
 	if req.GetTask() != "" {
 		t.busy, t.busySince = 1, time.Now()
 	}
+	// events has no buffer, so run has every event before over gets the end of the stream. over has
+	// one place, so that receive can end after run has returned.
 	events := make(chan event.Event)
 	over := make(chan error, 1)
 	g.Go(func() error {
 		over <- receive(ctx, stream, events)
 		return nil
 	})
+	// From here on the terminal may be in raw mode, which restore ends.
 	keys, restoreKeys, err := t.keyboard(ctx, &g)
 	if err != nil {
 		return err
@@ -141,7 +152,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 }
 
 // streamError returns why a send failed. gRPC returns io.EOF from Send when the stream has ended;
-// the reason is then in Recv.
+// the reason is then in Recv. The stream must not be read by another goroutine yet.
 func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 	if errors.Is(err, io.EOF) {
 		if _, err := stream.Recv(); err != nil {
@@ -152,7 +163,8 @@ func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 }
 
 // receive passes the events of the stream on until it ends, and returns the error that ended it:
-// io.EOF at a normal end.
+// io.EOF at a normal end. It runs in a goroutine of its own, because Recv blocks and cannot be part
+// of a select.
 func receive(ctx context.Context, stream symbiov1.Control_ConverseClient, events chan<- event.Event) error {
 	for {
 		e, err := control.Receive(stream.Recv)
@@ -167,10 +179,13 @@ func receive(ctx context.Context, stream symbiov1.Control_ConverseClient, events
 	}
 }
 
-// run is the event loop. It returns when the stream has ended, or with the first error.
+// run is the event loop. It returns when the stream has ended, or with the first error. It is the
+// only goroutine that uses t and writes to the terminal. A nil channel of keys or lines never
+// fires.
 func (t *conversation) run(ctx context.Context, events <-chan event.Event, over <-chan error, keys <-chan []rune) error {
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
+	// Without a task and with nothing to keep open, there is nothing to wait for.
 	t.closeWhenDone()
 	for {
 		t.draw()
@@ -188,6 +203,7 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 			err = t.signal(s)
 		case <-t.deadline.C:
 			err = errInterrupted
+		// The tick only redraws the seconds in the input row.
 		case <-clock.C:
 		}
 		if err == nil {
@@ -200,7 +216,8 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 	}
 }
 
-// streamEnd returns the result of the conversation after its stream has ended with err.
+// streamEnd returns the result of the conversation after its stream has ended with err. An error of
+// the stream counts more than one of the agent, and that more than one of a turn.
 func (t *conversation) streamEnd(err error) error {
 	t.view.close()
 	switch {
@@ -215,7 +232,8 @@ func (t *conversation) streamEnd(err error) error {
 }
 
 // event handles one event from the node. Those that belong to the dialogue with the person are
-// handled here, all others are shown.
+// handled here, all others are shown. Through a pipe and with --json receipts and approvals are
+// events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	switch {
 	case e.Type == "result":
@@ -233,12 +251,14 @@ func (t *conversation) event(ctx context.Context, e event.Event) error {
 	return t.view.event(e)
 }
 
-// result handles the end of a turn: it shows the answer and remembers an error.
+// result handles the end of a turn: it shows the answer and remembers an error. The conversation
+// goes on after a failed turn, unless the agent is gone.
 func (t *conversation) result(e event.Event) error {
 	r, err := t.view.result(e)
 	if err != nil {
 		return err
 	}
+	// The next message waits on the node and begins now.
 	t.busy, t.busySince = max(0, t.busy-1), time.Now()
 	switch {
 	case r.Status == "done":
@@ -255,7 +275,8 @@ func (t *conversation) result(e event.Event) error {
 	return nil
 }
 
-// closeWhenDone ends the sending side when no further message can follow.
+// closeWhenDone ends the sending side when no further message can follow. It is called after each
+// change of what it depends on.
 func (t *conversation) closeWhenDone() {
 	if t.busy == 0 && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
 		t.closeSend()
@@ -272,11 +293,13 @@ func (t *conversation) closeSend() {
 }
 
 // signal handles a signal of the system. SIGINT acts as Ctrl-C for a person, and ends a script; the
-// other signals end the conversation.
+// other signals end the conversation. An error ends the loop at once; nil lets the stream end in
+// order.
 func (t *conversation) signal(s os.Signal) error {
 	if s == os.Interrupt && (t.isInteractive() || !t.options.Keep) {
 		return t.stop()
 	}
+	// A second signal does not wait for the node any more.
 	if t.interrupted && t.closing {
 		return errInterrupted
 	}
@@ -287,7 +310,7 @@ func (t *conversation) signal(s os.Signal) error {
 }
 
 // abort interrupts the turn in flight, if there is one, and ends the conversation. The deadline
-// bounds how long that may take.
+// bounds how long that may take. It returns before the conversation has ended.
 func (t *conversation) abort() error {
 	t.deadline.Reset(closeTimeout)
 	t.interrupted = true
@@ -301,7 +324,8 @@ func (t *conversation) abort() error {
 }
 
 // stop handles Ctrl-C. The first one interrupts the answer, or clears the line when nothing is
-// running; the second one in a row leaves.
+// running; the second one in a row leaves. errInterrupted ends the loop at once, without waiting
+// for the node.
 func (t *conversation) stop() error {
 	switch {
 	case t.interrupted:
@@ -324,7 +348,7 @@ func (t *conversation) stop() error {
 
 // interrupt asks the node to break off the turn in flight. When the sending side is closed that is
 // not possible any more, so the conversation ends. io.EOF means that the stream has ended; run
-// reports the reason.
+// reports the reason. The turn still ends with a result, whose status is "interrupted".
 func (t *conversation) interrupt() error {
 	if t.closing {
 		return errInterrupted
@@ -336,7 +360,8 @@ func (t *conversation) interrupt() error {
 	return nil
 }
 
-// draw updates the input row: the prompt and the typed line, or what the agent is doing.
+// draw updates the input row: the prompt and the typed line, or what the agent is doing. It is
+// called before each wait; setInput writes only what has changed.
 func (t *conversation) draw() {
 	s := t.view.screen
 	if s == nil {
@@ -361,7 +386,7 @@ func (t *conversation) draw() {
 	s.setInput(row, cursor)
 }
 
-// hint returns the text that stands in the empty input row.
+// hint returns the text that stands in the empty input row. "" leaves the row empty.
 func (t *conversation) hint() string {
 	switch {
 	case t.busy > 0 && t.interrupted:

@@ -30,6 +30,9 @@ const (
 //
 // keys is closed when the terminal is gone. The caller must call restore after the goroutines of g
 // have ended.
+//
+// The conditions: input is a terminal with raw mode, the command is in the foreground, and there is
+// a screen that can redraw a row.
 func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-chan []rune, restore func() error, err error) {
 	in, ok := t.env.In.(*os.File)
 	s := t.view.screen
@@ -42,6 +45,7 @@ func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-
 	}
 	t.editor = &terminal.Editor{}
 	s.write(pasteOn)
+	// The channel has no buffer, so the reader is at most one batch of keys ahead.
 	typed := make(chan []rune)
 	g.Go(func() error {
 		defer close(typed)
@@ -62,11 +66,12 @@ func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-
 		}
 		return nil
 	})
+	// The terminal would keep the paste mode for the next program.
 	return typed, func() error { s.write(pasteOff); return raw() }, nil
 }
 
 // keys handles keys from the terminal. ok is false when the terminal is gone, which ends the
-// conversation.
+// conversation. A key that is pressed while a turn runs is handled at once: the line may steer it.
 func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error {
 	if !ok {
 		return t.abort()
@@ -91,7 +96,8 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 
 // lines returns the channel of the next line of input, nil while no line is wanted. Through a pipe
 // a line is the next message, so it is read only after the answer to the one before; at a terminal
-// it may steer the turn in flight.
+// it may steer the turn in flight. Asking for the channel starts the read, so it is asked for only
+// when a line is wanted.
 func (t *conversation) lines() <-chan string {
 	watched := t.foreground && (t.env.OutIsTerminal || t.env.ErrIsTerminal)
 	switch {
@@ -103,7 +109,8 @@ func (t *conversation) lines() <-chan string {
 	return nil
 }
 
-// line handles one line of input; ok is false at the end of the input.
+// line handles one line of input; ok is false at the end of the input. An answer to a question is
+// one line and cannot be continued with a backslash.
 func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 	t.prompted = false
 	if !ok {
@@ -115,6 +122,7 @@ func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 		t.closeWhenDone()
 		return t.denyUnanswered(ctx)
 	}
+	// The line answers the first question.
 	if len(t.questions.open) > 0 {
 		return t.submit(ctx, line)
 	}
@@ -128,7 +136,8 @@ func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 }
 
 // submit handles a complete text: the answer to a question, a command that begins with a slash, or
-// a message. While the agent works a message steers it.
+// a message. While the agent works a message steers it. Blank text sends nothing, unless kept
+// steering waits to be sent. After closeSend only answers to questions count.
 func (t *conversation) submit(ctx context.Context, text string) error {
 	t.interrupted = false
 	if len(t.questions.open) > 0 {
@@ -150,6 +159,7 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 		if word, _, _ := strings.Cut(name, " "); ok && !strings.Contains(word, "/") {
 			return t.command(name)
 		}
+		// The first slash of two says that the rest is no command.
 		if strings.HasPrefix(text, "//") {
 			text = text[1:]
 		}
@@ -165,7 +175,8 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 }
 
 // sendMessage sends the next message, preceded by steering that was not delivered before. The
-// person sees all of it as one message.
+// person sees all of it as one message. A message that is sent while a turn runs, by /next, waits
+// on the node for its end.
 func (t *conversation) sendMessage(text string) error {
 	if text = strings.TrimSpace(text); text != "" {
 		t.unsent = append(t.unsent, text)
@@ -179,6 +190,7 @@ func (t *conversation) sendMessage(text string) error {
 }
 
 // steer sends a text to the turn in flight. The node reports in a receipt whether the model got it.
+// The text stays in pendingSteering until then.
 func (t *conversation) steer(text string) error {
 	text = strings.TrimSpace(text)
 	t.pendingSteering = append(t.pendingSteering, text)
@@ -196,16 +208,19 @@ func (t *conversation) send(r *symbiov1.ConverseRequest) error {
 
 // receipt shows what became of a text that was typed while the agent worked. The node sends two
 // events about it: "steered" from the agent, in the order of its work, and "receipt", which also
-// covers texts that the agent never got. The first of the two is shown.
+// covers texts that the agent never got. The first of the two is shown. Outcomes are "delivered",
+// "kept" (the agent has the text for its next turn) and "returned".
 func (t *conversation) receipt(e event.Event) error {
 	r, err := e.Fields()
 	if err != nil {
 		return err
 	}
 	i := slices.Index(t.pendingSteering, r.Text)
+	// The event "steered" about the same text was shown before.
 	if i < 0 && e.Type == "receipt" {
 		return nil
 	}
+	// This steering came from another terminal or node.
 	if i < 0 {
 		return t.view.event(e)
 	}
@@ -238,7 +253,7 @@ func (t *conversation) question(ctx context.Context, e event.Event) error {
 }
 
 // showQuestion shows an approval request. Text that was being typed is put aside, so that it cannot
-// answer the question by accident.
+// answer the question by accident. The draft comes back by resume.
 func (t *conversation) showQuestion(q event.Fields) {
 	if t.editor != nil && len(t.editor.Text) > 0 {
 		t.draft = t.editor.Clear()
@@ -247,7 +262,7 @@ func (t *conversation) showQuestion(q event.Fields) {
 }
 
 // resume gives the input back after the last question: it restores the draft and shows the events
-// that were held back.
+// that were held back. It does nothing while another question is open.
 func (t *conversation) resume() {
 	if len(t.questions.open) > 0 {
 		return
@@ -261,7 +276,7 @@ func (t *conversation) resume() {
 }
 
 // denyUnanswered denies the open questions after the end of the input, because no answer can come
-// from it.
+// from it. At the end of keys the conversation ends, so this is about whole lines only.
 func (t *conversation) denyUnanswered(ctx context.Context) error {
 	for t.inputEnded && t.editor == nil && len(t.questions.open) > 0 {
 		if err := t.questions.answer(ctx, ""); err != nil {

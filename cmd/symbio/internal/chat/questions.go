@@ -17,10 +17,11 @@ import (
 
 // questions are the approval requests that wait for the person at this terminal. Only the first is
 // shown. Each may be answered elsewhere meanwhile (`symbio approvals`, another node). Any text that
-// is not a yes denies.
+// is not a yes denies. It is for one goroutine.
 type questions struct {
 	client symbiov1.ControlClient
-	// open are the requests without an answer, the shown one first.
+	// open are the requests without an answer, the shown one first. The digest of each ties an
+	// answer to the text that was shown.
 	open []event.Fields
 	// show displays a question.
 	show func(q event.Fields)
@@ -31,7 +32,8 @@ type questions struct {
 // answeredElsewhere is shown when a question was answered before this terminal did.
 const answeredElsewhere = "answered elsewhere"
 
-// event adds an approval request, or removes one that was answered elsewhere.
+// event adds an approval request, or removes one that was answered elsewhere. An answer to a
+// request that is not open is ignored: this terminal gave it, or never saw the request.
 func (s *questions) event(e event.Event) error {
 	q, err := e.Fields()
 	if err != nil {
@@ -64,12 +66,14 @@ func (s *questions) remove(i int) {
 
 // answer sends the answer to the first question and removes it. NotFound from the node means that
 // it was answered elsewhere at the same moment, which is no error. The digest in the request ties
-// the answer to what was shown: the node refuses it when the call has changed.
+// the answer to what was shown: the node refuses it when the call has changed. The caller must
+// check that a question is open. It blocks until the node has replied.
 func (s *questions) answer(ctx context.Context, line string) error {
 	q := s.open[0]
 	reply := strings.ToLower(strings.TrimSpace(line))
 	r := &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, By: "terminal"}
 	r.Always = reply == "a" || reply == "always"
+	// Without rules the choice l is not offered, and the letter is a no like any other text.
 	r.Lasting = len(q.Rules) > 0 && (reply == "l" || reply == "lasting")
 	r.Allow = r.Always || r.Lasting || reply == "y" || reply == "yes"
 	_, err := s.client.Answer(ctx, r)
@@ -77,6 +81,7 @@ func (s *questions) answer(ctx context.Context, line string) error {
 		s.notify(answeredElsewhere)
 		err = nil
 	}
+	// After any other error the question is removed, too; the error ends the conversation.
 	s.remove(0)
 	return err
 }
@@ -88,7 +93,7 @@ func questionText(q event.Fields) string {
 }
 
 // choices returns the prompt with the possible answers, and the rules that a lasting answer would
-// keep.
+// keep. Enter alone is a no, as the capital letter says.
 func choices(q event.Fields) string {
 	if len(q.Rules) == 0 {
 		return "Allow it? [y = once, a = always this call while the agent lives, N] "

@@ -18,29 +18,31 @@ type screen struct {
 	// Columns returns the current width of the terminal. It is asked at each output, because the
 	// window can change.
 	Columns func() int
-	// Color is true when styles are shown.
+	// Color is true when styles are shown. It is false with NO_COLOR and on a dumb terminal.
 	Color bool
 	// dumb is true when the terminal cannot move its cursor (TERM=dumb). Prose is then written as
 	// it comes, and there is no input row.
 	dumb bool
 
-	// blankBefore asks for an empty line before the next output.
+	// blankBefore asks for an empty line before the next output. It separates the answers of two
+	// turns.
 	blankBefore bool
-	// partialRow is the unfinished row of prose.
+	// partialRow is the unfinished row of prose. It is shorter than the terminal is wide, except on
+	// a dumb terminal.
 	partialRow string
-	// inputRow is the row below it, cut to fit; "" if there is none. cursor is the column of the
-	// cursor in it.
+	// inputRow is the row below it, cut to fit; "" if there is none.
 	inputRow string
-	// cursor is the column of the cursor in inputRow.
+	// cursor is the column of the cursor in inputRow, from 0.
 	cursor int
 	// drawnRows is how many of the two rows are on the terminal now: 0 to 2.
 	drawnRows int
-	// err is the first error of writing. Later output is dropped.
+	// err is the first error of writing. Later output is dropped. A terminal that is gone cannot be
+	// written to again.
 	err error
 }
 
 // prose appends streamed text, which may end anywhere. Complete rows are written for good; the last
-// one stays redrawable.
+// one stays redrawable. A dumb terminal wraps long rows by itself.
 func (s *screen) prose(text string) {
 	text = printableLines(text)
 	if s.dumb {
@@ -69,7 +71,7 @@ func (s *screen) prose(text string) {
 	s.draw(done.String())
 }
 
-// finish ends an unfinished row of prose.
+// finish ends an unfinished row of prose. It does nothing when there is none.
 func (s *screen) finish() {
 	if s.partialRow == "" {
 		return
@@ -91,7 +93,8 @@ const (
 	StyleBold  = "1"
 )
 
-// lines writes text of several lines, wrapped to the terminal, above the input row.
+// lines writes text of several lines, wrapped to the terminal, above the input row. It ends an
+// unfinished row of prose first.
 func (s *screen) lines(style, text string) {
 	s.finish()
 	var b strings.Builder
@@ -127,9 +130,11 @@ func (s *screen) setInput(row string, cursor int) {
 }
 
 // draw writes complete lines above the two redrawable rows, and these again below. All goes out in
-// one write, which avoids flicker.
+// one write, which avoids flicker. The cursor stands in the last of the drawn rows before and
+// after.
 func (s *screen) draw(done string) {
 	var b strings.Builder
+	// CUU moves up to the first drawn row; CR and ED erase it and all below.
 	if s.drawnRows > 1 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.drawnRows-1)
 	}
@@ -147,6 +152,7 @@ func (s *screen) draw(done string) {
 		}
 		b.WriteString(s.inputRow + "\r")
 		if s.cursor > 0 {
+			// CUF takes 0 for 1, so a cursor in the first column is not moved.
 			fmt.Fprintf(&b, "\x1b[%dC", s.cursor)
 		}
 	}
@@ -161,7 +167,8 @@ func (s *screen) write(text string) {
 	_, s.err = io.WriteString(s.w, text)
 }
 
-// printableLines makes text of several lines safe for a terminal; tabs are four spaces.
+// printableLines makes text of several lines safe for a terminal; tabs are four spaces. Line breaks
+// stay.
 func printableLines(text string) string {
 	text = strings.ReplaceAll(text, "\t", "    ")
 	lines := strings.Split(text, "\n")
@@ -171,7 +178,7 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// styledLine writes one line that is already cut and styled.
+// styledLine writes one line that is already cut and styled. It must fit one row.
 func (s *screen) styledLine(line string) {
 	s.finish()
 	s.blankBefore = false

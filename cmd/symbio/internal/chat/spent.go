@@ -8,7 +8,7 @@ import (
 )
 
 // SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost
-// and time.
+// and time. Spent.Agents counts sub-agents only, so the first agent is added.
 func SpentText(s budget.Spent) string {
 	return Plural(s.Agents+1, "agent") + " · " + usageText(s) + " · " + durationText(time.Duration(s.Wall*float64(time.Second)))
 }
@@ -39,7 +39,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// RoundedCount returns a number in at most five characters: 9999, 10k, 12M.
+// RoundedCount returns a number in at most five characters: 9999, 10k, 12M. It rounds down.
 func RoundedCount(n int64) string {
 	switch {
 	case n < 10_000:

@@ -32,7 +32,7 @@ type transcriptView struct {
 	turn int
 	// heldLines are lines about sub-agents that wait until the first agent has finished its line.
 	heldLines []string
-	// running are the calls that have not ended, the latest last.
+	// running are the calls that have not ended, the latest last. At most maxRunningCalls.
 	running []*runningCall
 }
 
@@ -40,7 +40,8 @@ type transcriptView struct {
 type agentRow struct {
 	name  string
 	depth int
-	// began is when its current task began.
+	// began is when its current task began. Before the first task it is the time of the first event
+	// about the agent.
 	began time.Time
 }
 
@@ -59,14 +60,16 @@ type runningCall struct {
 const maxHeldLines = 50
 
 // maxRunningCalls bounds the calls that are remembered. When there are more, the oldest half is
-// forgotten and ends without a line.
+// forgotten and ends without a line. A call whose result was dropped in a gap of events stays until
+// the turn ends.
 const maxRunningCalls = 1000
 
 func newTranscriptView(s *screen, prose bool) *transcriptView {
 	return &transcriptView{screen: s, prose: prose, agents: map[string]*agentRow{}}
 }
 
-// event shows one event. An event whose fields cannot be decoded is shown without them.
+// event shows one event. An event whose fields cannot be decoded is shown without them. Every event
+// must be passed to it once, because it learns the tree of agents from them.
 func (s *transcriptView) event(e event.Event) {
 	f, _ := e.Fields()
 	row := s.agent(e, f)
@@ -136,7 +139,8 @@ func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
 }
 
 // agent returns the row of the agent of an event, and creates it at the first event. The first
-// agent that is seen is the root; the depth of others follows from the parent in the event.
+// agent that is seen is the root; the depth of others follows from the parent in the event. An
+// event without an agent, such as a warning of the node, gets a row of its own that is not kept.
 func (s *transcriptView) agent(e event.Event, f event.Fields) *agentRow {
 	if e.Agent == "" {
 		return &agentRow{}
@@ -157,6 +161,8 @@ func (s *transcriptView) agent(e event.Event, f event.Fields) *agentRow {
 }
 
 // text shows a piece of streamed text. Text of sub-agents is for their parents, not for the person.
+// A new turn number begins a new text. Lines that were held back are shown when a row of prose is
+// complete.
 func (s *transcriptView) text(row *agentRow, f event.Fields) {
 	if row.depth > 0 {
 		return
@@ -178,7 +184,7 @@ func (s *transcriptView) text(row *agentRow, f event.Fields) {
 }
 
 // beginCall remembers a tool call. Its line is printed when it ends, so that each call takes one
-// line.
+// line. A call of the first agent ends its row of prose.
 func (s *transcriptView) beginCall(e event.Event, f event.Fields) {
 	if e.Agent == s.root {
 		s.screen.finish()
@@ -201,7 +207,8 @@ func (s *transcriptView) findCall(agent, call string) *runningCall {
 }
 
 // endCall shows a call that has ended: the tool, the result in a few words, and how long it took.
-// The row is cut to the terminal; the result gets at most half of it when the call is long.
+// The row is cut to the terminal; the result gets at most half of it when the call is long. A
+// result without a known call is shown with the name of the tool and without a time.
 func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 	what, time := f.Tool, ""
 	if d := s.findCall(e.Agent, f.Call); d != nil {
@@ -218,7 +225,8 @@ func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 	s.agentLine(row, style, strings.TrimRight(what+"  "+terminal.Clip(summary, room-terminal.Width(what))+"  "+time, " "))
 }
 
-// prefix returns the indentation of a line about an agent and, for a sub-agent, its name.
+// prefix returns the indentation of a line about an agent and, for a sub-agent, its name. A name
+// takes at most 24 columns.
 func prefix(row *agentRow) string {
 	if row.depth == 0 {
 		return "  "
@@ -248,7 +256,7 @@ func (s *transcriptView) release() {
 }
 
 // status returns what is happening now and for how long, for the empty input row. since is when the
-// current message began.
+// current message began. Of several calls it names the latest.
 func (s *transcriptView) status(now, since time.Time) string {
 	text := "working"
 	if n := len(s.running); n > 0 {
@@ -267,7 +275,8 @@ func (s *transcriptView) status(now, since time.Time) string {
 	return text
 }
 
-// finish ends a turn. The answer is shown when it differs from the text that was streamed.
+// finish ends a turn. The answer is shown when it differs from the text that was streamed. Calls
+// without a result are forgotten.
 func (s *transcriptView) finish(text string) {
 	s.screen.finish()
 	s.release()
@@ -314,7 +323,8 @@ func firstLine(text string) string {
 	return terminal.Printable(line)
 }
 
-// progressText returns progress in words, with a percentage when the total is known.
+// progressText returns progress in words, with a percentage when the total is known. Done and Total
+// are in units of the tool.
 func progressText(f event.Fields) string {
 	if f.Total > 0 {
 		return fmt.Sprintf("%.0f%% %s", 100*f.Done/f.Total, terminal.Printable(f.Text))

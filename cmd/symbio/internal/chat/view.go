@@ -20,7 +20,7 @@ type view struct {
 	screen         *screen
 	transcriptView *transcriptView
 	// pretty is true when standard error is a terminal: then events are shown on the screen, not
-	// only the answer.
+	// only the answer. Without it the events are lines of text for a log.
 	pretty bool
 	// paused is true while a question is shown. Events wait in heldEvents, so that nothing is
 	// written below the question.
@@ -51,7 +51,7 @@ func (s *view) err() error {
 	return s.screen.err
 }
 
-// event shows one event.
+// event shows one event. The error is one of writing to a pipe; errors of the screen are in err.
 func (s *view) event(e event.Event) error {
 	switch {
 	case s.env.JSON:
@@ -65,6 +65,7 @@ func (s *view) event(e event.Event) error {
 	case s.screen != nil:
 		s.transcriptView.textOnly(e)
 	}
+	// The text comes whole with the result, and a line for each piece of it would fill the log.
 	if e.Type == "text" || e.Type == "turn" {
 		return nil
 	}
@@ -80,7 +81,8 @@ func problem(r event.Fields) string {
 	return "the task " + r.Status + ": " + terminal.Printable(r.Error)
 }
 
-// result shows the end of a turn: the answer, if it was not streamed, and what was spent.
+// result shows the end of a turn: the answer, if it was not streamed, and what was spent. It
+// returns the fields of the event, whose status the caller evaluates.
 func (s *view) result(e event.Event) (r event.Fields, err error) {
 	if r, err = e.Fields(); err != nil {
 		return r, err
@@ -108,7 +110,8 @@ func (s *view) gap() {
 	}
 }
 
-// printTranscript shows what the agent remembers, for /transcript.
+// printTranscript shows what the agent remembers, for /transcript. The node sends the latest
+// messages only and counts the others in Omitted. Arguments and results are cut to 200 characters.
 func (s *view) printTranscript(e event.Event) error {
 	t, err := e.Fields()
 	if err != nil {
@@ -138,7 +141,8 @@ func (s *view) printTranscript(e event.Event) error {
 }
 
 // question shows an approval request. editor is true when the answer is typed into a row of its
-// own; else a prompt is printed and the answer follows it on the same line.
+// own; else a prompt is printed and the answer follows it on the same line. Events are held back
+// until release.
 func (s *view) question(q event.Fields, editor bool) {
 	s.paused = true
 	if !editor {
@@ -186,7 +190,8 @@ func (s *view) print(style, text string) {
 	}
 }
 
-// close removes the input row and finishes the last line.
+// close removes the input row and finishes the last line. The screen can still be written to
+// afterwards.
 func (s *view) close() {
 	if s.screen != nil {
 		s.screen.setInput("", 0)
