@@ -15,31 +15,43 @@ import (
 // Case is one call and what has to come of it. A file of cases is shared with other
 // implementations, so its fields must stay as they are.
 type Case struct {
+	// ID names the case in the report. It is unique in the file.
 	ID string `yaml:"id"`
 	// Kind decides whether a stricter verdict than Expect is also right.
 	Kind Kind `yaml:"kind"`
 	// OS is the system that the case is for, as GOOS names it; "" = every one.
-	OS    string         `yaml:"os,omitempty"`
+	OS string `yaml:"os,omitempty"`
+	// Rules are the policy of the agent that makes the call. Tool and Args are the call; ${WORK},
+	// ${OUTSIDE} and ${HOME} in texts stand for directories of the World.
 	Rules rules          `yaml:"rules"`
 	Tool  string         `yaml:"tool"`
 	Args  map[string]any `yaml:"args,omitempty"`
-	// ArgsRaw is the text of the arguments where it is no plain object, in place of Args.
+	// ArgsRaw is the text of the arguments, in place of Args. It can be text that is no plain
+	// object, such as one with a key twice.
 	ArgsRaw string `yaml:"argsRaw,omitempty"`
-	Setup   setup  `yaml:"setup,omitempty"`
+	// Setup is what the call finds on disk.
+	Setup setup `yaml:"setup,omitempty"`
 	// Resolve has the addresses of host names; a name that is missing has none. No case asks a real
 	// resolver.
 	Resolve map[string][]string `yaml:"resolve,omitempty"`
 	// Redirects are the Location headers of the servers, one after the other.
-	Redirects     []string          `yaml:"redirects,omitempty"`
-	SessionMemory []memory          `yaml:"sessionMemory,omitempty"`
-	SkillRules    []string          `yaml:"skillRules,omitempty"`
-	SkillScope    string            `yaml:"skillScope,omitempty"`
-	ParentRules   *rules            `yaml:"parentRules,omitempty"`
-	OnBehalfOf    *rules            `yaml:"onBehalfOf,omitempty"`
-	Expect        permission.Action `yaml:"expect"`
-	Why           string            `yaml:"why,omitempty"`
+	Redirects []string `yaml:"redirects,omitempty"`
+	// SessionMemory are answers that count as given before.
+	SessionMemory []memory `yaml:"sessionMemory,omitempty"`
+	// SkillRules are rules that an active skill asks for. SkillScope is where the skill comes from:
+	// user (also for ""), bundled or project. The rules of a project's skill are not granted.
+	SkillRules []string `yaml:"skillRules,omitempty"`
+	SkillScope string   `yaml:"skillScope,omitempty"`
+	// ParentRules is the policy of the agent's parent, OnBehalfOf that of the requester of its
+	// task; nil means that there is none. The strictest verdict counts.
+	ParentRules *rules `yaml:"parentRules,omitempty"`
+	OnBehalfOf  *rules `yaml:"onBehalfOf,omitempty"`
+	// Expect is the right verdict. Why is for readers only.
+	Expect permission.Action `yaml:"expect"`
+	Why    string            `yaml:"why,omitempty"`
 
-	wrong error // why it cannot be judged
+	// wrong is why the case cannot be judged; nil if it can. Read sets it, and Judge returns it.
+	wrong error
 }
 
 // Kind decides which verdicts are right besides the expected one.
@@ -53,18 +65,23 @@ const (
 	Benign Kind = "benign"
 )
 
-// rules is a policy as cases write it.
+// rules is a policy as cases write it (permission.Policy): nothing lifts FinalDeny, and Overrides
+// lifts Deny for the calls that it names.
 type rules struct {
 	FinalDeny []string `yaml:"finalDeny,omitempty"`
 	Deny      []string `yaml:"deny,omitempty"`
 	Overrides []string `yaml:"overrides,omitempty"`
 	Allow     []string `yaml:"allow,omitempty"`
-	Default   string   `yaml:"default,omitempty"` // "" = ask
+	// Default is the verdict if no rule matches; "" means ask.
+	Default string `yaml:"default,omitempty"`
 }
 
 // setup is created before the call is judged.
 type setup struct {
-	CWD      string            `yaml:"cwd,omitempty"`
+	// CWD is the directory of the call; "" means ${WORK}. It is created.
+	CWD string `yaml:"cwd,omitempty"`
+	// Dirs are created first, then Files (content by path), then Symlinks (target by link).
+	// Relative paths are below ${WORK}.
 	Dirs     []string          `yaml:"dirs,omitempty"`
 	Files    map[string]string `yaml:"files,omitempty"`    // path: content
 	Symlinks map[string]string `yaml:"symlinks,omitempty"` // link: target
@@ -72,6 +89,7 @@ type setup struct {
 
 // memory is an answer that a person has given earlier in the session.
 type memory struct {
+	// Decision is alwaysAllow or alwaysDeny; see answer for other spellings.
 	Decision string         `yaml:"decision"`
 	Tool     string         `yaml:"tool"`
 	Args     map[string]any `yaml:"args,omitempty"`
@@ -84,7 +102,8 @@ const version = 1
 
 // Read reads a file of cases. Unknown fields are an error, so that a misspelled field cannot make a
 // case pass. A fault in one case is returned by Judge for that case, so that the others are still
-// judged.
+// judged. The error is that of r or of the YAML decoder, or about an empty file or an unknown
+// version.
 func Read(r io.Reader) ([]Case, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -105,6 +124,7 @@ func Read(r io.Reader) ([]Case, error) {
 	if file.Version != version {
 		return nil, fmt.Errorf("version: %d, and only %d is known", file.Version, version)
 	}
+	// An id that occurs twice would make a report ambiguous. The first case with it is judged.
 	seen := map[string]bool{}
 	for i := range file.Cases {
 		c := &file.Cases[i]
@@ -162,8 +182,8 @@ func (m memory) answer() (permission.Action, error) {
 // IsOtherOS reports whether the case is for another operating system than this one.
 func (c Case) IsOtherOS() bool { return c.OS != "" && c.OS != runtime.GOOS }
 
-// policy reads the rules. One that cannot be read allows nothing where it stands among those that
-// allow, and denies everything among those that deny.
+// policy parses the rules. A rule that cannot be parsed becomes the zero Rule, which allows nothing
+// in an allowing list and denies everything in a denying one.
 func (r rules) policy() permission.Policy {
 	p := permission.Policy{Default: permission.Ask}
 	if r.Default != "" {

@@ -14,17 +14,20 @@ import (
 	"symbio/security/permission/endpoint"
 )
 
-// Result is the outcome of a case. OK is true if the verdict is the expected one, or stricter in a
-// case of the kind Attack.
+// Result is the outcome of a case.
 type Result struct {
-	ID      string            `json:"id"`
+	ID string `json:"id"`
+	// Verdict is what the policy decides, Expect what the case expects.
 	Verdict permission.Action `json:"verdict"`
 	Expect  permission.Action `json:"expect"`
-	OK      bool              `json:"ok"`
-	Why     string            `json:"why"` // of the verdict
+	// OK is true if they are equal, or if the verdict is stricter in a case of the kind Attack.
+	OK bool `json:"ok"`
+	// Why is the reason of the verdict, in a sentence for people.
+	Why string `json:"why"`
 }
 
-// Judge judges one case. An error is about the case, such as a setup that cannot be made.
+// Judge judges one case. An error is about the case, such as a setup that cannot be made; a wrong
+// verdict is no error but Result.OK false. One goroutine may call it at a time.
 func (w *World) Judge(c Case) (Result, error) {
 	if c.wrong != nil {
 		return Result{}, c.wrong
@@ -49,7 +52,8 @@ func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	var err error
 	if c.ArgsRaw != "" {
 		call.Args, err = tool.DecodeArgs([]byte(s.expand(c.ArgsRaw)))
-		if err != nil { // a tool would not even be asked
+		// A Set refuses such arguments before a rule or a tool sees them.
+		if err != nil {
 			return permission.Verdict{Why: fmt.Sprintf("The call cannot be read: %v.", err)}, nil
 		}
 	} else if call.Args, err = s.expandAll(c.Args); err != nil {
@@ -59,6 +63,7 @@ func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	if err != nil {
 		return permission.Verdict{}, err
 	}
+	// The zero Action of a Verdict is Deny.
 	if why := Refusal(call); why != "" {
 		return permission.Verdict{Why: why}, nil
 	}
@@ -73,6 +78,7 @@ func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 // or a path or pattern that it does not accept. It returns "" if the tool does not refuse it or is
 // not one of the built-in tools.
 func Refusal(call permission.Call) string {
+	// The tools of an empty Workspace are only asked for their schemas and never run.
 	for _, t := range new(builtin.Workspace).Tools() {
 		var takes struct{ Properties map[string]any }
 		if t.Spec().Name != call.Tool || json.Unmarshal(t.Spec().Schema, &takes) != nil {
@@ -117,7 +123,9 @@ func (s *caseRun) chain(c Case) (permission.Chain, error) {
 		}
 		agent.Memory.Remember(permission.Call{Tool: m.Tool, Args: args, Dir: s.dir}, under, answer)
 	}
-	if c.SkillScope != "project" { // what a project's skill wishes for is granted when a person has trusted it
+	// Rules of a project's skill are granted only after a person has trusted it, which no case
+	// does.
+	if c.SkillScope != "project" {
 		granted := s.granted(c)
 		agent.Granted = func() []permission.Grant { return granted }
 	}
@@ -143,8 +151,8 @@ func (s *caseRun) granted(c Case) (all []permission.Grant) {
 }
 
 // fetch follows a web request without making it: it checks each address of the host, and judges
-// each redirect as a call of its own. The verdict of a redirect can only be stricter than the one
-// before.
+// each redirect as a call of its own. v is the verdict on the call. The verdict of a redirect can
+// only be stricter than the one before. It ends with the first denial or after the last redirect.
 func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permission.Verdict) permission.Verdict {
 	for hop := 0; ; hop++ {
 		if v.Action == permission.Deny {
@@ -160,12 +168,15 @@ func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permis
 		if hop == len(c.Redirects) {
 			return v
 		}
+		// Parse resolves a relative Location, as an HTTP client does.
 		next, err := at.Parse(s.expand(c.Redirects[hop]))
 		if err != nil || at.Scheme == "https" && next.Scheme != "https" {
 			return permission.Verdict{Why: "It redirects from https to something else, which is not followed."}
 		}
 		address = next.String()
 		then := chain.Judge(permission.Call{Tool: c.Tool, Args: map[string]any{"url": address}, Dir: s.dir})
+		// If a person has to be asked about the call, a redirect that is allowed does not change
+		// that.
 		if then.Action > v.Action {
 			then.Action = v.Action
 		}
@@ -173,7 +184,9 @@ func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permis
 	}
 }
 
-// unreachable returns the first address of the host to which no connection is allowed.
+// unreachable returns the first address of the host to which no connection is allowed. An address
+// or a port that cannot be parsed counts as one. A host that Resolve lacks has no address, so it is
+// not unreachable.
 func unreachable(c Case, at *url.URL, reach *endpoint.AllowList) (netip.AddrPort, bool) {
 	port := uint16(80)
 	if at.Scheme == "https" {

@@ -14,14 +14,18 @@ import (
 // World is the temporary directory in which the cases of a file run, one after the other. It
 // changes the process's HOME, so only one World may exist at a time.
 type World struct {
+	// base is the temporary directory, with links followed, because rules are matched with real
+	// paths.
 	base string
-	// home and had are the HOME of the process before, to restore it in Close.
-	home string // as it was before
+	// home is the HOME of the process before; had is whether it was set. Close restores it.
+	home string
 	had  bool
+	// next is the number of the last case, which names its directory.
 	next int
 }
 
-// NewWorld creates a home directory for the cases and sets HOME to it until Close.
+// NewWorld creates a home directory for the cases and sets HOME to it until Close. HOME belongs to
+// the whole process, so nothing else may depend on it meanwhile. The caller must close the World.
 func NewWorld() (*World, error) {
 	base, err := os.MkdirTemp("", "symbio-cases-")
 	if err != nil {
@@ -55,12 +59,16 @@ func (w *World) path(names ...string) string {
 
 // caseRun has the directories of one case: work is the workspace, outside is beside it.
 type caseRun struct {
+	// work is the workspace. outside is a directory beside it. home is the HOME of all cases of the
+	// World.
 	work, outside, home string
-	dir                 string // where the call is made
+	// dir is the working directory of the call.
+	dir string
 }
 
-// set creates the directories, files and links of a case. Each case gets directories of its own, so
-// that none sees the files of another.
+// set creates the directories, files and links of a case. Each case gets a workspace of its own, so
+// that none sees the files of another. Files in ${HOME} stay until Close: there is one HOME for all
+// cases.
 func (w *World) set(c Case) (*caseRun, error) {
 	w.next++
 	here := fmt.Sprint(w.next)
@@ -84,6 +92,7 @@ func (w *World) set(c Case) (*caseRun, error) {
 			return nil, err
 		}
 	}
+	// Links come last, so that none of the files is written through one.
 	for _, name := range sorted(c.Setup.Symlinks) {
 		if err := w.make(s.at(name), func(path string) error { return os.Symlink(s.expand(c.Setup.Symlinks[name]), path) }); err != nil {
 			return nil, err
@@ -92,8 +101,8 @@ func (w *World) set(c Case) (*caseRun, error) {
 	return s, nil
 }
 
-// make creates one entry with do. The entry must be inside the World, because a file of cases must
-// not be able to write elsewhere.
+// make creates one entry with do, and the directories above it. The entry must be inside the World,
+// because a file of cases must not be able to write elsewhere.
 func (w *World) make(path string, do func(string) error) error {
 	if rel, err := filepath.Rel(w.base, path); err != nil || !filepath.IsLocal(rel) {
 		return fmt.Errorf("setup: %s is outside of ${WORK}, ${OUTSIDE} and ${HOME}", path)
@@ -101,7 +110,7 @@ func (w *World) make(path string, do func(string) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("setup: %w", err)
 	}
-	// Through a link that an earlier line has made a path could lead out.
+	// The path is checked again with its links followed: one of an earlier entry could lead out.
 	real, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if rel, relErr := filepath.Rel(w.base, real); err != nil || relErr != nil || !filepath.IsLocal(rel) {
 		return fmt.Errorf("setup: %s lies behind a link that leads elsewhere", path)

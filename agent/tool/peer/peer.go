@@ -20,9 +20,14 @@ import (
 
 // Community is what these tools need; *community.Community is one.
 type Community interface {
+	// Members returns all members, this node's and others'.
 	Members() []community.Member
+	// Capability returns how a node describes a capability; false if it does not offer it.
 	Capability(node community.NodeID, name string) (community.Capability, bool)
+	// Send sends a signal and waits for the reply.
 	Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
+	// InvokeStream invokes a capability of a member of another node. It calls heard for one update
+	// at a time, and not after it has returned.
 	InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal, heard func(community.Update)) (community.Reply, error)
 }
 
@@ -35,21 +40,24 @@ var sendText string
 //go:embed invoke_capability.md
 var invokeText string
 
+// requesterKey is the key of the chain of requesters in a context.
 type requesterKey struct{}
 
 // WithRequester returns ctx with the chain of requesters on whose behalf calls are made, the origin
-// first.
+// first. The chain goes with each signal that the tools send, so that the other node can authorize
+// every requester. It must not be written to afterwards.
 func WithRequester(ctx context.Context, chain []string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, chain)
 }
 
-// Requester returns the chain of requesters of ctx, for other tools that call another node. It must
-// not be written to.
+// Requester returns the chain of requesters of ctx, for other tools that call another node; nil if
+// ctx has none. It must not be written to.
 func Requester(ctx context.Context) []string {
 	chain, _ := ctx.Value(requesterKey{}).([]string)
 	return chain
 }
 
+// behalfKey is the key of the function of WithBehalf in a context.
 type behalfKey struct{}
 
 // WithBehalf returns ctx with a function that encodes the constraints of the requesters for an
@@ -88,16 +96,16 @@ func Constraints(s community.Signal) (permission.Chain, error) {
 	return chain, nil
 }
 
-// The tools, of which each agent has its own.
+// The kinds of the tools. Each agent has tools of its own, which share the schemas.
 var (
 	findMembers      = tool.NewKind[findArgs](tool.Spec{Name: "find_members", Description: findText})
 	sendSignal       = tool.NewKind[sendArgs](tool.Spec{Name: "send_signal", Description: sendText})
 	invokeCapability = tool.NewKind[invokeArgs](tool.Spec{Name: "invoke_capability", Description: invokeText})
 )
 
-// Tools returns the tools for one agent, self. What guard would deny it to invoke is not shown to
-// it; a nil guard shows no capability. Capabilities that it has through another tool are invoked by
-// that alone: by names that tool, and are shown as others are.
+// Tools returns the tools for one agent, self. Capabilities that guard denies are not shown; a nil
+// guard shows none. by names, for a capability that the agent has through another tool, that tool:
+// invoke_capability refuses such a capability and names it. It is shown like others.
 func Tools(c Community, self community.Member, guard tool.Guard, by map[string]string) []tool.Tool {
 	p := peers{c, self, guard, by}
 	return []tool.Tool{
@@ -107,11 +115,13 @@ func Tools(c Community, self community.Member, guard tool.Guard, by map[string]s
 	}
 }
 
+// peers has what the tools of one agent need. It does not change, so calls may run in parallel.
 type peers struct {
 	community Community
 	self      community.Member
 	guard     tool.Guard
-	by        map[string]string // the tools for capabilities that are not invoked here
+	// by has the names of tools by the capabilities that only they may invoke.
+	by map[string]string
 }
 
 type findArgs struct {
@@ -119,14 +129,19 @@ type findArgs struct {
 	Provides string `json:"provides,omitempty" jsonschema:"only members that provide this capability"`
 }
 
+// foundMember is a row of find_members. Its texts come from the members and must not be trusted.
 type foundMember struct {
-	ID        community.MemberID `json:"id"`
-	Name      string             `json:"name"`
-	Where     string             `json:"where"`
-	Accepts   []string           `json:"accepts,omitempty"`
-	Provides  []string           `json:"provides,omitempty"`
-	Available bool               `json:"available"`
-	// Capability is the one that was asked for.
+	// ID is what the other tools take; names need not be unique.
+	ID   community.MemberID `json:"id"`
+	Name string             `json:"name"`
+	// Where is "this node" or "node " and the node's id.
+	Where string `json:"where"`
+	// Accepts are the perceptions of signals that it receives, Provides the capabilities that the
+	// agent may invoke.
+	Accepts   []string `json:"accepts,omitempty"`
+	Provides  []string `json:"provides,omitempty"`
+	Available bool     `json:"available"`
+	// Capability describes the capability that the call asked for; nil if it asked for none.
 	Capability *foundCapability `json:"capability,omitempty"`
 }
 
@@ -137,6 +152,8 @@ type foundCapability struct {
 	Idempotent  bool            `json:"idempotent,omitempty"`
 }
 
+// find runs find_members. The agent itself is not listed. The result is a JSON array, empty if no
+// member fits.
 func (p peers) find(_ context.Context, a findArgs) tool.Result {
 	list := []foundMember{}
 	for _, m := range p.community.Members() {
@@ -158,6 +175,7 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 }
 
 // usable returns the capabilities that the agent may invoke, with or without a person's approval.
+// It asks the guard about a call without data; a call with data is judged again when it is made.
 func (p peers) usable(names []string) (may []string) {
 	for _, name := range names {
 		call := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": name}}
@@ -174,7 +192,8 @@ type sendArgs struct {
 	Data       string `json:"data" jsonschema:"the message; for an agent, the task in words"`
 }
 
-// send runs send_signal.
+// send runs send_signal: it waits for the member's reply, which is the result. Without a perception
+// it takes the member's default one.
 func (p peers) send(ctx context.Context, a sendArgs) tool.Result {
 	m, err := p.findOne(a.Member, func(m community.Member) bool { return len(m.Accepts) > 0 })
 	if err != nil {
@@ -200,7 +219,8 @@ type invokeArgs struct {
 	Data       string `json:"data,omitempty" jsonschema:"the input, JSON as the capability describes it"`
 }
 
-// invoke runs invoke_capability. Progress of the call is reported as progress of the tool.
+// invoke runs invoke_capability. Progress of the call is reported as progress of the tool, at most
+// once in progressEach. The result is the reply; the chunks of output before it are not shown.
 func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
 	if name := p.by[a.Capability]; name != "" {
 		return failed(fmt.Errorf("%s is not invoked like this: use the tool %s", a.Capability, name))
@@ -242,8 +262,9 @@ func (p peers) signal(ctx context.Context, to community.Member, perception, data
 	return s, nil
 }
 
-// findOne returns the member that a model names by id or name; "" means any that fits. It returns
-// an error if none or several fit a name.
+// findOne returns the member that a model names by id or name; "" means any that fits. An id counts
+// whether the member fits or not: the call then returns a better error. It returns an error if none
+// or several fit a name.
 func (p peers) findOne(name string, fits func(community.Member) bool) (community.Member, error) {
 	var fitting []community.Member
 	for _, m := range p.community.Members() {

@@ -1,14 +1,16 @@
-// Package web holds the tools by which an agent reads a page of the web and searches it.
+// Package web has the tools by which an agent reads web pages (WebFetch) and searches the web
+// (WebSearch).
 //
-// The one idea: what is checked is the address that is dialled, not the name that was asked for. A
-// name may turn out to be this machine, a redirect may lead into the local network, a proxy may be
-// told by the environment: each connection is looked at when its final address is known, and
-// refused unless the verdict on the call reaches it (security.md 6; endpoint.AllowList). A redirect
-// to another host is not followed but handed to the model, whose next call is judged as any other.
+// The check is about the address that is dialled and not about the name in the URL: a name may
+// resolve to this machine, a redirect may lead into the local network, and the environment may name
+// a proxy. Each connection is checked when its final address is known, and refused unless the
+// verdict on the call allows that address (security.md 6; endpoint.AllowList). A redirect to another
+// host is not followed but returned to the model, whose next call is judged like any other.
 //
-// A page is text from a stranger: it is bounded in size and time, made into Markdown, and marked as
-// what it is. A search is made by a Searcher that the configuration names; it may be anywhere,
-// explainStatus no model chose it. Its results are a stranger's text, too.
+// The text of a page is foreign and must not be trusted. It is limited in size and time, converted to
+// Markdown, and marked as data. A search is made by a Searcher that the configuration names; it may
+// be at any address, because no model chose it. The texts of its results are foreign, too.
 //
-// It keeps no cookies, sends no referrer, runs no script, and looks into no other page.
+// The package keeps no cookies, sends no Referer header, runs no scripts, and loads nothing that a
+// page embeds.
 package web
