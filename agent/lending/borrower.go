@@ -82,7 +82,7 @@ type BorrowedAgent struct {
 	activity string
 }
 
-// How long the lender has.
+// The time limits for a lender.
 const (
 	// spawnTimeout is how long the lender may take to spawn the agent and name it. Opening its
 	// model may take a request to a server.

@@ -62,6 +62,7 @@ type Config struct {
 
 // SpawnRequest describes a new sub-agent.
 type SpawnRequest struct {
+	// Reason says why the sub-agent is needed, in the words of the model.
 	Reason string
 	// Definition is the name of its definition; "" = the parent's.
 	Definition string

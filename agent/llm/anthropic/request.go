@@ -11,7 +11,7 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// The request, as the wire has it.
+// The types of the request body of POST v1/messages.
 type (
 	// wireRequest is the body of POST v1/messages.
 	wireRequest struct {

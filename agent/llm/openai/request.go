@@ -9,9 +9,8 @@ import (
 	"symbio/agent/llm/wire"
 )
 
-// The request, as the wire has it.
+// The types of the request body of POST chat/completions.
 type (
-	// The types below are the request body of POST chat/completions.
 	wireRequest struct {
 		Model    string        `json:"model"`
 		Messages []wireMessage `json:"messages"`

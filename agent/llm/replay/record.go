@@ -26,8 +26,8 @@ const (
 	fileMode = os.FileMode(0o600)
 )
 
-// Recorder lets requests through and keeps what came of them until Close. It is safe for concurrent
-// use.
+// Recorder is an http.RoundTripper that passes requests on and keeps them with their answers until
+// Close. It is safe for concurrent use.
 type Recorder struct {
 	vcr *recorder.Recorder
 	// next sends the requests. It is kept to close its idle connections.

@@ -32,8 +32,10 @@ type Dialect struct {
 type Server struct {
 	cfg     Config
 	dialect Dialect
-	base    *url.URL
-	client  *http.Client
+	// base is BaseURL with the path of Dialect.Place.
+	base *url.URL
+	// client does not follow redirects (Config.client).
+	client *http.Client
 }
 
 // Open returns the server of a model. It does not connect. The error says which setting cannot be

@@ -128,7 +128,8 @@ type result struct {
 	Error string `json:"error,omitempty"`
 	// Spent is the use of the agent and its sub-agents for this turn.
 	Spent *budget.Spent `json:"spent,omitempty"`
-	Over  bool          `json:"over,omitempty"` // the agent has ended: further messages are not answered
+	// Over reports that the agent has ended: further messages are not answered.
+	Over bool `json:"over,omitempty"`
 }
 
 // turn sends the agent a task and waits for the result. Errors become part of
