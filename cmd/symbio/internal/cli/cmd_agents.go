@@ -247,6 +247,7 @@ func sandboxText(h agentinfo.Sandbox) string {
 
 // bytesText returns a number of bytes with a binary unit. It keeps four digits.
 func bytesText(n int64) string {
+	// The largest unit that gives a number of 1 or more is used.
 	for _, unit := range []struct {
 		name string
 		of   int64
@@ -348,6 +349,7 @@ func definitionFiles(args []string) (files []string, err error) {
 			return nil, command.NotFound(err)
 		}
 		if !info.IsDir() {
+			// A file is checked whatever its name is, so that a misnamed one gets a verdict, too.
 			files = append(files, arg)
 			continue
 		}
@@ -356,6 +358,7 @@ func definitionFiles(args []string) (files []string, err error) {
 			return nil, err
 		}
 		for _, e := range entries {
+			// A node loads the files of this pattern from its directory of agents.
 			if !e.IsDir() && filepath.Ext(e.Name()) == ".md" {
 				files = append(files, filepath.Join(arg, e.Name()))
 			}

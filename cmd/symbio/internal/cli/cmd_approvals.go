@@ -19,8 +19,8 @@ import (
 )
 
 // cmdApprovals returns the command approvals, which groups the commands for decisions that wait for
-// a person. All of them ask a running node. Approvals wait there, on the node whose agent wants to
-// make the call, until they are answered or time out.
+// a person. All of them ask a running node. An approval waits on the node whose agent wants to make
+// the call, until it is answered or its time is over.
 func cmdApprovals(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "approvals",

@@ -53,7 +53,8 @@ func memberRow(m *symbiov1.LocatedMember) []string {
 	}
 }
 
-// nodeResource is a message about something on a node: a member or an offered capability.
+// nodeResource is a message about something on a node: a member or an offered capability. The
+// generated messages LocatedMember and OfferedCapability have these getters in common.
 type nodeResource interface {
 	GetNodeName() string
 	GetLocal() bool
@@ -108,6 +109,7 @@ func printChange(env *command.Env, c *symbiov1.MemberChange) error {
 	for _, m := range c.GetMembers() {
 		rows = append(rows, append([]string{c.GetType()}, memberRow(m)...))
 	}
+	// A change has either members or one member, never both.
 	if c.GetMember() != nil {
 		rows = append(rows, append(append([]string{c.GetType()}, memberRow(c.GetMember())...), c.GetWhy()))
 	}

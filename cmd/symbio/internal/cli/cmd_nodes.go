@@ -32,7 +32,8 @@ func cmdNodes(env *command.Env) *cobra.Command {
 
 // nodeRow returns the columns of one node; the round-trip time is empty until it is measured. WHY
 // is why it is not connected, VIA the node that forwards to it, and SEEN BY the sources of
-// discovery. The days of the certificate are negative after its end.
+// discovery. The days of the certificate are negative after its end. The round-trip time is in
+// milliseconds, with one decimal.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {

@@ -13,7 +13,7 @@ import (
 
 // cmdReload returns the command reload. It prints which keys took effect, and on standard error
 // those that need a restart. A mistake in the file is an error, and the old configuration stays in
-// force.
+// force. The exit status is then 1.
 func cmdReload(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "reload",
