@@ -25,10 +25,13 @@ import (
 const Local = "local"
 
 const (
+	// authorityFile holds the key and then the certificate, both in PEM, mode 0600.
 	authorityFile = "authority.pem"
-	// authorityLife: a user's own authority never leaves the machine, so that nothing renews it.
+	// authorityLife is long because nothing renews an authority: its key never leaves the machine,
+	// or only sealed.
 	authorityLife = 10 * 365 * 24 * time.Hour
-	nodeLife      = 7 * 24 * time.Hour
+	// nodeLife is how long a node's certificate lasts; it is renewed at half of that.
+	nodeLife = 7 * 24 * time.Hour
 	// skew is how far behind another clock may be and still find a new certificate valid.
 	skew = 5 * time.Minute
 )
@@ -36,10 +39,14 @@ const (
 // Authority signs the certificates of nodes where its key is, and verifies them everywhere
 // else. It does not change, so many goroutines may use it.
 type Authority struct {
-	name        string
-	tag         string
+	// name is Local or the cluster's name, tag the first 8 bytes of the hash of the public key in
+	// hex.
+	name string
+	tag  string
+	// certificate is signed by its own key; tokens and lists name it by its hash.
 	certificate *x509.Certificate
-	private     secret // nil where this node only trusts the authority
+	// private is nil where this node only trusts the authority.
+	private secret
 }
 
 // OpenLocalAuthority returns the local authority kept in dir, one per user and machine, and

@@ -23,17 +23,23 @@ var ErrClusterExists = errors.New("this machine holds the authority of a cluster
 
 // Cluster is a cluster whose authority is held on this machine: it admits nodes, renews their
 // certificates and removes them. Its state is a directory of files that are created once or
-// replaced in one step, so several processes may use it at the same time, and all methods may
-// be called from many goroutines.
+// replaced in one step, so several processes may use it at the same time, and all methods may be
+// called from many goroutines.
+//
+// The directory holds authority.pem (the key and the certificate), tokens/ (a ticket for each
+// token), nodes/ (a Record for each node) and the lists of removed nodes, removed-EPOCH.
 type Cluster struct {
 	authority *Authority
 	dir       string
-	revoked   *Revocations
+	// revoked is never nil. Identity.Hold replaces it by the node's own list before the Cluster is
+	// used.
+	revoked *Revocations
 }
 
-// CreateCluster makes the authority of a new cluster in dir: one file with its key and
-// certificate, mode 0600. The name must be a lower-case label other than Local. It returns
-// ErrClusterExists if dir has an authority already, of whatever name.
+// CreateCluster makes the authority of a new cluster in dir: one file with its key and certificate,
+// mode 0600. The name must be a label (see label) other than Local. It returns ErrClusterExists if
+// dir has an authority already, of whatever name; of two processes that create one at once, one
+// gets that error.
 func CreateCluster(dir, name string) (*Cluster, error) {
 	if !label(name) || name == Local {
 		return nil, fmt.Errorf("cluster name %q: want up to 63 lower-case letters, digits and - inside, and not %q", name, Local)
@@ -54,7 +60,9 @@ func CreateCluster(dir, name string) (*Cluster, error) {
 	return OpenCluster(dir)
 }
 
-// OpenCluster returns the cluster whose authority is in dir, or fs.ErrNotExist.
+// OpenCluster returns the cluster whose authority is in dir. It returns fs.ErrNotExist if there is
+// none. A damaged file, the local authority, and an authority that has ended or not begun are
+// errors that say what to do.
 func OpenCluster(dir string) (*Cluster, error) {
 	file := filepath.Join(dir, authorityFile)
 	data, err := readSecret(file)
@@ -78,14 +86,16 @@ func OpenCluster(dir string) (*Cluster, error) {
 // Name returns the cluster's name, which the certificates of its nodes carry.
 func (c *Cluster) Name() string { return c.authority.name }
 
-// Tag is the authority's tag; see Authority.Tag.
+// Tag returns the authority's tag; see Authority.Tag.
 func (c *Cluster) Tag() string { return c.authority.tag }
 
-// Revocations are the nodes that were removed.
+// Revocations returns the list of removed nodes. It is not nil.
 func (c *Cluster) Revocations() *Revocations { return c.revoked }
 
-// Issue returns an identity in the cluster for a node of this machine. It needs no token: a
-// process that can read the authority's key could make one anyway.
+// Issue returns an identity in the cluster for a node of this machine, in the role "node", and
+// records it under name. It needs no token: a process that can read the authority's key could make
+// a certificate anyway. It returns ErrRemoved for a removed key. If only the record cannot be
+// written, it returns the identity and the error.
 func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	if k != nil && c.revoked.Has(k.id) {
 		return nil, removedHere(c.authority.name)
@@ -99,20 +109,25 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	return i, c.record(i.current.Leaf, name)
 }
 
+// removedHere returns ErrRemoved with what the removed node's user can do. The node, not the
+// authority, shows it.
 func removedHere(cluster string) error {
 	return fmt.Errorf("this node: %w (%s); to take it back: symbio cluster leave, which keeps its old identity aside, then symbio join with a new token", ErrRemoved, cluster)
 }
 
-// JoinTLS returns the configuration of a listener for nodes that ask to be admitted, or for a
-// new certificate after theirs has ended: TLS 1.3, with the authority's certificate beside the
-// node's, so that a joiner can compare its hash with the token's. A client certificate is
-// requested but not verified here: Cluster.RenewLate does that.
+// JoinTLS returns the configuration of a listener for nodes that ask to be admitted, or for a new
+// certificate after theirs has ended: TLS 1.3, with the authority's certificate behind the node's,
+// so that a joiner can compare its hash with the token's. A client certificate is requested but not
+// verified here, because a joiner has none and a late node's has ended: Cluster.Admit checks the
+// token, Cluster.RenewLate the certificate. No other call may be served on such a connection.
 func (i *Identity) JoinTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{JoinProtocol},
 		SessionTicketsDisabled: true,
 		ClientAuth:             tls.RequestClientCert,
+		// Called for each handshake, so that a long-lived listener never presents an old
+		// certificate.
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			c, err := i.fresh()
 			if err != nil {
@@ -131,14 +146,21 @@ func (i *Identity) JoinTLS() *tls.Config {
 	}
 }
 
-// Admit answers a request to join that came over the connection with state s. Its errors are
-// those of this package, with words for the joiner; after an error the token is still unused.
+// Admit answers a request to join that came over the connection with state s, which must be of
+// JoinTLS. Its errors are those of this package, with words for the joiner. The token is redeemed
+// after all checks: an error before that leaves it unused. After that, only the same node can use
+// it, and may ask again until the token ends.
+//
+// The reply has the certificate, the authority's certificate and the newest list of removed nodes.
+// If only the record cannot be written, Admit returns the reply and the error.
 func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply, error) {
 	now := time.Now()
 	text, err := proofText(s, r.GetRequest())
 	if err != nil {
 		return nil, err
 	}
+	// The proof is checked before the token is looked up, so that only its holder learns whether
+	// this machine knows it.
 	if len(r.GetTokenKey()) != ed25519.PublicKeySize || !ed25519.Verify(r.GetTokenKey(), text, r.GetProof()) {
 		return nil, ErrTokenUnknown
 	}
@@ -149,6 +171,8 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	if err != nil {
 		return nil, err
 	}
+	// Checked before the token is redeemed: with a wrong clock the new certificate would look
+	// expired, or not valid yet.
 	if off := r.GetClock().AsTime().Sub(now); off.Abs() > skew {
 		return nil, fmt.Errorf("%w: the joiner's says %s, the authority's %s, and up to %v are tolerated; set them, and the token is still good", ErrSkew,
 			r.GetClock().AsTime().UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), skew)
@@ -171,8 +195,10 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, r.GetName())
 }
 
-// Renew answers a proven node's request for its next certificate, for the same key and the
-// same role: a node cannot give itself another role.
+// Renew answers a request for the next certificate by p, which the connection has proven. It keeps
+// key and role: a node cannot give itself another one. It returns ErrBadRequest for another key or
+// authority, and ErrRemoved for a removed node. If only the record cannot be written, it returns
+// the reply and the error.
 func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	public, id, err := requested(r.GetRequest())
 	switch {
@@ -190,10 +216,13 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	return &pb.RenewReply{Certificate: leaf.Raw}, c.record(leaf, "")
 }
 
-// Remove takes a node out of the cluster for good by adding its id to the signed list. There
-// is no way back for that key; the machine can join again with a new one.
+// Remove takes a node out of the cluster for good by adding its id to the signed list. There is no
+// way back for that key; the machine can join again with a new one. Removing a node twice is not an
+// error, and the id need not be one that joined. Nodes learn it from each other.
 func (c *Cluster) Remove(id NodeID) error {
 	for {
+		// errStale means that another process has signed a list in between; each round is on top of
+		// what it wrote.
 		err := c.revoked.add(id)
 		if !errors.Is(err, errStale) {
 			return err
@@ -204,8 +233,8 @@ func (c *Cluster) Remove(id NodeID) error {
 	}
 }
 
-// request returns a PKCS #10 request. It proves possession of the key and contains no names,
-// since the authority chooses them.
+// request returns a PKCS #10 certificate request (RFC 2986) in DER. Its signature proves possession
+// of the key. It contains no names, since the authority chooses them.
 func (k *Key) request() ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k.private())
 	if err != nil {
@@ -214,8 +243,8 @@ func (k *Key) request() ([]byte, error) {
 	return der, nil
 }
 
-// requested returns the key of a request and its id; an error if the signature is not by that
-// key.
+// requested returns the key of a request and the id that belongs to it. It returns ErrBadRequest if
+// the request cannot be parsed, is of another algorithm, or is not signed by its own key.
 func requested(der []byte) (ed25519.PublicKey, NodeID, error) {
 	r, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -233,8 +262,8 @@ func requested(der []byte) (ed25519.PublicKey, NodeID, error) {
 	return public, idOf(spki), nil
 }
 
-// plain returns the name that a node gives itself, shortened and without characters that
-// cannot be shown.
+// plain returns the name that a node gives itself without all characters but printable ASCII, and
+// cut to 63 bytes. It comes from another machine and is printed on terminals.
 func plain(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -5,28 +5,29 @@
 // message proves no identity; only the certificate of the connection does.
 //
 // A node's authority is the local one, which each user has on each machine and which means nothing
-// elsewhere, or that of a cluster. A cluster's authority is made on one machine, and admits a node for a
-// token: the joiner knows by the hash in it that it talks to the right cluster, before it sends anything;
-// the authority knows by a signature that the joiner has the token, over this connection and for this
-// key. A token is good once. Certificates last 7 days and are renewed at half of that for the same key. One that
-// has ended is good for its own renewal only, within a grace time. A
-// node that is removed is on a signed list that only grows, and that every handshake looks at. A node that
-// holds the authority can seal it for another one, which then does the same: each redeems the tokens that it
-// made, and what either removes stays removed.
+// elsewhere, or that of a cluster. A cluster's authority is made on one machine, and admits a node
+// for a token: the joiner knows by the hash in it that it talks to the right cluster, before it
+// sends anything; the authority knows by a signature that the joiner has the token, over this
+// connection and for this key. A token is good once. Certificates last 7 days and are renewed at
+// half of that for the same key. One that has ended is good for its own renewal only, within a
+// grace time. A node that is removed is on a signed list that only grows, and that every handshake
+// looks at. A node that holds the authority can seal it for another one, which then does the same:
+// each redeems the tokens that it made, and what either removes stays removed.
 //
-// Each run of a node can sign that it goes on; by that two machines with a copy of one key are found out.
+// Each run of a node can sign that it goes on; by that two machines with a copy of one key are
+// found out.
 //
-// What a certificate says is symbio://AUTHORITY/ROLE/ID. Rules about who may do what go by the id, by the
-// role that the token gave (role/NAME, "node" where it gave none), or by the authority "local", which is
-// the name of no cluster.
+// What a certificate says is symbio://AUTHORITY/ROLE/ID. Rules about who may do what go by the id,
+// by the role that the token gave (role/NAME, "node" where it gave none), or by the authority
+// "local", which is the name of no cluster.
 //
-// Guarantees: a key or an authority is made once, however many processes start at the same
-// instant, and a file that exists is never overwritten. Connections are mutual TLS 1.3 without
-// session resumption. A certificate is reissued at half its life while the node runs. Everything
-// here may be used from many goroutines, and nothing here prints a private key.
+// Guarantees: a key or an authority is made once, however many processes start at the same instant,
+// and a file that exists is never overwritten. Connections are mutual TLS 1.3 without session
+// resumption. A certificate is reissued at half its life while the node runs. Everything here may
+// be used from many goroutines, and nothing here prints a private key.
 //
-// It does not carry joins, renewals and lists between nodes (transport/grpcpeer does), and does not decide
-// what a proven peer may do.
+// It does not carry joins, renewals and lists between nodes (transport/grpcpeer does), and does not
+// decide what a proven peer may do.
 package identity
 
 import (

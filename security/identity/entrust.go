@@ -19,8 +19,8 @@ import (
 	"symbio/security/private"
 )
 
-// ErrNotEntrusted says that what came does not make a node hold its cluster's authority: it was not sealed
-// for this node, or not by a holder of the authority.
+// ErrNotEntrusted says that what came does not make a node hold its cluster's authority: it was not
+// sealed for this node, or not by a holder of the authority.
 var ErrNotEntrusted = errors.New("it is not from a node that holds this cluster's authority")
 
 // maxCertified is how many records of nodes are sent with an authority, the newest ones. They
@@ -28,12 +28,14 @@ var ErrNotEntrusted = errors.New("it is not from a node that holds this cluster'
 const maxCertified = 2048
 
 // Recipient is a node that has made a key to which the cluster's authority can be sealed. It
-// accepts only an authority that was sealed after that, for this node, by the node that asked;
-// a node cannot ask for an authority itself. It is for one use.
+// accepts only an authority that was sealed after that, for this node, by the node that asked; a
+// node cannot ask for an authority itself. The caller makes a new one for each attempt.
 type Recipient struct {
 	identity *Identity
-	from     NodeID
-	key      hpke.PrivateKey
+	// from is the node whose message Take accepts.
+	from NodeID
+	// key is never stored, so that a message which was recorded cannot be opened later.
+	key hpke.PrivateKey
 }
 
 // Prepare makes a key for one authority that the node from may send, and the reply for it. It
@@ -83,9 +85,10 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 	return &pb.EntrustRequest{Sealed: sealed, Signature: ed25519.Sign(c.authority.private(), sealedText(text, sealed))}, nil
 }
 
-// Take opens an authority that was sealed for this node, keeps it in dir with mode 0600, and
-// makes the node use it. It returns ErrNotEntrusted if the message is not from a holder of
-// this cluster's authority, and ErrClusterExists if dir has another cluster's.
+// Take opens an authority that was sealed for this node, keeps it in dir with mode 0600, and makes
+// the node use it. It returns ErrNotEntrusted if the message is not from a holder of this cluster's
+// authority, and ErrClusterExists if dir has another cluster's. It may be called again with the
+// same message after an error of the disk.
 func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	i := r.identity
 	text := entrustText(i.authority, r.from, i.key.id, r.key.PublicKey().Bytes())
@@ -93,6 +96,8 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if !ok || !ed25519.Verify(public, sealedText(text, e.GetSealed()), e.GetSignature()) {
 		return ErrNotEntrusted
 	}
+	// The signature shows that a holder of the authority sent it, the context in text that it was
+	// meant for this node and this key.
 	data, err := hpke.Open(r.key, hpke.HKDFSHA256(), hpke.AES256GCM(), text, e.GetSealed())
 	if err != nil {
 		return ErrNotEntrusted
@@ -139,8 +144,9 @@ func (i *Identity) Hold(c *Cluster) error {
 	return nil
 }
 
-// OpenMember is OpenMember on the machine that holds c: a node that is of c holds its authority, and its
-// certificate is renewed when it has ended.
+// OpenMember is the function OpenMember on the machine that holds c. If the node is a member of c,
+// it holds its authority, and its certificate is renewed here if it has ended. A member of another
+// cluster is opened as everywhere else.
 func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	i, err := OpenMember(dir, k)
 	if err != nil || i.authority.hash() != c.authority.hash() {

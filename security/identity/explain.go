@@ -23,7 +23,8 @@ var (
 	ErrNotNode = errors.New("it is not a node")
 	// ErrRemoved: the node was removed from the cluster.
 	ErrRemoved = errors.New("it was removed from the cluster")
-	// ErrNoAuthority: the node that was asked to admit another one does not hold its cluster's authority.
+	// ErrNoAuthority: the node that was asked to admit another one does not hold its cluster's
+	// authority.
 	ErrNoAuthority = errors.New("it does not hold a cluster's authority")
 	// ErrWrongCluster: the node that was asked to admit another one is not of the token's cluster.
 	ErrWrongCluster = errors.New("it is not of the cluster that the token is for")
@@ -55,8 +56,8 @@ const (
 	alertNoProtocol          = tls.AlertError(120)
 )
 
-// ExplainCaller is Explain for the side that was called. A caller that refuses this node's certificate sends the same
-// alert for every reason.
+// ExplainCaller is Explain for the side that was called. A caller that refuses this node's
+// certificate sends the same alert for every reason.
 func (i *Identity) ExplainCaller(err error) error {
 	if remote := (&net.OpError{}); errors.As(err, &remote) && remote.Err.Error() == alertBadCertificate.Error() {
 		return fmt.Errorf("%w and did not say why; `symbio nodes` on that machine does", ErrRejected)
@@ -64,8 +65,9 @@ func (i *Identity) ExplainCaller(err error) error {
 	return i.Explain(err)
 }
 
-// Explain turns the error of a TLS handshake of the side that called into one of this package's with words for
-// people, or returns err as it is when it is none of them, like a broken connection or an ended context.
+// Explain turns the error of a TLS handshake of the side that called into one of this package's
+// with words for people, or returns err as it is when it is none of them, like a broken connection
+// or an ended context.
 func (i *Identity) Explain(err error) error {
 	var (
 		record   tls.RecordHeaderError
@@ -94,8 +96,8 @@ func (i *Identity) Explain(err error) error {
 	return err
 }
 
-// NoRoom is what a server sends to a connection that it does not let begin its handshake, so that the other
-// side knows why: a record of TLS with a fatal alert. Explain makes it ErrNoRoom.
+// NoRoom is what a server sends to a connection that it does not let begin its handshake, so that
+// the other side knows why: a record of TLS with a fatal alert. Explain makes it ErrNoRoom.
 func NoRoom() []byte { return []byte{21, 3, 3, 0, 2, 2, byte(alertAccessDenied)} }
 
 func (a *Authority) explainName(c *x509.Certificate) error {
@@ -118,8 +120,8 @@ func explainInvalid(e x509.CertificateInvalidError, now time.Time) error {
 		ErrExpired, e.Cert.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
-// explainAlert explains the alert that a node answered leaf with. Alerts are told apart by their text, because crypto/tls
-// keeps their type to itself.
+// explainAlert explains the alert that a node answered leaf with. Alerts are told apart by their
+// text, because crypto/tls keeps their type to itself.
 func (a *Authority) explainAlert(leaf *x509.Certificate, err error) error {
 	switch err.Error() {
 	case alertBadCertificate.Error():

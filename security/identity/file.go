@@ -8,11 +8,13 @@ import (
 	"symbio/security/private"
 )
 
-// secretSize is far more than a key and a certificate in PEM need; a longer file is something else.
+// secretSize is the most bytes of a file with a key, a certificate, a token or a record: far more
+// than each needs. A longer file is something else.
 const secretSize = 16 << 10
 
-// readOrCreate returns what is in file, or writes what fresh returns there first. Of several
-// processes that start at the same instant one wins, and all return what it wrote.
+// readOrCreate returns the content of file, or first writes what fresh returns if there is no such
+// file. Of several processes that start at the same instant one wins, and all return what that one
+// wrote.
 func readOrCreate(file string, fresh func() ([]byte, error)) ([]byte, error) {
 	data, err := readSecret(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -27,10 +29,12 @@ func readOrCreate(file string, fresh func() ([]byte, error)) ([]byte, error) {
 	return readSecret(file)
 }
 
-// readSecret reads a file that only its owner may read, in a folder that only its owner may change.
+// readSecret reads a file of up to secretSize bytes that only its owner may read, in a directory
+// that only its owner may change (package private).
 func readSecret(file string) ([]byte, error) { return readFile(file, secretSize) }
 
-// readFile is readSecret for a file of up to size bytes.
+// readFile is readSecret for a file of up to size bytes. Its errors for files that others may use,
+// or that cannot be this program's, say what to do.
 func readFile(file string, size int64) ([]byte, error) {
 	data, err := private.Read(file, size)
 	switch {

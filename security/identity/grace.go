@@ -10,12 +10,14 @@ import (
 	pb "symbio/proto/symbio/v1"
 )
 
-// Grace is how long after its end a certificate is renewed, unless the authority is told otherwise: a
-// machine that is away for a month of holidays comes back by itself.
+// Grace is how long after its end a certificate is renewed, unless the authority's configuration
+// says otherwise (limits.certificate_grace). A machine that is switched off for a month of holidays
+// comes back by itself.
 const Grace = 30 * 24 * time.Hour
 
-// Expired reports whether the certificate of a node that others renew has ended. The node can do nothing then
-// but ask for the next one, with RenewTLS.
+// Expired reports whether the certificate of a member has ended. The node can then do nothing but
+// ask for the next one, with RenewTLS. It is false for identities made by Issue, which sign their
+// own.
 func (i *Identity) Expired() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -15,17 +15,21 @@ import (
 // roleNode is the role of a node whose token names no other.
 const roleNode = "node"
 
-// Identity is a node's key with a current certificate. Where the authority's key is on this
-// machine, the certificate is renewed when a connection needs it; elsewhere the node asks the
-// authority and passes the answer to Renewed. All methods may be called from many goroutines.
+// Identity is a node's key with a current certificate. An identity made by Issue renews its
+// certificate when a connection needs it. One made by OpenMember is renewed by others, or by
+// RenewHere on a machine that holds the authority; the reply is passed to Renewed. All methods may
+// be called from many goroutines.
 type Identity struct {
 	key       *Key
 	authority *Authority
 	roots     *x509.CertPool
 	role      string
-	revoked   *Revocations // nil for the local authority, which removes no nodes
-	file      string       // where a member keeps its certificate
-	cluster   atomic.Pointer[Cluster]
+	// revoked is nil for the local authority, which removes no nodes.
+	revoked *Revocations
+	// file is the member file; "" for an identity made by Issue.
+	file string
+	// cluster is set once the authority is on this machine; see Cluster.
+	cluster atomic.Pointer[Cluster]
 
 	mu      sync.Mutex
 	current *tls.Certificate // guarded by mu

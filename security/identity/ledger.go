@@ -18,24 +18,30 @@ import (
 	"symbio/security/private"
 )
 
-// Figures of tokens.
+// Limits of tokens.
 const (
 	// TokenLife is how long a token is good unless it is made for another time.
 	TokenLife = time.Hour
-	// MaxTokenLife bounds it: a token that lies about is a door that stands open.
+	// MaxTokenLife is the longest life that NewToken accepts: every open token is a way into the
+	// cluster.
 	MaxTokenLife = 30 * 24 * time.Hour
-	// spent is how long a token that is over is remembered, so that who comes late hears why.
+	// spent is how long a token is remembered after its end, so that a node that comes late gets
+	// ErrTokenExpired or ErrTokenUsed instead of ErrTokenUnknown.
 	spent = 24 * time.Hour
 
+	// usedEnd ends the name of the file that says which node has used a token.
 	usedEnd = ".used"
 )
 
-// ticket is what is kept of a token, in a file that is named by the hash of the token's public
-// key. The token itself is not kept: who reads the disk cannot join with it.
+// ticket is what the authority keeps of a token, in a file named by the hash of the token's public
+// key. The token itself is not kept: a copy of these files does not let anyone join.
 type ticket struct {
-	Role    string    `json:"role"`
+	// Role is the role that the token gives, never "".
+	Role string `json:"role"`
+	// Expires is when the token ends, in UTC.
 	Expires time.Time `json:"expires"`
-	file    string
+	// file is where the ticket was read from; it is not stored.
+	file string
 }
 
 // use records which node joined with a token.
@@ -44,8 +50,8 @@ type use struct {
 }
 
 // NewToken returns a token that lets one node join in a role ("" = node) within life (0 =
-// TokenLife, at most MaxTokenLife). The node that holds the authority must run when the token
-// is used, but not now.
+// TokenLife, at most MaxTokenLife). Only this machine can redeem it, and must run a node when it is
+// used. The token cannot be shown again. NewToken also removes the files of old tokens.
 func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 	if life == 0 {
 		life = TokenLife
@@ -74,11 +80,14 @@ func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 	return t, nil
 }
 
+// ticketFile returns the path of a token's ticket: tokens/ and 64 hex digits.
 func (c *Cluster) ticketFile(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
 	return filepath.Join(c.dir, "tokens", hex.EncodeToString(sum[:]))
 }
 
+// ticket returns what is kept of a token; ErrTokenUnknown if this machine did not make it, or has
+// forgotten it.
 func (c *Cluster) ticket(public ed25519.PublicKey) (t ticket, err error) {
 	t.file = c.ticketFile(public)
 	err = readJSON(t.file, &t)
@@ -88,10 +97,10 @@ func (c *Cluster) ticket(public ed25519.PublicKey) (t ticket, err error) {
 	return t, err
 }
 
-// redeem marks the token as used by a node. Of several that try at the same instant, in this
-// process or another, one succeeds: the file that names the node can be created only once. The
-// same node may ask again while the token lasts, in case the answer was lost. It returns
-// ErrTokenExpired or ErrTokenUsed.
+// redeem marks the token as used by a node. Of several nodes that try at the same instant, in this
+// process or another, one succeeds: the file that names the node can be created only once. The same
+// node may ask again while the token lasts, in case the reply was lost. It returns ErrTokenExpired,
+// or ErrTokenUsed if another node has used it.
 func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
 	if t.Expires.Before(now) {
 		return fmt.Errorf("%w: it ended at %s; get another with `symbio cluster token`", ErrTokenExpired, t.Expires.UTC().Format(time.RFC3339))
@@ -114,7 +123,7 @@ func (c *Cluster) redeem(t ticket, id NodeID, now time.Time) error {
 	return nil
 }
 
-// tidy removes the files of tokens that ended more than spent ago.
+// tidy removes the files of tokens that ended more than spent ago. Files that it cannot read stay.
 func (c *Cluster) tidy(now time.Time) error {
 	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
 	if err != nil {
@@ -134,8 +143,8 @@ func (c *Cluster) tidy(now time.Time) error {
 	return nil
 }
 
-// OpenTokens returns how many tokens are neither used nor expired. Each is a way into the
-// cluster, so people should be able to see how many there are.
+// OpenTokens returns how many tokens are neither used nor expired, for people: each is a way into
+// the cluster. Tickets that cannot be read do not count, since they cannot be redeemed either.
 func (c *Cluster) OpenTokens() (n int, err error) {
 	files, err := filepath.Glob(filepath.Join(c.dir, "tokens", strings.Repeat("?", 2*sha256.Size)))
 	for _, f := range files {
@@ -147,7 +156,8 @@ func (c *Cluster) OpenTokens() (n int, err error) {
 	return n, err
 }
 
-// Record is what the authority knows about a node that it certified.
+// Record is what the authority knows about a node that it certified: nodes/ID.json. Nothing is
+// decided by it; removed nodes are in Revocations.
 type Record struct {
 	ID NodeID `json:"id"`
 	// Name is what the node called itself; it proves nothing.
@@ -156,12 +166,15 @@ type Record struct {
 	// Joined is when it got its first certificate, Expires when its last one ends.
 	Joined  time.Time `json:"joined"`
 	Expires time.Time `json:"expires"`
-	// Holds says that it was given the authority, or gave it to this machine.
-	Holds   bool `json:"holds_authority,omitempty"`
+	// Holds says that the node was given the authority, or gave it to this machine. When such a
+	// node is removed it still has the key.
+	Holds bool `json:"holds_authority,omitempty"`
+	// Removed is filled in by Nodes and not stored.
 	Removed bool `json:"-"`
 }
 
-// record notes a certificate that was issued. An empty name keeps the one that is known.
+// record notes a certificate that was issued. An empty name keeps the known one, and Joined and
+// Holds are kept, too. Two processes that note the same node at once may lose one of the two notes.
 func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 	p, err := peerOf(leaf)
 	if err != nil {
@@ -187,7 +200,8 @@ func (c *Cluster) recordFile(id NodeID) string {
 	return filepath.Join(c.dir, "nodes", string(id)+".json")
 }
 
-// Nodes returns the nodes that were ever certified, in the order in which they joined.
+// Nodes returns the nodes that were ever certified, in the order in which they joined, removed ones
+// included. One damaged record makes it fail, with an error that names the file.
 func (c *Cluster) Nodes() ([]Record, error) {
 	files, err := filepath.Glob(filepath.Join(c.dir, "nodes", "*.json"))
 	if err != nil {
@@ -206,6 +220,7 @@ func (c *Cluster) Nodes() ([]Record, error) {
 	return all, nil
 }
 
+// readJSON reads a file of this package's own; the error for a damaged one says to move it away.
 func readJSON(file string, v any) error {
 	data, err := readSecret(file)
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// LocalAuthorityLife returns from when to when the certificate of the local authority in dir
-// is good. The error says why OpenLocalAuthority would refuse it now; fs.ErrNotExist if there
-// is none. It creates nothing, so it is safe for a diagnosis.
+// LocalAuthorityLife returns from when to when the certificate of the local authority in dir is
+// valid. The error says why OpenLocalAuthority would refuse it now; fs.ErrNotExist if there is
+// none. Both times are set beside an error if the file holds a readable certificate, so that an
+// expired one can be shown. It creates nothing, so it is safe for a diagnosis.
 func LocalAuthorityLife(dir string) (begins, ends time.Time, err error) {
 	file := filepath.Join(dir, authorityFile)
 	data, err := readSecret(file)

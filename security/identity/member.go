@@ -12,19 +12,27 @@ import (
 	"symbio/security/private"
 )
 
+// memberFile holds two certificates in PEM: the node's, then the authority's. The node's key is in
+// a file of its own.
 const memberFile = "member.pem"
 
 // Admission is a node's first certificate in a cluster, and what it needs to know of the cluster.
+// Token.Accept returns it after all checks; nothing is on the disk before Save.
 type Admission struct {
 	Peer
+	// NotAfter is when the certificate ends unless it is renewed.
 	NotAfter time.Time
 
+	// leaf is the node's certificate and authority the one that signed it, without its key.
 	leaf      *x509.Certificate
 	authority *Authority
-	removed   *pb.Revocations
+	// removed is the authority's newest list of removed nodes; nil if it never removed one.
+	removed *pb.Revocations
 }
 
-// Save writes the admission into the node's directory dir, in place of an earlier membership.
+// Save writes the admission into the node's directory dir, in place of an earlier membership. After
+// an error the certificate may have been stored without the list of removed nodes; it can be called
+// again. It blocks for the disk.
 func (a *Admission) Save(dir string) error {
 	if err := saveMember(dir, a.leaf, a.authority); err != nil {
 		return err
@@ -37,6 +45,8 @@ func (a *Admission) Save(dir string) error {
 	return err
 }
 
+// saveMember replaces the member file in dir in one step, so that a crash leaves the old or the new
+// one.
 func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 	data := pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: leaf.Raw})
 	data = append(data, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: a.certificate.Raw})...)
@@ -46,9 +56,10 @@ func saveMember(dir string, leaf *x509.Certificate, a *Authority) error {
 	return nil
 }
 
-// OpenMember returns the identity of the node with key k in the cluster that it joined, from
-// dir; fs.ErrNotExist if it has joined none, ErrRemoved if it was removed. The certificate may
-// have ended: see Identity.Expired.
+// OpenMember returns the identity of the node with key k in the cluster that it joined, from dir.
+// It returns fs.ErrNotExist if the node has joined none, ErrRemoved if it was removed, and an error
+// that says to join again if the file is damaged or of another key. The certificate may have ended:
+// see Identity.Expired.
 func OpenMember(dir string, k *Key) (*Identity, error) {
 	file := filepath.Join(dir, memberFile)
 	leaf, a, err := readMember(file)
@@ -56,6 +67,8 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 		return nil, err
 	}
 	i := &Identity{key: k, authority: a, roots: a.roots(), file: file}
+	// A certificate that has ended is accepted here, because the node needs it to ask for the next
+	// one. One that is not valid yet is not.
 	p, err := a.verifyLate(leaf, time.Now())
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
 		return nil, fmt.Errorf("this node's certificate in cluster %s: %w", a.name, explainInvalid(invalid, time.Now()))
@@ -76,8 +89,9 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	return i, nil
 }
 
-// MemberOf returns the name and the authority's hash of the cluster that the node with
-// directory dir has joined, whether or not it still belongs to it; "" if none.
+// MemberOf returns the name and the authority's hash of the cluster that the node with directory
+// dir has joined, whether or not the node still belongs to it. The error is fs.ErrNotExist if it
+// has joined none. It needs no key and creates nothing.
 func MemberOf(dir string) (name string, hash [32]byte, err error) {
 	_, a, err := readMember(filepath.Join(dir, memberFile))
 	if err != nil {
@@ -86,6 +100,8 @@ func MemberOf(dir string) (name string, hash [32]byte, err error) {
 	return a.name, a.hash(), nil
 }
 
+// readMember reads a member file. It does not verify that the authority has signed the certificate;
+// OpenMember does.
 func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 	data, err := readSecret(file)
 	if err != nil {
@@ -112,22 +128,26 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 	return leaf, a, nil
 }
 
-// Due reports whether the node should ask for its next certificate: half the life of the
-// current one is over. It is always false for a node that can sign its own.
+// Due reports whether the node should ask for its next certificate: half the life of the current
+// one is over. It is always false for an identity that was made by Issue, which renews its
+// certificate by itself. A member that holds the authority is due, too; it renews with RenewHere.
 func (i *Identity) Due() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.file != "" && aged(i.current.Leaf, time.Now())
 }
 
-// RenewRequest returns the request for the next certificate of the same key.
+// RenewRequest returns the request for the next certificate of the same key. It contains no name
+// and no role: the authority takes both from the current certificate.
 func (i *Identity) RenewRequest() (*pb.RenewRequest, error) {
 	der, err := i.key.request()
 	return &pb.RenewRequest{Request: der}, err
 }
 
-// Renewed verifies the next certificate, uses it for every connection from now on, and stores
-// it. Open connections keep the old one. On an error nothing changes.
+// Renewed verifies the next certificate, uses it for every connection from now on, and stores it.
+// Open connections keep the old one. If the certificate is of another node or role, or does not end
+// later than the current one, nothing changes and the error says so. If it only cannot be stored,
+// it is used all the same, and the error is that of the disk.
 func (i *Identity) Renewed(r *pb.RenewReply) error {
 	leaf, err := x509.ParseCertificate(r.GetCertificate())
 	if err != nil {
@@ -149,5 +169,5 @@ func (i *Identity) Renewed(r *pb.RenewReply) error {
 	return saveMember(filepath.Dir(i.file), leaf, i.authority)
 }
 
-// TokenFits says whether the token is of the authority with that hash.
+// Fits reports whether the token is of the authority with that hash, as MemberOf returns it.
 func (t Token) Fits(hash [32]byte) bool { return t.hash == hash }

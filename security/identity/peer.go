@@ -9,18 +9,22 @@ import (
 	"strings"
 )
 
-// Peer is who is at the other end of a connection, as proven by its certificate.
+// Peer is the node at the other end of a connection, as proven by its certificate. Two values are
+// equal if id, authority and role are.
 type Peer struct {
 	ID NodeID
-	// Authority is the name of who vouches for it.
+	// Authority is the name of the authority that signed the certificate: Local, or that of a
+	// cluster.
 	Authority string
-	Role      string
+	// Role is the role that the node's token gave it, "node" if it gave none.
+	Role string
 }
 
+// uriScheme is the scheme of the URI in a certificate, and the last label of the DNS names in it.
 const uriScheme = "symbio"
 
-// PeerOf says who is at the other end of a connection made with ServerTLS or ClientTLS. A connection
-// without a verified certificate, or with one that is not a node's, is an error.
+// PeerOf returns the peer of a connection made with ServerTLS or ClientTLS. It returns ErrNotNode
+// for a connection without a verified certificate, or with one that is not a node's.
 func PeerOf(s tls.ConnectionState) (Peer, error) {
 	if len(s.VerifiedChains) == 0 || len(s.VerifiedChains[0]) == 0 {
 		return Peer{}, fmt.Errorf("%w: no verified certificate", ErrNotNode)
@@ -28,6 +32,9 @@ func PeerOf(s tls.ConnectionState) (Peer, error) {
 	return peerOf(s.VerifiedChains[0][0])
 }
 
+// peerOf returns the node that a certificate names, ErrNotNode if its only URI is not
+// symbio://authority/role/id, or if the id is not the hash of its key. The caller has verified the
+// signature.
 func peerOf(leaf *x509.Certificate) (Peer, error) {
 	if len(leaf.URIs) != 1 {
 		return Peer{}, fmt.Errorf("%w: its certificate has %d URIs, a node's has one", ErrNotNode, len(leaf.URIs))
@@ -42,11 +49,13 @@ func peerOf(leaf *x509.Certificate) (Peer, error) {
 	return p, nil
 }
 
+// nodeURI returns the URI by which a certificate names the node.
 func nodeURI(p Peer) *url.URL {
 	return &url.URL{Scheme: uriScheme, Host: p.Authority, Path: "/" + p.Role + "/" + string(p.ID)}
 }
 
-// parseURI reads symbio://<authority>/<role>/<id>, and nothing that is only nearly so.
+// parseURI reads symbio://AUTHORITY/ROLE/ID. Anything beside these three parts, such as a port, a
+// query or an escaped letter, is an error, so that a node has one spelling only.
 func parseURI(u *url.URL) (Peer, error) {
 	parts := strings.Split(u.Path, "/")
 	if u.Scheme != uriScheme || len(parts) != 3 || parts[0] != "" {
@@ -66,7 +75,9 @@ func parseURI(u *url.URL) (Peer, error) {
 	return p, nil
 }
 
-// dnsName is the name by which a dialler expects node id, or any node when id is "".
+// dnsName returns the DNS name that a dialler expects in the certificate: ID.AUTHORITY.symbio, or
+// any.AUTHORITY.symbio if any node of the authority will do. crypto/tls compares it. It is never
+// looked up in the DNS.
 func dnsName(id NodeID, authority string) string {
 	if id == "" {
 		id = "any"
@@ -74,7 +85,8 @@ func dnsName(id NodeID, authority string) string {
 	return string(id) + "." + authority + "." + uriScheme
 }
 
-// label reports whether s can stand in a URI and a DNS name as it is.
+// label reports whether s can stand in a URI and in a DNS name unchanged: 1 to 63 lower-case
+// letters, digits and hyphens, no hyphen at an end (RFC 1035, 2.3.1).
 func label(s string) bool {
 	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
 		return false

@@ -20,14 +20,17 @@ import (
 	"symbio/security/private"
 )
 
-// read loads one stored list. A damaged file is an error that says to move it away: without
-// the list a removed node might connect again. The caller holds r.mu.
+// read takes over one stored list. It returns fs.ErrNotExist if the file is gone. A damaged file is
+// an error that says to move it away, and the node does not start: without the list a removed node
+// might connect again. The caller holds r.mu.
 func (r *Revocations) read(k storedList) error {
 	data, err := readFile(k.file, listSize)
 	if err != nil {
 		return fmt.Errorf("read the list of removed nodes: %w", err)
 	}
 	list := &pb.Revocations{}
+	// The epoch in the name must be the signed one, or a renamed file could keep a newer list from
+	// being written.
 	if err := proto.Unmarshal(data, list); err != nil || list.GetEpoch() != k.epoch {
 		return fmt.Errorf("%s holds no list of removed nodes; move it away", k.file)
 	}
@@ -37,15 +40,16 @@ func (r *Revocations) read(k storedList) error {
 	return nil
 }
 
-// storedList is one list in a file. The file's name has the epoch; of two lists with the same
-// epoch, made by two holders at once, the second has a suffix.
+// storedList is one list in a file, named removed-EPOCH. Of two lists with the same epoch, made by
+// two holders of the authority at once, the second has a suffix: a dot and 8 bytes of the hash of
+// its signature in hex.
 type storedList struct {
 	epoch uint64
 	file  string
 }
 
-// storedLists returns the lists in a directory, the oldest first; none if the directory does
-// not exist.
+// storedLists returns the lists in a directory by their names, the lowest epoch first; none if the
+// directory does not exist. Files with other names are ignored.
 func storedLists(dir string) (all []storedList, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,17 +69,19 @@ func storedLists(dir string) (all []storedList, err error) {
 	return all, nil
 }
 
+// listFile returns the path of the first list of an epoch.
 func listFile(dir string, epoch uint64) string {
 	return filepath.Join(dir, listStart+strconv.FormatUint(epoch, 10))
 }
 
-// maxStoredLists is how many lists stay in the directory. A process that is behind by fewer
-// finds the file of the epoch that it wants to write, and so learns that it is behind.
+// maxStoredLists is how many epochs back files of lists stay in a directory. A process that is
+// behind by fewer finds the file of the epoch that it wants to write, and so learns that it is
+// behind.
 const maxStoredLists = 16
 
-// write stores a newly signed list as the only one of its epoch in the first directory:
-// creating that file decides between processes. It returns fs.ErrExist if another process has
-// stored that epoch or a later one. The caller holds r.mu.
+// write stores a newly signed list as the only one of its epoch in the first directory, that of the
+// authority: creating the file decides between processes. It returns fs.ErrExist if another process
+// has stored a list of that epoch or a later one. The caller holds r.mu.
 func (r *Revocations) write(list *pb.Revocations) error {
 	data, err := proto.Marshal(list)
 	if err != nil {
@@ -88,6 +94,7 @@ func (r *Revocations) write(list *pb.Revocations) error {
 	if err := private.Create(listFile(dir, list.GetEpoch()), data); err != nil {
 		return err
 	}
+	// A process that is far behind may create a file whose epoch was tidied up long ago.
 	all, err := storedLists(dir)
 	if err != nil {
 		return err
@@ -110,11 +117,13 @@ func (r *Revocations) keepAll() error {
 	return wrong
 }
 
-// keepIn is keepAll for one directory.
+// keepIn is keepAll for one directory. Several processes may run it at the same time: a file that
+// exists with the same content counts as written.
 func (r *Revocations) keepIn(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	// holds are the files of the current lists, which stay however old they are.
 	holds := map[string]bool{}
 	for _, list := range r.lists {
 		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(list)
@@ -122,6 +131,8 @@ func (r *Revocations) keepIn(dir string) error {
 			return err
 		}
 		sum := sha256.Sum256(list.GetSignature())
+		// The name without a suffix is tried first, so that most epochs have one file. The suffix
+		// comes from the signature: all processes give the same list the same name.
 		for _, file := range []string{listFile(dir, list.GetEpoch()), listFile(dir, list.GetEpoch()) + "." + hex.EncodeToString(sum[:8])} {
 			err = private.Create(file, data)
 			if errors.Is(err, fs.ErrExist) {
@@ -143,6 +154,7 @@ func (r *Revocations) keepIn(dir string) error {
 		return err
 	}
 	for _, k := range all {
+		// Current lists stay, and so do those of the last epochs: see maxStoredLists.
 		if k.epoch+maxStoredLists > r.lists[0].GetEpoch() || holds[k.file] {
 			continue
 		}

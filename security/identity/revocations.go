@@ -18,46 +18,59 @@ import (
 )
 
 const (
-	// maxRemoved bounds the list: a cluster of 20 machines that replaces all of them weekly needs 4 years.
+	// maxRemoved is the most nodes in a list. A cluster of 20 machines that replaces all of them
+	// weekly needs 4 years to reach it.
 	maxRemoved = 4096
-	// listSize is more than a list of maxRemoved ids has.
-	listSize  = 256 << 10
+	// listSize is the most bytes of a stored list: maxRemoved ids have 34 bytes each, some 136 KiB.
+	listSize = 256 << 10
+	// listStart begins the names of the files of lists; the epoch follows.
 	listStart = "removed-"
-	// maxLists bounds the lists that know nothing of each other: one for each machine with the authority that
-	// removed a node while it was alone.
+	// maxLists bounds the lists of which none contains another. One appears for each machine with
+	// the authority that removed a node while it could not reach the others.
 	maxLists = 8
 )
 
-// errStale means that a list is not newer than the current one.
+// errStale means that another process has stored a list of the epoch that was to be written, or a
+// later one. Callers reload and sign again.
 var errStale = errors.New("the list of removed nodes is not newer than the one here")
 
-// Revocations is the list of nodes that were removed from a cluster, signed by its authority.
-// All methods may be called from many goroutines, and several processes may use the directory.
-// A nil *Revocations is an empty list that never changes.
+// Revocations is the list of nodes that were removed from a cluster, signed by its authority. All
+// methods may be called from many goroutines, and several processes may use the directory. A nil
+// *Revocations is an empty list that never changes.
 //
-// One list replaces another if it has a higher epoch and contains every node of the other.
-// Where two machines hold the authority, they may sign two lists that know nothing of each
-// other: then both are valid and passed on, until a holder signs one for both. So a removed
-// node stays removed, in whatever order the lists arrive. Files of lists are created once and
-// never overwritten.
+// One list replaces another if its epoch is the same or higher and it contains every node of the
+// other. Where two machines hold the authority, they may sign two lists of which neither contains
+// the other: then both are valid and passed on, until a holder signs one for both. So a removed
+// node stays removed, in whatever order the lists arrive. Files of lists are created once and never
+// overwritten; old ones are deleted (maxStoredLists).
 type Revocations struct {
-	mu        sync.Mutex
-	authority *Authority          // its key may come later; guarded by mu
-	dirs      []string            // where the lists are kept: each has all; guarded by mu
-	lists     []*pb.Revocations   // none replaces another, the highest epoch first; guarded by mu; never written to
-	nodes     map[NodeID]struct{} // guarded by mu
-	changed   context.Context     // ends with the next change; guarded by mu
-	tell      context.CancelFunc  // guarded by mu
+	mu sync.Mutex
+	// authority verifies lists; guarded by mu. It can sign only if it has its key, which signHere
+	// may bring later.
+	authority *Authority
+	// dirs are the directories of the lists; each holds all of them. The first is where new lists
+	// are signed: that of the authority where this machine holds it. Guarded by mu.
+	dirs []string
+	// lists are the current lists, the highest epoch first; none replaces another. Both the slice
+	// and the lists are shared with callers and never written to. Guarded by mu.
+	lists []*pb.Revocations
+	// nodes are the ids in all lists that were ever taken over; it only grows. Guarded by mu.
+	nodes map[NodeID]struct{}
+	// changed ends with the next change of lists, and tell ends it; both are then replaced. Guarded
+	// by mu.
+	changed context.Context
+	tell    context.CancelFunc
 }
 
-// openRevocations reads the lists in dir.
+// openRevocations returns the lists that are stored in dir, and signs one for all if a has its key.
+// A damaged list is an error.
 func openRevocations(a *Authority, dir string) (*Revocations, error) {
 	r := &Revocations{authority: a, dirs: []string{dir}, nodes: map[NodeID]struct{}{}}
 	r.changed, r.tell = context.WithCancel(context.Background())
 	return r, r.Reload()
 }
 
-// Has reports whether the node was removed.
+// Has reports whether the node was removed. It does not read the disk: each handshake calls it.
 func (r *Revocations) Has(id NodeID) bool {
 	if r == nil {
 		return false
@@ -78,8 +91,8 @@ func (r *Revocations) Count() int {
 	return len(r.nodes)
 }
 
-// Current returns the newest list, nil when there was never one, and a context that ends with the next
-// change. The list is shared: it must not be changed.
+// Current returns the list with the highest epoch, nil if there was never one, and a context that
+// ends with the next change. The list is shared: it must not be changed.
 func (r *Revocations) Current() (*pb.Revocations, context.Context) {
 	all, changed := r.Lists()
 	if len(all) == 0 {
@@ -88,9 +101,9 @@ func (r *Revocations) Current() (*pb.Revocations, context.Context) {
 	return all[0], changed
 }
 
-// Lists returns the lists that hold, the newest first, and a context that ends when there is another. There
-// is more than one only until a machine with the authority has heard of all. They are shared: they must not
-// be changed.
+// Lists returns the current lists, the highest epoch first, and a context that ends with the next
+// change. There is more than one only until a machine with the authority knows all of them. The
+// slice and the lists are shared: they must not be changed.
 func (r *Revocations) Lists() ([]*pb.Revocations, context.Context) {
 	if r == nil {
 		return nil, context.Background()
@@ -100,9 +113,10 @@ func (r *Revocations) Lists() ([]*pb.Revocations, context.Context) {
 	return r.lists, r.changed
 }
 
-// Update verifies a list from another node, and keeps it if it says anything new; it reports
-// whether it did. A list that says nothing new is not an error: every node passes on what it
-// has.
+// Update verifies a list from another node, and takes it over if it says anything new; it reports
+// whether it did. A list that says nothing new is not an error: every node passes on what it has.
+// An error beside true means that the list is in force, but could not be stored in every directory
+// or merged with the others; it may be lost when the process ends. Update blocks for the disk.
 func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	if r == nil || list == nil || list.GetEpoch() == 0 {
 		return false, nil
@@ -113,11 +127,11 @@ func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 	if err != nil || !took {
 		return took, err
 	}
-	// What cannot be kept holds until this process ends.
 	return true, errors.Join(r.keepAll(), r.settle())
 }
 
-// Reload reads the stored lists again, in case another process has added one.
+// Reload takes over the stored lists that another process has added since, and merges several into
+// one where the authority's key is. It never drops a list or a node.
 func (r *Revocations) Reload() error {
 	if r == nil {
 		return nil
@@ -130,7 +144,7 @@ func (r *Revocations) Reload() error {
 	return r.settle()
 }
 
-// load takes the lists that are kept. The caller holds r.mu.
+// load takes over the stored lists of all directories. The caller holds r.mu.
 func (r *Revocations) load() error {
 	for _, dir := range r.dirs {
 		kept, err := storedLists(dir)
@@ -146,8 +160,9 @@ func (r *Revocations) load() error {
 	return nil
 }
 
-// add signs a list with one more node. It returns errStale if another process was faster; the
-// caller then reloads and tries again.
+// add signs a list with one more node; nil if the node is in one already. The authority's key must
+// be on this machine. add returns errStale if another process was faster; the caller then reloads
+// and tries again.
 func (r *Revocations) add(id NodeID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,8 +175,9 @@ func (r *Revocations) add(id NodeID) error {
 	return r.sign(id)
 }
 
-// settle signs one list in place of several, where the authority is. Two machines that do so
-// at the same time sign the same list. The caller holds r.mu.
+// settle signs one list in place of several where the authority's key is; elsewhere it does
+// nothing. Two machines that do so from the same lists sign the same one, since ids are sorted and
+// Ed25519 is deterministic. The caller holds r.mu.
 func (r *Revocations) settle() error {
 	for len(r.lists) > 1 && r.authority.private != nil && len(r.nodes) <= maxRemoved {
 		err := r.sign()
@@ -175,8 +191,9 @@ func (r *Revocations) settle() error {
 	return nil
 }
 
-// sign makes the next list: all nodes that were removed so far, and those in more. The caller
-// holds r.mu.
+// sign makes the next list, of all nodes that were removed so far and those in more, stores it and
+// takes it over. Its epoch is one above the highest here. It returns errStale if another process
+// has stored that epoch. The caller holds r.mu.
 func (r *Revocations) sign(more ...NodeID) error {
 	list := &pb.Revocations{Epoch: 1}
 	if len(r.lists) > 0 {
@@ -190,6 +207,7 @@ func (r *Revocations) sign(more ...NodeID) error {
 	}
 	slices.Sort(list.Nodes)
 	list.Signature = ed25519.Sign(r.authority.private(), r.text(list))
+	// Stored before it counts: a removal that was acknowledged survives a crash.
 	if err := r.write(list); errors.Is(err, fs.ErrExist) {
 		return errStale
 	} else if err != nil {
@@ -199,8 +217,9 @@ func (r *Revocations) sign(more ...NodeID) error {
 	return errors.Join(err, r.keepAll())
 }
 
-// take makes a list valid unless it says nothing new, and drops the lists that it replaces.
-// The caller holds r.mu.
+// take verifies a list and makes it current, and drops the lists that it replaces. It returns false
+// if a current list says the same or more, and an error if the list is not signed by the authority
+// or there are maxLists others. It does not write to the disk. The caller holds r.mu.
 func (r *Revocations) take(list *pb.Revocations) (bool, error) {
 	if slices.ContainsFunc(r.lists, func(have *pb.Revocations) bool { return replaces(have, list) }) {
 		return false, nil
@@ -208,6 +227,7 @@ func (r *Revocations) take(list *pb.Revocations) (bool, error) {
 	if err := r.check(list); err != nil {
 		return false, err
 	}
+	// The caller may go on using its own list.
 	list = proto.CloneOf(list)
 	all := slices.DeleteFunc(slices.Clone(r.lists), func(have *pb.Revocations) bool { return replaces(list, have) })
 	if len(all) >= maxLists {
@@ -225,7 +245,8 @@ func (r *Revocations) take(list *pb.Revocations) (bool, error) {
 	return true, nil
 }
 
-// replaces reports whether a says all that b says, and is not older.
+// replaces reports whether a contains every node of b and its epoch is not lower. A list replaces
+// itself.
 func replaces(a, b *pb.Revocations) bool {
 	if a.GetEpoch() < b.GetEpoch() || len(a.GetNodes()) < len(b.GetNodes()) {
 		return false
@@ -242,7 +263,8 @@ func replaces(a, b *pb.Revocations) bool {
 	return true
 }
 
-// check returns an error unless the authority signed the list.
+// check returns an error unless the authority signed the list and it has at most maxRemoved nodes.
+// The length comes first: it bounds the text to verify.
 func (r *Revocations) check(list *pb.Revocations) error {
 	public, ok := r.authority.certificate.PublicKey.(ed25519.PublicKey)
 	switch {
@@ -254,9 +276,9 @@ func (r *Revocations) check(list *pb.Revocations) error {
 	return nil
 }
 
-// text returns what the signature covers. It contains the authority's hash, so that a list
-// means nothing in another cluster, and the length of each id, so that no two lists give the
-// same text.
+// text returns what the signature covers: a line for its purpose, the hash of the authority's
+// certificate, the epoch in 8 bytes, and each id behind its length in 4 bytes, big-endian. The hash
+// makes a list mean nothing in another cluster; with the lengths no two lists give the same text.
 func (r *Revocations) text(list *pb.Revocations) []byte {
 	hash := r.authority.hash()
 	b := append([]byte("symbio removed nodes v1\n"), hash[:]...)
@@ -268,8 +290,9 @@ func (r *Revocations) text(list *pb.Revocations) []byte {
 	return b
 }
 
-// signHere gives the lists the authority's key, and the directory that it is in. What was kept there holds
-// too, and from now on all that holds is kept there.
+// signHere lets r sign with the authority a, which has its key, and adds a's directory in front of
+// the others. Lists that are stored there are taken over, and all current lists are stored there.
+// It may be called again for the same directory.
 func (r *Revocations) signHere(a *Authority, dir string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,12 +12,16 @@ import (
 	pb "symbio/proto/symbio/v1"
 )
 
-// Run is one run of a node's process. What it signs shows that a process with the node's key ran at some
-// instant: if it was not this process, the key was copied.
+// Run is one run of a node's process. A mark that it signs shows that a process with the node's key
+// ran at some instant. If that was another process at the same time, the key was copied: two
+// machines with one key would look like one node.
 type Run struct {
 	identity *Identity
+	// instance is a random text (crypto/rand.Text) that tells runs apart.
 	instance string
-	started  time.Time
+	// started is by the clock of this machine; runs of two machines compare as well as their clocks
+	// do.
+	started time.Time
 }
 
 // NewRun returns a run that begins now.
@@ -32,9 +36,9 @@ func (r *Run) Mark() *pb.Run {
 	return m
 }
 
-// Twin reports whether the mark is of another run of the same node that went on after this one had begun,
-// and whether this run is the later of the two. A mark that this node's key did not sign is ignored: no
-// other node can make two nodes of one.
+// Twin reports whether the mark is of another run of the same node that still went on after this
+// one had begun, and whether this run is the later of the two. It returns false for a mark that
+// this node's key did not sign: other nodes cannot make one node look like two.
 func (r *Run) Twin(m *pb.Run) (twin, later bool) {
 	if m == nil || m.GetInstance() == r.instance || !ed25519.Verify(r.identity.key.public(), markText(m), m.GetSignature()) {
 		return false, false
@@ -54,6 +58,8 @@ func Later(a, b *pb.Run) bool {
 	return strings.Compare(a.GetInstance(), b.GetInstance()) > 0
 }
 
+// markText returns what the signature of a mark covers: a line for its purpose, both times in
+// nanoseconds as 8 bytes each, big-endian, and the instance.
 func markText(m *pb.Run) []byte {
 	b := []byte("symbio run v1\n")
 	b = binary.BigEndian.AppendUint64(b, uint64(m.GetStarted().AsTime().UnixNano()))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Certificate is the node's newest certificate, in DER.
+// Certificate returns the certificate that the node presents now, in DER, renewed first if it is
+// due and this identity can sign its own. A peer extends an open connection by it.
 func (i *Identity) Certificate() ([]byte, error) {
 	c, err := i.fresh()
 	if err != nil {
@@ -15,8 +16,10 @@ func (i *Identity) Certificate() ([]byte, error) {
 	return c.Leaf.Raw, nil
 }
 
-// Extend says until when a connection that was made with who may stay open, by a newer certificate that it
-// shows: one of the same authority for the same key, in the same role. The connection has proven the key.
+// Extend returns until when a connection that was made with the peer who may stay open, by a newer
+// certificate that the peer shows. It must be of the same authority, for the same key and in the
+// same role; otherwise the error is ErrWrongNode or that of verification. The handshake has proven
+// the key, so a copied certificate extends nothing.
 func (i *Identity) Extend(who Peer, der []byte) (time.Time, error) {
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -32,6 +35,6 @@ func (i *Identity) Extend(who Peer, der []byte) (time.Time, error) {
 	return leaf.NotAfter, nil
 }
 
-// Lapsed reports whether a connection whose certificate is good until end has to be closed: the tolerance
-// for clocks that are somewhat wrong is over too.
+// Lapsed reports whether a connection whose certificate is valid until end has to be closed at now.
+// It allows for clocks that differ by up to skew, as verify does.
 func Lapsed(end, now time.Time) bool { return now.After(end.Add(skew)) }

@@ -6,18 +6,21 @@ import (
 )
 
 // ServerTLS returns the configuration of a listener: TLS 1.3, with a certificate required from
-// every client and verified like a server's. Each call returns a new value, which the caller
-// may change.
+// every client and verified like a server's. It presents the newest certificate at each handshake.
+// Each call returns a new value, which the caller may change.
 func (i *Identity) ServerTLS() *tls.Config {
 	return handshake{i, "h2"}.server()
 }
 
 // handshake makes the TLS configurations of one protocol (ALPN).
 type handshake struct {
-	id       *Identity
+	// id presents its certificate and says which peers are accepted.
+	id *Identity
+	// protocol is the only ALPN protocol offered: "h2" (gRPC), ReverseProtocol or JoinProtocol.
 	protocol string
 }
 
+// server returns the side that is called. It requires a certificate.
 func (h handshake) server() *tls.Config {
 	c := h.config("")
 	c.ClientAuth = tls.RequireAndVerifyClientCert
@@ -33,6 +36,8 @@ func (i *Identity) ClientTLS(expect NodeID) *tls.Config {
 	return handshake{i, "h2"}.client(expect)
 }
 
+// client returns the side that dials. The server's name, which crypto/tls checks against the
+// certificate, is the expected node; see dnsName.
 func (h handshake) client(expect NodeID) *tls.Config {
 	c := h.config(expect)
 	c.RootCAs = h.id.roots
@@ -41,7 +46,9 @@ func (h handshake) client(expect NodeID) *tls.Config {
 	return c
 }
 
-// config has what is the same on both sides; expect "" takes every node of the authority.
+// config returns what is the same on both sides. VerifyConnection runs after crypto/tls has
+// verified the certificate, at every handshake: it is where a removed node is refused. expect ""
+// accepts every node of the authority.
 func (h handshake) config(expect NodeID) *tls.Config {
 	i := h.id
 	return &tls.Config{

@@ -24,27 +24,35 @@ import (
 const JoinProtocol = "symbio-join/1"
 
 const (
-	tokenStart  = "SYM1"
+	// tokenStart is the first part of a token's text and the version of its form.
+	tokenStart = "SYM1"
+	// secretBytes are 160 bits, too many to guess; 32 letters in base32.
 	secretBytes = 20
-	maxToken    = 200 // characters, spaces around it included
+	// maxToken is the most characters of a token's text, spaces around it included. A token has 90.
+	maxToken = 200
 )
 
+// base32Plain is base32 (RFC 4648, section 6) without padding.
 var base32Plain = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // Token lets one node join a cluster: the hash of the authority's certificate, by which the joiner
-// knows the cluster, and a secret, by which the cluster knows the joiner. It prints without the secret;
-// Text has it.
+// knows the cluster, and a secret, by which the cluster knows the joiner. It prints without the
+// secret; Text has it. Make one with Cluster.NewToken or ParseToken; the zero value is of no use.
 //
 // The secret is the seed of a signing key. The authority keeps only the hash of the public half, so
-// that who reads its files cannot join, and the proof that crosses the wire is a signature over one TLS
-// connection and one certificate request, so that it is of no use anywhere else.
+// that a reader of its files cannot join. The proof that crosses the wire is a signature over one
+// TLS connection and one certificate request, so that it cannot be replayed anywhere else.
 type Token struct {
+	// hash is SHA-256 of the authority's certificate in DER.
 	hash [sha256.Size]byte
-	key  secret
+	// key is derived from hash and secret by makeToken.
+	key secret
+	// text is a function so that printing the struct does not show the secret.
 	text func() string
 }
 
-// ParseToken reads SYM1-<base32 of 32 bytes>-<base32 of 20 bytes>. Errors hold nothing of the text.
+// ParseToken reads SYM1-HASH-SECRET: the base32 of 32 and of 20 bytes. Spaces around it are
+// ignored. Its errors contain nothing of the text.
 func ParseToken(text string) (Token, error) {
 	if len(text) > maxToken {
 		return Token{}, errors.New("that is no join token: it is too long")
@@ -61,12 +69,15 @@ func ParseToken(text string) (Token, error) {
 	return makeToken([sha256.Size]byte(hash), secret), nil
 }
 
+// newToken returns a token with a random secret for the authority with that hash.
 func newToken(hash [sha256.Size]byte) Token {
 	var secret [secretBytes]byte
 	_, _ = rand.Read(secret[:]) // never fails: crypto/rand ends the process instead
 	return makeToken(hash, secret[:])
 }
 
+// makeToken derives the signing key: its seed is SHA-256 over a line for the purpose, the hash and
+// the secret. So the same secret gives another key in another cluster.
 func makeToken(hash [sha256.Size]byte, secret []byte) Token {
 	seed := sha256.New()
 	seed.Write([]byte("symbio join token v1\n"))
@@ -76,7 +87,8 @@ func makeToken(hash [sha256.Size]byte, secret []byte) Token {
 	return Token{hash: hash, key: seal(ed25519.NewKeyFromSeed(seed.Sum(nil))), text: func() string { return text }}
 }
 
-// decodeExactly also refuses what only decodes to the same bytes, so that a token has one spelling.
+// decodeExactly decodes base32 of exactly size bytes. Other spellings of the same bytes are errors,
+// so that a token has one text.
 func decodeExactly(s string, size int) ([]byte, error) {
 	b, err := base32Plain.DecodeString(s)
 	if err != nil || len(b) != size || base32Plain.EncodeToString(b) != s {
@@ -85,7 +97,7 @@ func decodeExactly(s string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// Text is the token as it is handed over: whoever has it may join.
+// Text returns the token as it is handed over. Whoever has it may join.
 func (t Token) Text() string { return t.text() }
 
 func (t Token) String() string { return "join token for authority " + hex.EncodeToString(t.hash[:8]) }
@@ -96,10 +108,12 @@ func (t Token) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, t.String()
 // LogValue keeps the secret out of logs.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
+// public returns the key by which the authority finds the token's ticket.
 func (t Token) public() ed25519.PublicKey { return t.key().Public().(ed25519.PublicKey) }
 
-// ClientTLS is the configuration to ask a node for admission with. The handshake succeeds only with a
-// node that the token's authority vouches for; nothing is sent to any other.
+// ClientTLS returns the configuration to ask a node for admission. The handshake succeeds only with
+// a node that the token's authority has certified and that offers JoinProtocol; nothing is sent to
+// any other. Explain says which of the two it was.
 func (t Token) ClientTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -116,7 +130,9 @@ func (t Token) ClientTLS() *tls.Config {
 	}
 }
 
-// verify finds the token's authority among the certificates after the first, and checks the first.
+// verify finds the token's authority among the certificates after the first one, by its hash, and
+// verifies the first one with it. It returns ErrWrongCluster if the authority is not there, or is a
+// local one.
 func (t Token) verify(chain []*x509.Certificate) (*Authority, Peer, error) {
 	for i, c := range chain {
 		if i == 0 || sha256.Sum256(c.Raw) != t.hash {
@@ -132,9 +148,12 @@ func (t Token) verify(chain []*x509.Certificate) (*Authority, Peer, error) {
 	return nil, Peer{}, ErrWrongCluster
 }
 
-// verify checks a node's certificate, with tolerance for a clock that is somewhat wrong.
+// verify returns the node that a certificate is for, if this authority has signed it and it is
+// valid at now, or would be with a clock that is up to skew wrong. An x509.CertificateInvalidError
+// says why it is not.
 func (a *Authority) verify(leaf *x509.Certificate, now time.Time) (Peer, error) {
 	var err error
+	// Only an error about the time is tried again with another one.
 	for _, off := range []time.Duration{0, skew, -skew} {
 		_, err = leaf.Verify(x509.VerifyOptions{
 			Roots: a.roots(), CurrentTime: now.Add(off), DNSName: dnsName("", a.name),
@@ -154,7 +173,8 @@ func (a *Authority) verify(leaf *x509.Certificate, now time.Time) (Peer, error) 
 	return p, err
 }
 
-// Request asks for a certificate for a node's key, over the connection of that state and no other.
+// Request returns the request to certify the node's key k. It is valid over the connection with
+// state s only, which must have been made with ClientTLS. name is for people and proves nothing.
 func (t Token) Request(s tls.ConnectionState, k *Key, name string) (*pb.JoinRequest, error) {
 	request, err := k.request()
 	if err != nil {
@@ -169,8 +189,9 @@ func (t Token) Request(s tls.ConnectionState, k *Key, name string) (*pb.JoinRequ
 	}, nil
 }
 
-// proofText is what a joiner signs: the exporter of RFC 8446 section 7.5 is known to the two ends of one
-// connection only.
+// proofText returns what a joiner signs: a line for its purpose, 32 bytes of the connection's
+// exporter (RFC 8446, section 7.5), which only its two ends know, and the hash of the request. It
+// is an error unless the connection is TLS 1.3 with JoinProtocol.
 func proofText(s tls.ConnectionState, request []byte) ([]byte, error) {
 	if !s.HandshakeComplete || s.Version != tls.VersionTLS13 || s.NegotiatedProtocol != JoinProtocol {
 		return nil, errors.New("a join needs a TLS connection that was made for it")
@@ -183,7 +204,8 @@ func proofText(s tls.ConnectionState, request []byte) ([]byte, error) {
 	return append(append([]byte("symbio join v1\n"), channel...), sum[:]...), nil
 }
 
-// Accept checks what the authority answered to a Request for key k.
+// Accept checks the reply to a Request for key k. The certificate must be signed by the token's
+// authority, and be for k's node. Nothing is stored; see Admission.Save.
 func (t Token) Accept(reply *pb.JoinReply, k *Key) (*Admission, error) {
 	leaf, err := x509.ParseCertificate(reply.GetCertificate())
 	if err != nil {
@@ -203,7 +225,9 @@ func (t Token) Accept(reply *pb.JoinReply, k *Key) (*Admission, error) {
 	return &Admission{Peer: p, NotAfter: leaf.NotAfter, leaf: leaf, authority: a, removed: reply.GetRevocations()}, nil
 }
 
-// Explain turns an error of the handshake with ClientTLS into one with words for people.
+// Explain turns an error of the handshake with ClientTLS into one of this package's with words for
+// people. It returns other errors as they are, and nil for nil. crypto/tls does not export the type
+// of an alert from the other side, so alerts are told apart by their text.
 func (t Token) Explain(err error) error {
 	invalid := x509.CertificateInvalidError{}
 	record := tls.RecordHeaderError{}
