@@ -31,21 +31,30 @@ type Config struct {
 
 // Limits of a request. Phases have limits of their own so that an unreachable server fails fast.
 const (
-	maxRedirects   = 5
+	// maxRedirects limits the redirects within a host.
+	maxRedirects = 5
+	// connectTimeout limits the connection to one address, and again the TLS handshake.
 	connectTimeout = 10 * time.Second
-	answerTimeout  = 30 * time.Second
-	maxHeader      = 64 << 10
+	// answerTimeout limits the time from the sent request to the header of the response.
+	answerTimeout = 30 * time.Second
+	// maxHeader limits the header of a response, in bytes.
+	maxHeader = 64 << 10
 )
 
 // page is the response to a request, after redirects.
 type page struct {
-	url      *url.URL // where it came from in the end
-	status   string
-	ok       bool
-	kind     string // Content-Type
-	body     []byte
-	cut      bool
-	redirect string // set when the server points to another host; nothing else is then
+	// url is the URL that the response is from, after redirects.
+	url *url.URL
+	// status is the status line's text, such as "404 Not Found". ok is true for a status below 300.
+	status string
+	ok     bool
+	// kind is the Content-Type header, as the server wrote it.
+	kind string
+	// body has at most Config.MaxBody bytes; cut is true if there were more.
+	body []byte
+	cut  bool
+	// redirect is the URL of another host that the server redirects to; then there is no body.
+	redirect string
 }
 
 var (
@@ -54,7 +63,7 @@ var (
 	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 )
 
-// Fetcher gets web pages. It is safe for concurrent use.
+// Fetcher gets web pages. It is safe for concurrent use: calls share nothing but the configuration.
 type Fetcher struct{ cfg Config }
 
 // New returns a Fetcher with defaults for the unset fields of cfg.
@@ -69,7 +78,9 @@ func New(cfg Config) *Fetcher {
 }
 
 // get makes a request. Each connection, also after a redirect, must be allowed by reach; nil allows
-// public addresses only.
+// public addresses only. A status of 400 or more is no error, because its body often says what is
+// wrong. It returns the cause of ctx, errForbidden for an address that is not allowed,
+// errDowngrade, errRedirects, or an error of the connection.
 func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.AllowList) (*page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, fmt.Errorf("it took longer than %v", f.cfg.Timeout))
 	defer cancel()
@@ -92,10 +103,12 @@ func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.Allow
 	}
 	defer answer.Body.Close()
 	p := &page{url: answer.Request.URL, status: answer.Status, ok: answer.StatusCode < 300, kind: answer.Header.Get("Content-Type")}
+	// follow has returned http.ErrUseLastResponse, so the response is the redirect itself.
 	if to, err := answer.Location(); err == nil && answer.StatusCode >= 300 && answer.StatusCode < 400 {
 		p.redirect = to.String()
 		return p, nil
 	}
+	// One byte more than the limit tells a page that is cut from one that just fits.
 	p.body, err = io.ReadAll(io.LimitReader(answer.Body, f.cfg.MaxBody+1))
 	if err != nil {
 		if ctx.Err() != nil {
@@ -114,6 +127,8 @@ func (f *Fetcher) get(ctx context.Context, address string, reach *endpoint.Allow
 // so that a name that resolves to another address the second time cannot get around the check.
 func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: f.cfg.Resolver}
+	// ControlContext is called for each address after name resolution and right before connect. The
+	// HTTP client has no other way to open a connection.
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || !reach.Allows(to) {
@@ -122,7 +137,8 @@ func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 		return nil
 	}
 	return &http.Transport{
-		Proxy:                  nil, // it would be told the URL, and only its own address would be checked
+		// A proxy would get the URL, and only the proxy's own address would be checked.
+		Proxy:                  nil,
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        f.cfg.TLS,
 		TLSHandshakeTimeout:    connectTimeout,
@@ -134,7 +150,8 @@ func (f *Fetcher) transport(reach *endpoint.AllowList) *http.Transport {
 }
 
 // follow follows redirects within a host. A redirect to another host is returned to the model,
-// which needs a permission for it.
+// which needs a permission for it. It returns errDowngrade for a step from https to http, and
+// errRedirects for more than maxRedirects.
 func follow(next *http.Request, before []*http.Request) error {
 	last := before[len(before)-1].URL
 	switch {
@@ -145,12 +162,13 @@ func follow(next *http.Request, before []*http.Request) error {
 	case !sameHost(last, next.URL):
 		return http.ErrUseLastResponse
 	}
+	// net/http adds the header itself.
 	next.Header.Del("Referer")
 	return nil
 }
 
 // sameHost reports whether two URLs are of the same host. A step from http to https on the default
-// ports counts as the same.
+// ports counts as the same. A URL with a user name never does: a redirect must not add credentials.
 func sameHost(a, b *url.URL) bool {
 	port := func(u *url.URL) string {
 		if p := u.Port(); p != "" && p != "80" && p != "443" {

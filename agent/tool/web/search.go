@@ -32,12 +32,14 @@ type Found struct {
 
 // Hit is one result.
 type Hit struct {
+	// Title, URL and Excerpt are texts of the search engine. The tool shows each on one line.
 	Title   string
 	URL     string
 	Excerpt string
 }
 
 const (
+	// searchLimit is the default of limit; maxHits is its maximum, and maxPage that of page.
 	searchLimit = 10
 	maxHits     = 50
 	maxPage     = 20
@@ -47,13 +49,19 @@ const (
 	maxExcerpt = 500
 )
 
+// searchArgs are the arguments of WebSearch.
 type searchArgs struct {
+	// Query is passed on to the Searcher as it is, at most maxQuery bytes.
 	Query string `json:"query" jsonschema:"What to look for."`
-	Limit int    `json:"limit,omitempty" jsonschema:"How many results to show. Default: 10, at most 50."`
-	Page  int    `json:"page,omitempty" jsonschema:"Which page of results, from 1. Default: 1."`
+	// Limit is the number of results to show; 0 means searchLimit. Larger values are cut to
+	// maxHits.
+	Limit int `json:"limit,omitempty" jsonschema:"How many results to show. Default: 10, at most 50."`
+	// Page is counted from 1; 0 means 1.
+	Page int `json:"page,omitempty" jsonschema:"Which page of results, from 1. Default: 1."`
 }
 
-// SearchTool returns WebSearch for a Searcher.
+// SearchTool returns WebSearch for a Searcher. Unlike WebFetch it does not check addresses: the
+// configuration chose the Searcher.
 func SearchTool(by Searcher) tool.Tool {
 	return tool.New(tool.Spec{Name: "WebSearch", Description: searchText}, func(ctx context.Context, a searchArgs) tool.Result {
 		text, err := search(ctx, by, a)
@@ -64,8 +72,9 @@ func SearchTool(by Searcher) tool.Tool {
 	})
 }
 
-// search runs WebSearch. It checks URLs, because results come from outside and models pass them on
-// to WebFetch.
+// search runs WebSearch. It checks the arguments before it asks the Searcher, and the URLs of the
+// results, because these come from outside and models pass them on to WebFetch. It returns an error
+// for arguments that are not accepted, and that of the Searcher. No result is no error.
 func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 	switch {
 	case strings.TrimSpace(a.Query) == "":
@@ -97,6 +106,8 @@ func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 			refused++
 			continue
 		}
+		// The check comes after that of the URL, so that refused counts only results before the
+		// limit; the rest below counts what was not looked at.
 		if listed == limit {
 			break
 		}

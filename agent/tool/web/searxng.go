@@ -32,8 +32,11 @@ type SearXNGConfig struct {
 // instance's settings must allow the JSON format. It follows no redirects and uses no proxy, so
 // that queries go only where the configuration says.
 type SearXNG struct {
-	cfg    SearXNGConfig
-	at     *url.URL
+	// cfg has its defaults set.
+	cfg SearXNGConfig
+	// at is the URL of the instance's search page.
+	at *url.URL
+	// client follows no redirects. Its connections are not kept.
 	client *http.Client
 }
 
@@ -56,6 +59,7 @@ func NewSearXNG(cfg SearXNGConfig) (*SearXNG, error) {
 	}
 	// The default transport is not used, because it reads a proxy from the environment.
 	transport := &http.Transport{
+		// The environment must not choose where queries go.
 		Proxy:                  nil,
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSHandshakeTimeout:    connectTimeout,
@@ -74,14 +78,17 @@ type searxAnswer struct {
 		Title   string `json:"title"`
 		Content string `json:"content"`
 	} `json:"results"`
-	// Unresponsive are pairs of an engine and a reason.
+	// Unresponsive are pairs of the name of an engine and a reason.
 	Unresponsive [][]any `json:"unresponsive_engines"`
 }
 
-// Search implements Searcher.
+// Search implements Searcher. It makes one request and returns the cause of ctx, that the instance
+// cannot be reached, or what is wrong with its response; each error says what a person can do. One
+// page has as many results as the instance is set to.
 func (s *SearXNG) Search(ctx context.Context, query string, page int) (Found, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("the search took longer than %v", s.cfg.Timeout))
 	defer cancel()
+	// A copy: s.at is shared by all searches.
 	at := *s.at
 	at.RawQuery = url.Values{"q": {query}, "format": {"json"}, "pageno": {strconv.Itoa(page)}}.Encode()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
@@ -102,6 +109,7 @@ func (s *SearXNG) Search(ctx context.Context, query string, page int) (Found, er
 	if err != nil {
 		return Found{}, s.explainStatus(ctx, err)
 	}
+	// JSON that is cut cannot be parsed, so unlike a page it is an error.
 	if int64(len(body)) > s.cfg.MaxBody {
 		return Found{}, fmt.Errorf("%s answered with more than %d bytes", s.at.Host, s.cfg.MaxBody)
 	}
@@ -130,6 +138,7 @@ func (a searxAnswer) found() Found {
 }
 
 // check returns an error for a response that is not a result, with what a person can do about it.
+// 403 is what SearXNG answers if its settings do not allow the JSON format.
 func (s *SearXNG) check(answer *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch code := answer.StatusCode; {

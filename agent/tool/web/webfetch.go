@@ -29,9 +29,12 @@ var fetchText string
 // by default, so that the tool itself decides what to cut.
 const maxText = 48 << 10
 
+// fetchArgs are the arguments of WebFetch.
 type fetchArgs struct {
-	URL    string `json:"url" jsonschema:"The page to get."`
-	Offset int    `json:"offset,omitempty" jsonschema:"Where in the text to begin, as the end of a cut answer said."`
+	// URL is an http or https URL.
+	URL string `json:"url" jsonschema:"The page to get."`
+	// Offset is a position in the text, in bytes; 0 is the beginning.
+	Offset int `json:"offset,omitempty" jsonschema:"Where in the text to begin, as the end of a cut answer said."`
 }
 
 // Tool returns WebFetch. It connects to the addresses that the verdict on the call allows
@@ -46,7 +49,9 @@ func (f *Fetcher) Tool() tool.Tool {
 	})
 }
 
-// fetch gets a page and returns the part of its text from a.Offset on.
+// fetch gets a page and returns the part of its text from a.Offset on. A redirect to another host
+// is a result that names it. A page with an error status is shown, too, as an error result. The
+// page is fetched anew for each part, so parts may be of different versions.
 func (f *Fetcher) fetch(ctx context.Context, a fetchArgs) (tool.Result, error) {
 	if a.Offset < 0 {
 		return tool.Result{}, errors.New("the offset is negative; the text begins at 0")
@@ -73,8 +78,9 @@ func (f *Fetcher) fetch(ctx context.Context, a fetchArgs) (tool.Result, error) {
 	return tool.Result{Text: head + text, IsError: !p.ok}, nil
 }
 
-// text returns the body as readable text: HTML becomes Markdown, other text is decoded. Binary
-// types are an error.
+// text returns the body as readable text: HTML becomes Markdown, other text is decoded. It returns
+// an error for a binary type and for HTML that cannot be parsed. The result has no control
+// characters that could change how it is shown (tool.Readable).
 func (p *page) text() (string, error) {
 	// A missing or malformed type is treated as text unless the body has a NUL.
 	kind, _, err := mime.ParseMediaType(p.kind)
@@ -89,12 +95,14 @@ func (p *page) text() (string, error) {
 	}
 	r, err := charset.NewReader(bytes.NewReader(p.body), p.kind)
 	if err != nil {
+		// An unknown charset: the bytes are shown as they are.
 		r = bytes.NewReader(p.body)
 	}
 	body, err := io.ReadAll(r)
 	if err != nil {
 		body = p.body
 	}
+	// The body is UTF-8 from here on, if its charset is known.
 	if kind == "text/html" || kind == "application/xhtml+xml" {
 		if body, err = markdown(body, p.url); err != nil {
 			return "", fmt.Errorf("its HTML cannot be read: %w", err)
@@ -122,7 +130,8 @@ func cell(ctx converter.Context, w converter.Writer, n *html.Node) converter.Ren
 	return converter.RenderSuccess
 }
 
-// readable reports whether a media type is text.
+// readable reports whether a media type is text. Types that are not known as text are not shown,
+// because binary data would only fill the model's context.
 func readable(kind string) bool {
 	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
 		return true
@@ -135,12 +144,14 @@ func readable(kind string) bool {
 	return false
 }
 
-// part returns the part of text that is shown from offset on, and where to go on. It cuts at line
-// breaks where it can.
+// part returns the part of text that is shown from offset on, at most maxText bytes, and a line
+// that says where to go on. It cuts at line breaks where it can and never within a character. It
+// returns an error for an offset behind the end.
 func part(text string, offset int) (string, error) {
 	if offset > 0 && offset >= len(text) {
 		return "", fmt.Errorf("its text has %d bytes; there is nothing at offset %d", len(text), offset)
 	}
+	// The offset is the model's; it may be within a character.
 	for offset > 0 && !utf8.RuneStart(text[offset]) {
 		offset--
 	}
@@ -149,6 +160,7 @@ func part(text string, offset int) (string, error) {
 		return text, nil
 	}
 	end := maxText
+	// A line break in the first half would waste most of the room.
 	if line := strings.LastIndexByte(text[:end], '\n'); line > maxText/2 {
 		end = line + 1
 	}
@@ -161,7 +173,8 @@ func part(text string, offset int) (string, error) {
 // shown returns foreign text on one line, cut to 500 bytes.
 func shown(s string) string { return visible.Line(s, 500) }
 
-// explain returns why a page was not fetched, and which rule would allow it.
+// explain returns why a page was not fetched, and which rule would allow it. The text is cut and
+// printable, because an error may quote the server.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, errForbidden):
