@@ -26,13 +26,16 @@ func (a delayedModel) Name() string { return a.name }
 // waits for the steps that it has cancelled.
 func (a delayedModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		select {
-		case <-ctx.Done():
-			fmt.Println(a.name, "was cancelled")
-			yield(llm.Chunk{}, ctx.Err())
-		case <-time.After(a.delay):
-			yield(llm.Chunk{Text: "this is " + a.name, Stop: llm.StopEnd}, a.err)
+		if a.delay > 0 {
+			select {
+			case <-ctx.Done():
+				fmt.Println(a.name, "was cancelled")
+				yield(llm.Chunk{}, ctx.Err())
+				return
+			case <-time.After(a.delay):
+			}
 		}
+		yield(llm.Chunk{Text: "this is " + a.name, Stop: llm.StopEnd}, a.err)
 	}
 }
 
