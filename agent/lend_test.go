@@ -128,7 +128,7 @@ func (p *place) lend(t *testing.T, cfg lending.LenderConfig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.community.Offer(c, p.lender.Provide, community.WithMaxCallDuration(p.lender.Life())); err != nil {
+	if err := p.community.Offer(c, p.lender.Provide, community.WithMaxCallDuration(p.lender.MaxCallTime())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -437,7 +437,7 @@ func TestALeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
 		held := func(ctx context.Context, s community.Signal) (community.Reply, error) {
 			return l.b.lender.Provide(context.WithoutCancel(ctx), s)
 		}
-		if err := l.b.community.Offer(c, held, community.WithMaxCallDuration(l.b.lender.Life())); err != nil {
+		if err := l.b.community.Offer(c, held, community.WithMaxCallDuration(l.b.lender.MaxCallTime())); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

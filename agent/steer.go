@@ -96,7 +96,7 @@ func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
 
 // Inspect returns by part what the model of an agent of this node was shown in its last request; see
 // conversation.Conversation.Inspect. community.ErrNotFound.
-func (f *Factory) Inspect(id community.MemberID) ([]conversation.Shown, error) {
+func (f *Factory) Inspect(id community.MemberID) ([]conversation.InspectedPart, error) {
 	i := f.instances.byID(id)
 	if i == nil {
 		return nil, notFoundError(id)

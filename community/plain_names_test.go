@@ -23,45 +23,24 @@ var irregular = words(`asked told heard held said known meant born given taken k
 
 // nouns end in -ed or -ing and are what the field calls a thing.
 var nouns = words(`setting settings mapping string binding thing ring warning finding heading listing encoding embedding pricing timing
-	rating padding spelling steering thinking lending sighting seed feed speed embed building logging`)
+	rating padding spelling steering thinking lending sighting reading seed feed speed embed building logging`)
 
-// roomsToMend still speak the dialect: a room leaves the list when its names are plain. New ones do not come in.
-var roomsToMend = []string{"agent", "discovery", "security", "transport"}
-
-// maxPronouns is how many comment lines may say nobody, somebody or whom instead of naming the type. The second number
-// is the limit of the rooms to mend, all together.
-const (
-	maxPronouns       = 10
-	maxPronounsToMend = 65
-)
+// maxPronouns is how many comment lines may say nobody, somebody or whom instead of naming the type.
+const maxPronouns = 10
 
 func words(text string) []string { return strings.Fields(text) }
 
-func toMend(file string) bool {
-	return slices.ContainsFunc(roomsToMend, func(room string) bool { return within(file, room) })
-}
-
 func TestNamesArePlain(t *testing.T) {
-	found := map[string]int{}
 	walkCode(t, func(file string, files *token.FileSet, f *ast.File, _ []byte) {
 		if strings.HasSuffix(file, "_test.go") {
 			return
 		}
-		bad := func(pos token.Pos, name, why string) {
-			if room, _, _ := strings.Cut(file, "/"); toMend(file) {
-				found[room]++
-				return
-			}
-			t.Errorf("%s: %s: %s", files.Position(pos), name, why)
-		}
+		bad := func(pos token.Pos, name, why string) { t.Errorf("%s: %s: %s", files.Position(pos), name, why) }
 		checkFileName(f, file, bad)
 		for _, d := range f.Decls {
 			checkDeclaration(d, bad)
 		}
 	})
-	for _, room := range roomsToMend {
-		t.Logf("%s: %d names to mend", room, found[room])
-	}
 }
 
 func checkFileName(f *ast.File, file string, bad func(token.Pos, string, string)) {
@@ -136,34 +115,21 @@ var pronoun = regexp.MustCompile(`(?i)\b(nobody|somebody|whom)\b`)
 
 // A comment that names the type says more than one that speaks of somebody.
 func TestCommentsNameTheirSubject(t *testing.T) {
-	plain, rest := 0, map[string]int{}
+	found := 0
 	walkCode(t, func(file string, files *token.FileSet, f *ast.File, _ []byte) {
 		if strings.HasSuffix(file, "_test.go") {
 			return
 		}
 		for _, group := range f.Comments {
 			for line := range strings.Lines(group.Text()) {
-				if !pronoun.MatchString(line) {
-					continue
+				if pronoun.MatchString(line) {
+					found++
+					t.Logf("%s: %s", files.Position(group.Pos()), strings.TrimSpace(line))
 				}
-				if room, _, _ := strings.Cut(file, "/"); toMend(file) {
-					rest[room]++
-					continue
-				}
-				plain++
-				t.Logf("%s: %s", files.Position(group.Pos()), strings.TrimSpace(line))
 			}
 		}
 	})
-	if plain > maxPronouns {
-		t.Errorf("%d comment lines speak of nobody, somebody or whom, want at most %d: name the type", plain, maxPronouns)
-	}
-	total := 0
-	for room, n := range rest {
-		t.Logf("%s: %d comment lines to mend", room, n)
-		total += n
-	}
-	if total > maxPronounsToMend {
-		t.Errorf("%d comment lines of the rooms to mend, want at most %d", total, maxPronounsToMend)
+	if found > maxPronouns {
+		t.Errorf("%d comment lines speak of nobody, somebody or whom, want at most %d: name the type", found, maxPronouns)
 	}
 }

@@ -117,11 +117,11 @@ func (p *Task) setSummaryReserve(n amounts) {
 // Meter returns a model whose calls are paid by the task that runs when they are made. Calls
 // without a task fail: otherwise a model could be used beyond any limit.
 func Meter(m llm.Model, task func() *Task) llm.Model {
-	return metered{Model: m, task: task, sizes: &sizes{}}
+	return meteredModel{Model: m, task: task, sizes: &sizes{}}
 }
 
-// metered is a model that reserves before each call and settles after it.
-type metered struct {
+// meteredModel is a model that reserves before each call and settles after it.
+type meteredModel struct {
 	llm.Model
 	task  func() *Task // returns the running task; nil = none
 	sizes *sizes
@@ -143,7 +143,7 @@ type reservation struct {
 
 // Stream waits until the most that the call may use can be reserved, then asks the model. At a
 // limit it asks for a summary instead; after that it fails with an *ExceededError.
-func (m metered) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+func (m meteredModel) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		p := m.task()
 		if p == nil {

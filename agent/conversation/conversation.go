@@ -126,7 +126,7 @@ type Conversation struct {
 	cfg Config
 
 	mu      sync.Mutex
-	busy    bool            // somebody has the slot; guarded by mu
+	busy    bool            // an exchange has the slot; guarded by mu
 	queue   []chan struct{} // of those who wait for it, closed when they have it; guarded by mu
 	live    *exchange       // the one in flight; guarded by mu
 	history history         // of the exchanges that ended; guarded by mu

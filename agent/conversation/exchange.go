@@ -29,7 +29,7 @@ type exchange struct {
 	words    []string    // what was asked and said in it, a text for each message
 	begun    bool        // the model has begun to answer the request under way
 	kept     bool        // the history is that of x
-	next     []*steering // stands before its message; given back when nobody answers
+	next     []*steering // stands before its message; returned to its sender when the exchange ends without an answer
 	said     []*steering // is in the request under way, and not settled
 	received func(llm.Chunk)
 	quiet    context.Context // of the tools
@@ -50,7 +50,7 @@ func (x *exchange) open(cancel context.CancelCauseFunc) {
 	c.live = x
 }
 
-// close ends it for those outside. What nobody gave the model goes back to where it came from.
+// close ends the exchange for its callers. Steering that the model was not given is returned to its senders.
 func (x *exchange) close() {
 	c := x.c
 	c.mu.Lock()

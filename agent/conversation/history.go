@@ -23,7 +23,7 @@ type history struct {
 	version int
 	// pictures: there are some among the messages.
 	pictures bool
-	// lost: messages of earlier exchanges are gone, and nobody was told yet.
+	// lost reports that messages of earlier exchanges are gone and no event has said so yet.
 	lost bool
 }
 
@@ -134,8 +134,8 @@ func tokens(m llm.Message) int {
 }
 
 // Sound returns an error that wraps ErrUnsound if a history cannot be given to a model: each call
-// has exactly one result, in the message behind it, and each result its call; it begins with what
-// somebody says.
+// has exactly one result, in the message behind it, and each result its call; it begins with a
+// user message.
 func Sound(messages []llm.Message) error {
 	if len(messages) > 0 && messages[0].Role != llm.User {
 		return fmt.Errorf("%w: it begins with a message of role %q", ErrUnsound, messages[0].Role)

@@ -4,8 +4,8 @@ import (
 	"symbio/agent/llm"
 )
 
-// Shown is a part of what a model is shown, and its size.
-type Shown struct {
+// InspectedPart is a part of what a model is shown, and its size.
+type InspectedPart struct {
 	// Kind is "system" for a part of the system prompt, "tool" for a tool, "history" for the
 	// messages of one role.
 	Kind string `json:"kind"`
@@ -26,23 +26,23 @@ type Shown struct {
 // Inspect returns by part what the model was shown in the last request, without the requests for
 // summaries. Before the first request it returns the parts in initial, and the tools that there
 // are.
-func (c *Conversation) Inspect(initial ...Part) []Shown {
+func (c *Conversation) Inspect(initial ...Part) []InspectedPart {
 	c.mu.Lock()
 	parts, last, tools := c.parts, c.last, c.history.session.Tools
 	c.mu.Unlock()
 	if last.Messages == nil {
 		parts, last.Tools = initial, tools.Specs()
 	}
-	var all []Shown
+	var all []InspectedPart
 	for _, p := range parts {
-		all = append(all, Shown{Kind: "system", Name: p.Name, Count: 1, Bytes: len(p.Text), Tokens: len(p.Text) / bytesPerToken, Text: p.Text})
+		all = append(all, InspectedPart{Kind: "system", Name: p.Name, Count: 1, Bytes: len(p.Text), Tokens: len(p.Text) / bytesPerToken, Text: p.Text})
 	}
 	for _, t := range last.Tools {
 		n := len(t.Name) + len(t.Description) + len(t.Schema)
-		all = append(all, Shown{Kind: "tool", Name: t.Name, Count: 1, Bytes: n, Tokens: (n + perMessage) / bytesPerToken})
+		all = append(all, InspectedPart{Kind: "tool", Name: t.Name, Count: 1, Bytes: n, Tokens: (n + perMessage) / bytesPerToken})
 	}
 	for _, role := range []llm.Role{llm.User, llm.Assistant, llm.Tool} {
-		s := Shown{Kind: "history", Name: string(role)}
+		s := InspectedPart{Kind: "history", Name: string(role)}
 		for _, m := range last.Messages {
 			if m.Role == role {
 				s.Count++

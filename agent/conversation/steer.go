@@ -23,7 +23,7 @@ type Steering struct {
 // steering is on its way.
 type steering struct {
 	Steering
-	done chan Receipt // has room for the one; nil: nobody waits
+	done chan Receipt // has room for the one receipt; nil if no caller waits
 }
 
 // Steer adds a text to the next message: the texts of several calls stand before it, in their

@@ -124,8 +124,8 @@ func NewLender(cfg LenderConfig) *Lender {
 	return &Lender{cfg: cfg, leases: map[*Lease]struct{}{}}
 }
 
-// Life returns how long a call may last: as long as an agent may live, and it takes to end it.
-func (l *Lender) Life() time.Duration { return l.cfg.MaxLifetime + endTimeout }
+// MaxCallTime returns how long a call may last: as long as an agent may live, and it takes to end it.
+func (l *Lender) MaxCallTime() time.Duration { return l.cfg.MaxLifetime + endTimeout }
 
 // endTimeout is how long the end of an agent and its descendants may take.
 const endTimeout = 30 * time.Second

@@ -15,7 +15,7 @@ func CostOf(m Model, u Usage) (cost float64, ok bool) {
 }
 
 // CostOf makes priced a Coster.
-func (m priced) CostOf(u Usage) (float64, bool) { return m.prices.Cost(m.Name(), u) }
+func (m pricedModel) CostOf(u Usage) (float64, bool) { return m.prices.Cost(m.Name(), u) }
 
 // CostOf returns the highest cost in the list, because any of the models may answer.
 func (f *first) CostOf(u Usage) (most float64, ok bool) {

@@ -13,8 +13,8 @@ import (
 	"symbio/security/visible"
 )
 
-// Generated is a value that a model produced.
-type Generated[T any] struct {
+// Generation is a value that a model produced.
+type Generation[T any] struct {
 	Value T
 	Usage Usage // of all requests for it
 }
@@ -34,8 +34,8 @@ func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) 
 // GenerateFrom is like Generate, for a whole Request with a system prompt, images or earlier
 // messages, and it returns the usage. The request's Output and Tools are ignored. The usage is also
 // set if there is an error.
-func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T], error) {
-	var g Generated[T]
+func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generation[T], error) {
+	var g Generation[T]
 	f, err := outputTypeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return g, err
@@ -62,7 +62,7 @@ func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generated[T],
 }
 
 // ask asks the model once and adds the usage.
-func (g *Generated[T]) ask(ctx context.Context, m Model, r Request) (string, error) {
+func (g *Generation[T]) ask(ctx context.Context, m Model, r Request) (string, error) {
 	got, err := Collect(m.Stream(ctx, r), nil)
 	g.Usage = g.Usage.Add(got.Usage)
 	switch {

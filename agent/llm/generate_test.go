@@ -96,7 +96,7 @@ func TestAnAnswerThatDoesNotFitIsSentBackOnce(t *testing.T) {
 		if !errors.Is(err, llm.ErrUnfit) || !errors.As(err, &e) || e.Model != "func" || len(asked) != 2 || len(err.Error()) > 1000 {
 			t.Errorf("%s: %v after %d requests, want that it does not fit, after 2", name, err, len(asked))
 		}
-		if d := cmp.Diff(llm.Generated[city]{Usage: llm.Usage{Input: 20, Output: 2}}, got); d != "" {
+		if d := cmp.Diff(llm.Generation[city]{Usage: llm.Usage{Input: 20, Output: 2}}, got); d != "" {
 			t.Errorf("%s: beside the error (-want +got):\n%s", name, d)
 		}
 	}

@@ -17,17 +17,17 @@ type Middleware func(ctx context.Context, r Request, next StreamFunc) iter.Seq2[
 // Use returns m with middleware around it, the first outermost.
 func Use(m Model, all ...Middleware) Model {
 	for _, one := range slices.Backward(all) {
-		m = wrapped{m, one}
+		m = modelWithMiddleware{m, one}
 	}
 	return m
 }
 
-// wrapped is a Model with a Middleware around it.
-type wrapped struct {
+// modelWithMiddleware is a Model with a Middleware around it.
+type modelWithMiddleware struct {
 	Model
 	around Middleware
 }
 
-func (w wrapped) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
+func (w modelWithMiddleware) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return w.around(ctx, r, w.Model.Stream)
 }

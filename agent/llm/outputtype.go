@@ -11,9 +11,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Enumerated is a string type with a fixed set of values. Enum returns them; it is called on the
+// Enum is a string type with a fixed set of values. Enum returns them; it is called on the
 // zero value.
-type Enumerated interface{ Enum() []string }
+type Enum interface{ Enum() []string }
 
 // OutputFor returns the output schema with which Generate asks for a T. It is what
 // google/jsonschema-go infers from the type: omitempty and omitzero make a field optional, a
@@ -89,7 +89,7 @@ func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen ma
 		return nil
 	}
 	seen[t] = true
-	if v, ok := reflect.New(t).Interface().(Enumerated); ok { // a pointer has the methods of both
+	if v, ok := reflect.New(t).Interface().(Enum); ok { // a pointer has the methods of both
 		if t.Kind() != reflect.String {
 			return fmt.Errorf("%v has Enum and is no string", t)
 		}

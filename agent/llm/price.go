@@ -75,16 +75,16 @@ func (p Prices) Model(m Model) Model {
 	if _, ok := p.of(m.Name()); !ok {
 		return m
 	}
-	return priced{m, p}
+	return pricedModel{m, p}
 }
 
-// priced is a Model with a price. It replaces a cost that the model itself reports.
-type priced struct {
+// pricedModel is a Model with a price. It replaces a cost that the model itself reports.
+type pricedModel struct {
 	Model
 	prices Prices
 }
 
-func (m priced) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
+func (m pricedModel) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for c, err := range m.Model.Stream(ctx, r) {
 			if c.Usage != nil {

@@ -164,7 +164,7 @@ func (p *parts) offerLending(c config.Capability) error {
 		return err
 	}
 	capability.Description = cmp.Or(c.Description, capability.Description)
-	return p.offer(capability, p.lender.Provide, community.WithMaxCallDuration(p.lender.Life()))
+	return p.offer(capability, p.lender.Provide, community.WithMaxCallDuration(p.lender.MaxCallTime()))
 }
 
 // lendingTime returns the longest duration of a lease. Calls of other nodes may
@@ -172,7 +172,7 @@ func (p *parts) offerLending(c config.Capability) error {
 func lendingTime(c config.Config) (longest time.Duration) {
 	for _, p := range c.Capabilities {
 		if p.LendsAgents() {
-			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget)).Life())
+			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget)).MaxCallTime())
 		}
 	}
 	return longest

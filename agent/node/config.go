@@ -54,7 +54,7 @@ type Config struct {
 	// Record keeps what is said with the servers of models. Replay answers from
 	// such a record, and no server is asked.
 	Record *replay.Recorder
-	Replay *replay.Player
+	Replay *replay.Replayer
 	Logger *slog.Logger // default: silent
 }
 

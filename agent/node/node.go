@@ -97,7 +97,7 @@ func New(cfg Config) (_ *Node, err error) {
 // directory of the node's state.
 func claim(c Config) (name string, release func() error, err error) {
 	if name = c.Settings.Node.Name; name != "" {
-		if release, err = c.State.Node(name).Claim(); errors.Is(err, state.ErrRunning) {
+		if release, err = c.State.Node(name).Lock(); errors.Is(err, state.ErrRunning) {
 			err = fmt.Errorf("%w; choose another with --name", err)
 		}
 		return name, release, err

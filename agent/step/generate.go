@@ -12,8 +12,8 @@ type Session struct {
 	Model llm.Model
 	// System is the system prompt. Default: none.
 	System string
-	// Used is told what each answer cost, by the goroutine of the step, of many at once. Default:
-	// nobody.
+	// Used is called with the cost of each answer, on the goroutine of the step; steps that run at
+	// the same time call it concurrently. Default: not called.
 	Used func(llm.Usage)
 }
 

@@ -8,7 +8,7 @@ import "sync"
 type Memory[T any] struct {
 	mu    sync.Mutex
 	value T    // guarded by mu
-	ours  bool // nobody else has what value refers to; guarded by mu
+	ours  bool // no caller holds a reference into value; guarded by mu
 }
 
 // NewMemory returns a Memory that holds v.
@@ -42,12 +42,12 @@ func (m *Memory[T]) do(f func(v T, ours bool) (T, effect)) {
 }
 
 // effect is what a function did with the value of a Memory. It is how collections grow in place as
-// long as nobody has been given them, and are copied once when somebody has.
+// long as no caller has been given them, and are copied once when one has.
 type effect int
 
 const (
 	looked    effect = iota // nothing of it was kept
-	lent                    // somebody else has it now
-	wrote                   // there is another, which somebody else may have
-	wroteOurs               // there is another, which nobody else has
+	lent                    // a caller has it now
+	wrote                   // there is another, which a caller may have
+	wroteOurs               // there is another, which no caller has
 )

@@ -29,7 +29,7 @@ func (r Relay[T]) Set(v T) {
 	}
 }
 
-// Update replaces the value by what f makes of it, with nobody in between, and returns that. f must
+// Update replaces the value by f of the value, atomically, and returns the new value. f must
 // not use this relay or another to the same Memory, which would wait for itself.
 func (r Relay[T]) Update(f func(T) T) (v T) {
 	if r.do == nil {

@@ -75,7 +75,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 			return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 		}
 	}
-	made := []replicate.Spawned{}
+	made := []replicate.Replica{}
 	var problem error
 	for i := range count {
 		c, err := t.cfg.Spawn(ctx, SpawnRequest{
@@ -104,23 +104,23 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 
 // replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the
 // model must learn the ids of those that were.
-func replicateResult(made []replicate.Spawned, count int, working bool, problem error) tool.Result {
+func replicateResult(made []replicate.Replica, count int, working bool, problem error) tool.Result {
 	if len(made) == 0 {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
 	}
 	reply := struct {
 		Success bool `json:"success"`
 		// Spawned is the one sub-agent, with its fields at the top; nil for several.
-		*replicate.Spawned
+		*replicate.Replica
 		// Agents are the sub-agents if several were asked for.
-		Agents []replicate.Spawned `json:"agents,omitempty"`
+		Agents []replicate.Replica `json:"agents,omitempty"`
 		// Working reports whether they have begun with a task.
 		Working bool `json:"working,omitempty"`
 		// Problem says how many were spawned, and why not all.
 		Problem string `json:"problem,omitempty"`
 	}{Success: true, Working: working}
-	if reply.Spawned = &made[0]; count > 1 {
-		reply.Spawned, reply.Agents = nil, made
+	if reply.Replica = &made[0]; count > 1 {
+		reply.Replica, reply.Agents = nil, made
 	}
 	if problem != nil {
 		reply.Problem = fmt.Sprintf("%d of %d: %v", len(made), count, problem)

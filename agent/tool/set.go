@@ -172,8 +172,8 @@ type job struct {
 	call    llm.ToolCall
 	inv     Invocation
 	verdict permission.Verdict
-	lacking *sandbox.Refusal // what holds it less than it should
-	denied  *sandbox.Denied  // nil = to be looked for
+	lacking *sandbox.Refusal     // what holds it less than it should
+	denied  *sandbox.DeniedFiles // nil = to be looked for
 	result  Result
 	ready   bool // it has gone through every stage, the tool may run
 	gallery *gallery

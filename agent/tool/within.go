@@ -57,7 +57,7 @@ func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 	p, _ = constrain(ctx, p)
 	if j := currentOf(ctx).job; j.verdict.Plan != nil {
 		if j.denied == nil {
-			d := sandbox.Denied(j.verdict.Plan.Denied.Files())
+			d := sandbox.DeniedFiles(j.verdict.Plan.Denied.Files())
 			j.denied = &d
 		}
 		p.Files.Denied = *j.denied
@@ -67,7 +67,7 @@ func Constrain(ctx context.Context, p sandbox.Policy) sandbox.Policy {
 
 // WithoutDenied returns p without access to the files that rules deny now.
 func WithoutDenied(p sandbox.Policy, d *permission.FileDenials) sandbox.Policy {
-	p.Files.Denied = sandbox.Denied(d.Files())
+	p.Files.Denied = sandbox.DeniedFiles(d.Files())
 	return p
 }
 

@@ -225,13 +225,13 @@ func (b *browser) receive(now time.Time, in packet) {
 
 // isOwnName reports whether a claim uses this node's instance name. It is usually this node's own
 // packet; otherwise another machine has a copy of its key, or pretends to.
-func (b *browser) isOwnName(c *claim) bool {
+func (b *browser) isOwnName(c *instanceRecord) bool {
 	return b.me.port != 0 && c.instance == b.me.id[:instanceLn]
 }
 
 // addAlive adds or refreshes a peer that announced itself or answered. Right after a goodbye claims
 // are ignored, because answers that were already under way would revive a peer that has gone.
-func (b *browser) addAlive(now time.Time, c *claim, in packet) {
+func (b *browser) addAlive(now time.Time, c *instanceRecord, in packet) {
 	p := b.peers[c.txt.id]
 	if p != nil && now.Before(p.ignoreUntil) {
 		return
@@ -261,7 +261,7 @@ func (b *browser) addAlive(now time.Time, c *claim, in packet) {
 
 // placesOf returns where a claim may be dialed: the sender's address first, then the addresses that
 // it names. This node's own address is left out.
-func (b *browser) placesOf(now time.Time, c *claim, in packet) []place {
+func (b *browser) placesOf(now time.Time, c *instanceRecord, in packet) []place {
 	var out []place
 	add := func(a netip.Addr, direct bool) {
 		a, ok := dialable(a, in.iface)
@@ -360,7 +360,7 @@ func (p *peer) addrs() []netip.AddrPort {
 // goodbye handles a goodbye, which anyone can send: it makes the peers suspect and queries them,
 // and a living one answers in time. Only the first goodbye makes the browser ignore answers for a
 // moment, so that repeated ones cannot silence a living peer.
-func (b *browser) goodbye(now time.Time, c *claim) {
+func (b *browser) goodbye(now time.Time, c *instanceRecord) {
 	suspect := func(p *peer) {
 		if p.suspect == whyGoodbye {
 			return

@@ -142,8 +142,8 @@ func message(rrs []dns.RR) *dns.Msg {
 	return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true, Answer: rrs}
 }
 
-// claim is what one packet says about one instance of the service. It is unverified.
-type claim struct {
+// instanceRecord is what one packet says about one instance of the service. It is unverified.
+type instanceRecord struct {
 	instance string // the label only
 	host     string
 	port     uint16
@@ -156,17 +156,17 @@ type claim struct {
 
 // isComplete reports whether the claim has all that is needed to add a peer. Goodbyes and partial
 // answers do not.
-func (c claim) isComplete() bool {
+func (c instanceRecord) isComplete() bool {
 	return c.ttl > 0 && c.port > 0 && c.txt.id != ""
 }
 
 // claims returns what a response says about instances of a service. Malformed records are left out,
 // and a packet with more than maxRecords yields nothing.
-func claims(m *dns.Msg, service string) []*claim {
+func claims(m *dns.Msg, service string) []*instanceRecord {
 	if !m.Response || m.Opcode != dns.OpcodeQuery || m.Rcode != dns.RcodeSuccess || len(m.Answer)+len(m.Extra) > maxRecords {
 		return nil
 	}
-	r := claimReader{service: service, by: map[string]*claim{}, addrs: map[string][]netip.Addr{}}
+	r := claimReader{service: service, by: map[string]*instanceRecord{}, addrs: map[string][]netip.Addr{}}
 	for _, section := range [][]dns.RR{m.Answer, m.Extra} {
 		for _, rr := range section {
 			r.record(rr)
@@ -184,8 +184,8 @@ func claims(m *dns.Msg, service string) []*claim {
 // claimReader collects the records of one packet by instance.
 type claimReader struct {
 	service string
-	all     []*claim
-	by      map[string]*claim
+	all     []*instanceRecord
+	by      map[string]*instanceRecord
 	addrs   map[string][]netip.Addr
 }
 
@@ -219,14 +219,14 @@ func (r *claimReader) record(rr dns.RR) {
 }
 
 // instance returns the claim for a full instance name, or nil if the name cannot be that of a node.
-func (r *claimReader) instance(name string) *claim {
+func (r *claimReader) instance(name string) *instanceRecord {
 	label, ok := strings.CutSuffix(dns.CanonicalName(name), "."+r.service)
 	if !ok || len(label) != instanceLn || strings.Trim(label, "0123456789abcdef") != "" {
 		return nil
 	}
 	c := r.by[label]
 	if c == nil {
-		c = &claim{instance: label, ttl: ^uint32(0)}
+		c = &instanceRecord{instance: label, ttl: ^uint32(0)}
 		r.by[label] = c
 		r.all = append(r.all, c)
 	}

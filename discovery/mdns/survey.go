@@ -93,7 +93,7 @@ func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
 			cancel()
 		}
 	}})
-	if err := roster.Run(ctx, looks, muted{speaks}); err != nil {
+	if err := roster.Run(ctx, looks, silentSource{speaks}); err != nil {
 		return 0, err
 	}
 	if took > 0 {
@@ -105,9 +105,9 @@ func SelfTest(ctx context.Context, cfg Config) (time.Duration, error) {
 	return 0, fmt.Errorf("mdns: what was announced was not heard within %v", time.Since(begun).Round(10*time.Millisecond))
 }
 
-// muted is a source whose sightings are dropped.
-type muted struct{ *Source }
+// silentSource is a source whose sightings are dropped.
+type silentSource struct{ *Source }
 
-func (s muted) Run(ctx context.Context, _ func(discovery.Sighting)) error {
+func (s silentSource) Run(ctx context.Context, _ func(discovery.Sighting)) error {
 	return s.Source.Run(ctx, func(discovery.Sighting) {})
 }

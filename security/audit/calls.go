@@ -242,7 +242,7 @@ func (in Inbound) entry(node string) Entry {
 		e.Verdict = "allow"
 	}
 	if in.What != "" {
-		c := Called{Capability: in.What, Member: in.Member}
+		c := CallArgs{Capability: in.What, Member: in.Member}
 		if in.Verb == "send" {
 			c.Capability, c.Perception = "", in.What
 		}
@@ -251,8 +251,8 @@ func (in Inbound) entry(node string) Entry {
 	return e
 }
 
-// Called is the Args of an Entry about a call of another node.
-type Called struct {
+// CallArgs is the Args of an Entry about a call of another node.
+type CallArgs struct {
 	Capability string `json:"capability,omitempty"`
 	Perception string `json:"perception,omitempty"`
 	Member     string `json:"member,omitempty"`

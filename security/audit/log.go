@@ -86,7 +86,7 @@ func Open(dir string, cfg Config) (*Log, error) {
 
 // resume continues after the last whole record of the files.
 func (l *Log) resume(files []segment) (err error) {
-	end := ending{hash: origin}
+	end := lastRecord{hash: origin}
 	if len(files) > 0 {
 		l.next = files[len(files)-1].number + 1
 		end, err = tail(files)
@@ -229,8 +229,8 @@ func list(dir string) ([]segment, error) {
 	return all, nil
 }
 
-// ending is the last record of the log and where it stands.
-type ending struct {
+// lastRecord is the last record of the log and where it stands.
+type lastRecord struct {
 	seq  uint64
 	hash string
 	size int64 // of the last file; 0 when no whole record is in it
@@ -239,7 +239,7 @@ type ending struct {
 
 // tail finds the last whole record. The last file may have none, if the process ended while it
 // began the file; then the one before it counts.
-func tail(files []segment) (end ending, err error) {
+func tail(files []segment) (end lastRecord, err error) {
 	end.hash = origin
 	for i := len(files) - 1; i >= 0; i-- {
 		text, size, err := lastBytes(files[i].path)

@@ -23,7 +23,7 @@ type Files struct {
 	// Sockets are Unix sockets to which the command connects, each by its name; hiding does not keep it from them.
 	Sockets []string
 	// Denied are kept from the command, whatever the rest says.
-	Denied Denied
+	Denied DeniedFiles
 	// Temp is a private directory for temporary files, in place of /tmp where the level can do that.
 	Temp bool
 }
@@ -86,7 +86,7 @@ func meetFiles(a, b Files) Files {
 		Show:    meetPaths(a.Show, b.Show),
 		Sockets: meetNames(a.Sockets, b.Sockets),
 		Temp:    a.Temp && b.Temp,
-		Denied: Denied{
+		Denied: DeniedFiles{
 			join(a.Denied.Hidden, b.Denied.Hidden), join(a.Denied.ReadOnly, b.Denied.ReadOnly),
 			join(a.Denied.Fixed, b.Denied.Fixed), join(a.Denied.Unknown, b.Denied.Unknown),
 		},

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Denied are the files that rules keep from a command (permission.DeniedFiles): those that exist, links resolved.
-type Denied struct {
+// DeniedFiles are the files that rules keep from a command (permission.DeniedFiles): those that exist, links resolved.
+type DeniedFiles struct {
 	Hidden   []string // are seen as empty
 	ReadOnly []string // are not written, replaced or moved
 	Fixed    []string // are in directories that are not moved

@@ -71,7 +71,7 @@ func (j *job) planSockets(f Files) (err error) {
 // deny adds the files that rules deny to write to the protected paths, and pins the
 // directories of hidden files, so that the command cannot rename a directory to see them under
 // another name.
-func (p *protection) deny(d Denied, write []place) error {
+func (p *protection) deny(d DeniedFiles, write []place) error {
 	for _, w := range write {
 		for _, path := range d.ReadOnly {
 			if rel, err := filepath.Rel(w.Path, path); err == nil && within(path, w.Path) {

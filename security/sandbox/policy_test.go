@@ -20,9 +20,9 @@ var anyPath = rapid.Custom(func(t *rapid.T) string {
 	return "/" + strings.Join(parts, "/")
 })
 
-var anyDenied = rapid.Custom(func(t *rapid.T) sandbox.Denied {
+var anyDenied = rapid.Custom(func(t *rapid.T) sandbox.DeniedFiles {
 	paths := rapid.SliceOfN(anyPath, 0, 2)
-	return sandbox.Denied{Hidden: paths.Draw(t, "hidden"), ReadOnly: paths.Draw(t, "read-only"), Fixed: paths.Draw(t, "fixed"), Unknown: paths.Draw(t, "unknown")}
+	return sandbox.DeniedFiles{Hidden: paths.Draw(t, "hidden"), ReadOnly: paths.Draw(t, "read-only"), Fixed: paths.Draw(t, "fixed"), Unknown: paths.Draw(t, "unknown")}
 })
 
 var anyPolicy = rapid.Custom(func(t *rapid.T) sandbox.Policy {

@@ -40,8 +40,8 @@ func (v fileJSON) check() error {
 	if v.Format != format {
 		return fmt.Errorf("it is of format %d, and this program reads %d", v.Format, format)
 	}
-	if len(v.Entries) > MostEntries {
-		return fmt.Errorf("it has %d entries, and at most %d are allowed", len(v.Entries), MostEntries)
+	if len(v.Entries) > MaxEntries {
+		return fmt.Errorf("it has %d entries, and at most %d are allowed", len(v.Entries), MaxEntries)
 	}
 	seen := map[string]bool{}
 	for i := range v.Entries {

@@ -27,8 +27,8 @@ import (
 	"symbio/security/visible"
 )
 
-// MostEntries is how many a Book holds: more than anybody looks through when they ask what is allowed.
-const MostEntries = 512
+// MaxEntries is how many a Book holds: more than anybody looks through when they ask what is allowed.
+const MaxEntries = 512
 
 // maxShown is how many bytes of a call are kept for people; the Key is what counts.
 const maxShown = 512
@@ -88,7 +88,7 @@ func (b *Book) Keep(granted []permission.Grant, scope, dir, shown, by string) er
 		}
 		entries = append(entries, e)
 	}
-	if len(entries) > MostEntries {
+	if len(entries) > MaxEntries {
 		return ErrFull
 	}
 	return b.become(entries)

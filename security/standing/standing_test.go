@@ -147,12 +147,12 @@ func TestOnlyExactThingsAreKept(t *testing.T) {
 func TestAFullBookTakesNoMore(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
 	var all []permission.Grant
-	for i := range standing.MostEntries {
+	for i := range standing.MaxEntries {
 		c := permission.Call{Tool: "T", Args: map[string]any{"n": i}, Dir: dir}
 		all = append(all, permission.Grant{Call: c.Key()})
 	}
 	keep(t, b, scope, dir, all)
-	if err := b.Keep(exact(t, "ls -l"), scope, dir, "", ""); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MostEntries {
+	if err := b.Keep(exact(t, "ls -l"), scope, dir, "", ""); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MaxEntries {
 		t.Errorf("got %v", err)
 	}
 }

@@ -86,7 +86,7 @@ func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(n
 // that is handed to another server it returns credentials.ErrConnDispatched, which tells gRPC to
 // leave the connection open.
 func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if o, ok := raw.(*offered); ok {
+	if o, ok := raw.(*offeredConn); ok {
 		return d.admit(o, o, o.raw, o.info())
 	}
 	select {
@@ -139,7 +139,7 @@ func (d *admission) admit(conn, raw net.Conn, below *batchConn, info credentials
 	}
 	in.validity.extend(info.State.VerifiedChains[0][0].NotAfter)
 	remote := &caller{Peer: p, addr: raw.RemoteAddr().String(), validity: in.validity}
-	return in, verified{TLSInfo: info, caller: remote}, nil
+	return in, verifiedInfo{TLSInfo: info, caller: remote}, nil
 }
 
 // refuseEarly refuses a connection before its handshake, with a TLS alert, and returns why.
@@ -173,9 +173,9 @@ func (d *admission) dispatchReversed(conn net.Conn, below *batchConn, state tls.
 // Clone is part of the interface; a copy shares all tables.
 func (d *admission) Clone() credentials.TransportCredentials { c := *d; return &c }
 
-// verified is the AuthInfo of a connection whose node is verified. callerOf finds it in a request's
+// verifiedInfo is the AuthInfo of a connection whose node is verified. callerOf finds it in a request's
 // context.
-type verified struct {
+type verifiedInfo struct {
 	credentials.TLSInfo
 	caller *caller
 }
@@ -188,7 +188,7 @@ func callerOf(ctx context.Context) (*caller, bool) {
 	if !ok {
 		return nil, false
 	}
-	proven, ok := p.AuthInfo.(verified)
+	proven, ok := p.AuthInfo.(verifiedInfo)
 	return proven.caller, ok && proven.caller != nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // A node that says that it cannot call has lost the connection that it was offered before.
 func TestNewOfferCutsTheOldOne(t *testing.T) {
-	c := &reverser{accepted: newConnListener(nil), offered: map[community.NodeID]*offered{}}
+	c := &reverser{accepted: newConnListener(nil), offered: map[community.NodeID]*offeredConn{}}
 	var far []net.Conn
 	for i := range 3 {
 		near, end := net.Pipe()

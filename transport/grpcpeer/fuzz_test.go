@@ -54,7 +54,7 @@ func desk(t testing.TB) (*server, context.Context) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: verified{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: verifiedInfo{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
 	n := &local{cfg: cfg, self: id.ID(), run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()), search: context.Background()}
 	s := newServer(n, &duplicates{local: n}, &renewal{local: n}, newCandidates(n, nil))
 	s.Host = c
@@ -222,7 +222,7 @@ func TestEmptyMessagesDoNotPanic(t *testing.T) {
 	for name, nobody := range map[string]context.Context{
 		"no peer":  context.Background(),
 		"no proof": peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}}),
-		"empty":    peer.NewContext(context.Background(), &peer.Peer{AuthInfo: verified{}}),
+		"empty":    peer.NewContext(context.Background(), &peer.Peer{AuthInfo: verifiedInfo{}}),
 	} {
 		if _, err := s.Invoke(nobody, &pb.InvokeRequest{Capability: "echo"}); err == nil {
 			t.Errorf("%s: invoke was served", name)
@@ -258,7 +258,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		remote, _ := callerOf(ctx)
 		own := &caller{Peer: remote.Peer}
-		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: verified{caller: own}}), in: []*pb.Frame{&m}}
+		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: verifiedInfo{caller: own}}), in: []*pb.Frame{&m}}
 		_ = s.Link(in)
 		if !reflect.ValueOf(&own.calls).Elem().IsZero() {
 			t.Errorf("after the end %+v is left", &own.calls)

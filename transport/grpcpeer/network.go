@@ -64,13 +64,13 @@ func New(cfg Config) (*Network, error) {
 	w.renewal = &renewal{local: n, conns: admission.conns}
 	dial := newDialer(n, admission.conns, duplicates, w.renewal)
 	w.candidates = newCandidates(n, dial)
-	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()), offered: map[community.NodeID]*offered{}}
+	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()), offered: map[community.NodeID]*offeredConn{}}
 	w.candidates.offers = w.reverser.offerLoop
 	admission.onReversed = w.reverser.accept
 	w.server = newServer(n, duplicates, w.renewal, w.candidates)
 	dial.undelivered = func(u community.DeliveryFailure) { w.server.Host.ReportUndelivered(u) }
 	duplicates.alarm = w.server.alarmDuplicates
-	w.grpc = newGRPC(w.server, admission, &oversized{n.refusals, n.records.add, cfg.Limits.Message + calls.EnvelopeRoom})
+	w.grpc = newGRPC(w.server, admission, &sizeWatcher{n.refusals, n.records.add, cfg.Limits.Message + calls.EnvelopeRoom})
 	return w, nil
 }
 

@@ -116,9 +116,9 @@ func reasonOf(err error) Reason {
 	return RefusedProof
 }
 
-// oversized is a gRPC stats handler that counts messages over the size limit. gRPC refuses those
+// sizeWatcher is a gRPC stats handler that counts messages over the size limit. gRPC refuses those
 // before any handler runs, so this is the only place that sees them.
-type oversized struct {
+type sizeWatcher struct {
 	refusals *refusals
 	report   func(Event)
 	max      int
@@ -126,7 +126,7 @@ type oversized struct {
 
 // HandleRPC looks at the end of each request for gRPC's size error. It recognizes the error by its
 // text, which is all that gRPC offers.
-func (s *oversized) HandleRPC(ctx context.Context, r stats.RPCStats) {
+func (s *sizeWatcher) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	end, ok := r.(*stats.End)
 	if !ok || end.Error == nil {
 		return
@@ -145,9 +145,9 @@ func (s *oversized) HandleRPC(ctx context.Context, r stats.RPCStats) {
 	}
 }
 
-func (s *oversized) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (s *oversized) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (s *oversized) HandleConn(context.Context, stats.ConnStats)                       {}
+func (s *sizeWatcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (s *sizeWatcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (s *sizeWatcher) HandleConn(context.Context, stats.ConnStats)                       {}
 
 // sendNoRoom sends a fatal TLS alert to a client that has not begun its handshake, so that the
 // client reports "no room" instead of a broken connection. It blocks for at most 2 × alertTimeout.

@@ -41,7 +41,7 @@ type reverser struct {
 	accepted   connListener // the connections that this node opened in order to be called over them
 
 	mu      sync.Mutex
-	offered map[community.NodeID]*offered // the newest for each node; guarded by mu
+	offered map[community.NodeID]*offeredConn // the newest for each node; guarded by mu
 }
 
 // accept turns an incoming reversed connection into this node's link to its opener. It returns
@@ -145,7 +145,7 @@ func (n *reverser) offer(ctx context.Context, l *link) error {
 // serve hands the connection to the gRPC server and closes the previous one to the same node, which
 // that node has just said it lost.
 func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Conn, below *batchConn) error {
-	o := &offered{Conn: conn, raw: below}
+	o := &offeredConn{Conn: conn, raw: below}
 	o.release = func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -168,20 +168,20 @@ func (n *reverser) serve(ctx context.Context, id community.NodeID, conn *tls.Con
 	return err
 }
 
-// offered is a reversed connection that this node opened and serves on. The TLS handshake is done,
+// offeredConn is a reversed connection that this node opened and serves on. The TLS handshake is done,
 // with this node as the client.
-type offered struct {
+type offeredConn struct {
 	*tls.Conn
 	raw     *batchConn
 	release func()
 }
 
-func (o *offered) Close() error {
+func (o *offeredConn) Close() error {
 	defer o.release()
 	return o.Conn.Close()
 }
 
 // info returns what gRPC would have learned from a handshake of its own.
-func (o *offered) info() credentials.TLSInfo {
+func (o *offeredConn) info() credentials.TLSInfo {
 	return credentials.TLSInfo{State: o.ConnectionState(), CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 }

@@ -51,7 +51,7 @@ func newServer(n *local, t *duplicates, r *renewal, c *candidates) *server {
 // bounded, an idle node is pinged after 10 s so that a dead connection frees its slot, and the
 // windows are fixed because gRPC's estimator sends a ping per message on a quiet connection. Renew
 // and Trust are served to nodes of a cluster only; a local identity has no authority.
-func newGRPC(s *server, creds *admission, sizes *oversized) *grpc.Server {
+func newGRPC(s *server, creds *admission, sizes *sizeWatcher) *grpc.Server {
 	cfg, l := s.cfg, s.cfg.Limits
 	g := grpc.NewServer(
 		grpc.Creds(creds),

@@ -18,8 +18,8 @@ import (
 	"symbio/agent/llm"
 )
 
-// Player answers from a recording. It is safe for concurrent use.
-type Player struct {
+// Replayer answers from a recording. It is safe for concurrent use.
+type Replayer struct {
 	dir   string
 	scrub scrubber
 
@@ -41,7 +41,7 @@ type exchange struct {
 
 // Play opens the recording in dir and reads all of it. secrets are removed from requests before
 // these are compared with the recording. The error names the file and what cannot be used.
-func Play(dir string, secrets ...llm.Secret) (*Player, error) {
+func Play(dir string, secrets ...llm.Secret) (*Replayer, error) {
 	file := filepath.Join(dir, name+".yaml")
 	info, err := os.Stat(file)
 	switch {
@@ -56,7 +56,7 @@ func Play(dir string, secrets ...llm.Secret) (*Player, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the recording %s cannot be played: %w", file, err)
 	}
-	p := &Player{dir: dir, scrub: scrubber{secrets}, toCurrentID: map[string]string{}, toRecordedID: map[string]string{}}
+	p := &Replayer{dir: dir, scrub: scrubber{secrets}, toCurrentID: map[string]string{}, toRecordedID: map[string]string{}}
 	for n, i := range c.Interactions {
 		x, err := open(i)
 		if err != nil {
@@ -87,7 +87,7 @@ func path(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
 // RoundTrip answers a request as it was answered when it was recorded. It never dials. Each
 // recorded exchange is used once, in the order of the file. A request that was not recorded, or not
 // that often, is an *llm.Error with llm.ErrDrift.
-func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
+func (p *Replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := readBody(req)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // find returns the first unused exchange of a request and marks it as used. It learns which ids of
 // this run stand for which of the recording. body is without secrets.
-func (p *Player) find(method, path, body string) (*exchange, error) {
+func (p *Replayer) find(method, path, body string) (*exchange, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, err := newRequest(method, path, body, p.toRecordedID)
@@ -144,7 +144,7 @@ func (p *Player) find(method, path, body string) (*exchange, error) {
 
 // drift describes how a request differs from the recording, for people: the first difference to the
 // most similar exchange.
-func (p *Player) drift(r request, often int) string {
+func (p *Replayer) drift(r request, often int) string {
 	if often > 0 {
 		return fmt.Sprintf("%s is asked more often than when it was recorded (%d)", r.where, often)
 	}
@@ -164,7 +164,7 @@ func (p *Player) drift(r request, often int) string {
 }
 
 // Unused returns the exchanges that were not requested, as their number from 1 with method and path.
-func (p *Player) Unused() (list []string) {
+func (p *Replayer) Unused() (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, x := range p.exchanges {
@@ -177,7 +177,7 @@ func (p *Player) Unused() (list []string) {
 
 // Spec returns the model of the first request in the syntax of --model; "" if the recording has
 // none.
-func (p *Player) Spec() string {
+func (p *Replayer) Spec() string {
 	for _, x := range p.exchanges {
 		var body struct{ Model string }
 		if json.Unmarshal([]byte(x.Request.Body), &body) != nil || body.Model == "" {
@@ -195,12 +195,12 @@ func (p *Player) Spec() string {
 
 // Model returns m, which must use the Player as its transport, with recorded member ids in answers
 // replaced by those of this run: models use the ids that they have read in their calls.
-func (p *Player) Model(m llm.Model) llm.Model { return idMapper{m, p} }
+func (p *Replayer) Model(m llm.Model) llm.Model { return idMapper{m, p} }
 
 // idMapper is a Model that replaces recorded member ids in answers.
 type idMapper struct {
 	llm.Model
-	player *Player
+	player *Replayer
 }
 
 // CostOf returns the cost of the wrapped model.
@@ -231,7 +231,7 @@ func (m idMapper) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 
 // rename replaces the recorded ids in a text by those of this run. An id that is split over two
 // chunks is not recognized; recorded answers arrive in the pieces that the server sent.
-func (p *Player) rename(text string) string {
+func (p *Replayer) rename(text string) string {
 	// A shorter text has no room for an id.
 	if len(text) < 32 {
 		return text
@@ -241,4 +241,4 @@ func (p *Player) rename(text string) string {
 	return memberID.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.toCurrentID[id], id) })
 }
 
-var _ http.RoundTripper = (*Player)(nil)
+var _ http.RoundTripper = (*Replayer)(nil)

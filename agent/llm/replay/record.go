@@ -59,7 +59,7 @@ func Record(dir string, next http.RoundTripper, secrets ...llm.Secret) (*Recorde
 	}
 	r := &Recorder{next: next, scrub: scrubber{secrets}}
 	r.vcr, err = recorder.New(filepath.Join(dir, name), recorder.WithMode(recorder.ModeRecordOnly),
-		recorder.WithRealTransport(bounded{next}), recorder.WithHook(r.clean, recorder.BeforeSaveHook))
+		recorder.WithRealTransport(sizeLimiter{next}), recorder.WithHook(r.clean, recorder.BeforeSaveHook))
 	return r, err
 }
 
@@ -90,12 +90,12 @@ func (r *Recorder) clean(i *cassette.Interaction) error {
 	return nil
 }
 
-// bounded is a transport for requests and answers of at most maxBody bytes. It reads a request
+// sizeLimiter is a transport for requests and answers of at most maxBody bytes. It reads a request
 // completely before it is sent: go-vcr records what the transport has read, and a server may answer
 // before it has read all.
-type bounded struct{ http.RoundTripper }
+type sizeLimiter struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b sizeLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := readBody(req)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func recordOver(t *testing.T, url string, over http.RoundTripper, requests ...ll
 	return dir
 }
 
-func play(t *testing.T, dir string) *replay.Player {
+func play(t *testing.T, dir string) *replay.Replayer {
 	t.Helper()
 	p, err := replay.Play(dir)
 	if err != nil {

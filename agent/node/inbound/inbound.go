@@ -61,9 +61,9 @@ func (a *Authorizer) Flush() error { return a.calls.Flush() }
 
 // report publishes a recorded decision as an event.
 func (a *Authorizer) report(e audit.Entry) {
-	var called audit.Called
+	var called audit.CallArgs
 	if json.Unmarshal(e.Args, &called) != nil {
-		called = audit.Called{} // the entry counts several calls
+		called = audit.CallArgs{} // the entry counts several calls
 	}
 	a.cfg.Events.Publish("decision", called.Member, decisionEvent{
 		Kind: e.Kind, From: e.Agent, Name: e.Name, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For, Verdict: e.Verdict, Approved: e.Approved,

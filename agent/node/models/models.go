@@ -32,7 +32,7 @@ type Config struct {
 	// Record records the requests to servers of models, Replay answers from
 	// such a recording. nil = neither.
 	Record *replay.Recorder
-	Replay *replay.Player
+	Replay *replay.Replayer
 	Logger *slog.Logger
 }
 

@@ -221,7 +221,7 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	} else if err != nil {
 		return "", "", err
 	}
-	release, err := n.Claim()
+	release, err := n.Lock()
 	if err != nil {
 		return "", "", fmt.Errorf("%w; stop it first", err)
 	}

@@ -165,10 +165,10 @@ func (n Node) Socket() string {
 	return filepath.Join(os.TempDir(), "symbio-"+strconv.Itoa(os.Getuid()), hex.EncodeToString(sum[:8])+".sock")
 }
 
-// Claim reserves the name of the node for this process until release is called.
+// Lock reserves the name of the node for this process until release is called.
 // It returns ErrRunning if another process has it. The lock ends with the
 // process, however that ends.
-func (n Node) Claim() (release func() error, err error) {
+func (n Node) Lock() (release func() error, err error) {
 	if err := checkName(n.name); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func checkName(name string) error {
 func (s Dir) ClaimFree(base string) (name string, release func() error, err error) {
 	name = base
 	for i := 2; ; i++ {
-		release, err = s.Node(name).Claim()
+		release, err = s.Node(name).Lock()
 		if !errors.Is(err, ErrRunning) || i > maxNodes {
 			return name, release, err
 		}

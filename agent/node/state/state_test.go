@@ -10,11 +10,11 @@ import (
 
 func TestANameBelongsToOneProcessAtATime(t *testing.T) {
 	s := Dir(t.TempDir())
-	release, err := s.Node("kitchen").Claim()
+	release, err := s.Node("kitchen").Lock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Node("kitchen").Claim(); !errors.Is(err, ErrRunning) {
+	if _, err := s.Node("kitchen").Lock(); !errors.Is(err, ErrRunning) {
 		t.Errorf("a second claim: %v, want ErrRunning", err)
 	}
 	name, other, err := s.ClaimFree("kitchen")
@@ -32,7 +32,7 @@ func TestANameBelongsToOneProcessAtATime(t *testing.T) {
 func TestANameCannotLeaveItsDirectory(t *testing.T) {
 	s := Dir(t.TempDir())
 	for _, name := range []string{"", ".", "..", "../x", "a/b", `a\b`, "A", "a b", "-a", "a-", strings.Repeat("a", 64), "a\x00"} {
-		if _, err := s.Node(name).Claim(); err == nil || errors.Is(err, ErrRunning) {
+		if _, err := s.Node(name).Lock(); err == nil || errors.Is(err, ErrRunning) {
 			t.Errorf("name %q was taken: %v", name, err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestTheControlSocketIsForThisUserOnly(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	for name, s := range map[string]Dir{"short": Dir(dir), "long": Dir(filepath.Join(dir, strings.Repeat("x", 120)))} {
-		release, err := s.Node("n").Claim()
+		release, err := s.Node("n").Lock()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestWhatNodesKeepIsForTheirUserOnly(t *testing.T) {
 	if problems, err := s.Problems(); len(problems) > 0 || err != nil {
 		t.Errorf("before the first node: %v, %v; want nothing", problems, err)
 	}
-	release, err := s.Node("a").Claim()
+	release, err := s.Node("a").Lock()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ const maxInspection = 1 << 20
 
 // inspect returns the parts of the last request to the model of an agent of
 // this node. It halves the longest texts until the result fits into a message.
-func (d *Controller) inspect(id community.MemberID) ([]conversation.Shown, error) {
+func (d *Controller) inspect(id community.MemberID) ([]conversation.InspectedPart, error) {
 	parts, err := d.cfg.Agents.Inspect(id)
 	if err != nil {
 		return nil, err
@@ -271,7 +271,7 @@ func (d *Controller) State(ctx context.Context, id community.MemberID, transcrip
 
 // Inspect returns the parts of the last request to the model of an agent, on
 // any node. Long texts are cut; Omitted says by how many bytes.
-func (d *Controller) Inspect(ctx context.Context, id community.MemberID) (parts []conversation.Shown, err error) {
+func (d *Controller) Inspect(ctx context.Context, id community.MemberID) (parts []conversation.InspectedPart, err error) {
 	here, err := d.isLocal(id)
 	switch {
 	case err != nil:

@@ -105,8 +105,8 @@ func withoutReturns(text string) (view string, at []int) {
 	}
 }
 
-// ending describes the line ends of a file.
-type ending struct {
+// newlines describes the line ends of a file.
+type newlines struct {
 	// mixed is true if at least one line ends with CR LF.
 	mixed bool
 	// crlf is true if most lines do.
@@ -114,15 +114,15 @@ type ending struct {
 }
 
 // endingOf determines the line ends of text.
-func endingOf(text string) ending {
+func endingOf(text string) newlines {
 	crlf := strings.Count(text, "\r\n")
-	return ending{mixed: crlf > 0, crlf: crlf > strings.Count(text, "\n")-crlf}
+	return newlines{mixed: crlf > 0, crlf: crlf > strings.Count(text, "\n")-crlf}
 }
 
 // put returns text with the line ends of old, which it replaces, or with those of most lines of the
 // file if old has no line break. Models write LF; without this an edit would mix line ends in a
 // file with CR LF. A file without CR LF gets the text as it is.
-func (n ending) put(text, old string) string {
+func (n newlines) put(text, old string) string {
 	if !n.mixed {
 		return text
 	}

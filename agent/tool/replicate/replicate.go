@@ -26,15 +26,15 @@ type args struct {
 	Name   string `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
 }
 
-// Spawned is a new agent as the model reads of it.
-type Spawned struct {
+// Replica is a new agent as the model reads of it.
+type Replica struct {
 	AgentID community.MemberID `json:"agent_id"`
 	Name    string             `json:"name"`
 	Accepts []string           `json:"accepts"`
 }
 
 // SpawnedAs returns a member as the model reads of it.
-func SpawnedAs(m community.Member) Spawned { return Spawned{m.ID, m.Name, m.Accepts} }
+func SpawnedAs(m community.Member) Replica { return Replica{m.ID, m.Name, m.Accepts} }
 
 // Tool returns replicate_agent for an agent. Calls run one after the other, so that agents are made
 // in the order in which the model asked for them.
@@ -46,7 +46,7 @@ func Tool(agent community.Replicator) tool.Tool {
 		}
 		return tool.JSON(struct {
 			Success bool `json:"success"`
-			Spawned
+			Replica
 		}{true, SpawnedAs(m)})
 	})
 }

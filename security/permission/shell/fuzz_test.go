@@ -42,7 +42,7 @@ func FuzzParse(f *testing.F) {
 		if p.Hard() != "" {
 			return
 		}
-		if again.Hard() != "" && len(p.Canonical) > shell.MostBytes {
+		if again.Hard() != "" && len(p.Canonical) > shell.MaxBytes {
 			return // the print is longer than the text
 		}
 		ignore := []cmp.Option{cmpopts.IgnoreUnexported(shell.Command{}, shell.Program{}), cmpopts.EquateEmpty(), cmp.Transformer("source", func(w shell.Word) shell.Word {

@@ -25,7 +25,7 @@ func Guard(c Command, spelled int) string {
 	if g.isEmpty() {
 		return ""
 	}
-	w := guarded{guard: *g, name: name, spelled: spelled - 1, args: args}
+	w := guardedCommand{guard: *g, name: name, spelled: spelled - 1, args: args}
 	if len(g.Subs) == 0 && len(g.Banned) == 0 {
 		return w.scan(0)
 	}
@@ -47,9 +47,9 @@ func (g guard) check(value string) string {
 	return checks[g.Check](value)
 }
 
-// guarded is a command that is compared with a guard. spelled counts the words that the rule
+// guardedCommand is a command that is compared with a guard. spelled counts the words that the rule
 // spells, without the program's name.
-type guarded struct {
+type guardedCommand struct {
 	guard
 	name    string
 	args    []Word
@@ -62,8 +62,8 @@ type guarded struct {
 
 // by returns the command with other arguments or another guard, such as those of a
 // sub-command.
-func (w guarded) by(g guard, args []Word) *guarded {
-	return &guarded{guard: g, name: w.name, args: args, spelled: w.spelled}
+func (w guardedCommand) by(g guard, args []Word) *guardedCommand {
+	return &guardedCommand{guard: g, name: w.name, args: args, spelled: w.spelled}
 }
 
 // gitGlobal reports whether an option of git before the sub-command takes the next word as its
@@ -72,7 +72,7 @@ func gitGlobal(option string) bool { return slices.Contains(known("git").Guard.G
 
 // subcommand finds the sub-command, and compares what precedes it with the program's guard and
 // what follows it with its own. Options before it matter: git -c core.pager=CMD log runs CMD.
-func (w guarded) subcommand() string {
+func (w guardedCommand) subcommand() string {
 	at := 0
 	before, has := w.Subs[""]
 	if !has {
@@ -135,7 +135,7 @@ func merge(a, b guard) guard {
 
 // scan looks at the words from at on that the rule does not spell, and returns why one of them
 // is dangerous; "" if none is. Words behind -- are operands.
-func (w *guarded) scan(at int) string {
+func (w *guardedCommand) scan(at int) string {
 	if w.isEmpty() {
 		w.Valued, w.Longs = "", nil
 	}
@@ -171,7 +171,7 @@ func (w *guarded) scan(at int) string {
 
 // dynamic looks at a word that only the shell knows. It is harmless only if its literal
 // beginning shows that it cannot be an option.
-func (w *guarded) dynamic(word Word) string {
+func (w *guardedCommand) dynamic(word Word) string {
 	if !w.ended && word.MayBeOption() {
 		return "only the shell knows whether " + word.Text + " is an option of it"
 	}
@@ -196,7 +196,7 @@ func (w *guarded) dynamic(word Word) string {
 // operand returns why an operand is dangerous: it is a word that makes the program act, it is
 // one operand more than the program only reads, or the guard's function refuses it; "" if it
 // is not.
-func (w *guarded) operand(word Word) string {
+func (w *guardedCommand) operand(word Word) string {
 	w.ended = w.ended || w.Leading
 	w.operands++
 	switch {
@@ -214,7 +214,7 @@ func (w *guarded) operand(word Word) string {
 
 // program returns why a program for sed or awk is dangerous: unless it is known to only edit
 // text, it may run commands or write files.
-func (w *guarded) program(word Word) string {
+func (w *guardedCommand) program(word Word) string {
 	w.scripted = true
 	if word.Dynamic {
 		return "only the shell knows its program"
@@ -227,7 +227,7 @@ func (w *guarded) program(word Word) string {
 
 // option looks at argument i, an option. taken is 1 when the next word is its value, so that
 // the caller skips it.
-func (w *guarded) option(i int) (taken int, reason string) {
+func (w *guardedCommand) option(i int) (taken int, reason string) {
 	text := w.args[i].Text
 	name, attached, hasValue := strings.Cut(text, "=")
 	var next *Word
@@ -266,7 +266,7 @@ func (w *guarded) option(i int) (taken int, reason string) {
 
 // long looks at a long option. Programs accept unique abbreviations (--out for --output), so
 // every option that begins with the text counts.
-func (w *guarded) long(text string, next *Word) (taken int, reason string) {
+func (w *guardedCommand) long(text string, next *Word) (taken int, reason string) {
 	option, attached, hasValue := strings.Cut(text, "=")
 	name := option[2:]
 	abbreviates := func(l string) bool { return strings.HasPrefix(l, name) }
@@ -294,7 +294,7 @@ func (w *guarded) long(text string, next *Word) (taken int, reason string) {
 
 // cluster looks at letters behind one dash, such as -xzf: each may be an option, and the rest
 // of the word the value of one.
-func (w *guarded) cluster(text string, next *Word) (taken int, reason string) {
+func (w *guardedCommand) cluster(text string, next *Word) (taken int, reason string) {
 	for j, letter := range text[1:] {
 		value, taken := next, 1
 		if rest := text[1+j+len(string(letter)):]; rest != "" {
@@ -316,7 +316,7 @@ func (w *guarded) cluster(text string, next *Word) (taken int, reason string) {
 
 // value looks at the value of an option which is harmless by itself but takes a value that may
 // not be.
-func (w *guarded) value(option string, value Word) string {
+func (w *guardedCommand) value(option string, value Word) string {
 	if value.Split {
 		return unsureOfWords(value)
 	}

@@ -42,7 +42,7 @@ func (a *analysis) parse(text string) {
 	if reason := unclear(text, true); reason != "" {
 		a.hard(reason)
 	}
-	if len(text) > 100*MostBytes || strings.ContainsAny(text, "\x00\r"+Marks) {
+	if len(text) > 100*MaxBytes || strings.ContainsAny(text, "\x00\r"+Marks) {
 		return
 	}
 	file, canonical, reason := read(text, syntax.LangBash)

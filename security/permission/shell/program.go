@@ -150,9 +150,9 @@ type Problem struct {
 	Runs bool
 }
 
-// MostBytes is the largest text, in bytes, that a rule can allow; a larger one is a hard Problem
+// MaxBytes is the largest text, in bytes, that a rule can allow; a larger one is a hard Problem
 // (security.md 2.2, step 1). A person can still approve it.
-const MostBytes = 10_000
+const MaxBytes = 10_000
 
 // Is reports whether the value is certainly text. It is false for every Dynamic word.
 func (w Word) Is(text string) bool { return !w.Dynamic && w.Text == text }
@@ -250,8 +250,8 @@ func here() Dirs { return Dirs{Paths: []string{""}} }
 // differently: it is too long, not UTF-8, or has control, format or non-ASCII space characters
 // (security.md 2.2, step 1). It returns "" for a clear text. newlines says whether \n is allowed.
 func unclear(text string, newlines bool) string {
-	if len(text) > MostBytes {
-		return fmt.Sprintf("it is longer than %d bytes", MostBytes)
+	if len(text) > MaxBytes {
+		return fmt.Sprintf("it is longer than %d bytes", MaxBytes)
 	}
 	if !utf8.ValidString(text) {
 		return "it is not valid UTF-8"

@@ -40,13 +40,13 @@ func newChild(path string, j *Job) (*child, error) {
 	c := &child{lock: j.Confine, rules: -1, root: os.Geteuid() == 0}
 	var err error
 	if c.path, err = syscall.BytePtrFromString(path); err != nil {
-		return nil, notStarted{err}
+		return nil, startError{err}
 	}
 	if c.args, err = syscall.SlicePtrFromStrings(j.Argv); err != nil {
-		return nil, notStarted{err}
+		return nil, startError{err}
 	}
 	if c.env, err = syscall.SlicePtrFromStrings(j.Env); err != nil {
-		return nil, notStarted{err}
+		return nil, startError{err}
 	}
 	if c.limit, err = within(j.Limits); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (c *child) start() (pid int, err error) {
 	case n < int(unsafe.Sizeof(f)) || f.doing >= uint32(len(doings)):
 		return 0, errors.New("start the command: what it said is damaged")
 	case f.doing == doingExec:
-		return 0, notStarted{unix.Errno(f.errno)}
+		return 0, startError{unix.Errno(f.errno)}
 	}
 	return 0, wrap(doings[f.doing], unix.Errno(f.errno))
 }

@@ -74,8 +74,8 @@ func (p *problem) Unwrap() error { return p.err }
 // wrap returns err with what was being done before it, as an imperative: "mount /dev".
 func wrap(doing string, err error) error { return &problem{doing, err} }
 
-// notStarted marks an error that lies with the command and not with the sandbox. The helper reports
+// startError marks an error that lies with the command and not with the sandbox. The helper reports
 // it as NotStarted, and callers of package sandbox get ErrNotStarted.
-type notStarted struct{ error }
+type startError struct{ error }
 
-func (n notStarted) Unwrap() error { return n.error }
+func (n startError) Unwrap() error { return n.error }

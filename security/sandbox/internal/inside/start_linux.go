@@ -60,7 +60,7 @@ func begin() (done struct{}) {
 	// Reached only if the command does not run, or could not be waited for. unix.Exit is used
 	// because os.Exit of a program with the race detector sleeps for a second.
 	r := Report{Kind: Failed, Text: err.Error()}
-	if n := (notStarted{}); errors.As(err, &n) {
+	if n := (startError{}); errors.As(err, &n) {
 		r.Kind = NotStarted
 	}
 	tell(r)
@@ -84,7 +84,7 @@ func help() error {
 		return err
 	}
 	if err := os.Chdir(j.Dir); err != nil {
-		return notStarted{err}
+		return startError{err}
 	}
 	// From here on, paths mean what they mean to the command.
 	program, err := find(j.Argv[0], lookup(j.Env, "PATH"))
@@ -246,7 +246,7 @@ func find(name, dirs string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", notStarted{errors.New("there is no program " + strconv.Quote(name) + " in " + dirs)}
+	return "", startError{errors.New("there is no program " + strconv.Quote(name) + " in " + dirs)}
 }
 
 // lookup returns the value of a variable in env; of several with the same name it takes the last.
