@@ -18,12 +18,15 @@ import (
 type Event struct {
 	// Seq counts the node's events from 1, from its start on. It orders them: the clock may be set
 	// back. A gap has that of the last event that is missing.
-	Seq   uint64
-	Time  time.Time
-	Type  string
-	Node  string          // the node's name
-	Agent string          // the member it is about; "" = the node itself
-	Data  json.RawMessage // a JSON object with the fields of that type; nil = none
+	Seq  uint64
+	Time time.Time
+	Type string
+	// Node is the node's name.
+	Node string
+	// Agent is the id of the member that the event is about; "" means the node itself.
+	Agent string
+	// Data is a JSON object with the fields of that type (Fields); nil means that there are none.
+	Data json.RawMessage
 }
 
 // MarshalJSON writes an event as one flat object: time, seq, type, node, agent and the fields of
@@ -126,7 +129,9 @@ func (e *Stream) Subscribe(since time.Time) *Subscription {
 	defer e.mu.Unlock()
 	if !since.IsZero() {
 		if i := slices.IndexFunc(e.recent, func(ev Event) bool { return !ev.Time.Before(since) }); i >= 0 {
-			s.queue = slices.Clone(e.recent[i:]) // also those that a clock set back since has made older
+			// The order of Seq counts: if the clock was set back, some of these events have a time
+			// before since.
+			s.queue = slices.Clone(e.recent[i:])
 		}
 		s.signal()
 	}

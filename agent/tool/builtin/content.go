@@ -140,8 +140,9 @@ func (v view) marked(text []byte, lines [][]byte, m *matcher) []int64 {
 		}
 		return marked
 	}
-	// Matches are in order, so that the lines are passed only once.
-	line, start := 0, 0 // start is where line begins
+	// Matches are in order, so that the lines are passed only once. line is the present line, and
+	// start the offset at which it begins.
+	line, start := 0, 0
 	for _, at := range m.re.FindAllIndex(text, -1) {
 		for line < len(lines)-1 && start+len(lines[line]) < at[0] {
 			start += len(lines[line]) + 1

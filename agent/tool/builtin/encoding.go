@@ -54,7 +54,8 @@ var (
 func marked(head []byte) form {
 	switch {
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}):
-		return formUTF8 // UTF-32: binary by its NULs
+		// UTF-32 is not supported. checkText sees the NULs of such a file and calls it binary.
+		return formUTF8
 	case bytes.HasPrefix(head, markLE):
 		return formUTF16LE
 	case bytes.HasPrefix(head, markBE):
@@ -109,7 +110,8 @@ func decode(from io.Reader, head []byte) io.Reader {
 		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Reader(from)
 	}
 	if bytes.HasPrefix(head, markUTF8) {
-		_, _ = io.CopyN(io.Discard, from, int64(len(markUTF8))) // what goes wrong comes again with the text
+		// An error is ignored: the next Read returns it again.
+		_, _ = io.CopyN(io.Discard, from, int64(len(markUTF8)))
 	}
 	return from
 }

@@ -116,9 +116,9 @@ func (m *matcher) countLines(text []byte) (n int64) {
 	if m.folded {
 		where = lower(text)
 	}
-	// Each needle is searched once per occurrence: the position of its next one is kept until pos
-	// has passed it. So the time does not grow with the number of lines.
-	next := make([]int, len(m.needles)) // where each needle occurs next, at or after pos
+	// Each needle is searched once per occurrence: next has the position of its next one, at or
+	// after pos, until pos has passed it. So the time does not grow with the number of lines.
+	next := make([]int, len(m.needles))
 	for i := range next {
 		next[i] = -1
 	}

@@ -65,7 +65,8 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 		if err != nil {
 			return tool.Result{}, explain(a.FilePath, err)
 		}
-		defer func() { _ = beside.Close() }() // nothing was written
+		// Close cannot lose anything, because nothing was written.
+		defer func() { _ = beside.Close() }()
 		return beside.read(ctx, a)
 	}
 	// No directory has it. read returns the usual error, which names the directories of the

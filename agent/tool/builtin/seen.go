@@ -9,18 +9,23 @@ import (
 // forgotten, and the agent has to read that file again before it can edit it.
 const maxSeen = 4096
 
-// fingerprint is the SHA-256 of a file's content.
+// fingerprint is the SHA-256 of a file's content. It takes less memory than the content, and no two
+// contents with the same one can be found.
 type fingerprint [sha256.Size]byte
 
 // readFiles records the files that one agent has read or written, with their content at that time
-// (tool.Notes). Parallel calls of a turn use it at once.
+// (tool.Notes). Parallel calls of a turn use it at once. Its zero value is empty and ready, as
+// tool.Notes requires.
 type readFiles struct {
-	mu    sync.Mutex
-	files map[string]fingerprint // by absolute path
-	order []string               // the oldest first
+	mu sync.Mutex
+	// files has the content of each file, by its absolute path (Workspace.key); guarded by mu.
+	files map[string]fingerprint
+	// order has the paths in the order in which they were first recorded; guarded by mu.
+	order []string
 }
 
-// note records the content of a file.
+// note records the content of a file, in place of an earlier record. At maxSeen files it forgets
+// the one that was recorded first.
 func (s *readFiles) note(path string, f fingerprint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +42,8 @@ func (s *readFiles) note(path string, f fingerprint) {
 	s.files[path] = f
 }
 
-// of returns the recorded content of a file.
+// of returns the recorded content of a file; false if the agent has not read it, or it was
+// forgotten.
 func (s *readFiles) of(path string) (fingerprint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

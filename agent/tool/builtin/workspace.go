@@ -93,7 +93,9 @@ func New(cfg Config) (*Workspace, error) {
 func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 	probe := func(levels ...sandbox.Level) func() *sandbox.Box {
 		return sync.OnceValue(func() *sandbox.Box {
-			return sandbox.Probe(context.Background(), sandbox.Config{Levels: levels, Env: os.Environ()}) // not the context of one call: all use it
+			// The context of the first call must not end the probe: later calls use its result,
+			// too.
+			return sandbox.Probe(context.Background(), sandbox.Config{Levels: levels, Env: os.Environ()})
 		})
 	}
 	// Each is probed at its first use only, because a probe starts processes.
@@ -216,7 +218,8 @@ func (w *Workspace) here(ctx context.Context) string {
 func (w *Workspace) shower(ctx context.Context) func(name string) string {
 	here, err := w.within(ctx, w.here(ctx))
 	if err != nil {
-		here = ".." // no name is below it
+		// No name is below "..", so all paths are shown as absolute ones.
+		here = ".."
 	}
 	return func(name string) string {
 		if rel, err := filepath.Rel(here, name); err == nil && filepath.IsLocal(rel) {
@@ -270,7 +273,7 @@ func notRegular(info fs.FileInfo) error {
 	return fmt.Errorf("%w but a pipe, socket or device", errNotRegular)
 }
 
-// explain turns a file error into one that says what to do.
+// explain turns a file error into one that says what to do. path is what the model wrote.
 func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -295,6 +298,8 @@ func failed(err error) tool.Result {
 
 // quoted returns a file's name on one line, so that no two names look the same: as it is, or in
 // Go's string syntax if it has characters that cannot be seen or that have a meaning in the output.
+// Such are a # or a quotation mark at the beginning (a note, a quoted name), spaces at the ends,
+// and the whole name total (the last line).
 func quoted(name string) string {
 	plain := name != "" && name != "total" && utf8.ValidString(name) && strings.TrimSpace(name) == name &&
 		name[0] != '"' && name[0] != '#' &&

@@ -187,14 +187,16 @@ func (c Case) IsOtherOS() bool { return c.OS != "" && c.OS != runtime.GOOS }
 func (r rules) policy() permission.Policy {
 	p := permission.Policy{Default: permission.Ask}
 	if r.Default != "" {
-		p.Default, _ = permission.ParseAction(r.Default) // Read has looked at it
+		// Read has checked the word, so there is no error.
+		p.Default, _ = permission.ParseAction(r.Default)
 	}
 	for _, list := range []struct {
 		texts []string
 		to    *[]permission.Rule
 	}{{r.FinalDeny, &p.FinalDeny}, {r.Deny, &p.Deny}, {r.Overrides, &p.Override}, {r.Allow, &p.Allow}} {
 		for _, text := range list.texts {
-			rule, _ := permission.ParseRule(text) // with an error it is the zero Rule
+			// With an error ParseRule returns the zero Rule.
+			rule, _ := permission.ParseRule(text)
 			*list.to = append(*list.to, rule)
 		}
 	}

@@ -45,7 +45,8 @@ func NewWorld() (*World, error) {
 // Close restores HOME and removes the directory.
 func (w *World) Close() error {
 	if w.had {
-		_ = os.Setenv("HOME", w.home) // it was set to that before
+		// This cannot fail: HOME had the same value before.
+		_ = os.Setenv("HOME", w.home)
 	} else {
 		_ = os.Unsetenv("HOME")
 	}

@@ -19,8 +19,10 @@ import (
 // The transports that an entry may name.
 const (
 	Stdio = "stdio"
-	HTTP  = "http" // streamable HTTP
-	SSE   = "sse"  // HTTP with server-sent events, of the protocol of 2024
+	// HTTP is streamable HTTP, which replaced SSE.
+	HTTP = "http"
+	// SSE is HTTP with server-sent events, the transport of the protocol of 2024-11-05.
+	SSE = "sse"
 )
 
 const (
@@ -43,7 +45,8 @@ type Server struct {
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"-"`
-	Dir     string            `json:"cwd,omitempty"` // "" = the workspace
+	// Dir is the program's working directory; "" means that of Config.Box.
+	Dir string `json:"cwd,omitempty"`
 	// URL and Headers describe an HTTP or SSE server. Headers are sent to the host of URL only.
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"-"`
@@ -116,7 +119,9 @@ func readFile(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.IsDir() { // so the sandbox keeps a command from making the file while it runs
+	// The sandbox may put a directory there while a command runs, to keep the command from creating
+	// the file. That is no file of servers.
+	if info.IsDir() {
 		return nil, os.ErrNotExist
 	}
 	if !info.Mode().IsRegular() {
@@ -140,6 +145,7 @@ func parse(file string, text []byte, project bool, getenv func(string) string) (
 	at := func(offset int64) int {
 		return 1 + bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n"))
 	}
+	// Unmarshal checks the whole text, also what is behind the object; members does not.
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return nil, nil, fmt.Errorf("%s:%d: it is not one JSON object: %w", file, at(offsetOf(err)), err)
@@ -169,6 +175,7 @@ func parse(file string, text []byte, project bool, getenv func(string) string) (
 			if slices.ContainsFunc(servers, func(o Server) bool { return o.Name == s.Name }) {
 				return nil, nil, fmt.Errorf("%s:%d: the server %q is there twice", file, s.Line, s.Name)
 			}
+			// The NULs separate the parts.
 			sum := sha256.Sum256([]byte(file + "\x00" + s.Name + "\x00" + s.Text))
 			s.Hash = hex.EncodeToString(sum[:])
 			for _, key := range s.read(e.value, getenv) {
@@ -326,6 +333,7 @@ func (e *entry) expand(getenv func(string) string) error {
 func expand(text string, getenv func(string) string, missing *[]string) string {
 	var b strings.Builder
 	for {
+		// b gets everything before the variable; text becomes the rest.
 		before, rest, found := strings.Cut(text, "${")
 		b.WriteString(before)
 		if !found {

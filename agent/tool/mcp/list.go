@@ -74,7 +74,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 			for _, t := range r.Tools {
 				if len(tools) == maxTools {
 					note("it has more than %d tools: the others are left out", maxTools)
-					// No cursor: the list ends here.
+					// No next cursor, so pages requests no further page.
 					return "", nil
 				}
 				if t != nil {
@@ -95,7 +95,8 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	if changed := s.compare(tools); changed != "" {
 		note("%s", changed)
 		s.m.cfg.Logger.Warn("mcp server has changed", "server", s.Name, "what", changed)
-		// Agents are offered the tools below, so a person is told first.
+		// Report comes before the tools are stored: the person is informed before agents are
+		// offered them.
 		s.m.cfg.Report(Status{Server: s.Server, State: s.status().State, Why: changed})
 	}
 	s.mu.Lock()

@@ -36,7 +36,8 @@ func Load(file string, cfg Config) (*Manager, error) {
 func (m *Manager) Open() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
-	m.running.Go(func() { _ = m.Run(ctx) }) // it has no errors but those of its servers
+	// Run returns nil only: the errors of servers are in their Status.
+	m.running.Go(func() { _ = m.Run(ctx) })
 }
 
 // Close stops the servers and returns when all that they started has ended. It does nothing if m is

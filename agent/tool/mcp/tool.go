@@ -221,7 +221,8 @@ func (s *server) listResources(ctx context.Context, session *sdk.ClientSession, 
 	if err != nil {
 		return Answer{}, err
 	}
-	if templates, err := session.ListResourceTemplates(ctx, nil); err == nil { // a server need not have them
+	// A server that has resources need not have templates: an error means that there are none.
+	if templates, err := session.ListResourceTemplates(ctx, nil); err == nil {
 		for _, one := range templates.ResourceTemplates {
 			all = append(all, resourceLine(one.URITemplate, one.Name, one.MIMEType, one.Description))
 		}

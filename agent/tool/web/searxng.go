@@ -64,7 +64,8 @@ func NewSearXNG(cfg SearXNGConfig) (*SearXNG, error) {
 		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
 		TLSHandshakeTimeout:    connectTimeout,
 		MaxResponseHeaderBytes: maxHeader,
-		DisableKeepAlives:      true, // searches are rare; nothing is left to close
+		// Searches are rare, and without kept connections there is nothing to close.
+		DisableKeepAlives: true,
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &SearXNG{cfg: cfg, at: at.JoinPath("search"), client: client}, nil
