@@ -8,17 +8,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// stmts walks statements in order, in the same scope: a later one starts where an earlier one
-// may have gone.
+// stmts walks statements in order, in the same scope: a later one starts in the directories in
+// which an earlier one may have ended.
 func (a *analysis) stmts(list []*syntax.Stmt, s *scope) {
 	for _, st := range list {
 		a.stmt(st, s)
 	}
 }
 
-// stmt walks one statement: its redirections, its command and how it is run. A statement in
-// the background has a scope of its own, since a cd in it does not change the shell's
-// directory.
+// stmt walks one statement: its redirections, its command and how it is run. A statement in the
+// background has a scope of its own, since a cd in it does not change the shell's directory.
+// Redirections are resolved before the command runs, in the directories from before it.
 func (a *analysis) stmt(st *syntax.Stmt, s *scope) {
 	if st.Coprocess || st.Disown {
 		a.hard("it is not written for bash")
@@ -32,14 +32,16 @@ func (a *analysis) stmt(st *syntax.Stmt, s *scope) {
 		inner := at.clone()
 		a.standardInput(st.Redirs, inner)
 		a.command(st.Cmd, inner)
+		// Only the directory outlives the command. The input that was redirected for it does not.
 		at.dirs = inner.dirs
 		return
 	}
 	a.command(st.Cmd, at)
 }
 
-// command walks a compound or simple command. A construct that is not known here makes the
-// program hard, so new syntax in the parser is never allowed by accident.
+// command walks a compound or simple command; nil stands for a statement of redirections alone. A
+// construct that is not known here makes the program hard, so new syntax in the parser is never
+// allowed by accident.
 func (a *analysis) command(c syntax.Command, s *scope) {
 	switch c := c.(type) {
 	case nil:
@@ -90,8 +92,9 @@ func (a *analysis) command(c syntax.Command, s *scope) {
 	}
 }
 
-// pipe walks both sides of a pipe, each in a scope of its own, since they run in shells of
-// their own. Text that echo feeds to the right side is analysed as its standard input.
+// pipe walks both sides of a pipe, each in a scope of its own, since bash runs them in subshells.
+// If echo or printf feeds literal text to the right side, an interpreter there is analysed with
+// that text as its standard input.
 func (a *analysis) pipe(c *syntax.BinaryCmd, s *scope) {
 	if _, is := c.Y.Cmd.(*syntax.TimeClause); is {
 		a.hard("time behind a | is a program, not the shell's own") // the parser reads both alike
@@ -106,7 +109,8 @@ func (a *analysis) pipe(c *syntax.BinaryCmd, s *scope) {
 	}
 }
 
-// caseClause walks all branches of a case, since it is not known which one runs.
+// caseClause walks the patterns and all branches of a case, since it is not known which one runs.
+// Patterns are expanded by the shell, so the commands in them count.
 func (a *analysis) caseClause(c *syntax.CaseClause, s *scope) {
 	a.word(c.Word, s)
 	before := s.dirs
@@ -121,8 +125,8 @@ func (a *analysis) caseClause(c *syntax.CaseClause, s *scope) {
 	}
 }
 
-// time walks the command that is timed. An option that the parser does not know is a command
-// to the parser but not to the shell.
+// time walks the command behind the keyword time. If that begins with a dash, the parser sees a
+// command and bash an option of time, or the other way round, so the program is hard.
 func (a *analysis) time(c *syntax.TimeClause, s *scope) {
 	if c.Stmt == nil {
 		return
@@ -133,9 +137,10 @@ func (a *analysis) time(c *syntax.TimeClause, s *scope) {
 	a.stmt(c.Stmt, s)
 }
 
-// function walks a function's body as if it ran where it is declared. Calls are not followed,
-// so the directory and the variables in the body are unknown, and the program counts as one
-// that runs something unknown: the function may have the name of a program.
+// function walks a function's body as if it ran where it is declared. Calls are not followed, so
+// the directory and the loop variables in the body are unknown. The program counts as one that
+// runs something unknown, because the function may have the name of a program: git() { rm -rf .;
+// } changes what git means.
 func (a *analysis) function(c *syntax.FuncDecl, s *scope) {
 	a.runs("it defines a function, which may stand in for a program")
 	body := s.clone()
@@ -145,8 +150,9 @@ func (a *analysis) function(c *syntax.FuncDecl, s *scope) {
 	s.dirs = union(s.dirs, body.dirs)
 }
 
-// conditional walks the condition and all branches. Afterwards the directory may be the one
-// that any branch leads to.
+// conditional walks the condition and all branches of an if; an elif or else is the Else of the
+// clause before. Afterwards the directories are those to which any branch may lead, and those in
+// which no branch ran.
 func (a *analysis) conditional(c *syntax.IfClause, s *scope) {
 	a.stmts(c.Cond, s)
 	then := s.clone()
@@ -157,8 +163,9 @@ func (a *analysis) conditional(c *syntax.IfClause, s *scope) {
 	s.dirs = union(s.dirs, then.dirs)
 }
 
-// loop walks a loop's body. If the body changes the directory, its second round begins
-// anywhere, so the directories become unknown.
+// loop walks the statements of a loop once, parts in order. If they change the directory, a
+// second round begins wherever the first one ended, so the directories are unknown from the
+// start. Afterwards the loop may also have run no round at all.
 func (a *analysis) loop(s *scope, parts [][]*syntax.Stmt) {
 	inside := s.clone()
 	for _, list := range parts {
@@ -172,7 +179,9 @@ func (a *analysis) loop(s *scope, parts [][]*syntax.Stmt) {
 	s.dirs = union(s.dirs, inside.dirs)
 }
 
-// moves reports whether statements may change the directory.
+// moves reports whether statements may change the shell's directory, by a look at the names of
+// their commands. "" stands for a name that is not a plain literal. It may be true too often,
+// which costs a question.
 func moves(list []*syntax.Stmt) bool {
 	return slices.ContainsFunc(list, func(st *syntax.Stmt) bool {
 		return contains(st, func(c *syntax.CallExpr) bool {
@@ -185,8 +194,8 @@ func moves(list []*syntax.Stmt) bool {
 	})
 }
 
-// forLoop walks a for loop over words or with arithmetic. Any other kind makes the program
-// hard.
+// forLoop walks a for loop over words, a select, or one with arithmetic. Any other kind makes the
+// program hard.
 func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
@@ -205,11 +214,13 @@ func (a *analysis) forLoop(c *syntax.ForClause, s *scope) {
 }
 
 // maxRounds is how many rounds of a loop over words are walked one by one. A longer loop is
-// walked once, with a variable that only the shell knows.
+// walked once, with a variable that only the shell knows. Each round adds all commands of the
+// body to the Program.
 const maxRounds = 20
 
 // each walks a loop over literal words: the body once for each, with the variable set to that
-// word, so that rm $f is judged with the files that it removes.
+// word, so that rm $f is judged with the files that it removes. Too many rounds, a loop without
+// words (which runs over $@) and a select are walked once, with an unknown value.
 func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 	a.looped[l.Name.Value] = true
 	a.steered(l.Name.Value)
@@ -217,6 +228,7 @@ func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 	for _, w := range l.Items {
 		items = append(items, a.words(w, s)...)
 	}
+	// After the inner loop the outer body would see the inner value, and this walk the outer one.
 	if _, nested := s.vars[l.Name.Value]; nested {
 		a.runs("a loop in it sets the variable of the loop around it")
 	}
@@ -226,6 +238,7 @@ func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 	}
 	for _, item := range items {
 		round := s.clone()
+		// The map is shared with the scope around, which must not see this round's value.
 		round.vars = maps.Clone(s.vars)
 		if round.vars == nil {
 			round.vars = map[string]Word{}
@@ -236,9 +249,11 @@ func (a *analysis) each(c *syntax.ForClause, l *syntax.WordIter, s *scope) {
 	}
 }
 
-// redirects notes the files that redirections open.
+// redirects records the files that redirections open, and walks the words and here-documents in
+// them.
 func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 	for _, r := range list {
+		// {NAME}>file assigns the number of the new descriptor to NAME.
 		if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 			a.assign(strings.Trim(r.N.Value, "{}"))
 			a.doubt("it keeps a file's number in a variable")
@@ -263,6 +278,7 @@ func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 			continue
 		}
 		words := a.words(r.Word, s)
+		// bash refuses a redirection to several words. Here each of them counts.
 		if len(words) != 1 {
 			a.doubt("a redirection has not one target")
 		}
@@ -272,12 +288,14 @@ func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 	}
 }
 
-// redirect notes the file that one redirection opens. Duplicated descriptors and /dev/null
-// open no file that needs a permission.
+// redirect records the file that one redirection opens, unless it duplicates a descriptor or
+// names /dev/null or a standard stream. It adds a Problem for a file whose name only the shell
+// knows and for /dev/tcp and /dev/udp, which bash itself turns into connections.
 func (a *analysis) redirect(op syntax.RedirOperator, w Word, s *scope) {
 	f := File{Path: w, Dirs: s.dirs}
 	switch op {
 	case syntax.DplOut, syntax.DplIn:
+		// >&2, >&- and >&2- duplicate, close and move a descriptor. >&file opens a file.
 		if number := strings.TrimSuffix(w.Text, "-"); !w.Dynamic && strings.Trim(number, "0123456789") == "" {
 			return
 		}
@@ -311,8 +329,9 @@ func (a *analysis) redirect(op syntax.RedirOperator, w Word, s *scope) {
 	a.program.Files = append(a.program.Files, f)
 }
 
-// standardInput sets the text that is fed to the command by a here-document or here-string, as
-// in sh <<EOF; nil when only the shell knows it.
+// standardInput sets scope.stdin and scope.piped for a command with redirections, as in sh <<EOF.
+// stdin is the text of a here-document or here-string, nil when only the shell knows it. The last
+// redirection of descriptor 0 wins.
 func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
 	for _, r := range list {
 		if r.N != nil && r.N.Value != "0" {
@@ -328,6 +347,8 @@ func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
 			if w == nil {
 				s.stdin = new("")
 			} else if text, ok := staticText(w.Parts, r.Op != syntax.WordHdoc); ok {
+				// With a quoted delimiter the backslashes that staticText has removed are part of
+				// the text.
 				if r.Op != syntax.WordHdoc && quotedDelimiter(r.Word) {
 					text, _ = literals(w)
 				}
@@ -339,9 +360,10 @@ func (a *analysis) standardInput(list []*syntax.Redirect, s *scope) {
 	}
 }
 
-// echoed returns the text that echo or printf on the left of a pipe feeds to the command on
-// the right; nil if it is not that simple. It serves deny rules only: what a pipe feeds to a
-// shell is never allowed by a rule.
+// echoed returns the text that echo or printf on the left of a pipe feeds to the command on the
+// right; nil if it is not that simple. It takes \n for a newline and interprets no other escape
+// or format. That is exact enough for deny rules, the only ones that it serves: a shell that
+// reads a pipe is a Problem in any case.
 func echoed(st *syntax.Stmt) *string {
 	c, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Args) < 2 || len(st.Redirs) > 0 {
@@ -362,11 +384,12 @@ func echoed(st *syntax.Stmt) *string {
 	return nil
 }
 
-// maxDirs is how many directories a command may run in before they count as unknown. Each
+// maxDirs is how many directories a command may run in before the rest counts as unknown. Each
 // multiplies the files that rules are compared with.
 const maxDirs = 16
 
-// union returns the directories of two branches, each once.
+// union returns the directories of two branches, each once, those of x first. Beyond maxDirs the
+// set is cut and becomes Unknown. It never writes to the slices of x and y, which scopes share.
 func union(x, y Dirs) Dirs {
 	if fixed(x, y) {
 		return x
@@ -383,12 +406,13 @@ func union(x, y Dirs) Dirs {
 	return Dirs{Paths: all, Unknown: x.Unknown || y.Unknown}
 }
 
-// fixed reports whether two sets of directories are equal, so that walking a loop again would
-// change nothing.
+// fixed reports whether two sets of directories are equal and in the same order. A difference in
+// order only costs a union.
 func fixed(x, y Dirs) bool { return x.Unknown == y.Unknown && slices.Equal(x.Paths, y.Paths) }
 
-// enter returns where a cd may lead. The old directories remain, since a cd can fail and a
-// script goes on.
+// enter returns the directories after cd w. The old ones remain, since a cd can fail and the
+// program goes on (measured: cd nosuch; echo x > ../f). A word that only the shell knows, an
+// option, and ~name make the set Unknown.
 func (d Dirs) enter(w Word) Dirs {
 	if w.Dynamic || strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "~") && !w.Tilde {
 		return Dirs{Paths: d.Paths, Unknown: true}
@@ -400,7 +424,9 @@ func (d Dirs) enter(w Word) Dirs {
 	return union(d, Dirs{Paths: next, Unknown: d.Unknown})
 }
 
-// busyHeredoc reports whether something in a here-document is run, and its text.
+// busyHeredoc reports whether something in a here-document is evaluated beyond plain variables,
+// such as a command substitution, and returns the document's source. If the source cannot be
+// printed, it is a backslash, which the caller refuses.
 func busyHeredoc(w *syntax.Word) (text string, busy bool) {
 	plain := true
 	for _, p := range w.Parts {

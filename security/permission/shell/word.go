@@ -15,7 +15,9 @@ import (
 // thousands; beyond the limit the word counts as unknown.
 const maxBraces = 64
 
-// words resolves one argument. It returns several words if the argument has braces.
+// words resolves one argument as bash would expand it, and walks the commands in it. It returns
+// several words if the argument has braces, and no word if braces leave nothing. Braces that
+// cannot be expanded for certain give one Dynamic word that may be split.
 func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 	if lit, ok := plain(w); ok {
 		return []Word{{Text: lit}}
@@ -37,13 +39,14 @@ func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 	return out
 }
 
-// nothing reports whether the parts are empty.
+// nothing reports whether the parts are empty literals. Quoted parts count as something, since ”
+// is a word of its own.
 func nothing(parts []syntax.WordPart) bool {
 	return !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { lit, is := p.(*syntax.Lit); return !is || lit.Value != "" })
 }
 
-// plain returns the value of a word that is a single literal without special characters; this
-// spares most words the builder.
+// plain returns the value of a word that is a single literal without special characters. Most
+// words are; they need no builder, and parsing is on the path of every Bash call.
 func plain(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -55,7 +58,8 @@ func plain(w *syntax.Word) (string, bool) {
 	return lit.Value, true
 }
 
-// word resolves a word as it stands, and walks the command substitutions in it.
+// word resolves a word without expanding its braces, and walks the command substitutions in it.
+// It is for places where bash expands no braces, such as the value of an assignment.
 func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	if text, ok := heredocText(w); ok {
 		return Word{Text: text}
@@ -65,19 +69,23 @@ func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	return b.word(w)
 }
 
-// builder collects the text of one word: literal text, and a mark for each part that only the
-// shell knows.
+// builder collects the value of one word: literal text, and a mark for each part that only the
+// shell knows. It also passes the commands and problems that it finds in the word on to the
+// analysis.
 type builder struct {
 	*analysis
-	scope   *scope
-	text    strings.Builder // with marks for what is dynamic
+	scope *scope
+	// text is the value so far, with marks in place of the unknown parts.
+	text strings.Builder
+	// dynamic is true once there is a mark, split once the shell may cut the word, tilde if the
+	// word begins with the home directory.
 	dynamic bool
 	split   bool
 	tilde   bool
 }
 
-// word returns the collected word. If a part is unknown, Text is the source and Pattern has
-// the marks.
+// word returns the collected word, whose source is w. A literal word has the value in Text. A
+// Dynamic one has the printed source in Text, for messages, and the value with marks in Pattern.
 func (b *builder) word(w *syntax.Word) Word {
 	text := b.text.String()
 	if !b.dynamic {
@@ -90,19 +98,21 @@ func (b *builder) word(w *syntax.Word) Word {
 	return Word{Text: source, Dynamic: true, Pattern: text, Split: b.split, Tilde: b.tilde}
 }
 
-// unknown adds a mark for a part that only the shell knows.
+// unknown adds a mark for a part that only the shell knows, and makes the word Dynamic.
 func (b *builder) unknown(mark rune) {
 	b.dynamic = true
 	b.text.WriteRune(mark)
 }
 
-// parts adds the parts of a word. quoted is true between double quotes, where the shell does
-// not split values.
+// parts adds the parts of a word in order. quoted is true between double quotes, where the shell
+// splits no values and expands no patterns. A kind of part that is not listed here is a hard
+// Problem, so that new syntax in the parser is never allowed by accident.
 func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	for i, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
 			first := i == 0 && !quoted && b.text.Len() == 0
+			// In ~$USER/x the tilde stays literal if the rest is no literal user name.
 			if first && p.Value == "~" && len(parts) > 1 {
 				b.unknown(Any) // what follows decides whether this is a home
 				continue
@@ -119,6 +129,7 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 		case *syntax.ParamExp:
 			b.param(p, quoted)
 		case *syntax.CmdSubst:
+				// ${ …;} and ${|…;} are forms of mksh; bash has them only since 5.3.
 			if p.TempFile || p.ReplyVar {
 				b.hard("it is not written for bash")
 			}
@@ -141,6 +152,8 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	}
 }
 
+// singleQuoted adds '…' as it is, and $'…' with its escapes decoded. If shells disagree on an
+// escape, the part is unknown.
 func (b *builder) singleQuoted(p *syntax.SglQuoted) {
 	text, ok := p.Value, true
 	if p.Dollar {
@@ -154,8 +167,9 @@ func (b *builder) singleQuoted(p *syntax.SglQuoted) {
 	b.text.WriteString(text)
 }
 
-// procSubst walks the commands of <(…) and adds the name that the shell gives to the pipe,
-// /dev/fd/N.
+// procSubst walks the commands of <(…) or >(…) and adds the name that the shell gives to the
+// pipe, /dev/fd/N. An interpreter that is given that name runs the output of the commands
+// (invocation.code).
 func (b *builder) procSubst(p *syntax.ProcSubst) {
 	b.stmts(p.Stmts, b.scope.clone())
 	if len(p.Stmts) == 0 {
@@ -167,9 +181,16 @@ func (b *builder) procSubst(p *syntax.ProcSubst) {
 	b.unknown(AnyName)
 }
 
-// literal adds text that stands in the program as it is: with backslashes, patterns and the tilde.
+// literal adds text that stands in the program as it is. Outside of quotes it removes
+// backslashes, and replaces *, ? and sets by marks, since the files that they match are known to
+// the shell alone. first says that the text begins the word, where a tilde means a home
+// directory.
+//
+// Between double quotes a backslash escapes only $, `, ", \ and a newline; elsewhere it stays, as
+// POSIX says. An escaped newline is removed.
 func (b *builder) literal(text string, quoted, first bool) {
 	if first && strings.HasPrefix(text, "~") {
+		// Only the user's own home is known here. ~name, ~+ and ~- are not.
 		switch user, _, _ := strings.Cut(text[1:], "/"); user {
 		case "":
 			b.tilde = true
@@ -205,7 +226,8 @@ func (b *builder) literal(text string, quoted, first bool) {
 }
 
 // bracket adds a mark for a set of characters such as [a-z], and returns how many bytes of the
-// text belong to it.
+// text after the [ belong to it. Text without a ] gives a mark for the [ alone, because the set
+// may be closed in a later part of the word.
 func (b *builder) bracket(text string) int {
 	end := strings.IndexByte(text, ']')
 	if end >= 0 && strings.Contains(text[:end], "/") {
@@ -216,20 +238,23 @@ func (b *builder) bracket(text string) int {
 	return max(end, 0)
 }
 
-// assigns reports whether a text begins like an assignment.
+// assigns reports whether a text begins like an assignment, NAME= or NAME+=. bash expands a tilde
+// behind its = and : even in arguments.
 func assigns(text string) bool {
 	name, _, ok := strings.Cut(text, "=")
 	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
 }
 
-// operates reports whether an expansion is more than a variable's value.
+// operates reports whether an expansion is more than the plain value of a variable, $X or ${X}.
+// It lists the fields of syntax.ParamExp; a new one of the parser has to be added.
 func operates(p *syntax.ParamExp) bool {
 	return p.Excl || p.Length || p.Width || p.IsSet || p.Flags != nil || p.NestedParam != nil || p.Index != nil ||
 		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
 }
 
-// param adds the value of a variable if it is known, and else a mark. An unquoted value may be
-// split into several words.
+// param adds the value of a variable. Only the variables of loops have a known value; all others
+// get a mark, and are recorded as used so that checkUses can see conflicts. Unquoted values may
+// be split into several words.
 func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	name := ""
 	if p.Param != nil {
@@ -240,6 +265,8 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	case operator:
 		b.operators(p)
 	case name == "@" || name == "*" || name == "_" || name == "IFS" || name == "BASH_COMMAND" || name == "":
+		// Their values depend on the arguments of the shell, or on the command before. $IFS is a
+		// common way to hide a blank.
 		b.doubt("it uses $" + name)
 	default:
 		b.used = append(b.used, name)
@@ -249,6 +276,7 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 		return
 	}
 	switch name {
+	// Both are numbers.
 	case "?", "#":
 		if !operator {
 			b.unknown(AnyName)
@@ -259,7 +287,9 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	b.split = b.split || !quoted || name == "@"
 }
 
-// item adds the value of a loop's variable.
+// item adds the value of a loop's variable in the round that is walked. Unquoted, a value with
+// blanks or pattern characters would be split or expanded once more, and an empty one would
+// vanish, so such a value becomes unknown.
 func (b *builder) item(item Word, quoted bool) {
 	switch {
 	case item.Tilde, item.Dynamic && item.Split:
@@ -277,8 +307,10 @@ func (b *builder) item(item Word, quoted bool) {
 	}
 }
 
-// operators walks what a parameter expansion may evaluate: subscripts and slices are arithmetic, which
-// can run commands, @P expands the value again, and := sets the variable.
+// operators walks what a parameter expansion ${…} may evaluate. Subscripts and slices are
+// arithmetic, which can run commands by a[$(cmd)]; @P expands the value again; := sets the
+// variable; ${!X} uses a variable that is named by another. Each of these is a Problem. It adds
+// nothing to the text.
 func (b *builder) operators(p *syntax.ParamExp) {
 	if !cuts(p) {
 		b.doubt("it changes a variable's value while using it (${…})")
@@ -317,12 +349,15 @@ func (b *builder) operators(p *syntax.ParamExp) {
 	}
 }
 
-// plainPattern is what reads the same everywhere inside of ${…}.
+// plainPattern matches a pattern or default value inside ${…} that all shells read alike: no
+// quotes, no backslash, no expansion, no braces.
 var plainPattern = regexp.MustCompile(`^[A-Za-z0-9_./*?:,=+@%^ -]*$`)
 
-// cuts reports whether the value of an expansion is nothing but a part of the variable's, its length, or a plain text
-// instead of it: nothing is evaluated or set.
+// cuts reports whether an expansion only returns the variable's length, a part of its value, or a
+// plain text instead of it. Then nothing is evaluated or set, and the program stays plain. It
+// covers ${#X}, ${X:1:2}, ${X#p}, ${X%p}, ${X:-text} and ${X:+text}.
 func cuts(p *syntax.ParamExp) bool {
+	// Whatever remains after the allowed operators are removed must be a plain variable.
 	plain := *p
 	plain.Length, plain.Exp, plain.Slice, plain.Repl = false, nil, nil, nil
 	if p.Param == nil || !syntax.ValidName(p.Param.Value) || p.Repl != nil || operates(&plain) || p.Slice != nil && (!numeric(p.Slice.Offset) || p.Slice.Length != nil && !numeric(p.Slice.Length)) {
@@ -338,7 +373,9 @@ func cuts(p *syntax.ParamExp) bool {
 	return false
 }
 
-// alternative is a text inside ${…}. What is quoted or substituted there is read in ways of its own.
+// alternative walks a text inside ${…}, such as a default value or a pattern. Quotes and
+// substitutions there follow rules of their own, on which parser and shell may differ, so they
+// count as running something unknown. w may be nil.
 func (b *builder) alternative(w *syntax.Word) {
 	if w == nil {
 		return
@@ -352,7 +389,10 @@ func (b *builder) alternative(w *syntax.Word) {
 	}
 }
 
-// heredocText is the text of "$(cat <<'EOF' … EOF)", the usual way to write a long message.
+// heredocText returns the text of "$(cat <<'EOF' … EOF)", the common way to write a long commit
+// message, so that it counts as a literal word (security.md 2.2, step 4). ok is false for any
+// other word. The shell removes the newlines at the end of a substitution, and so does
+// heredocText.
 func heredocText(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -362,6 +402,7 @@ func heredocText(w *syntax.Word) (string, bool) {
 		return "", false
 	}
 	sub, ok := q.Parts[0].(*syntax.CmdSubst)
+	// Inside backquotes backslashes are removed once more before the document is read.
 	if !ok || len(sub.Stmts) != 1 || sub.TempFile || sub.ReplyVar || sub.Backquotes {
 		return "", false
 	}
@@ -382,7 +423,9 @@ func heredocText(w *syntax.Word) (string, bool) {
 // leadingTabs matches what <<- removes from the lines of a here-document.
 var leadingTabs = regexp.MustCompile(`(?m)^\t+`)
 
-// literals returns the text of a word of which every part is literal.
+// literals returns the text of a word whose parts are all literals, without removing backslashes:
+// it is for here-documents with a quoted delimiter, in which a backslash is an ordinary
+// character.
 func literals(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for _, p := range w.Parts {
@@ -395,8 +438,9 @@ func literals(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// quotedDocument is the here-document of a statement that is cat <<'EOF' and nothing else. tabs says that its lines lose the
-// tabs that they begin with.
+// quotedDocument returns the here-document of a statement that is cat <<'EOF' and nothing else;
+// nil for other statements. tabs is true for <<-, which removes the tabs at the beginning of each
+// line.
 func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
@@ -409,8 +453,8 @@ func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
 	return r.Hdoc, r.Op == syntax.DashHdoc
 }
 
-// quotedDelimiter reports whether the delimiter of a here-document is quoted: then the shell
-// expands nothing in it.
+// quotedDelimiter reports whether any part of a here-document's delimiter is quoted or escaped.
+// Then the shell expands nothing in the document.
 func quotedDelimiter(w *syntax.Word) bool {
 	for _, p := range w.Parts {
 		switch p := p.(type) {
@@ -425,8 +469,9 @@ func quotedDelimiter(w *syntax.Word) bool {
 	return false
 }
 
-// staticText returns the value of parts that hold nothing dynamic. It does not walk them, so
-// it may be called twice for a word.
+// staticText returns the value of parts that hold nothing dynamic; ok is false for others. It
+// walks no commands and adds no problems, because it uses an analysis of its own. So the caller
+// may use it for a word that is walked elsewhere, too.
 func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -446,7 +491,9 @@ func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	return b.text.String(), !b.dynamic
 }
 
-// ansi decodes the escapes of $'…'; ok is false for those that shells read differently.
+// ansi decodes the escapes of $'…' as bash does. ok is false for escapes that shells read
+// differently or that bash ends the text at: \c, a zero byte, numbers out of range, and for texts
+// with one of the Marks.
 func ansi(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -455,10 +502,14 @@ func ansi(s string) (string, bool) {
 			continue
 		}
 		i++
+		// The letter at position c of the first text stands for the byte at position c of the
+		// second.
 		if c := strings.IndexByte(`abefnrtv\'"?E`, s[i]); c >= 0 {
 			b.WriteByte("\a\b\x1b\f\n\r\t\v\\'\"?\x1b"[c])
 			continue
 		}
+		// The numeric escapes: base, the largest number of digits, and where the digits begin.
+		// Octal ones have no letter before the digits.
 		base, most, from := 16, 0, i+1
 		switch s[i] {
 		case 'x':
@@ -472,6 +523,7 @@ func ansi(s string) (string, bool) {
 		case 'c':
 			return "", false
 		default:
+			// bash keeps the backslash of an escape that it does not know.
 			b.WriteString(s[i-1 : i+1])
 			continue
 		}
@@ -483,6 +535,7 @@ func ansi(s string) (string, bool) {
 		if err != nil || n == 0 || n > 0x10ffff || most <= 3 && n > 0xff {
 			return "", false
 		}
+		// \x and octal escapes are bytes, \u and \U are characters.
 		if most <= 3 {
 			b.WriteByte(byte(n))
 		} else {
@@ -494,8 +547,9 @@ func ansi(s string) (string, bool) {
 	return text, !strings.ContainsAny(text, Marks)
 }
 
-// spread expands braces into the parts of each word. ok is false when that cannot be told or
-// makes more than maxBraces words.
+// spread expands the braces of a word into the parts of each resulting word. It returns the word
+// itself if nothing in it is expanded. ok is false where the shell may find other braces than the
+// parser does, for sequences such as {1..9}, and beyond maxBraces words.
 func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	braces := false
 	for i, p := range w.Parts {
@@ -513,6 +567,7 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	if !choices(w.Parts) {
 		return [][]syntax.WordPart{w.Parts}, true // {}, HEAD@{1}
 	}
+	// SplitBraces changes the word that it is given. The tree that is printed must not change.
 	split := &syntax.Word{Parts: w.Parts}
 	if !syntax.SplitBraces(split) || leftOver(split.Parts) {
 		return nil, false // the shell may find others than the parser
@@ -526,8 +581,8 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	return all, true
 }
 
-// choices reports whether a word has something that braces may choose between: a comma or a
-// sequence.
+// choices reports whether literal parts have a comma or .., without which bash leaves braces
+// alone, as in find's {} and git's HEAD@{1}.
 func choices(parts []syntax.WordPart) bool {
 	return slices.ContainsFunc(parts, func(p syntax.WordPart) bool {
 		lit, is := p.(*syntax.Lit)
@@ -535,7 +590,8 @@ func choices(parts []syntax.WordPart) bool {
 	})
 }
 
-// leftOver reports whether braces remain that form no pair, or stand around a sequence.
+// leftOver reports whether something in a split word may be read by bash as other braces: a brace
+// without its pair, a sequence, or a $ that takes in the text which the expansion puts behind it.
 func leftOver(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -552,8 +608,8 @@ func leftOver(parts []syntax.WordPart) bool {
 	return false
 }
 
-// join returns where a path leads from a directory by name alone, as the shell's cd goes
-// there.
+// join returns the directory that cd w leads to from dir, cleaned by name as the shell's cd does
+// without -P. The result has the form of Dirs.Paths. w must be literal.
 func join(dir string, w Word) string {
 	p := w.Text
 	switch {
