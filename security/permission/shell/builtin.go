@@ -8,12 +8,18 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// builtin handles what the shell itself does. done is false for what is no builtin.
+// builtin handles the commands that bash runs by itself. done is false for a program, and for a
+// builtin that runs another command (exec with words), which the caller must look through. It is
+// called only for a name without a slash, because /bin/echo is a program.
+//
+// Free is set for builtins that do nothing but print or control the flow, so that no rule is
+// needed for them.
 func (v invocation) builtin(name string, args []Word) (done bool) {
 	c := v.command()
 	switch name {
 	case "true", "false", ":", "exit", "return", "break", "continue":
 		c.Free = c.isPlain()
+	// With -v, or with arguments that form no clear test, bash may evaluate a subscript.
 	case "[", "test":
 		c.Free = len(c.Env) == 0 && (c.Literal() && Guard(*c, 1) == "" || comparison(name, args))
 	case "set":
@@ -26,17 +32,21 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 		v.trap(args)
 	case "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "history", "shopt", "unalias":
 		v.runs(name + " changes what commands mean or runs some")
+	// hash -p FILE NAME makes NAME run FILE; only -r is harmless.
 	case "hash":
 		if options(args, "-r") {
 			v.runs("hash says which file a command means")
 		}
+	// The directory stack is not followed.
 	case "pushd", "popd":
 		v.scope.dirs.Unknown = true
+	// The script runs in this very shell, so it may also change the directory.
 	case "source", ".":
 		c.Unread = true
 		v.scope.dirs.Unknown = true
 	case "unset":
 		v.unset(args)
+	// wait -p NAME sets a variable.
 	case "wait":
 		v.sets(name, args)
 		c.Free = c.isPlain() && !options(args, "-n", "-f")
@@ -44,6 +54,7 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 		if name == "read" { // a blank IFS only says how it cuts a line
 			c.Env = slices.DeleteFunc(slices.Clone(c.Env), func(e Assign) bool { return e.Name == "IFS" })
 		}
+		// Free only if setting the variables was found to be harmless.
 		problems := len(v.problems)
 		v.sets(name, args)
 		c.Free = len(v.problems) == problems && len(args) > 0 && len(c.Env) == 0 && !options(args, "-r", "-x", "-a")
@@ -58,14 +69,16 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 	return true
 }
 
-// isPlain reports whether the command is literal and is given no variable.
+// isPlain reports whether the command has only literal words and sets no variables.
 func (c Command) isPlain() bool { return c.Literal() && len(c.Env) == 0 }
 
-// options reports whether there may be an option among the words that is none of those.
+// options reports whether one of the words may be an option that is not in but.
 func options(args []Word, but ...string) bool {
 	return slices.ContainsFunc(args, func(w Word) bool { return w.MayBeOption() && (w.Dynamic || !slices.Contains(but, w.Text)) })
 }
 
+// unset records the variables that are removed, since removing one changes what later commands
+// see. A subscript, as in unset 'a[$(cmd)]', is evaluated.
 func (v invocation) unset(args []Word) {
 	for _, w := range args {
 		if w.Dynamic || strings.Contains(w.Text, "[") {
@@ -76,8 +89,10 @@ func (v invocation) unset(args []Word) {
 	}
 }
 
-// comparison reports whether a test has as many words as make its operator certain, so that what only the
-// shell knows is nothing but compared.
+// comparison reports whether test or [ has as many words as make its operator certain (POSIX:
+// test decides by the number of arguments). Then a word that only the shell knows is compared and
+// not evaluated. A word that may be split, or whose value may be an operator, makes the number or
+// the operator uncertain.
 func comparison(name string, args []Word) bool {
 	if name == "[" {
 		if len(args) == 0 || !args[len(args)-1].Is("]") {
@@ -107,13 +122,18 @@ func comparison(name string, args []Word) bool {
 	return false
 }
 
-// setOptions are what set -o may be given: they make the shell stricter or quieter.
+// setOptions are the values of set -o and +o that are harmless: they make the shell stricter,
+// quieter or more talkative, and do not change how it parses.
 var setOptions = []string{"pipefail", "errexit", "nounset", "xtrace", "noglob"}
 
-// set is free when it only makes the shell stricter or quieter.
+// set makes the command Free if it only sets options of setOptions or their letters. Other
+// options, positional parameters, and dynamic words are Problems: set -- changes $1 and $@, and
+// set -a exports every variable.
 func (v invocation) set(args []Word) {
 	named := false // the word before was -o
 	for _, w := range args {
+		// -euxf and o are the letters of those options; o takes the next word as a name, so it
+		// must be last.
 		letters := len(w.Text) > 1 && strings.ContainsAny(w.Text[:1], "+-") && strings.Trim(w.Text[1:], "euxfo") == ""
 		switch {
 		case w.Dynamic:
@@ -131,6 +151,9 @@ func (v invocation) set(args []Word) {
 	v.command().Free = len(args) > 0 && len(v.command().Env) == 0
 }
 
+// cd changes the scope's directories. Under -P, and behind options that are not known, .. follows
+// the links of the file system, which this package does not see, so the directory is unknown. cd
+// alone leads to the home.
 func (v invocation) cd(args []Word) {
 	s := v.scope
 	for len(args) > 0 && !args[0].Dynamic && slices.Contains([]string{"-P", "-L", "--", "-e", "-@"}, args[0].Text) {
@@ -147,6 +170,8 @@ func (v invocation) cd(args []Word) {
 	}
 }
 
+// eval walks the text that its arguments form together. It runs in the same shell, so assignments
+// and loops around it keep their values, and a cd in it holds afterwards.
 func (v invocation) eval(args []Word) {
 	text, ok := v.join(args)
 	if !ok {
@@ -161,6 +186,9 @@ func (v invocation) eval(args []Word) {
 	v.scope.dirs = union(v.scope.dirs, inner.dirs)
 }
 
+// trap walks the text that runs at a signal or at the end. It may run between any two commands
+// and in any directory, so variables that it sets are in doubt everywhere (checkUses). The forms
+// that print or reset traps do nothing.
 func (v invocation) trap(args []Word) {
 	at := 1
 	if len(args) > 0 && args[0].Is("--") {
@@ -179,25 +207,31 @@ func (v invocation) trap(args []Word) {
 	invocation{v.analysis, v.i, late}.script(at, args[0], syntax.LangBash)
 }
 
-// setsByFormat is %n of the shell's printf, which sets the variable that a word names.
+// setsByFormat matches %n in a format of printf, by which bash sets the variable that an argument
+// names. %% is removed before.
 var setsByFormat = regexp.MustCompile(`%[^%a-zA-Z]*[hjlLqtz]*n`)
 
-// valuedOptions are the options with a value of the builtins that set variables.
+// valuedOptions are the letters of options with a value, by builtin. It decides which words are
+// names of variables.
 var valuedOptions = map[string]string{"read": "adnNptui", "mapfile": "dnOsuCc", "readarray": "dnOsuCc", "printf": "v", "wait": "p"}
 
-// sets notes the variables that a builtin sets. Names with a subscript are arithmetic, which may run
-// commands.
+// sets records the variables that a builtin sets: those named by its words, and by options such
+// as printf -v. A name with a subscript is evaluated as arithmetic and may run commands, so only
+// valid names pass without a Problem. A name that only the shell knows is a Problem, too.
 func (v invocation) sets(name string, args []Word) {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		isOption := strings.HasPrefix(w.Text, "-")
 		switch {
+		// The format is the first word that is no option. Everything behind it is data.
 		case name == "printf" && (i > 0 && (w.Dynamic || args[i-1].Is("--")) || !w.MayBeOption() || w.Is("-")):
 			if w.Dynamic && (w.Split || i+1 < len(args)) || setsByFormat.MatchString(strings.ReplaceAll(w.Text, "%%", "")) {
 				v.runs("printf may set a variable by %n")
 			}
 			return
+		// The operands of wait are processes.
 		case name == "wait" && (w.Dynamic || !isOption), w.Is("--"):
+		// export NAME=$VALUE: the name is literal.
 		case w.Dynamic && !w.Split && strings.Contains(w.Prefix(), "="):
 			v.setsName(name, w.Prefix())
 		case w.Dynamic:
@@ -205,6 +239,7 @@ func (v invocation) sets(name string, args []Word) {
 			return
 		case isOption && valuedOptions[name] != "":
 			i += v.setsByOption(name, args[i:])
+		// The first operand of getopts is a list of letters.
 		case name == "getopts" && i == 0, isOption && name != "let":
 		case name == "let":
 			if strings.Trim(w.Text, "0123456789+-*/ ()<>=!&|%") != "" {
@@ -216,7 +251,9 @@ func (v invocation) sets(name string, args []Word) {
 	}
 }
 
-// setsByOption notes what an option with a value sets. taken is 1 when the next word is the value.
+// setsByOption records what the option at args[0] sets: read -a, printf -v and wait -p name a
+// variable, mapfile -C and -c a command to call back. taken is 1 when the option's value is the
+// next word, which the caller then skips.
 func (v invocation) setsByOption(name string, args []Word) (taken int) {
 	text := args[0].Text
 	letter := strings.IndexAny(text, valuedOptions[name])
@@ -236,12 +273,14 @@ func (v invocation) setsByOption(name string, args []Word) (taken int) {
 	return taken
 }
 
-// setsName notes the variable of NAME or NAME=VALUE.
+// setsName records the variable of a word NAME or NAME=VALUE of a builtin.
 func (v invocation) setsName(builtin, text string) {
 	name, _, _ := strings.Cut(text, "=")
 	v.setsVariable(builtin, name)
 }
 
+// setsVariable records a variable that a builtin sets. Declaring builtins may export it (declare
+// -x), so programs may see it afterwards.
 func (v invocation) setsVariable(builtin, name string) {
 	if !syntax.ValidName(name) {
 		v.runs(builtin + " is given something that is no variable's name, which may run commands")
@@ -253,5 +292,6 @@ func (v invocation) setsVariable(builtin, name string) {
 	}
 }
 
-// declares are the builtins that can make a variable one that programs see.
+// declares are the builtins that can make a variable one that programs see. The options are not
+// looked at.
 var declares = set("export declare typeset readonly local")

@@ -6,7 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// call is a simple command.
+// call walks a simple command: its assignments, then its words, in the order in which bash
+// expands them. A CallExpr without words only assigns.
 func (a *analysis) call(c *syntax.CallExpr, s *scope) {
 	var env []Assign
 	for _, as := range c.Assigns {
@@ -22,7 +23,12 @@ func (a *analysis) call(c *syntax.CallExpr, s *scope) {
 	a.run(Command{Words: words, Env: env, written: c}, s)
 }
 
-// assignment is NAME=VALUE before a command or alone.
+// assignment walks NAME=VALUE. before says that a command follows, for which alone the variable
+// is set; then it returns the variable. Else, and for arrays and +=, it records that the program
+// sets the variable and returns nil.
+//
+// Subscripts are arithmetic and may run commands. Elements of an array are expanded like
+// arguments.
 func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign {
 	if as.Name == nil || !syntax.ValidName(as.Name.Value) {
 		a.hard("it holds an assignment that is not known here")
@@ -50,11 +56,15 @@ func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign
 		a.assign(name)
 		return nil
 	}
+	// A variable that is set for one command does not steer the shell, but it still conflicts
+	// with a loop over the same name.
 	a.assigned[name] = true
 	return []Assign{{Name: name, Value: value}}
 }
 
-// declare is export, declare, typeset, local, readonly, nameref.
+// declare walks export, declare, typeset, local, readonly and nameref, which the parser has as a
+// node of their own because their arguments may be assignments. It adds the command, too, with
+// each assignment as one word NAME=VALUE, so that rules can name it.
 func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
 	words := []Word{{Text: c.Variant.Value}}
 	for _, as := range c.Args {
@@ -62,6 +72,8 @@ func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
 		case as.Name == nil && as.Value != nil: // an option, or a name that only the shell knows
 			w := a.word(as.Value, s)
 			words = append(words, w)
+			// A subscript is evaluated. -n makes a reference to another variable, -i evaluates
+			// later values as arithmetic, -f is about functions, and + takes an attribute away.
 			if w.Dynamic || strings.ContainsAny(w.Text, "[=") || strings.HasPrefix(w.Text, "-") && strings.ContainsAny(w.Text, "nif") || strings.HasPrefix(w.Text, "+") {
 				a.runs("it declares a variable in a way that may run something")
 			}
@@ -82,7 +94,9 @@ func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
 	a.run(Command{Words: words, written: c}, s)
 }
 
-// arithm walks arithmetic. Anything but numbers is looked up, evaluated and may run commands.
+// arithm walks an arithmetic expression. Only numbers are harmless: bash evaluates the value of a
+// variable as an expression again, and a subscript in that may have a command substitution. So
+// everything else is a Problem.
 func (a *analysis) arithm(x syntax.ArithmExpr, s *scope) {
 	if numeric(x) {
 		return
@@ -100,6 +114,8 @@ func (a *analysis) arithm(x syntax.ArithmExpr, s *scope) {
 	})
 }
 
+// numeric reports whether an expression has only decimal numbers, operators without side effects
+// and parentheses. A nil expression is not numeric.
 func numeric(x syntax.ArithmExpr) bool {
 	switch x := x.(type) {
 	case *syntax.BinaryArithm:
@@ -115,7 +131,9 @@ func numeric(x syntax.ArithmExpr) bool {
 	return false
 }
 
-// test is [[ … ]].
+// test walks the words of [[ … ]]. The operators -eq, -lt and so on evaluate both sides as
+// arithmetic, and -v and -R evaluate the subscript of a name, so each of these is a Problem
+// unless it compares numbers.
 func (a *analysis) test(x syntax.TestExpr, s *scope) {
 	switch x := x.(type) {
 	case *syntax.BinaryTest:
@@ -144,12 +162,14 @@ func (a *analysis) test(x syntax.TestExpr, s *scope) {
 	}
 }
 
-// SafeVariable reports whether a variable may be set for a program: none of these makes any program
-// run or write something.
+// SafeVariable reports whether a variable may be set for any program without a rule that spells
+// it: none of these makes a program run or write something (security.md 2.3).
 func SafeVariable(name string) bool {
 	return safe[name] || strings.HasPrefix(name, "LC_") && len(name) > 3
 }
 
+// safe is a positive list. A variable that is missing here costs a question; one that is wrongly
+// here lets a command load code.
 var safe = set(`LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLORTERM CI TERM COLUMNS LINES
 GOOS GOARCH GOARM GOAMD64 GOARM64 CGO_ENABLED GO111MODULE GOMAXPROCS GOGC GOMEMLIMIT GOTRACEBACK GORACE
 NODE_ENV DEBUG VERBOSE RUST_LOG RUST_BACKTRACE CARGO_TERM_COLOR CARGO_INCREMENTAL

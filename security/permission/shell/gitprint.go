@@ -9,16 +9,24 @@ import (
 )
 
 var (
-	// gitPatches print contents of commits and take pathspecs; gitContents print what no pathspec bounds. gitQuiet print
-	// none without an option that is not plain.
-	gitPatches  = set("diff diff-tree diff-index diff-files show whatchanged log reflog grep archive format-patch")
+	// gitPatches are the sub-commands that print contents of commits and take pathspecs, so that
+	// files can be excluded.
+	gitPatches = set("diff diff-tree diff-index diff-files show whatchanged log reflog grep archive format-patch")
+	// gitContents are those that print contents which no pathspec limits. A person has to say.
 	gitContents = set("cat-file stash fast-export bundle range-diff unpack-file pack-objects merge-tree notes")
-	gitQuiet    = set("log reflog stash")
-	gitPlain    = regexp.MustCompile(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
-	gitHex      = regexp.MustCompile(`^[0-9a-fA-F]{4,}$`)
+	// gitQuiet are those of both lists that print no contents unless an option asks for it, as
+	// log -p does.
+	gitQuiet = set("log reflog stash")
+	// gitPlain matches options with which they still print none. It is a positive list: an
+	// unknown option counts as one that prints.
+	gitPlain = regexp.MustCompile(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
+	// gitHex matches an argument of git grep that may be a commit. Pathspecs do not limit a tree
+	// that is named by its hash.
+	gitHex = regexp.MustCompile(`^[0-9a-fA-F]{4,}$`)
 )
 
-// gitSub finds git's sub-command; at is the number of the word behind it, 0 if there is none.
+// gitSub returns git's sub-command, of git-log as of git log. at is the index of the word behind
+// it, 0 if there is no sub-command or the program is not git.
 func (c Command) gitSub() (sub Word, at int) {
 	if name, dashed := strings.CutPrefix(c.Name(), "git-"); dashed {
 		return Word{Text: name}, 1
@@ -35,8 +43,13 @@ func (c Command) gitSub() (sub Word, at int) {
 	return Word{}, 0
 }
 
-// Without returns the words with which git prints nothing of the object store that the pathspecs mean; nil if it prints no
-// contents as it is. sure is false where only a person can say.
+// Without returns the words of a git command with pathspecs added, so that git prints no stored
+// content of the files that they exclude. A rule that denies reading a file also has to cover the
+// copies of it in the object store.
+//
+// It returns nil and true if the command prints no contents as it is, or is not git. sure is
+// false if neither can be told; then a person has to be asked. The caller executes the words in
+// place of the command's own (Program.Rewrite).
 func (c Command) Without(pathspecs []string) (words []string, sure bool) {
 	sub, at := c.gitSub()
 	rest := c.Words[at:]
@@ -44,6 +57,7 @@ func (c Command) Without(pathspecs []string) (words []string, sure bool) {
 	switch {
 	case sub.Dynamic:
 		return nil, false
+	// -t, -s and -e print the type, the size and nothing.
 	case sub.Text == "cat-file":
 		return nil, !prints && slices.ContainsFunc(rest, func(w Word) bool { return w.Is("-t") || w.Is("-s") || w.Is("-e") })
 	case gitQuiet[sub.Text] && !prints:
@@ -54,6 +68,8 @@ func (c Command) Without(pathspecs []string) (words []string, sure bool) {
 		return nil, false // its words are not in the program as they are
 	}
 	for i, w := range c.Words {
+		// Such a word cannot be written down again, or may mean more than a path: --no-index
+		// compares files outside of the repository.
 		if w.Dynamic || w.Tilde || i >= at && (strings.HasPrefix(w.Text, "--no-i") || sub.Text == "grep" && gitHex.MatchString(w.Text)) {
 			return nil, false
 		}
@@ -70,7 +86,9 @@ func (c Command) Without(pathspecs []string) (words []string, sure bool) {
 	return words, true
 }
 
-// onlyCommits has the arguments of git show mean commits: a blob would be printed whatever its path is.
+// onlyCommits appends ^{commit} to the arguments of git show that name an object. git then fails
+// for a blob, which it would print whatever its path is. Words behind -- are paths; X:PATH and
+// ranges stay as they are. It changes args.
 func onlyCommits(args []string) {
 	for i, text := range args {
 		switch {
@@ -83,7 +101,10 @@ func onlyCommits(args []string) {
 	}
 }
 
-// Rewrite gives the commands of those numbers other words: Canonical is then the program with these; "" if it cannot be.
+// Rewrite replaces the words of commands, by their index in Commands, and prints Canonical anew.
+// It serves Without. Commands keeps the old words. It changes the tree, so it must run after
+// everything that prints a node, and not while other goroutines use the Program. If a word cannot
+// be quoted, or the command is inside another, Canonical becomes "" and nothing may be executed.
 func (p *Program) Rewrite(words map[int][]string) {
 	for i, all := range words {
 		call, ok := p.Commands[i].written.(*syntax.CallExpr)

@@ -217,8 +217,8 @@ func (p *problems) add(one Problem) {
 }
 
 // text walks a program that a command is given as text, such as the argument of sh -c or eval, in
-// scope s. Its problems are never hard: the text is not executed from its print, but the command
-// that contains it is, and a rule that names that whole command may allow it.
+// scope s. If the text cannot be read, that is a Problem of kind Runs and not Hard: the program
+// around it still prints as it was judged, and a rule for that whole command may allow it.
 func (a *analysis) text(text string, lang syntax.LangVariant, s *scope) {
 	if a.depth >= deepest {
 		a.runs("programs are nested too deeply in it")

@@ -35,6 +35,8 @@ type facts struct {
 
 // wrapper says how a program is given another to run.
 type wrapper struct {
+	// Flags are the letters of options without a value, Valued of those with one: the rest of the
+	// word or the next word.
 	Flags  string   // letters of options without a value
 	Valued string   // letters of options with one
 	Long   []string // long options without a value
@@ -62,7 +64,8 @@ type interpreter struct {
 type guard struct {
 	// Short are the letters of options that are not covered; Long the long ones, which programs take abbreviated too
 	// (one that ends in - stands for all that begin so); Single are whole words with one dash, as of find and go.
-	Short  string
+	Short string
+	// Long are long options without a value, Longs those with one. Neither list has the dashes.
 	Long   []string
 	Single []string
 	// Output are letters and Outs long options that are followed by a file to write: /dev/null and - are covered. Below

@@ -112,7 +112,6 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 		switch p := p.(type) {
 		case *syntax.Lit:
 			first := i == 0 && !quoted && b.text.Len() == 0
-			// In ~$USER/x the tilde stays literal if the rest is no literal user name.
 			if first && p.Value == "~" && len(parts) > 1 {
 				b.unknown(Any) // what follows decides whether this is a home
 				continue
@@ -129,7 +128,7 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 		case *syntax.ParamExp:
 			b.param(p, quoted)
 		case *syntax.CmdSubst:
-				// ${ …;} and ${|…;} are forms of mksh; bash has them only since 5.3.
+			// ${ …;} and ${|…;} are forms of mksh; bash has them only since 5.3.
 			if p.TempFile || p.ReplyVar {
 				b.hard("it is not written for bash")
 			}
