@@ -7,8 +7,14 @@ import (
 	"strings"
 )
 
-// Guard says why a rule that spells only the first words of a command does not cover the rest; "" when
-// it does. spelled is how many words the rule spells; git-log counts as two.
+// Guard returns why a prefix rule that spells only the first words of a command does not cover
+// the rest, as a clause for messages; "" when it does. A rule Bash(find:*) does not cover find
+// -exec, because that option turns a reader into a program that runs others (security.md 2.3).
+//
+// spelled is how many words the rule spells; git-log counts as two. Words that a rule spells are
+// not looked at. A program without a guard in programs.yaml is covered as it is: its arguments
+// may only mean files, which the rules about files decide on. Guard may be called from many
+// goroutines.
 func Guard(c Command, spelled int) string {
 	name := c.Name()
 	g := known(name).Guard
@@ -32,8 +38,9 @@ func Guard(c Command, spelled int) string {
 	return w.subcommand()
 }
 
-// isEmpty reports whether the guard lists nothing, so that a rule for the command covers all
-// its arguments.
+// isEmpty reports whether the guard lists nothing, so that a rule for the command covers all its
+// arguments. Values and values to skip do not count: they matter only beside something that is
+// banned.
 func (g guard) isEmpty() bool {
 	return g.Short == "" && g.Output == "" && len(g.Long)+len(g.Single)+len(g.Outs)+len(g.Words)+len(g.Subs)+len(g.Banned) == 0 && g.Operands == 0 && g.Check == ""
 }
@@ -47,14 +54,16 @@ func (g guard) check(value string) string {
 	return checks[g.Check](value)
 }
 
-// guardedCommand is a command that is compared with a guard. spelled counts the words that the rule
-// spells, without the program's name.
+// guardedCommand is a command that is compared with a guard, and the state of one scan over its
+// arguments. It is used once.
 type guardedCommand struct {
 	guard
-	name    string
-	args    []Word
+	name string
+	args []Word
+	// spelled counts the words of args that the rule spells, without the program's name.
 	spelled int
 
+	// operands counts the operands seen so far.
 	operands int
 	ended    bool // options are over
 	scripted bool // the program for sed or awk was seen
@@ -71,7 +80,8 @@ func (w guardedCommand) by(g guard, args []Word) *guardedCommand {
 func gitGlobal(option string) bool { return slices.Contains(known("git").Guard.Globals, option) }
 
 // subcommand finds the sub-command, and compares what precedes it with the program's guard and
-// what follows it with its own. Options before it matter: git -c core.pager=CMD log runs CMD.
+// what follows it with its own. Options before it matter: git -c core.pager=CMD log runs CMD. The
+// entry "" of Subs replaces the program's guard for them, "*" adds to that of every sub-command.
 func (w guardedCommand) subcommand() string {
 	at := 0
 	before, has := w.Subs[""]
@@ -81,12 +91,15 @@ func (w guardedCommand) subcommand() string {
 	}
 	for ; at < len(w.args); at++ {
 		word := w.args[at]
+		// The word may be any sub-command, or an option before it.
 		if word.Dynamic && at >= w.spelled {
 			return "only the shell knows what it is asked to do"
 		}
 		if word.Dynamic || !strings.HasPrefix(word.Text, "-") {
 			break
 		}
+		// The value of a global option is not the sub-command. A value that may be several words
+		// hides where that is.
 		if slices.Contains(w.Globals, word.Text) {
 			at++
 			if at < len(w.args) && at >= w.spelled && w.args[at].Split {
@@ -102,6 +115,7 @@ func (w guardedCommand) subcommand() string {
 	if slices.Contains(w.Banned, sub) && at >= w.spelled {
 		return "it is asked to " + sub
 	}
+	// Whether git config writes depends on its words as a whole, not on single options.
 	if w.name == "git" && sub == "config" {
 		if w.spelled <= at+1 {
 			return gitConfig(w.args[at+1:])
@@ -115,6 +129,9 @@ func (w guardedCommand) subcommand() string {
 	return w.by(merge(w.Subs[sub], all), w.args).scan(at + 1)
 }
 
+// merge returns the guard of a sub-command (a) with what holds for all of them (b). Valued of b
+// counts only if a has none, and not for letters that a bans: there the letter has another
+// meaning.
 func merge(a, b guard) guard {
 	a.Long, a.Single = slices.Concat(a.Long, b.Long), slices.Concat(a.Single, b.Single)
 	a.Exact, a.Longs, a.Outs = slices.Concat(a.Exact, b.Exact), slices.Concat(a.Longs, b.Longs), slices.Concat(a.Outs, b.Outs)
@@ -133,9 +150,11 @@ func merge(a, b guard) guard {
 	return a
 }
 
-// scan looks at the words from at on that the rule does not spell, and returns why one of them
-// is dangerous; "" if none is. Words behind -- are operands.
+// scan looks at the words from index at on that the rule does not spell, and returns why one of
+// them is dangerous; "" if none is. Spelled words are counted as operands only. Words behind --
+// are operands.
 func (w *guardedCommand) scan(at int) string {
+	// Then no value has to be looked at either.
 	if w.isEmpty() {
 		w.Valued, w.Longs = "", nil
 	}
@@ -153,6 +172,7 @@ func (w *guardedCommand) scan(at int) string {
 		case word.Dynamic:
 			reason = w.dynamic(word)
 		case w.ended || !strings.HasPrefix(word.Text, "-") || word.Text == "-":
+			// The first word of tar is letters of options even without a dash: tar xIf CMD.
 			if i > at || !w.Bundled || w.ended {
 				reason = w.operand(word)
 			} else if strings.ContainsAny(word.Text, w.Short) {
@@ -169,8 +189,9 @@ func (w *guardedCommand) scan(at int) string {
 	return ""
 }
 
-// dynamic looks at a word that only the shell knows. It is harmless only if its literal
-// beginning shows that it cannot be an option.
+// dynamic looks at a word that only the shell knows. It is harmless only if its literal beginning
+// shows that it cannot be an option, that the guard's function accepts it, and that it is not one
+// operand too many.
 func (w *guardedCommand) dynamic(word Word) string {
 	if !w.ended && word.MayBeOption() {
 		return "only the shell knows whether " + word.Text + " is an option of it"
@@ -193,9 +214,9 @@ func (w *guardedCommand) dynamic(word Word) string {
 	return ""
 }
 
-// operand returns why an operand is dangerous: it is a word that makes the program act, it is
-// one operand more than the program only reads, or the guard's function refuses it; "" if it
-// is not.
+// operand returns why an operand is dangerous: it is a word that makes the program act, it is one
+// operand more than the program only reads (uniq IN OUT), or the guard's function refuses it. It
+// returns "" if none of these holds. The first operand of sed and awk is a program.
 func (w *guardedCommand) operand(word Word) string {
 	w.ended = w.ended || w.Leading
 	w.operands++
@@ -225,8 +246,12 @@ func (w *guardedCommand) program(word Word) string {
 	return "its program may run or write something"
 }
 
-// option looks at argument i, an option. taken is 1 when the next word is its value, so that
-// the caller skips it.
+// option looks at argument i, an option, and returns why it is dangerous; "" if it is not. taken
+// is how many following words belong to it, as a value or as the command of find -exec; the
+// caller skips them.
+//
+// The order of the cases matters: whole words with one dash (find, go) come before clusters of
+// letters, since -exec is no cluster there.
 func (w *guardedCommand) option(i int) (taken int, reason string) {
 	text := w.args[i].Text
 	name, attached, hasValue := strings.Cut(text, "=")
@@ -237,6 +262,8 @@ func (w *guardedCommand) option(i int) (taken int, reason string) {
 	bad := "it is given " + text
 	switch {
 	case slices.Contains(w.Single, name) || w.Dashes && strings.HasPrefix(name, "--") && slices.Contains(w.Single, name[1:]):
+		// The command behind -exec is a Command of its own (invocation.find), and rules decide on
+		// it.
 		if slices.Contains(w.Runs, name) {
 			return endOf(w.args[i:]), ""
 		}
@@ -248,6 +275,7 @@ func (w *guardedCommand) option(i int) (taken int, reason string) {
 		if !hasValue {
 			to, taken = next, 1
 		}
+		// Other directories have rules of their own. A tilde leads out.
 		if to == nil || to.Dynamic || to.Tilde || !isBelow(to.Text) {
 			return 0, bad
 		}
@@ -265,7 +293,8 @@ func (w *guardedCommand) option(i int) (taken int, reason string) {
 }
 
 // long looks at a long option. Programs accept unique abbreviations (--out for --output), so
-// every option that begins with the text counts.
+// every banned option that begins with the text counts. An entry of Long that ends in a dash also
+// bans all that begin with it.
 func (w *guardedCommand) long(text string, next *Word) (taken int, reason string) {
 	option, attached, hasValue := strings.Cut(text, "=")
 	name := option[2:]
@@ -292,8 +321,9 @@ func (w *guardedCommand) long(text string, next *Word) (taken int, reason string
 	return 0, ""
 }
 
-// cluster looks at letters behind one dash, such as -xzf: each may be an option, and the rest
-// of the word the value of one.
+// cluster looks at the letters behind one dash, such as -xzf: each may be an option, and the rest
+// of the word, or the next word, the value of one. The first letter with a value ends the
+// cluster. Unknown letters are harmless.
 func (w *guardedCommand) cluster(text string, next *Word) (taken int, reason string) {
 	for j, letter := range text[1:] {
 		value, taken := next, 1
@@ -314,8 +344,9 @@ func (w *guardedCommand) cluster(text string, next *Word) (taken int, reason str
 	return 0, ""
 }
 
-// value looks at the value of an option which is harmless by itself but takes a value that may
-// not be.
+// value looks at the value of an option that is harmless by itself but takes a value that may not
+// be, such as sed -e or curl --data. The guard's function gets the value alone and with "OPTION="
+// before it, because some values are dangerous for one option only.
 func (w *guardedCommand) value(option string, value Word) string {
 	if value.Split {
 		return unsureOfWords(value)
@@ -327,6 +358,7 @@ func (w *guardedCommand) value(option string, value Word) string {
 	if w.Check == "" {
 		return ""
 	}
+	// The name for the function: --data of --data=x, -d of -dx.
 	if long {
 		option, _, _ = strings.Cut(option, "=")
 	} else {
@@ -338,24 +370,26 @@ func (w *guardedCommand) value(option string, value Word) string {
 		}
 		value.Text = value.Prefix()
 	}
+	// In curl's format for -w an @ is judged with the option's name below.
 	if reason := w.check(value.Text); reason != "" && option != "-w" && option != "--write-out" {
 		return reason
 	}
 	return w.check(option + "=" + value.Text)
 }
 
-// unsureOfWords returns the reason for a word that the shell may split into several, one of
-// which could be an option.
+// unsureOfWords returns the reason for a word that the shell may split into several. One of them
+// could be an option, and the words after it have another meaning then.
 func unsureOfWords(w Word) string { return "only the shell knows how many words " + w.Text + " is" }
 
-// isBelow reports whether what is written to the path stays below the working directory, in
-// /tmp, or is discarded (/dev/null).
+// isBelow reports whether an output path stays below the working directory or in /tmp, or is
+// discarded (/dev/null). It looks at the text only; links are the sandbox's task.
 func isBelow(name string) bool {
 	return name == "/dev/null" || strings.HasPrefix(path.Clean(name), "/tmp/") || filepath.IsLocal(name)
 }
 
-// nowhere returns why an option that names a file to write is dangerous; "" if it names
-// /dev/null or standard output (-). w is nil when the value is missing.
+// nowhere returns why an option that names a file to write is dangerous; "" if it names /dev/null
+// or standard output (-). w is nil when the value is missing. Another file is only covered by a
+// rule that spells the option.
 func nowhere(w *Word, option string) string {
 	switch {
 	case w == nil:
@@ -366,7 +400,8 @@ func nowhere(w *Word, option string) string {
 	return "it writes a file (" + option + ")"
 }
 
-// endOf returns how many words a find -exec takes, up to its ; or +.
+// endOf returns the index of the ; or of the + behind {} that ends find's -exec, which stands at
+// args[0]; len(args) if there is none.
 func endOf(args []Word) int {
 	for i := 1; i < len(args); i++ {
 		if args[i].Is(";") || args[i].Is("+") && args[i-1].Is("{}") {
@@ -376,11 +411,12 @@ func endOf(args []Word) int {
 	return len(args)
 }
 
-// gitReading are the options with which git config, with at most one operand, or its get and
-// list only read.
+// gitReading are options with which git config still only reads, if it has at most one operand or
+// is told to get or list. Any other option may write.
 var gitReading = set("--show-origin --show-scope --global --local --system --worktree --name-only -z --null --includes --no-includes --all --regexp --bool --int --path")
 
-// gitConfig returns why a call of git config is dangerous; "" if it only reads. A written
+// gitConfig returns why a call of git config is dangerous; "" if it only reads. args are the
+// words behind config. With one operand git prints a value, with two it writes one; a written
 // core.pager or alias is run by a later git.
 func gitConfig(args []Word) string {
 	operands, reads := 0, false

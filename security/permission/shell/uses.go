@@ -5,18 +5,23 @@ import (
 	"strings"
 )
 
-// Use is a file that a command may read or write, as its arguments name it. It serves deny
-// rules. Programs open files that no argument names, too; keeping them from denied files is
-// the task of the sandbox.
+// Use is a file that a command may read or write, as its arguments name it. It serves deny rules
+// and floors, so it errs on the side of too many. Programs open files that no argument names,
+// too; keeping them from denied files is the task of the sandbox.
 type Use struct {
-	Word  Word
+	// Word names the file, possibly behind an option's name as in --file=x. It is relative to the
+	// command's Dirs.
+	Word Word
+	// Read and Write say how certain it is that the command does so. Maybe turns a denial into a
+	// question.
 	Read  Certainty
 	Write Certainty
-	// Tree says that everything below the path is used too; Hidden that this includes names with a dot.
+	// Tree means that everything below the path is used, too. Hidden means that this includes
+	// names with a dot.
 	Tree, Hidden bool
 }
 
-// workingDir is the working directory as an operand, for programs that use it when none is
+// workingDir is the working directory as an operand, for programs that walk it when no operand is
 // given.
 var workingDir = Word{Text: "."}
 
@@ -25,12 +30,16 @@ var anything = Word{Text: "?", Dynamic: true, Split: true, Pattern: string(Any)}
 
 // gitReads and gitWrites are sub-commands of git that read or write the files they name.
 var (
-	gitReads  = set("add commit diff show blame grep log mv cat-file hash-object archive annotate bundle apply am")
+	// gitReads are the sub-commands of git that read the files which their operands name. A
+	// sub-command in neither set reads them, and may write them.
+	gitReads = set("add commit diff show blame grep log mv cat-file hash-object archive annotate bundle apply am")
+	// gitWrites are those that write them.
 	gitWrites = set("checkout restore reset mv rm clean apply am stash switch merge pull")
 )
 
-// Uses returns the files that the command's arguments name, with how certain it is that each
-// is read or written. It reads no file system. It may be called from many goroutines.
+// Uses returns the files that the command's arguments name, with how certain it is that each is
+// read or written. It reads no file system and may be called from many goroutines. It returns nil
+// for a command without arguments, unless such a program walks the working directory by itself.
 func Uses(c Command) []Use {
 	name := c.Name()
 	f := c.files()
@@ -54,8 +63,8 @@ func Uses(c Command) []Use {
 	return u.uses()
 }
 
-// files returns what the command does with its operands. A program that is not in the table
-// reads them, and may write them.
+// files returns what the command does with its operands. A program that is not in the table reads
+// them, may write them, and walks directories if it has -r or -R.
 func (c Command) files() files {
 	switch f := known(c.Name()).Files; {
 	case c.Name() == "git":
@@ -66,7 +75,8 @@ func (c Command) files() files {
 	return files{Read: Yes, Write: Maybe, Hidden: true, Always: slices.ContainsFunc(c.Words[1:], func(w Word) bool { return w.Is("-r") || w.Is("-R") })}
 }
 
-// gitFiles is files for git, by its sub-command.
+// gitFiles is files for git, by its sub-command. Skip leaves out the sub-command itself, which is
+// the first operand.
 func (c Command) gitFiles() files {
 	sub, at := c.gitSub()
 	f := files{Skip: 1}
@@ -87,17 +97,21 @@ func (c Command) gitFiles() files {
 	return f
 }
 
-// user goes through the arguments of one command and collects the files.
+// user goes through the arguments of one command and collects the files. It is used once.
 type user struct {
 	files
 	Command
+	// tree and hidden are Use.Tree and Use.Hidden of the operands.
 	tree, hidden bool
 	operands     int
-	ended        bool // options are over
-	last         int  // which argument is the last operand
+	// ended is true behind --: all further words are operands.
+	ended bool
+	// last is the index of the last operand in Words[1:]; -1 if there is none.
+	last int
 }
 
-// uses returns the files of all arguments.
+// uses returns the files of all arguments. An option may have a file's name inside, so it is a
+// Use that is Maybe at least; package permission takes the name out of it.
 func (u *user) uses() (all []Use) {
 	for i, w := range u.Words[1:] {
 		if w.Dynamic || u.ended || !strings.HasPrefix(w.Text, "-") {
@@ -115,6 +129,7 @@ func (u *user) uses() (all []Use) {
 			all = append(all, u.operand(i)...)
 		}
 	}
+	// grep -r PATTERN without a file walks the working directory.
 	if u.operands <= u.Skip && u.tree {
 		all = append(all, Use{workingDir, u.Read, u.Write, true, u.hidden})
 	}
@@ -122,13 +137,14 @@ func (u *user) uses() (all []Use) {
 }
 
 // isMessage reports whether argument i is a message for git, as in commit -m "$(…)": one word
-// that only the shell knows, which is a text and names no file.
+// that only the shell knows, which is a text and names no file. Without this each such commit
+// would be a question wherever a rule denies a file.
 func (u *user) isMessage(i int) bool {
 	w, before := u.Words[1+i], u.Words[i]
 	return w.Dynamic && !w.Split && (before.Is("--message") || before.isCluster() && strings.HasSuffix(before.Text, "m"))
 }
 
-// operand returns the files that argument i may name.
+// operand returns the files that argument i may name, and counts it.
 func (u *user) operand(i int) (all []Use) {
 	w, before := u.Words[1+i], u.Words[i]
 	use := Use{w, u.Read, u.Write, u.tree, u.hidden}
@@ -142,9 +158,12 @@ func (u *user) operand(i int) (all []Use) {
 		}
 	}
 	u.operands++
+	// A program for sed that is not plain may write to any file by its w command.
 	if u.Name() == "sed" && u.operands == 1 && (w.Dynamic || !sedIsPlain(w.Text)) {
 		all = append(all, Use{Word: anything, Write: Maybe})
 	}
+	// The pattern of grep is no file, unless -e or -f has given it: then the first operand is a
+	// file. A word that may be split may also hold a file.
 	if u.operands <= u.Skip && !w.Split && !u.hasLetter("ef") {
 		return all
 	}
@@ -157,8 +176,8 @@ func (u *user) operand(i int) (all []Use) {
 	return append(all, use)
 }
 
-// lastWrites returns how certain it is that argument i is the operand that a program like cp
-// or mv writes: the last one.
+// lastWrites returns how certain it is that argument i is the operand that cp, mv and their like
+// write. That is the last one, or the value of -t, which turns the order around.
 func (u *user) lastWrites(i int) Certainty {
 	before := u.Words[i]
 	switch {
@@ -183,8 +202,9 @@ func ddUse(w Word) (read, write Certainty) {
 	return No, No
 }
 
-// findUses returns the files that find's actions write, such as -fprint FILE, and, with
-// -delete, the directories that it starts from.
+// findUses returns the files that find's actions write, such as -fprint FILE, and, with -delete,
+// the directories that it starts from. The names that find reads are no uses: it reads
+// directories, and -exec is a command of its own.
 func findUses(c Command) (uses []Use) {
 	deletes, expression := false, false
 	var starts []Use
@@ -210,7 +230,7 @@ func findUses(c Command) (uses []Use) {
 }
 
 // outputs returns the files named by output options (-o FILE) of programs that use no other
-// files.
+// files. The letter must end its word, as in -so FILE.
 func outputs(c Command) (uses []Use) {
 	g := known(c.Name()).Guard
 	if g == nil || g.Output == "" {
@@ -225,18 +245,20 @@ func outputs(c Command) (uses []Use) {
 	return uses
 }
 
-// isCluster reports whether the word is letters behind one dash, each an option.
+// isCluster reports whether the word is literally letters behind one dash, each of which may be
+// an option.
 func (w Word) isCluster() bool {
 	return !w.Dynamic && len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-'
 }
 
-// hasLetter reports whether an argument has one of the letters as an option behind one dash.
+// hasLetter reports whether an argument has one of the letters as an option behind one dash. The
+// value of another option in the same word may also match, which errs on the safe side.
 func (c Command) hasLetter(letters string) bool {
 	return letters != "" && slices.ContainsFunc(c.Words[1:], func(w Word) bool { return w.isCluster() && strings.ContainsAny(w.Text[1:], letters) })
 }
 
-// hasLong reports whether an argument is one of the long options or an abbreviation of at
-// least two letters, with or without a value.
+// hasLong reports whether an argument is one of the long options or an abbreviation of at least
+// two letters, with or without a value.
 func (c Command) hasLong(names ...string) bool {
 	return slices.ContainsFunc(c.Words[1:], func(w Word) bool {
 		if w.Dynamic || !strings.HasPrefix(w.Text, "--") || len(w.Text) < 4 {

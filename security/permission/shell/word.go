@@ -11,13 +11,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxBraces is how many words a brace expansion may make. {1..9}{1..9}{1..9} would make
-// thousands; beyond the limit the word counts as unknown.
+// maxBraces is how many words a brace expansion may make, else {1..9}{1..9}{1..9} made thousands.
 const maxBraces = 64
 
-// words resolves one argument as bash would expand it, and walks the commands in it. It returns
-// several words if the argument has braces, and no word if braces leave nothing. Braces that
-// cannot be expanded for certain give one Dynamic word that may be split.
+// words resolves one argument as bash would expand it, and walks the commands in it. Braces make
+// several words, or none. Braces that cannot be expanded for certain give one Dynamic word that
+// may be split.
 func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 	if lit, ok := plain(w); ok {
 		return []Word{{Text: lit}}
@@ -39,14 +38,13 @@ func (a *analysis) words(w *syntax.Word, s *scope) []Word {
 	return out
 }
 
-// nothing reports whether the parts are empty literals. Quoted parts count as something, since ”
-// is a word of its own.
+// nothing reports whether the parts are empty literals. ” is something: an empty word.
 func nothing(parts []syntax.WordPart) bool {
 	return !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { lit, is := p.(*syntax.Lit); return !is || lit.Value != "" })
 }
 
 // plain returns the value of a word that is a single literal without special characters. Most
-// words are; they need no builder, and parsing is on the path of every Bash call.
+// words are, and need no builder.
 func plain(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -58,8 +56,7 @@ func plain(w *syntax.Word) (string, bool) {
 	return lit.Value, true
 }
 
-// word resolves a word without expanding its braces, and walks the command substitutions in it.
-// It is for places where bash expands no braces, such as the value of an assignment.
+// word resolves a word without expanding its braces, and walks the commands substituted in it.
 func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	if text, ok := heredocText(w); ok {
 		return Word{Text: text}
@@ -69,9 +66,8 @@ func (a *analysis) word(w *syntax.Word, s *scope) Word {
 	return b.word(w)
 }
 
-// builder collects the value of one word: literal text, and a mark for each part that only the
-// shell knows. It also passes the commands and problems that it finds in the word on to the
-// analysis.
+// builder collects the value of one word. It passes the commands and problems that it finds in
+// the word on to the analysis.
 type builder struct {
 	*analysis
 	scope *scope
@@ -84,8 +80,7 @@ type builder struct {
 	tilde   bool
 }
 
-// word returns the collected word, whose source is w. A literal word has the value in Text. A
-// Dynamic one has the printed source in Text, for messages, and the value with marks in Pattern.
+// word returns the collected word, whose source is w.
 func (b *builder) word(w *syntax.Word) Word {
 	text := b.text.String()
 	if !b.dynamic {
@@ -104,9 +99,9 @@ func (b *builder) unknown(mark rune) {
 	b.text.WriteRune(mark)
 }
 
-// parts adds the parts of a word in order. quoted is true between double quotes, where the shell
-// splits no values and expands no patterns. A kind of part that is not listed here is a hard
-// Problem, so that new syntax in the parser is never allowed by accident.
+// parts adds the parts of a word. quoted is true between double quotes, where values are not
+// split. A kind of part that is not listed is a hard Problem, so new syntax is not allowed by
+// accident.
 func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	for i, p := range parts {
 		switch p := p.(type) {
@@ -166,9 +161,8 @@ func (b *builder) singleQuoted(p *syntax.SglQuoted) {
 	b.text.WriteString(text)
 }
 
-// procSubst walks the commands of <(…) or >(…) and adds the name that the shell gives to the
-// pipe, /dev/fd/N. An interpreter that is given that name runs the output of the commands
-// (invocation.code).
+// procSubst walks the commands of <(…) and adds the name that the shell gives to the pipe,
+// /dev/fd/N. An interpreter that is given that name runs their output (invocation.code).
 func (b *builder) procSubst(p *syntax.ProcSubst) {
 	b.stmts(p.Stmts, b.scope.clone())
 	if len(p.Stmts) == 0 {
@@ -181,12 +175,9 @@ func (b *builder) procSubst(p *syntax.ProcSubst) {
 }
 
 // literal adds text that stands in the program as it is. Outside of quotes it removes
-// backslashes, and replaces *, ? and sets by marks, since the files that they match are known to
-// the shell alone. first says that the text begins the word, where a tilde means a home
-// directory.
-//
-// Between double quotes a backslash escapes only $, `, ", \ and a newline; elsewhere it stays, as
-// POSIX says. An escaped newline is removed.
+// backslashes, and replaces *, ? and sets by marks: the matching files are not known here.
+// Between double quotes a backslash escapes only $, `, ", \ and a newline. first says that the
+// text begins the word, where a tilde is a home.
 func (b *builder) literal(text string, quoted, first bool) {
 	if first && strings.HasPrefix(text, "~") {
 		// Only the user's own home is known here. ~name, ~+ and ~- are not.
@@ -224,9 +215,7 @@ func (b *builder) literal(text string, quoted, first bool) {
 	}
 }
 
-// bracket adds a mark for a set of characters such as [a-z], and returns how many bytes of the
-// text after the [ belong to it. Text without a ] gives a mark for the [ alone, because the set
-// may be closed in a later part of the word.
+// bracket adds a mark for a set such as [a-z], and returns how many bytes behind [ belong to it.
 func (b *builder) bracket(text string) int {
 	end := strings.IndexByte(text, ']')
 	if end >= 0 && strings.Contains(text[:end], "/") {
@@ -244,16 +233,14 @@ func assigns(text string) bool {
 	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
 }
 
-// operates reports whether an expansion is more than the plain value of a variable, $X or ${X}.
-// It lists the fields of syntax.ParamExp; a new one of the parser has to be added.
+// operates reports whether an expansion is more than $X or ${X}. It lists all of syntax.ParamExp.
 func operates(p *syntax.ParamExp) bool {
 	return p.Excl || p.Length || p.Width || p.IsSet || p.Flags != nil || p.NestedParam != nil || p.Index != nil ||
 		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
 }
 
-// param adds the value of a variable. Only the variables of loops have a known value; all others
-// get a mark, and are recorded as used so that checkUses can see conflicts. Unquoted values may
-// be split into several words.
+// param adds the value of a variable. Only those of loops are known; all others get a mark, and
+// are recorded as used, for checkUses.
 func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	name := ""
 	if p.Param != nil {
@@ -286,9 +273,8 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	b.split = b.split || !quoted || name == "@"
 }
 
-// item adds the value of a loop's variable in the round that is walked. Unquoted, a value with
-// blanks or pattern characters would be split or expanded once more, and an empty one would
-// vanish, so such a value becomes unknown.
+// item adds the value of a loop's variable in this round. Unquoted, a value with blanks or
+// pattern characters would be expanded once more, so it becomes unknown.
 func (b *builder) item(item Word, quoted bool) {
 	switch {
 	case item.Tilde, item.Dynamic && item.Split:
@@ -306,10 +292,8 @@ func (b *builder) item(item Word, quoted bool) {
 	}
 }
 
-// operators walks what a parameter expansion ${…} may evaluate. Subscripts and slices are
-// arithmetic, which can run commands by a[$(cmd)]; @P expands the value again; := sets the
-// variable; ${!X} uses a variable that is named by another. Each of these is a Problem. It adds
-// nothing to the text.
+// operators walks what ${…} may evaluate, and adds no text. Subscripts and slices are arithmetic,
+// which can run commands; @P expands the value again; := sets the variable.
 func (b *builder) operators(p *syntax.ParamExp) {
 	if !cuts(p) {
 		b.doubt("it changes a variable's value while using it (${…})")
@@ -348,13 +332,11 @@ func (b *builder) operators(p *syntax.ParamExp) {
 	}
 }
 
-// plainPattern matches a pattern or default value inside ${…} that all shells read alike: no
-// quotes, no backslash, no expansion, no braces.
+// plainPattern matches a pattern or default value inside ${…} that all shells read alike.
 var plainPattern = regexp.MustCompile(`^[A-Za-z0-9_./*?:,=+@%^ -]*$`)
 
 // cuts reports whether an expansion only returns the variable's length, a part of its value, or a
-// plain text instead of it. Then nothing is evaluated or set, and the program stays plain. It
-// covers ${#X}, ${X:1:2}, ${X#p}, ${X%p}, ${X:-text} and ${X:+text}.
+// plain text instead of it, as ${#X}, ${X:1:2}, ${X#p}, ${X%p} and ${X:-text} do.
 func cuts(p *syntax.ParamExp) bool {
 	// Whatever remains after the allowed operators are removed must be a plain variable.
 	plain := *p
@@ -372,9 +354,8 @@ func cuts(p *syntax.ParamExp) bool {
 	return false
 }
 
-// alternative walks a text inside ${…}, such as a default value or a pattern. Quotes and
-// substitutions there follow rules of their own, on which parser and shell may differ, so they
-// count as running something unknown. w may be nil.
+// alternative walks a text inside ${…}; w may be nil. Quotes and substitutions there follow rules
+// of their own, so they count as running something unknown.
 func (b *builder) alternative(w *syntax.Word) {
 	if w == nil {
 		return
@@ -388,10 +369,8 @@ func (b *builder) alternative(w *syntax.Word) {
 	}
 }
 
-// heredocText returns the text of "$(cat <<'EOF' … EOF)", the common way to write a long commit
-// message, so that it counts as a literal word (security.md 2.2, step 4). ok is false for any
-// other word. The shell removes the newlines at the end of a substitution, and so does
-// heredocText.
+// heredocText returns the text of "$(cat <<'EOF' … EOF)", the common way to write a commit
+// message, so that it counts as literal (security.md 2.2). It removes the newlines at the end.
 func heredocText(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -422,9 +401,8 @@ func heredocText(w *syntax.Word) (string, bool) {
 // leadingTabs matches what <<- removes from the lines of a here-document.
 var leadingTabs = regexp.MustCompile(`(?m)^\t+`)
 
-// literals returns the text of a word whose parts are all literals, without removing backslashes:
-// it is for here-documents with a quoted delimiter, in which a backslash is an ordinary
-// character.
+// literals returns the text of a word whose parts are all literals. Backslashes stay: it is for
+// here-documents with a quoted delimiter.
 func literals(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for _, p := range w.Parts {
@@ -437,9 +415,8 @@ func literals(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// quotedDocument returns the here-document of a statement that is cat <<'EOF' and nothing else;
-// nil for other statements. tabs is true for <<-, which removes the tabs at the beginning of each
-// line.
+// quotedDocument returns the here-document of a statement that is cat <<'EOF' and nothing else,
+// or nil. tabs is true for <<-, which removes leading tabs from each line.
 func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
@@ -452,8 +429,8 @@ func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
 	return r.Hdoc, r.Op == syntax.DashHdoc
 }
 
-// quotedDelimiter reports whether any part of a here-document's delimiter is quoted or escaped.
-// Then the shell expands nothing in the document.
+// quotedDelimiter reports whether a delimiter is quoted: then nothing in the document is
+// expanded.
 func quotedDelimiter(w *syntax.Word) bool {
 	for _, p := range w.Parts {
 		switch p := p.(type) {
@@ -468,9 +445,8 @@ func quotedDelimiter(w *syntax.Word) bool {
 	return false
 }
 
-// staticText returns the value of parts that hold nothing dynamic; ok is false for others. It
-// walks no commands and adds no problems, because it uses an analysis of its own. So the caller
-// may use it for a word that is walked elsewhere, too.
+// staticText returns the value of parts that hold nothing dynamic. It walks no commands and adds
+// no problems, so it may be called for a word that is walked elsewhere, too.
 func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -491,8 +467,7 @@ func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
 }
 
 // ansi decodes the escapes of $'…' as bash does. ok is false for escapes that shells read
-// differently or that bash ends the text at: \c, a zero byte, numbers out of range, and for texts
-// with one of the Marks.
+// differently: \c, a zero byte, numbers out of range, and for texts with one of the Marks.
 func ansi(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -546,9 +521,9 @@ func ansi(s string) (string, bool) {
 	return text, !strings.ContainsAny(text, Marks)
 }
 
-// spread expands the braces of a word into the parts of each resulting word. It returns the word
-// itself if nothing in it is expanded. ok is false where the shell may find other braces than the
-// parser does, for sequences such as {1..9}, and beyond maxBraces words.
+// spread expands braces into the parts of each resulting word. ok is false where the shell may
+// find other braces than the parser does, for sequences such as {1..9}, and beyond maxBraces
+// words.
 func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	braces := false
 	for i, p := range w.Parts {
@@ -580,8 +555,8 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	return all, true
 }
 
-// choices reports whether literal parts have a comma or .., without which bash leaves braces
-// alone, as in find's {} and git's HEAD@{1}.
+// choices reports whether there is a comma or .., without which bash leaves braces alone, as in
+// {} and HEAD@{1}.
 func choices(parts []syntax.WordPart) bool {
 	return slices.ContainsFunc(parts, func(p syntax.WordPart) bool {
 		lit, is := p.(*syntax.Lit)
@@ -589,8 +564,8 @@ func choices(parts []syntax.WordPart) bool {
 	})
 }
 
-// leftOver reports whether something in a split word may be read by bash as other braces: a brace
-// without its pair, a sequence, or a $ that takes in the text which the expansion puts behind it.
+// leftOver reports whether bash may read other braces in a split word: a brace without its pair,
+// a sequence, or a $ that takes in what the expansion puts behind it.
 func leftOver(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -607,8 +582,8 @@ func leftOver(parts []syntax.WordPart) bool {
 	return false
 }
 
-// join returns the directory that cd w leads to from dir, cleaned by name as the shell's cd does
-// without -P. The result has the form of Dirs.Paths. w must be literal.
+// join returns the directory that cd w leads to from dir, by name alone, as cd without -P goes
+// there. The result has the form of Dirs.Paths. w must be literal.
 func join(dir string, w Word) string {
 	p := w.Text
 	switch {

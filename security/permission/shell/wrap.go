@@ -7,10 +7,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// envOption are options of env with a value.
+// envOption matches the options of env with a value, which may stand in the same word: -u, -C,
+// --unset and --chdir.
 var envOption = regexp.MustCompile(`^(-[uC].*|--(unset|chdir)(=.*)?)$`)
 
-// env reads env [OPTION] [NAME=VALUE] COMMAND and adds the command with these variables.
+// env reads env [OPTION] [NAME=VALUE] COMMAND and adds the command with these variables. It is
+// not read by a table, since a word NAME=VALUE and -S have a meaning of their own. If an option
+// is not known, each following word may begin the command (guess).
 func (v invocation) env(args []Word) {
 	at, free := 1, true
 	inner := v.scope.clone()
@@ -19,10 +22,13 @@ func (v invocation) env(args []Word) {
 		w := args[0]
 		name, _, isAssign := strings.Cut(w.Prefix(), "=")
 		switch {
+		// The word may be an option, a variable or the command.
 		case w.Dynamic && (w.Split || !isAssign), envTakesNext(w) && len(args) > 1 && args[1].Split:
 			v.guess(at, args, env, inner)
 			return
 		case w.Is("-i"), w.Is("-"), w.Is("--ignore-environment"):
+			// An empty environment also drops the variables that harden git in the sandbox.
+			// Setting one of these is what a rule has to spell, so -i counts as setting it.
 			env = append(env, Assign{Name: "GIT_CONFIG_COUNT"}) // what hardens git is gone too
 		case w.Is("-0"), w.Is("-v"), w.Is("--null"), w.Is("--"):
 		case !w.Dynamic && envOption.MatchString(w.Text):
@@ -34,6 +40,7 @@ func (v invocation) env(args []Word) {
 				env = append(env, Assign{Name: value})
 			}
 			args, at = args[taken:], at+taken
+		// -S splits its value into words. Any other option is not known.
 		case !w.Dynamic && strings.HasPrefix(w.Text, "-"):
 			if words := splitString(args); words != nil {
 				v.envSplit(at, words, env, inner)
@@ -47,6 +54,8 @@ func (v invocation) env(args []Word) {
 			}
 			env = append(env, Assign{name, assigned(w)})
 		default:
+			// -u and -C are not free: a removed variable may matter, and the directory is
+			// unknown.
 			v.command().Free = free && v.command().plainUntil(1)
 			v.within(at, args, env, inner, true)
 			return
@@ -55,10 +64,11 @@ func (v invocation) env(args []Word) {
 	}
 }
 
-// envTakesNext reports whether the next word is the value of an option of env.
+// envTakesNext reports whether the word is an option of env whose value is the next word.
 func envTakesNext(w Word) bool { return w.Is("-u") || w.Is("-C") || w.Is("--unset") || w.Is("--chdir") }
 
-// envValue returns the value of an option of env; taken is 1 when it is the next word.
+// envValue returns the value of an option that envOption matches, at args[0]; taken is 1 when it
+// is the next word.
 func envValue(args []Word) (value string, taken int) {
 	w := args[0]
 	switch {
@@ -73,7 +83,8 @@ func envValue(args []Word) (value string, taken int) {
 	return w.Text[2:], 0
 }
 
-// assigned returns the value of an argument NAME=VALUE.
+// assigned returns the value of an argument NAME=VALUE. Of a Dynamic word it returns all of the
+// word, since the value is not known either.
 func assigned(w Word) Word {
 	if w.Dynamic {
 		return w
@@ -82,8 +93,8 @@ func assigned(w Word) Word {
 	return Word{Text: value}
 }
 
-// splitString returns the words of env -S, which splits its value by rules of its own, and the
-// words that follow.
+// splitString returns the value of env -S and the words that follow it; nil if args does not
+// begin with that option.
 func splitString(args []Word) []Word {
 	text, rest := args[0].Text, args[1:]
 	for _, head := range []string{"-S", "-vS", "-iS", "-0S", "--split-string=", "--split-string"} {
@@ -97,8 +108,10 @@ func splitString(args []Word) []Word {
 	return nil
 }
 
-// envSplit adds the command of env -S. env splits the value by rules of its own, so a value
-// with quotes or backslashes also marks the program as one that runs something unknown.
+// envSplit adds the command of env -S. env splits the value by rules of its own, so a value with
+// quotes, backslashes or $ also marks the program as one that runs something unknown. words[0] is
+// the value; what it is split into is read as a call of env again, because options and variables
+// may stand in it.
 func (v invocation) envSplit(at int, words []Word, env []Assign, s *scope) {
 	if words[0].Dynamic || strings.ContainsAny(words[0].Text, "\\$'\"#") {
 		v.runs("it cannot be told what env -S runs here")
@@ -110,12 +123,14 @@ func (v invocation) envSplit(at int, words []Word, env []Assign, s *scope) {
 	v.within(at, append(all, words[1:]...), env, s, true)
 }
 
-// xargsOptions are the options of xargs. -I, -i, --replace, -l and -e are read by replacement.
+// xargsOptions are the options of xargs in the form of the table. -I, -i, --replace, -l and -e
+// are read by replacement and xargs, because their value is optional or changes the command.
 var xargsOptions = wrapper{Flags: "0rtpxo", Valued: "aPLlnsdEeI", Long: []string{"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"},
 	Longs: []string{"arg-file", "max-procs", "max-lines", "max-args", "max-chars", "delimiter", "process-slot-var"}}
 
-// xargs adds the command of xargs. Its arguments come from the input, so words that only the
-// program knows follow at the end, or stand in place of the replacement mark.
+// xargs adds the command of xargs. Its arguments come from the input, so a Dynamic word that may
+// be split stands at the end, or unknown text takes the place of the replacement mark. Without a
+// command xargs prints like echo.
 func (v invocation) xargs(args []Word) {
 	at, mark := 1, ""
 	for len(args) > 0 && !args[0].Dynamic && strings.HasPrefix(args[0].Text, "-") {
@@ -126,6 +141,7 @@ func (v invocation) xargs(args []Word) {
 		taken, _, ok := xargsOptions.option(args)
 		if found, words := replacement(args); words > 0 {
 			mark, taken, ok = found, words, words == 1 || ok && !args[1].Dynamic
+			// The value of -l and -e is optional, and then in the same word.
 		} else if args[0].Text == "-l" || args[0].Text == "-e" {
 			taken = 1
 		}
@@ -136,6 +152,7 @@ func (v invocation) xargs(args []Word) {
 		args, at = args[min(taken, len(args)):], at+taken
 	}
 	if len(args) == 0 {
+		// xargs without a command runs echo.
 		return // it echoes
 	}
 	inner := make([]Word, 0, len(args)+1)
@@ -149,8 +166,8 @@ func (v invocation) xargs(args []Word) {
 	v.within(at, inner, nil, v.scope, true)
 }
 
-// replacement returns the mark that an option of xargs replaces, and how many words the option
-// has; 0 if it is no such option.
+// replacement returns the text that an option of xargs makes xargs replace by the input, and how
+// many words the option has; 0 if it is no such option. The default of -i and --replace is {}.
 func replacement(args []Word) (mark string, words int) {
 	text := args[0].Text
 	if text == "-I" && len(args) > 1 {
@@ -167,7 +184,8 @@ func replacement(args []Word) (mark string, words int) {
 	return "", 0
 }
 
-// fill returns a word with a mark replaced by text that only the program knows.
+// fill returns a literal word that contains mark as a Dynamic word with pattern in place of each
+// mark; any other word as it is. An empty mark replaces nothing.
 func fill(w Word, mark, pattern string) Word {
 	if mark == "" || w.Dynamic || !strings.Contains(w.Text, mark) {
 		return w
@@ -175,8 +193,9 @@ func fill(w Word, mark, pattern string) Word {
 	return Word{Text: w.Text, Dynamic: true, Pattern: strings.ReplaceAll(w.Text, mark, pattern)}
 }
 
-// find adds what -exec and its like run. The names that it puts in begin with one of its starting
-// points, so never with a dash.
+// find adds the commands of -exec, -execdir, -ok and -okdir. The names that find puts in for {}
+// begin with one of its starting points, so they are no options. -execdir runs in the directory
+// of the file that was found, which is not known.
 func (v invocation) find(args []Word) {
 	found := startingPoint(args)
 	for at := 0; at < len(args); at++ {
@@ -198,7 +217,9 @@ func (v invocation) find(args []Word) {
 	}
 }
 
-// startingPoint is what the names begin with that find puts in for {}.
+// startingPoint returns the text that the names begin with that find puts in for {}, followed by
+// a mark for the rest. With several starting points, or one that only the shell knows, nothing is
+// known of the beginning.
 func startingPoint(args []Word) string {
 	start := ""
 	for _, w := range args {
@@ -216,13 +237,15 @@ func startingPoint(args []Word) string {
 			return "/" + string(Any)
 		}
 	}
+	// GNU find starts in the working directory, and prints names with ./ before them.
 	if start == "" {
 		start = "./"
 	}
 	return start + string(Below)
 }
 
-// fd adds what -x and -X run.
+// fd adds the command of fd's -x and -X, which runs up to a ; or the end. fd appends the name
+// that it found. The name is taken to begin with ./, so that it is no option.
 func (v invocation) fd(args []Word) {
 	for at, w := range args {
 		if !w.Is("-x") && !w.Is("-X") && !w.Is("--exec") && !w.Is("--exec-batch") {
