@@ -100,7 +100,7 @@ func (b *builder) unknown(mark rune) {
 }
 
 // parts adds the parts of a word. quoted is true between double quotes, where values are not
-// split. A kind of part that is not listed is a hard Problem, so new syntax is not allowed by
+// split. A kind of part that is not listed is a hard Problem: new syntax is not allowed by
 // accident.
 func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	for i, p := range parts {
@@ -555,8 +555,8 @@ func spread(w *syntax.Word) (all [][]syntax.WordPart, ok bool) {
 	return all, true
 }
 
-// choices reports whether there is a comma or .., without which bash leaves braces alone, as in
-// {} and HEAD@{1}.
+// choices reports whether there is a comma or .., without which bash leaves braces alone ({},
+// @{1}).
 func choices(parts []syntax.WordPart) bool {
 	return slices.ContainsFunc(parts, func(p syntax.WordPart) bool {
 		lit, is := p.(*syntax.Lit)
