@@ -476,14 +476,13 @@ func ansi(s string) (string, bool) {
 			continue
 		}
 		i++
-		// The letter at position c of the first text stands for the byte at position c of the
-		// second.
+		// A letter of the first text stands for the byte at its position in the second.
 		if c := strings.IndexByte(`abefnrtv\'"?E`, s[i]); c >= 0 {
 			b.WriteByte("\a\b\x1b\f\n\r\t\v\\'\"?\x1b"[c])
 			continue
 		}
-		// The numeric escapes: base, the largest number of digits, and where the digits begin.
-		// Octal ones have no letter before the digits.
+		// Numeric escapes: the base, the most digits, and where they begin. Octal ones have no
+		// letter.
 		base, most, from := 16, 0, i+1
 		switch s[i] {
 		case 'x':
