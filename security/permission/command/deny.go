@@ -9,9 +9,16 @@ import (
 	"symbio/security/permission/shell"
 )
 
+// The certainties under short names, since deny rules combine them by min and max: a match needs
+// all of its parts (min), and one of several candidates is enough (max).
 const no, maybe, yes = shell.No, shell.Maybe, shell.Yes
 
-// MayMean returns how certain it is that a deny rule with this pattern means the command, in any spelling of it.
+// MayMean returns how certain it is that a deny rule with this pattern means the command, in any
+// spelling of it: another path of the program, other or abbreviated options, another order. Maybe
+// is for words that only the shell knows. The zero Pattern means no command.
+//
+// The steps are the program's name, the words before the rule's options, the options, and the
+// words behind them; the result is the least certain of these.
 func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 	if p.First == "" {
 		return no
@@ -24,6 +31,8 @@ func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 			return no
 		}
 		how = maybe
+		// A path with wildcards names an existing program, so it is taken for the one that the
+		// rule names.
 		if !first.Split && !strings.ContainsAny(first.Pattern, string([]rune{shell.Any, shell.Below})) {
 			how = yes // /bin/r?
 		}
@@ -32,6 +41,7 @@ func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 		if glob.FoldsCase {
 			name = glob.Fold(name)
 		}
+		// git-push is git push. The pattern's names, joined with dashes, may be the whole name.
 		if name != p.First {
 			if len(name) <= len(p.First) || name[len(p.First)] != '-' || name[:len(p.First)] != p.First {
 				return no
@@ -48,7 +58,8 @@ func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 	return min(how, named, p.hasOptions(c), p.hasOperands(c))
 }
 
-// mayBeNamed reports whether a word that only the shell knows can be a path to the program.
+// mayBeNamed reports whether a word that only the shell knows can be a path to the program. Only
+// the last part of the path counts. If unknown text may hold a slash, every name is possible.
 func mayBeNamed(w shell.Word, name string) bool {
 	pattern := w.Pattern
 	if w.Split || strings.ContainsAny(pattern, string([]rune{shell.Any, shell.Below})) {
@@ -57,7 +68,9 @@ func mayBeNamed(w shell.Word, name string) bool {
 	return glob.MayMatch(pattern[strings.LastIndexByte(pattern, '/')+1:], name)
 }
 
-// hasNames looks for the rule's words in their order, with nothing but options between them.
+// hasNames looks for the rule's words before its options, in their order, with nothing but
+// options and the values of options between them: git -C x push is git push. It returns maybe at
+// the first word that only the shell knows and that may be the wanted one, or hide it.
 func (p *Pattern) hasNames(c *shell.Command) shell.Certainty {
 	_, rest, more := strings.Cut(p.parsed().names, nul)
 	option := false
@@ -70,10 +83,13 @@ func (p *Pattern) hasNames(c *shell.Command) shell.Certainty {
 		switch {
 		case w.Dynamic && (w.Split || w.MayBeOption() || glob.MayMatch(w.Pattern, want)):
 			return maybe
+		// Paths are compared clean, so that rm ./a is rm a.
 		case !w.Dynamic && (glob.Fold(w.Text) == want || len(w.Text) > 0 && path.Clean(w.Text) == path.Clean(want)):
 			_, rest, more = strings.Cut(rest, nul)
 			option = false
 		case !w.Dynamic && strings.HasPrefix(w.Text, "-"):
+			// If it is not known whether the option takes a value, the next word may be one: it
+			// is skipped unless it is the wanted word.
 			valued, known := shell.GlobalValue(p.First, w.Text)
 			option = !known && !strings.Contains(w.Text, "=") && w.Text != "--"
 			if valued {
@@ -88,13 +104,16 @@ func (p *Pattern) hasNames(c *shell.Command) shell.Certainty {
 	return yes
 }
 
-// hasOperands looks for the words that the rule has after its options, anywhere.
+// hasOperands looks for the words that the rule has behind its options. They may stand anywhere
+// in the command, because programs accept operands and options in any order. It returns the
+// certainty of the word that is found least.
 func (p *Pattern) hasOperands(c *shell.Command) shell.Certainty {
 	how := yes
 	for _, want := range split(p.parsed().late) {
 		found := no
 		for _, w := range c.Words[1:] {
 			text := w.Text
+			// rm -rf /* and rm -rf /. do what rm -rf / does.
 			if strings.HasSuffix(text, "/*") || strings.HasSuffix(text, "/.") {
 				text = text[:len(text)-1]
 			}
@@ -110,12 +129,15 @@ func (p *Pattern) hasOperands(c *shell.Command) shell.Certainty {
 	return how
 }
 
-// hasOptions looks for the rule's options from a word on, in any spelling and order: -rf as -r -f, -fr
-// or --recursive --forc.
+// hasOptions looks for the rule's options anywhere behind the program's name, in any spelling and
+// order: -rf as -r -f, -fr or --recursive --forc. It returns maybe if one is missing but a word
+// that only the shell knows may be an option.
 func (p *Pattern) hasOptions(c *shell.Command) shell.Certainty {
 	if p.parsed().options == "" {
 		return yes
 	}
+	// nil for a program whose options are not in the table. Then any long option with the same
+	// first letter counts.
 	known := shell.LongNames(p.First)
 	var letters strings.Builder
 	var long []string
@@ -130,6 +152,7 @@ func (p *Pattern) hasOptions(c *shell.Command) shell.Certainty {
 			long = append(long, name)
 		case strings.HasPrefix(w.Text, "-"):
 			letters.WriteString(w.Text[1:])
+		// git push origin +main forces like --force.
 		case p.First == "git" && strings.HasPrefix(w.Text, "+"):
 			long = append(long, "force") // a refspec with a plus
 		}
@@ -137,6 +160,7 @@ func (p *Pattern) hasOptions(c *shell.Command) shell.Certainty {
 	have := letters.String()
 	if p.First == "git" {
 		// -D is --delete --force.
+		// The other direction holds, too: a rule about git branch -D finds --delete --force.
 		if strings.ContainsRune(have, 'D') {
 			have += "df"
 		} else if wanted("-d", have, long, known) && wanted("-f", have, long, known) {
@@ -154,7 +178,12 @@ func (p *Pattern) hasOptions(c *shell.Command) shell.Certainty {
 	return yes
 }
 
-// wanted reports whether one option of a rule is among those given.
+// wanted reports whether one option of a rule is among those given. want has its dashes. letters
+// are the given short options in one text, long the given long ones without dashes, known the
+// long names of the program's letters (nil if there are none).
+//
+// A wanted long option is also found as its letter, and a wanted cluster as long options. Each
+// letter of a cluster has to be found.
 func wanted(want, letters string, long []string, known map[string]string) bool {
 	if name, ok := strings.CutPrefix(want, "--"); ok {
 		name, _, _ = strings.Cut(name, "=")
@@ -166,6 +195,7 @@ func wanted(want, letters string, long []string, known map[string]string) bool {
 				return true
 			}
 		}
+		// Without a table, a letter is taken for each long option that begins with it.
 		return known == nil && name != "" && strings.Contains(strings.ToLower(letters), name[:1])
 	}
 	if strings.Contains(letters, want[1:]) {
@@ -176,6 +206,7 @@ func wanted(want, letters string, long []string, known map[string]string) bool {
 		switch {
 		case strings.Contains(letters, letter):
 		case known != nil && known[letter] != "" && (abbreviates(known[letter], long) || sameMeaning(known, letter, letters)):
+		// want[i]|0x20 is the letter in lower case: long options are written so.
 		case known == nil && slices.ContainsFunc(long, func(l string) bool { return l != "" && l[0] == want[i]|0x20 }):
 		default:
 			return false
@@ -184,21 +215,28 @@ func wanted(want, letters string, long []string, known map[string]string) bool {
 	return true
 }
 
+// sameMeaning reports whether one of the given letters is another one for the same long option,
+// as -r and -R of rm are.
 func sameMeaning(known map[string]string, letter, letters string) bool {
 	return slices.ContainsFunc([]byte(letters), func(l byte) bool { return known[string(l)] == known[letter] })
 }
 
+// abbreviates reports whether one of the given long options is the name, an abbreviation of it,
+// or a longer name that begins with it. The last errs on the safe side.
 func abbreviates(name string, given []string) bool {
 	return slices.ContainsFunc(given, func(g string) bool { return g != "" && (strings.HasPrefix(name, g) || strings.HasPrefix(g, name)) })
 }
 
-// TextMayMean is MayMean for a deny rule that has a * among its words.
+// TextMayMean is MayMean for a deny rule that has a * among its words, such as git * --force.
+// spec, which includes the program's name, is matched against the command's words joined by
+// blanks, of the program only the name. A match with marks in place of unknown words is maybe.
 func TextMayMean(spec string, c *shell.Command) shell.Certainty {
 	var b, marked strings.Builder
 	for i, w := range c.Words {
 		text, pattern := w.Text, w.Text
 		if w.Dynamic {
 			pattern = w.Pattern
+			// The shell may make more words of it.
 			if w.Split {
 				pattern += string(shell.Any)
 			}

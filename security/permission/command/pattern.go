@@ -14,27 +14,42 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// words is the parsed text of a Pattern. Lists are joined with NUL, so that a Pattern can be compared.
+// words is the parsed text of a Pattern. Lists are joined with NUL, which no word can hold, so
+// that a Pattern can be compared with == and interned. Many rules of a chain have the same words.
 type words struct {
-	head    string // the words that a command has to begin with
-	env     string // the variables that it has to be given, as NAME=VALUE
-	operand string // the pattern for each operand; "" = there is none
-	// A deny rule looks for these: the words before the first option, the options, the words after it.
+	// head are the words that a command has to begin with, each as encode writes it. Allow rules
+	// use it.
+	head string
+	// env are the variables that the pattern sets, as NAME=VALUE. Without whole, more of them are
+	// harmless only if safe.
+	env string
+	// operand is the glob for each operand, as *.tmp of rm:*.tmp; "" if there is none.
+	operand string
+	// A deny rule looks for these: the words before the first option, the options, and the words
+	// after it. names are folded where file systems ignore case.
 	names, options, late string
 }
 
+// nul separates the words of a list. shell.Parse gives no word with a NUL.
 const nul = "\x00"
 
-// Pattern is the words of a rule about commands, such as "git log". It matches simple commands that begin with them.
-// Patterns can be compared with ==. The zero Pattern matches nothing.
+// Pattern is the words of a rule about commands, such as "git log". It matches simple commands
+// that begin with them. Patterns are small values that can be compared with ==. The zero Pattern
+// matches nothing. All methods may be called from many goroutines.
 type Pattern struct {
 	words unique.Handle[words]
-	// First is the base name of the first word: most commands are told apart by it. "" in the zero Pattern.
+	// First is the base name of the first word, folded: most commands are told apart by it
+	// without a look at the other words. It is "" in the zero Pattern only.
 	First string
 }
 
-// Parse reads the words of a pattern; git says that they follow "git". operand is the pattern for each operand of the
-// command, "" if there is none. A text that is not one simple command of literal words gives the zero Pattern.
+// Parse reads the words of a pattern as the shell would, so that quotes mean the same in rules
+// and commands. git says that the words follow "git". operand is the pattern for each operand of
+// the command, "" if there is none.
+//
+// It returns the zero Pattern, which matches nothing, for a text that is not one simple command
+// of literal words: one with a pipe, a redirection, an expansion or a hard Problem. Commands
+// inside the command, as of timeout 5 x, do not count.
 func Parse(text, operand string, git bool) Pattern {
 	p := words{operand: operand}
 	if git {
@@ -56,6 +71,7 @@ func Parse(text, operand string, git bool) Pattern {
 	var head, env, names, options, late []string
 	for i, w := range c.Words {
 		head = append(head, encode(w))
+		// A word of one dash is an operand.
 		switch option := i > 0 && strings.HasPrefix(w.Text, "-") && len(w.Text) > 1; {
 		case option:
 			options = append(options, w.Text)
@@ -76,6 +92,7 @@ func Parse(text, operand string, git bool) Pattern {
 	return Pattern{unique.Make(p), glob.Fold(path.Base(c.Words[0].Text))}
 }
 
+// parsed returns the words; the zero words for the zero Pattern, whose handle must not be asked.
 func (p *Pattern) parsed() words {
 	if p.First == "" {
 		return words{}
@@ -83,14 +100,15 @@ func (p *Pattern) parsed() words {
 	return p.words.Value()
 }
 
-// Words are the words that a command has to begin with. A word whose ~ stands for the home directory begins with the
-// byte 1.
+// Words returns the words that a command has to begin with. A word whose ~ stands for the home
+// directory begins with the byte 1.
 func (p *Pattern) Words() []string { return split(p.parsed().head) }
 
 // SetsVariables reports whether the pattern has variables before its first word, as in LANG=C sort.
 func (p *Pattern) SetsVariables() bool { return p.parsed().env != "" }
 
-// encode writes a word so that ~/x differs from '~/x'.
+// encode writes a word so that ~/x differs from '~/x', which is a file in a directory named ~.
+// The byte 1 cannot stand in a command (shell.Marks).
 func encode(w shell.Word) string {
 	if w.Tilde {
 		return "\x01" + w.Text
@@ -98,6 +116,7 @@ func encode(w shell.Word) string {
 	return w.Text
 }
 
+// split returns the words of a list that was joined with nul; nil for "".
 func split(joined string) []string {
 	if joined == "" {
 		return nil
@@ -105,8 +124,13 @@ func split(joined string) []string {
 	return strings.Split(joined, nul)
 }
 
-// Match returns how many words of the command the pattern spells; ok is false if the command does not begin with them.
-// With whole it has to consist of them and of the pattern's variables. With dashed, git also matches git-anything.
+// Match returns how many words of the command the pattern spells; ok is false if the command does
+// not begin with them. It serves allow rules, so every compared word has to be literal. With
+// whole the command has to consist of the words and of exactly the pattern's variables. With
+// dashed a pattern of one word also matches its dashed names: git matches git-lfs (security.md
+// 2.1).
+//
+// It does not check variables without whole; see UnsafeVariable.
 func (p *Pattern) Match(c *shell.Command, whole, dashed bool) (n int, ok bool) {
 	for rest, more := p.parsed().head, true; more; n++ {
 		var word string
@@ -115,6 +139,7 @@ func (p *Pattern) Match(c *shell.Command, whole, dashed bool) (n int, ok bool) {
 			return 0, false
 		}
 		have := c.Words[n].Text
+		// Both have to mean the home, or neither.
 		if c.Words[n].Tilde != strings.HasPrefix(word, "\x01") {
 			return 0, false
 		}
@@ -131,6 +156,8 @@ func (p *Pattern) Match(c *shell.Command, whole, dashed bool) (n int, ok bool) {
 	return n, true
 }
 
+// sameVariables reports whether the command sets exactly the pattern's variables, in the same
+// order.
 func (p *Pattern) sameVariables(c *shell.Command) bool {
 	var have []string
 	for _, a := range c.Env {
@@ -139,8 +166,9 @@ func (p *Pattern) sameVariables(c *shell.Command) bool {
 	return strings.Join(have, nul) == p.parsed().env
 }
 
-// UnsafeVariable returns a variable that is set for the command, is not known to be harmless, and is not in the
-// pattern; "" if there is none.
+// UnsafeVariable returns a variable that is set for the command, is not known to be harmless, and
+// is not in the pattern with the same value; "" if there is none. LD_PRELOAD=x git log is not git
+// log.
 func (p *Pattern) UnsafeVariable(c *shell.Command) string {
 	for _, a := range c.Env {
 		if !shell.SafeVariable(a.Name) && (a.Value.Dynamic || !slices.Contains(split(p.parsed().env), a.Name+"="+encode(a.Value))) {
@@ -150,8 +178,10 @@ func (p *Pattern) UnsafeVariable(c *shell.Command) string {
 	return ""
 }
 
-// MatchOperands reports whether the words of the command from that one on are operands that the pattern means
-// (security.md 8.3): at least one, no options, each literal, relative, without .. and matching.
+// MatchOperands reports whether the words of the command from index from on are operands that the
+// pattern means (security.md 2.1, 8.3): at least one, no options, each literal, relative, without
+// .. and matching. The command must also run in the working directory or below it, or a relative
+// name would mean a file elsewhere.
 func (p *Pattern) MatchOperands(c *shell.Command, from int) bool {
 	if len(c.Words) == from || c.Dirs.Unknown {
 		return false

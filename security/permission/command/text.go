@@ -7,20 +7,26 @@ import (
 	"symbio/security/permission/glob"
 )
 
-// separators end a word of a command, also inside quotes: a quoted text may be another command.
+// separators end a word of a command, also inside quotes: a quoted text may be another command,
+// as in sh -c "a; b". = and ! are among them for x=$(rm) and for !rm.
 const separators = " \t\r\n;|&()<>{},`!="
 
-// Text is the words of a text that may be a shell command but was not parsed as one. Deny rules look for their words in
-// it. Quotes and backslashes are removed, so that r\m and 'rm' are both rm. The zero Text has no words.
+// Text is the words of a text that may be a shell command but was not parsed as one, such as the
+// script of an unknown program. Deny rules look for their words in it; a wrong hit costs a
+// question or a denial, so it never serves allow rules. Quotes and backslashes are removed, so
+// that r\m and 'rm' are both rm. The zero Text has no words. It does not change and may be used
+// from many goroutines.
 type Text struct {
-	text  string   // with one blank between words
-	words []string // cut at the separators
+	// text has one blank between words and keeps its case; for Contains.
+	text string
+	// words are cut at the separators and folded; for MayRun.
+	words []string
 }
 
 // unquote removes quotes, backslashes and continued lines, which have to come first.
 var unquote = strings.NewReplacer("\\\n", "", `\`, "", `'`, "", `"`, "")
 
-// ParseText splits a text into words.
+// ParseText splits a text into words, for both methods.
 func ParseText(text string) Text {
 	plain := unquote.Replace(text)
 	return Text{
@@ -29,11 +35,14 @@ func ParseText(text string) Text {
 	}
 }
 
-// Plain is a Text for Contains alone, with the quotes and blanks that text has.
+// Plain returns a Text for Contains alone, with the quotes and blanks that text has. MayRun finds
+// nothing in it.
 func Plain(text string) Text { return Text{text: text} }
 
-// MayRun reports whether the text may have a command that begins with head: the words of head in this order, with
-// only options between them, and its options in any spelling anywhere after the first word.
+// MayRun reports whether the text may have a command that begins with head: the words of head in
+// this order, with only options between them, and its options in any spelling anywhere after the
+// first word. A command may begin at every word, so there may be a false hit, but not a miss by
+// quotes or by the place.
 func (t Text) MayRun(head string) bool {
 	head = unquote.Replace(glob.Fold(head))
 	if first, _, _ := strings.Cut(head, " "); !strings.HasPrefix(first, "-") && !strings.Contains(glob.Fold(t.text), path.Base(first)) {
@@ -55,8 +64,9 @@ func (t Text) MayRun(head string) bool {
 	return false
 }
 
-// namesAt reports whether the words from i on are the names, with options and the values of options left out. The
-// first may be a path to the program, or begin with the program's name and a dash (git-push for git).
+// namesAt reports whether the words from index i on are the names, with options and the values of
+// options left out. The first may be a path to the program, or begin with the program's name and
+// a dash (git-push for git).
 func (t Text) namesAt(i int, names []string) bool {
 	if len(names) == 0 {
 		return true
@@ -79,6 +89,7 @@ func (t Text) namesAt(i int, names []string) bool {
 			rest, option = rest[1:], false
 		case strings.HasPrefix(w, "-"):
 			option = true
+		// One word behind an option may be its value.
 		case option:
 			option = false
 		default:
@@ -88,8 +99,9 @@ func (t Text) namesAt(i int, names []string) bool {
 	return len(rest) == 0
 }
 
-// hasOptions reports whether each wanted option may be among the words: -rf as -r -f, as -fr or as long options that
-// begin with those letters; a long option also abbreviated or as its letter.
+// hasOptions reports whether each wanted option may be among the words: -rf as -r -f, as -fr or
+// as long options that begin with those letters; a long option also abbreviated or as its letter.
+// Nothing is known of the program here, so first letters have to do, without regard to case.
 func hasOptions(words, wanted []string) bool {
 	letters, long := "", []string{}
 	for _, w := range words {
@@ -121,7 +133,8 @@ func hasOptions(words, wanted []string) bool {
 	return true
 }
 
-// Contains reports whether the text has every piece of a spec between its *.
+// Contains reports whether the text has every piece of a spec between its *, in any order. :*
+// counts as *. It is weaker than a glob: a deny rule may hit too much, but not too little.
 func (t Text) Contains(spec string) bool {
 	text := glob.Fold(t.text)
 	for piece := range strings.SplitSeq(glob.Fold(strings.ReplaceAll(spec, ":*", "*")), "*") {

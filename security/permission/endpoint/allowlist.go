@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// special are the addresses of this machine, of private networks, and of groups of machines (RFC 6890), and those
-// that have another address inside.
+// special are the addresses of this machine, of private networks, and of groups of machines (RFC
+// 6890), and those that have another address inside (6to4, Teredo, NAT64), by which a request
+// would leave this check behind. IPv4-mapped addresses are unmapped before.
 var special = func() []netip.Prefix {
 	var all []netip.Prefix
 	for _, p := range []string{
@@ -20,8 +21,9 @@ var special = func() []netip.Prefix {
 	return all
 }()
 
-// IsPublic reports whether an address belongs to one machine on the Internet: not to this machine, a private or
-// local network or a multicast group, and with no other address inside (RFC 6890; security.md 6).
+// IsPublic reports whether an address belongs to one machine on the Internet: not to this
+// machine, a private or local network or a multicast group, and with no other address inside (RFC
+// 6890; security.md 6). It is false for the invalid address.
 func IsPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() {
@@ -30,13 +32,16 @@ func IsPublic(a netip.Addr) bool {
 	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// AllowList is the addresses that a request may connect to besides the ports 80 and 443 of public addresses. A nil
-// AllowList adds none. It does not change once it is made, so many goroutines may use it.
+// AllowList is the addresses that a request may connect to besides the ports 80 and 443 of public
+// addresses. They come from ip: rules. A nil AllowList adds none. It does not change once it is
+// made, so many goroutines may use it.
 type AllowList struct {
+	// addrs has unmapped addresses without zones, as Allows looks them up.
 	addrs map[netip.AddrPort]bool
 }
 
-// NewAllowList returns the list of those addresses; nil if there are none.
+// NewAllowList returns the list of those addresses; nil if there are none. It keeps the map: the
+// caller must not change it afterwards.
 func NewAllowList(addrs map[netip.AddrPort]bool) *AllowList {
 	if len(addrs) == 0 {
 		return nil

@@ -16,22 +16,27 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Endpoint is the host and port of a request.
+// Endpoint is the host and port of a request. Parse makes it; it does not change.
 type Endpoint struct {
-	// Host is canonical: lower case, ASCII, without a trailing dot. An address is written as netip writes it.
+	// Host is canonical: lower case, ASCII, without a trailing dot. An address is written as
+	// netip writes it. It is "" if the URL has no host.
 	Host string
 	// Addr is the address if the host is one, in any spelling; else it is invalid.
 	Addr netip.Addr
-	// Port is that of the URL, by default the port of its scheme.
+	// Port is that of the URL, by default 443 for https and 80 for http; 0 if the URL is Invalid
+	// for its scheme.
 	Port uint16
-	// Invalid says why no request is made for the URL; "" if one can be.
+	// Invalid says why no request is made for the URL, as a clause that begins with "it" or the
+	// like; "" if one can be made.
 	Invalid string
 	// Ambiguous says why another program might read another host in the URL; "" if none does. No rule allows
 	// an ambiguous URL.
 	Ambiguous string
 }
 
-// Parse reads the URL of a request.
+// Parse reads the URL of a request. It returns an Endpoint in any case: the caller has to look at
+// Invalid, and before it allows something by a rule, at Ambiguous. Only the last ambiguity that
+// is found is named.
 func Parse(text string) Endpoint {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
@@ -39,12 +44,16 @@ func Parse(text string) Endpoint {
 	}
 	e := Endpoint{Host: strings.ToLower(u.Hostname())}
 	switch {
+	// Browsers and curl drop or turn around such characters, so they may read another host:
+	// https://a\@b leads to a or to b.
 	case strings.IndexFunc(text, func(c rune) bool { return c <= ' ' || c == '\\' || c == 0x7f }) >= 0:
 		e.Ambiguous = "it holds a blank, a backslash or a control character"
+	// In https://example.com@other/ people take the user name for the host.
 	case u.User != nil:
 		e.Ambiguous = "it holds a user name"
 	case u.Opaque != "":
 		e.Ambiguous = "it has no // before the host"
+	// IDNA maps these to dots; a client without IDNA does not.
 	case strings.ContainsAny(u.Hostname(), "\u3002\uff0e\uff61"):
 		e.Ambiguous = "its host has dots that are no ASCII dots"
 	case strings.Contains(u.Hostname(), "%"):
@@ -55,6 +64,7 @@ func Parse(text string) Endpoint {
 	return e
 }
 
+// readPort sets Port, and Invalid for schemes other than http and https (security.md 6).
 func (e *Endpoint) readPort(u *url.URL) {
 	switch strings.ToLower(u.Scheme) {
 	case "https":
@@ -65,6 +75,7 @@ func (e *Endpoint) readPort(u *url.URL) {
 		e.Invalid = fmt.Sprintf("only http and https are fetched, not %q", u.Scheme)
 		return
 	}
+	// https://host:/ has an empty port, which means the default.
 	if u.Port() == "" {
 		return
 	}
@@ -75,9 +86,14 @@ func (e *Endpoint) readPort(u *url.URL) {
 	e.Port = uint16(n)
 }
 
+// readHost makes Host canonical and sets Addr if it is an address, in any spelling. An address in
+// another spelling than netip's is Ambiguous, since programs disagree on whether 0x7f.1 is an
+// address.
 func (e *Endpoint) readHost() {
 	host := strings.TrimSuffix(e.Host, ".")
 	if a, err := netip.ParseAddr(host); err == nil {
+		// An IPv4 address inside of IPv6 (::ffff:127.0.0.1) is the same place as the IPv4
+		// address.
 		e.Addr, e.Host = a.Unmap().WithZone(""), a.Unmap().WithZone("").String()
 		if a.Zone() != "" {
 			e.Ambiguous = "its address names a network interface"
@@ -97,8 +113,9 @@ func (e *Endpoint) readHost() {
 	}
 }
 
-// ParseHost returns a host's name as the DNS has it: lower case and ASCII, without a trailing dot. ok is false for a
-// name that neither the IDNA rules nor the DNS allow; then the name is returned as it is.
+// ParseHost returns a host's name as the DNS has it: lower case and ASCII, without a trailing
+// dot. ok is false for a name that neither the IDNA rules nor the DNS allow; then the name is
+// returned as it is. It asks no resolver.
 func ParseHost(name string) (host string, ok bool) {
 	if ascii, err := hostNames.ToASCII(name); err == nil {
 		return strings.TrimSuffix(ascii, "."), true
@@ -106,10 +123,12 @@ func ParseHost(name string) (host string, ok bool) {
 	return name, isDNSName(name)
 }
 
-// hostNames maps names as browsers do before they look them up.
+// hostNames maps names as browsers do before they look them up: UTS 46, with the rules for
+// lookup. An idna.Profile may be used from many goroutines.
 var hostNames = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.VerifyDNSLength(true), idna.StrictDomainName(true))
 
-// isDNSName accepts names that the IDNA rules refuse and the DNS allows, such as _srv.example.com.
+// isDNSName reports whether the DNS allows a name: labels of 1 to 63 and in all 253 bytes at most
+// (RFC 1035). It accepts names that the IDNA rules refuse, such as _srv.example.com.
 func isDNSName(host string) bool {
 	for label := range strings.SplitSeq(host, ".") {
 		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
@@ -119,8 +138,10 @@ func isDNSName(host string) bool {
 	return len(host) <= 253
 }
 
-// ParseLegacyAddr reads an IPv4 address in every spelling that the C library's resolver accepts: one to four
-// numbers, decimal, octal (0…) or hexadecimal (0x…). The last number fills the remaining bytes.
+// ParseLegacyAddr reads an IPv4 address in every spelling that the C library's resolver
+// (inet_aton) accepts: one to four numbers, decimal, octal (0…) or hexadecimal (0x…). The last
+// number fills the remaining bytes, so 127.1 and 2130706433 are both 127.0.0.1. ok is false for
+// any other text. host is in lower case.
 func ParseLegacyAddr(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -130,6 +151,7 @@ func ParseLegacyAddr(host string) (netip.Addr, bool) {
 	for i, p := range parts {
 		n, ok := legacyNumber(p)
 		last := i == len(parts)-1
+		// room is the number of values that the part has space for.
 		room := uint64(1) << 8
 		if last {
 			room = 1 << (8 * (5 - len(parts)))
@@ -146,6 +168,8 @@ func ParseLegacyAddr(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(whole >> 24), byte(whole >> 16), byte(whole >> 8), byte(whole)}), true
 }
 
+// legacyNumber reads one number of such an address. ok is false for a text that is no number, or
+// over 32 bits.
 func legacyNumber(s string) (uint64, bool) {
 	base := 10
 	switch {
