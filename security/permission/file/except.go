@@ -10,7 +10,9 @@ import (
 // Except leaves out nothing. It does not change once a verdict has it, reads no file system, and may be used from many
 // goroutines.
 type Except struct {
-	at    Location // the directory of the walk
+	// at is the directory of the walk.
+	at Location
+	// links are the links that deny anything, each judged by itself.
 	links []Denials
 }
 

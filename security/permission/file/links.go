@@ -28,14 +28,19 @@ func Below(dir, path string) (rel string, ok bool) {
 // Location is the place that a path leads to, under its two names, in the form of Clean. The zero Location is a path
 // that cannot be used, such as one with a zero byte; no pattern allows it.
 type Location struct {
-	Lexical string // as written, made absolute and clean
-	Real    string // with every link followed; only if Known
-	Known   bool   // whether the links could be read
+	// Lexical is the path as written, made absolute and clean.
+	Lexical string
+	// Real is the path with every link followed; "" unless Known.
+	Real string
+	// Known is false if a link could not be read or links go round in circles. A missing file is
+	// Known.
+	Known bool
 }
 
 // Links follows symbolic links and remembers what it read, so that one decision sees one state of the file system and
 // reads each name once. The zero value is ready. A Links is for one decision and one goroutine.
 type Links struct {
+	// names has what was read so far, by path.
 	names map[string]link
 }
 
@@ -46,6 +51,7 @@ type link struct {
 	err    error
 }
 
+// read returns what a name is, from memory after the first time. Errors are remembered, too.
 func (l *Links) read(name string) link {
 	found, ok := l.names[name]
 	if ok {
@@ -95,7 +101,8 @@ func (l *Links) Follow(dir string) (real string, ok bool) {
 	return Clean(real), err == nil
 }
 
-// maxLinks is the number of links that Linux follows in one path; beyond it Resolve returns ELOOP, too.
+// maxLinks is the number of links that Linux follows in one path; beyond it Resolve returns
+// ELOOP, too. Without it a link to itself would never end.
 const maxLinks = 40
 
 // Resolve follows every link of an absolute path. Unlike filepath.EvalSymlinks it accepts paths that do not exist, such

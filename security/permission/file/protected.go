@@ -9,8 +9,10 @@ import (
 	"symbio/security/protected"
 )
 
-// protectedNames are the names, in lower case, of files that other programs of the user execute or obey (security.md 3.5).
-// They count at any depth. HEAD is one because a directory with a HEAD file becomes a git directory, whose hooks git runs.
+// protectedNames are the names, in lower case, of files that other programs of the user execute
+// or obey (security.md 3.5). They count at any depth. HEAD is one because a directory with a HEAD
+// file becomes a git directory, whose hooks git runs. They are package protected's, so that rules
+// and the sandbox agree.
 var protectedNames = func() []string {
 	names := append(protected.Names(), "HEAD", ".local/state/symbio")
 	for i, name := range names {
@@ -19,9 +21,12 @@ var protectedNames = func() []string {
 	return names
 }()
 
-// Protected returns the protected name that the path is, or leads through; "" if none. Besides the names of the table it
-// finds .git itself, and the hooks and configuration of a bare repository, which has a HEAD file beside them.
+// Protected returns the protected name that the path is, or leads through; "" if none. Besides
+// the names of the table it finds .git itself, and the hooks and configuration of a bare
+// repository, which has a HEAD file beside them. For that it reads the file system; the path
+// itself need not exist.
 func (at Location) Protected() string {
+	// A link with a harmless name may lead to a protected one, and the other way round.
 	for _, p := range [2]string{at.Lexical, at.Real} {
 		if name := ProtectedIn(p + "/"); name != "" {
 			return name

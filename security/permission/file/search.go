@@ -13,20 +13,34 @@ import (
 )
 
 const (
-	maxSearched = 100_000 // directory entries of one search: 0.2 s at some 2 µs each, before each command starts
-	maxDenied   = 500     // files found: the sandbox makes a mount for each
+	// maxSearched bounds the directory entries of one search: 0.2 s at some 2 µs each, before
+	// each command starts.
+	maxSearched = 100_000
+	// maxDenied bounds the files found: the sandbox makes a mount for each.
+	maxDenied = 500
 )
 
-// Search finds the existing files that rules deny, so that a sandbox can hide them. It is for one use and one goroutine.
+// Search finds the existing files that rules deny, so that a sandbox can hide them or make them
+// read-only. The order of calls is: NewSearch, AddRule and AddEverything for each rule, AddLink
+// for each link, and Run once. It is for one goroutine.
 type Search struct {
-	dir    string // the working directory of the command, links resolved
-	writes bool   // looks for files denied to write, not to read
+	// dir is the working directory of the command, with links resolved; "" if it cannot be read.
+	dir string
+	// writes is true if it looks for files denied to write, false for those denied to read.
+	writes bool
 
-	rules, starts  []string      // the texts of the rules, and the paths below which files may match; "" for none
-	links          []Denials     // by link of the chain
-	matches, lifts []Pattern     // the patterns of all links: Final and Deny, and Overrides
-	left           int           // entries that may still be visited
-	linked         []fs.FileInfo // files found that have other hard links
+	// rules are the texts of the rules, starts the paths below which files may match. A start of
+	// "" is none.
+	rules, starts []string
+	// links are the denials by link of the chain: an override lifts only those of its own link.
+	links []Denials
+	// matches are all patterns of Final and Deny, lifts those of Overrides, to decide where to
+	// descend.
+	matches, lifts []Pattern
+	// left is how many entries may still be visited; below zero the search is incomplete.
+	left int
+	// linked are files of found that have other hard links.
+	linked []fs.FileInfo
 	// fixed are those of found that the rules deny by a path of their own, not at any depth; unknown has a sentence for
 	// each rule whose files could not be found.
 	found, fixed, unknown []string
@@ -38,8 +52,9 @@ func NewSearch(dir string, writes bool) *Search {
 	return &Search{dir: RealPath(dir), writes: writes, left: maxSearched}
 }
 
-// AddRule adds a rule by its text and the pattern that it makes in the working directory; known is false when it makes
-// none. anyDepth rules also match below the working directory.
+// AddRule adds a rule by its text and the pattern that it makes in the working directory; known
+// is false when it makes none. anyDepth rules also match below the working directory. A pattern
+// that may match anywhere on the disk is not searched for, and becomes a sentence of unknown.
 func (s *Search) AddRule(text string, p Pattern, known, anyDepth bool) {
 	start := RealPath(p.Dir + "/")
 	switch {
@@ -55,12 +70,12 @@ func (s *Search) AddRule(text string, p Pattern, known, anyDepth bool) {
 	}
 }
 
-// AddEverything adds a rule that denies every file.
+// AddEverything adds a rule that denies every file. Its pattern has to be in a link, too.
 func (s *Search) AddEverything(text string) {
 	s.rules, s.starts = append(s.rules, text), append(s.starts, "/")
 }
 
-// AddLink adds the denials of one link of the chain.
+// AddLink adds the denials of one link of the chain. A file is denied if one link denies it.
 func (s *Search) AddLink(d Denials) {
 	s.links = append(s.links, d)
 	s.matches, s.lifts = slices.Concat(s.matches, d.Final, d.Deny), append(s.lifts, d.Overrides...)
@@ -69,9 +84,10 @@ func (s *Search) AddLink(d Denials) {
 // Rules returns the texts of the rules that were added.
 func (s *Search) Rules() []string { return s.rules }
 
-// Run searches the file system. It returns the denied files with links resolved, none below another; those of them that
-// are fixed, that is, not denied in other directories, too; and a sentence for each reason why files may be missing in
-// the list. It follows no links to directories, and stops after maxSearched entries.
+// Run searches the file system. It returns the denied files with links resolved, none below
+// another; those of them that are fixed, that is, not denied in other directories, too; and a
+// sentence for each reason why files may be missing in the list. It follows no links to
+// directories, and stops after maxSearched entries. It may be called once.
 func (s *Search) Run() (found, fixed, unknown []string) {
 	for _, at := range top(s.starts) {
 		if info, err := os.Lstat(at); err == nil {
@@ -133,12 +149,15 @@ func (s *Search) visit(at string, mode fs.FileMode) {
 	}
 }
 
+// denies reports whether a link denies an existing path. name has the form of Clean and stands
+// for both names.
 func (s *Search) denies(name string) bool {
 	return slices.ContainsFunc(s.links, func(d Denials) bool { return d.deny(name, name) })
 }
 
-// add adds a file or directory under its real name. It leaves out devices and sockets, which a sandbox handles by itself,
-// and directories around the working directory that would be hidden: the command could not start.
+// add adds a file or directory under its real name. It leaves out devices and sockets, which a
+// sandbox handles by itself, and directories around the working directory that would be hidden:
+// the command could not start. Beyond maxDenied it adds nothing, and Run says so.
 func (s *Search) add(at string) {
 	real := RealPath(at)
 	info, err := os.Lstat(real)
@@ -156,13 +175,15 @@ func (s *Search) add(at string) {
 	}
 }
 
-// RealPath returns an existing path with its links followed; "" if nothing is there or it cannot be read.
+// RealPath returns an existing path with its links followed; "" if nothing is there or it cannot
+// be read. path may be in the form of Clean with a slash behind it.
 func RealPath(path string) string {
 	real, _ := filepath.EvalSymlinks(filepath.FromSlash(path))
 	return real
 }
 
-// top sorts paths, and drops "" and the paths below others.
+// top sorts paths in place, and returns them without "" and without the paths below others.
+// Sorting puts a directory before what is below it.
 func top(paths []string) (out []string) {
 	slices.Sort(paths)
 	for _, p := range paths {

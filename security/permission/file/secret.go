@@ -9,8 +9,8 @@ import (
 	"symbio/security/secret"
 )
 
-// homeDir returns the user's home in the form of Clean; "" if it is not known. It is read at each call, because tests and
-// some programs change $HOME.
+// homeDir returns the user's home in the form of Clean; "" if it is not known. It is read at each
+// call, because tests and some programs change $HOME.
 func homeDir() string {
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) {
@@ -19,8 +19,10 @@ func homeDir() string {
 	return Clean(home)
 }
 
-// Secret returns the name of the place with keys or passwords (package secret) that a location is or lies in; "" if
-// none. Both names of the location count, and so does a home directory that is reached through a link.
+// Secret returns the name of the place with keys or passwords (package secret) that a location is
+// or lies in; "" if none. Names of the system's places have no leading slash, those of the home
+// are relative to it. Both names of the location count, and so does a home directory that is
+// reached through a link.
 func (l *Links) Secret(at Location) string {
 	for _, name := range secret.System() {
 		for _, path := range [2]string{at.Lexical, at.Real} {
@@ -55,13 +57,16 @@ func (l *Links) Secret(at Location) string {
 	return ""
 }
 
-// SecretsBelow returns patterns for the places with keys or passwords below a directory, so that a walk from there leaves
-// them out. It skips the names for which allowed returns true.
+// SecretsBelow returns patterns for the places with keys or passwords below
+// a directory, so that a walk from there leaves them out. allowed gets a name relative to the
+// home, and returns true for one that a rule names; it is skipped. The patterns are folded. It
+// returns nil if the home is not known.
 func (l *Links) SecretsBelow(at Location, allowed func(name string) bool) (all []Pattern) {
 	home := homeDir()
 	if home == "" {
 		return nil
 	}
+	// The walk may come to the home under its real name.
 	homes := []string{home}
 	if real, ok := l.Follow(home); ok && real != home {
 		homes = append(homes, real)
@@ -75,6 +80,7 @@ func (l *Links) SecretsBelow(at Location, allowed func(name string) bool) (all [
 			_, lexical := Below(at.Lexical, path)
 			_, real := Below(at.Real, path)
 			if name := strings.TrimPrefix(path, home+"/"); (lexical || real) && !allowed(name) {
+				// The pattern is exact: a * in a file's name would be a wildcard otherwise.
 				cut := strings.LastIndexByte(path, '/')
 				all = append(all, Pattern{glob.Fold(path[:cut]), glob.Fold(path[cut+1:]), true})
 			}

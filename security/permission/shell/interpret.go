@@ -93,7 +93,7 @@ func (v invocation) code(name string, in interpreter) {
 	var code []string
 	// Without a program an interpreter reads its standard input. A program may be a file, an
 	// option's text, or there is none because it only prints its version.
-	given := false // it is given a program, or asked about itself
+	given := false
 	for j := 1; j < len(words); j++ {
 		w := words[j]
 		if w.Dynamic || !strings.HasPrefix(w.Text, "-") || w.Text == "-" {

@@ -63,7 +63,7 @@ type Command struct {
 
 	// written is the node in Program.tree; nil for a command that is an argument or a script of
 	// another.
-	written syntax.Node // nil for a command inside another
+	written syntax.Node
 }
 
 // Source returns the simple command as it stands in the program, with its assignments but without
@@ -100,14 +100,14 @@ type Word struct {
 // The marks in a Pattern. They cannot be typed into a command: such bytes are a hard Problem.
 const (
 	// Any stands for any run of characters, slashes included: an expansion of unknown value.
-	Any = '\x01' // any characters
+	Any = '\x01'
 	// AnyName stands for any run of characters without a slash: *, a set in brackets, a number.
-	AnyName = '\x02' // any but /
+	AnyName = '\x02'
 	// AnyRune stands for one character that is not a slash: the ? of a pattern.
-	AnyRune = '\x03' // one, but not /
+	AnyRune = '\x03'
 	// Below stands for any run of characters without a .. part: the rest of a name that find
 	// found.
-	Below = '\x04' // any, but without ..: what find found
+	Below = '\x04'
 )
 
 // Marks has all marks, for strings.ContainsAny and strings.IndexAny.
@@ -135,7 +135,7 @@ type File struct {
 type Dirs struct {
 	Paths []string
 	// Unknown means that it may be any other directory, too, as after cd "$X" or popd.
-	Unknown bool // and others
+	Unknown bool
 }
 
 // Problem is a reason why rules for single commands are not enough to allow the program. Reason

@@ -37,8 +37,8 @@ type facts struct {
 type wrapper struct {
 	// Flags are the letters of options without a value, Valued of those with one: the rest of the
 	// word or the next word.
-	Flags  string   // letters of options without a value
-	Valued string   // letters of options with one
+	Flags  string
+	Valued string
 	Long   []string // long options without a value
 	Longs  []string // long options with one
 	Skip   int      // operands before the command

@@ -29,7 +29,7 @@ func (v invocation) env(args []Word) {
 		case w.Is("-i"), w.Is("-"), w.Is("--ignore-environment"):
 			// An empty environment also drops the variables that harden git in the sandbox.
 			// Setting one of these is what a rule has to spell, so -i counts as setting it.
-			env = append(env, Assign{Name: "GIT_CONFIG_COUNT"}) // what hardens git is gone too
+			env = append(env, Assign{Name: "GIT_CONFIG_COUNT"})
 		case w.Is("-0"), w.Is("-v"), w.Is("--null"), w.Is("--"):
 		case !w.Dynamic && envOption.MatchString(w.Text):
 			free = false
@@ -153,7 +153,7 @@ func (v invocation) xargs(args []Word) {
 	}
 	if len(args) == 0 {
 		// xargs without a command runs echo.
-		return // it echoes
+		return
 	}
 	inner := make([]Word, 0, len(args)+1)
 	for _, word := range args {
