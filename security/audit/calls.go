@@ -18,7 +18,8 @@ const KindInbound = "inbound"
 type Inbound struct {
 	// Peer is the node that calls, as its certificate proves it, and Name what it calls itself.
 	Peer, Name string
-	// Verb is what it wants: "invoke" a capability or "send" a perception, What; Member is whose, "" = the node's.
+	// Verb is what it wants: "invoke" a capability or "send" a perception, What; Member is whose,
+	// "" = the node's.
 	Verb, What, Member string
 	// Requester are those on whose behalf it says to call, the origin first.
 	Requester []string
@@ -33,36 +34,49 @@ type CallsConfig struct {
 	Node string
 	// Append writes a record: Log.Append. Without one no call may be allowed.
 	Append func(Entry) error
-	// Told is called with each record that was written. It must not block or call methods of the Calls. Default: none.
+	// Told is called with each record that was written. It must not block or call methods of the
+	// Calls. Default: none.
 	Told func(Entry)
-	// Window is how long calls that repeat a recorded one are only counted. Default a minute: a peer that calls
-	// all the time costs a record a minute for each thing that it does, a megabyte a day.
+	// Window is how long calls that repeat a recorded one are only counted. Default a minute: a
+	// peer that calls all the time costs a record a minute for each thing that it does, a megabyte
+	// a day.
 	Window time.Duration
-	// Allowed and Refused are how many different calls of one peer have records of their own in a Window; what is
-	// more is counted together. Defaults 128 and 32: more than a node has to say to another in a minute, and a
-	// peer that makes each call look different fills 200 KiB a minute at most.
+	// Allowed and Refused are how many different calls of one peer have records of their own in a
+	// Window; what is more is counted together. Defaults 128 and 32: more than a node has to say to
+	// another in a minute, and a peer that makes each call look different fills 200 KiB a minute at
+	// most.
 	Allowed, Refused int
 }
 
-// Calls records decisions about calls from other nodes. The first of each kind has a record
-// before Note returns; repetitions are counted, and the count is recorded at the end of the
-// window. So every decision is in the record, and a flood of calls does not fill the disk. All
-// methods may be called from many goroutines.
+// Calls records decisions about calls from other nodes. The first of each kind has a record before
+// Note returns; repetitions are counted, and the count is recorded at the end of the window. So
+// every decision is in the record, and a flood of calls does not fill the disk. Make it with
+// NewCalls. All methods may be called from many goroutines; they wait for each other while one
+// writes a record.
 type Calls struct {
 	cfg CallsConfig
 
-	mu    sync.Mutex
-	kinds map[kind]*repeats // guarded by mu
-	peers map[of]int        // kinds of each peer; guarded by mu
-	owed  error             // why the last counts could not be recorded; guarded by mu
+	mu sync.Mutex
+	// kinds has an entry for each kind that has a record and was seen in this or the last window;
+	// guarded by mu.
+	kinds map[kind]*repeats
+	// peers counts the entries of kinds of each peer, those for others left out; guarded by mu.
+	peers map[of]int
+	// owed is why the last counts could not be recorded; guarded by mu. While it is set, Note tries
+	// again first and refuses calls.
+	owed error
 }
 
-// kind is what calls have in common that are counted together.
+// kind is what calls have in common that are counted together. It is comparable, for use as a key
+// of a map.
 type kind struct {
 	of
+	// requester joins Inbound.Requester with line breaks.
 	verb, what, member, requester string
 	rule                          string
-	others                        bool // all that were too many to tell apart
+	// others stands for all calls of a peer that were too many or too long to tell apart; the other
+	// fields are then empty.
+	others bool
 }
 
 // of is a peer and whether its calls were allowed; each of the two has its own limit, so that
@@ -72,7 +86,8 @@ type of struct {
 	allowed bool
 }
 
-// repeats counts the calls of a kind that have no record yet.
+// repeats counts the calls of a kind since its last record. first and last are when the counted
+// calls came.
 type repeats struct {
 	call        Inbound
 	count       uint64
@@ -142,6 +157,7 @@ func (c *Calls) Note(in Inbound) error {
 	return nil
 }
 
+// most returns how many kinds of one peer have records of their own.
 func (c *Calls) most(allowed bool) int {
 	if allowed {
 		return c.cfg.Allowed
@@ -149,6 +165,8 @@ func (c *Calls) most(allowed bool) int {
 	return c.cfg.Refused
 }
 
+// kindOf returns the kind of a call. Calls that differ in Name, Stage or Why only are of one kind.
+// A call whose words have more than maxKind bytes in all is of the kind others.
 func kindOf(in Inbound) kind {
 	k := kind{of: of{in.Peer, in.Allowed}, verb: in.Verb, what: in.What, member: in.Member, rule: in.Rule}
 	long := len(in.What) + len(in.Member) + len(in.Rule)
@@ -162,7 +180,8 @@ func kindOf(in Inbound) kind {
 	return k
 }
 
-// together is what is said of calls that are counted without telling them apart.
+// together returns what is recorded for calls of a peer that are counted without telling them
+// apart.
 func (in Inbound) together() Inbound {
 	verdict := "refused"
 	if in.Allowed {
@@ -171,14 +190,15 @@ func (in Inbound) together() Inbound {
 	return Inbound{Peer: in.Peer, Name: in.Name, Allowed: in.Allowed, Why: "Further calls that were " + verdict + ", too many or too long to tell apart."}
 }
 
-// Flush records what was counted.
+// Flush records all counts now. After an error the counts are kept, and the next Note tries again.
 func (c *Calls) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.flush()
 }
 
-// flush writes the counts and forgets what did not come again. The caller holds c.mu.
+// flush records the counts, and forgets the kinds that did not come again since the last flush, so
+// that their next call has a record of its own. The caller holds c.mu.
 func (c *Calls) flush() error {
 	c.owed = nil
 	for k, r := range c.kinds {
@@ -196,7 +216,7 @@ func (c *Calls) flush() error {
 	return nil
 }
 
-// leave gives the place of a kind among its peer's back; all the others together have none.
+// leave gives back the place of a kind among those of its peer. The caller holds c.mu.
 func (c *Calls) leave(k kind) {
 	if k.others {
 		return
@@ -220,6 +240,7 @@ func (c *Calls) Run(ctx context.Context) error {
 	}
 }
 
+// write records a call, or with r.count > 0 that many repetitions of it. The caller holds c.mu.
 func (c *Calls) write(in Inbound, r repeats) error {
 	e := in.entry(c.cfg.Node)
 	if r.count > 0 {
@@ -232,6 +253,8 @@ func (c *Calls) write(in Inbound, r repeats) error {
 	return nil
 }
 
+// entry returns the record of the call at this node. Entry.For has the nearest requester first,
+// Inbound.Requester the origin.
 func (in Inbound) entry(node string) Entry {
 	e := Entry{
 		Time: time.Now(), Node: node, Kind: KindInbound, Agent: in.Peer, Name: in.Name, For: slices.Clone(in.Requester), Tool: in.Verb,
@@ -251,7 +274,8 @@ func (in Inbound) entry(node string) Entry {
 	return e
 }
 
-// CallArgs is the Args of an Entry about a call of another node.
+// CallArgs is the Args of an Entry of KindInbound, in JSON. Either Capability or Perception is set,
+// by Inbound.Verb.
 type CallArgs struct {
 	Capability string `json:"capability,omitempty"`
 	Perception string `json:"perception,omitempty"`

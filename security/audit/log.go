@@ -22,43 +22,58 @@ import (
 
 // Config sets up a Log. The zero value works.
 type Config struct {
-	// MaxFile is how long a file gets before the next one is begun, in bytes. Default 64 MiB: a hundred
-	// thousand decisions, which any tool can still open.
+	// MaxFile is the size in bytes from which on the next record begins a new file; a file may
+	// exceed it by one record. Default 64 MiB: a hundred thousand decisions, which any tool can
+	// still open.
 	MaxFile int64
-	// Checkpoint is the file for checkpoints, in another directory than the log, and Signer the node that signs them.
-	// Without a Signer there are none, and nothing shows when the end of the log is cut off.
+	// Checkpoint is the file for checkpoints, in another directory than the log. Signer is the node
+	// that signs them. Without a Signer there are none: then a cut end of the log does not show,
+	// and records are synced to the disk only at the end of a file and by Close.
 	Checkpoint string
 	Signer     *identity.Identity
-	// Logger is told of a checkpoint that cannot be written, or was missing. Default: silent.
+	// Logger receives a warning for a checkpoint that cannot be written, or was missing. Default:
+	// silent.
 	Logger *slog.Logger
 }
 
 const (
+	// Files are named decisions-000001.jsonl and so on, without a gap.
 	fileStart = "decisions-"
 	fileEnd   = ".jsonl"
 )
 
-// Log appends records to files in a directory. One process at a time may have a directory
-// open; within it, all methods may be called from many goroutines.
+// Log appends records to files in a directory. One process at a time may have a directory open,
+// which the caller ensures: there is no lock. Within the process, all methods may be called from
+// many goroutines.
 type Log struct {
 	dir string
 	cfg Config
-	due chan struct{} // capacity 1: a checkpoint is due before its time
+	// due has capacity 1. write sends on it when Run should write a checkpoint before its minute is
+	// over.
+	due chan struct{}
 
-	mu     sync.Mutex
-	file   *os.File // nil when closed, or between two; guarded by mu
-	closed bool     // guarded by mu
-	size   int64    // guarded by mu
-	next   int      // number of the next file; guarded by mu
-	seq    uint64   // of the last record; guarded by mu
-	hash   string   // of the last record; guarded by mu
-	signed string   // the hash in the last checkpoint; guarded by mu
+	mu sync.Mutex
+	// file is nil before the first record, after Close, and if the next file could not be made;
+	// guarded by mu.
+	file *os.File
+	// closed is set by Close; guarded by mu.
+	closed bool
+	// size is that of file in bytes; guarded by mu.
+	size int64
+	// next is the number of the next file, from 1; guarded by mu.
+	next int
+	// seq and hash are those of the last record; 0 and origin before the first one. Guarded by mu.
+	seq  uint64
+	hash string
+	// signed is the hash in the last checkpoint that this process wrote; guarded by mu.
+	signed string
 }
 
-// Open continues the log in a directory, or begins one. It checks the last record, and the
-// checkpoint and what follows it; Verify checks everything. If something is wrong there, the
-// error says where, and nothing was written. A missing checkpoint is noted in the log, and a
-// new one is written.
+// Open continues the log in a directory, or begins one. It checks the last record, and what follows
+// the checkpoint; Verify checks everything. If the log was changed, the error wraps ErrBroken, says
+// where, and nothing was written. A missing checkpoint is noted in the log, and a new one is
+// written. Open blocks for the disk, for as long as it takes to read the files since the
+// checkpoint's.
 func Open(dir string, cfg Config) (*Log, error) {
 	if cfg.MaxFile <= 0 {
 		cfg.MaxFile = 64 << 20
@@ -84,7 +99,9 @@ func Open(dir string, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// resume continues after the last whole record of the files.
+// resume continues after the last whole record of the files. It goes on in the last file, or begins
+// a new one if the last is full, has no whole record or ends with a torn one, or if the checkpoint
+// is missing. A log without files gets its first one with the first record.
 func (l *Log) resume(files []segment) (err error) {
 	end := lastRecord{hash: origin}
 	if len(files) > 0 {
@@ -113,15 +130,16 @@ func (l *Log) resume(files []segment) (err error) {
 	return err
 }
 
-// Append writes one record, with secrets replaced (package redact). After an error nothing is
-// recorded, and the caller must not go on with what it wanted to record. It blocks for the
-// write to the file.
+// Append writes one record, with secrets replaced (package redact); a zero Time becomes the current
+// one. After an error nothing is recorded, and the caller must not do what it wanted to record. It
+// blocks for one write to the file, not for the disk. After Close it returns fs.ErrClosed.
 func (l *Log) Append(e Entry) error {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	e.Time = e.Time.UTC()
-	if len(e.Args) <= MaxRecord { // longer ones are left out
+	// Longer arguments are left out of the record, so redacting them would be wasted.
+	if len(e.Args) <= MaxRecord {
 		e.Args = redact.JSON(e.Args)
 	}
 	e.Rule, e.Why = redact.Text(e.Rule), redact.Text(e.Why)
@@ -142,8 +160,10 @@ func (l *Log) Append(e Entry) error {
 	return l.write(record{Entry: entry})
 }
 
-// begin opens the next file, with a first record that has the hash of the last one, so that a
-// removed file breaks the chain. The caller holds l.mu, or no other goroutine knows l yet.
+// begin ends the current file, if there is one, and writes first as the first record of the next
+// file. That record has no Entry, but the hash of the record before it, so that a file that is
+// removed breaks the chain. O_EXCL makes it fail if another process has made the same file. The
+// caller holds l.mu, or no other goroutine knows l yet.
 func (l *Log) begin(first record) error {
 	if l.file != nil {
 		if err := errors.Join(l.file.Sync(), l.file.Close()); err != nil {
@@ -161,8 +181,10 @@ func (l *Log) begin(first record) error {
 	return l.write(first)
 }
 
-// write appends a record. After a partial write the file is left behind and the next record
-// begins a new one, so that a record always begins on a line of its own.
+// write numbers a record, links it to the last one and appends it with a single write. A part of a
+// record that was written before an error is cut off again. If that fails, too, the next record
+// begins a new file, so that a record always begins on a line of its own. The caller holds l.mu, or
+// no other goroutine knows l yet.
 func (l *Log) write(r record) error {
 	r.Seq, r.Prev = l.seq+1, l.hash
 	line, err := r.line()
@@ -173,6 +195,8 @@ func (l *Log) write(r record) error {
 	l.size += int64(n)
 	if err == nil {
 		l.seq, l.hash = r.Seq, r.Hash
+		// A new file and every checkpointRecords records make a checkpoint due. If one is due
+		// already, the channel is full, and that is enough.
 		if r.Entry == nil || r.Seq%checkpointRecords == 0 {
 			select {
 			case l.due <- struct{}{}:
@@ -191,8 +215,8 @@ func (l *Log) write(r record) error {
 	return fmt.Errorf("record a decision: %w", err)
 }
 
-// Close writes a checkpoint and syncs everything to the disk. After it, Append returns
-// fs.ErrClosed.
+// Close syncs everything to the disk and writes a checkpoint. After it, Append returns
+// fs.ErrClosed. It may be called again.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -205,13 +229,14 @@ func (l *Log) Close() error {
 	return errors.Join(f.Sync(), f.Close(), l.Checkpoint())
 }
 
-// segment is a file of the log.
+// segment is a file of the log: its path and the number in its name.
 type segment struct {
 	path   string
 	number int
 }
 
-// list returns the files of the log, the oldest first.
+// list returns the files of the log by their numbers, the lowest first. Other files in the
+// directory are ignored; gaps are left to verify.
 func list(dir string) ([]segment, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -229,16 +254,20 @@ func list(dir string) ([]segment, error) {
 	return all, nil
 }
 
-// lastRecord is the last record of the log and where it stands.
+// lastRecord is the last whole record of the log, and the state of the last file.
 type lastRecord struct {
+	// seq and hash are those of the record; 0 and origin if there is none.
 	seq  uint64
 	hash string
-	size int64 // of the last file; 0 when no whole record is in it
-	torn int   // bytes after its last whole record
+	// size is that of the last file in bytes; 0 if it has no whole record.
+	size int64
+	// torn counts the bytes after the last whole record in the last file.
+	torn int
 }
 
 // tail finds the last whole record. The last file may have none, if the process ended while it
-// began the file; then the one before it counts.
+// began the file; then the one before it counts. tail reads the end of each file only, and checks
+// the record's own hash, not the chain.
 func tail(files []segment) (end lastRecord, err error) {
 	end.hash = origin
 	for i := len(files) - 1; i >= 0; i-- {
@@ -250,6 +279,7 @@ func tail(files []segment) (end lastRecord, err error) {
 		if i == len(files)-1 {
 			end.torn = len(text) - whole
 		}
+		// A longer text without a line break cannot be a torn record; parse then fails.
 		if whole == 0 && size < MaxRecord {
 			continue
 		}
@@ -267,8 +297,8 @@ func tail(files []segment) (end lastRecord, err error) {
 	return end, nil
 }
 
-// lastBytes returns the end of a file, longer than any record, so that a large file is not
-// read as a whole.
+// lastBytes returns the last 4*MaxRecord bytes of a file, or all of a shorter one, and its size. A
+// record is shorter than that, so that a large file need not be read as a whole.
 func lastBytes(path string) (text []byte, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -286,7 +316,8 @@ func lastBytes(path string) (text []byte, size int64, err error) {
 	return text, size, err
 }
 
-// scanner reads lines of records.
+// scanner returns a scanner for the lines of records. A line of more than 2*MaxRecord bytes ends it
+// with an error.
 func scanner(r io.Reader) *bufio.Scanner {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), 2*MaxRecord)

@@ -17,8 +17,9 @@ import (
 type Entry struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"` // id
-	// Kind is "" for a tool call of an agent of this node, KindInbound for a call of another node. Of that,
-	// Agent and Name are the other node's, For is what that node says of itself, and Tool is "invoke" or "send".
+	// Kind is "" for a tool call of an agent of this node, KindInbound for a call of another node.
+	// Of that, Agent and Name are the other node's, For is what that node says of itself, and Tool
+	// is "invoke" or "send".
 	Kind string `json:"kind,omitempty"`
 	// Agent is the id of the one whose call it was, and Name what people call it.
 	Agent string `json:"agent"`
@@ -38,8 +39,8 @@ type Entry struct {
 	// Approved says whether the call was let through, and By who did: "" is the rules alone.
 	Approved bool   `json:"approved"`
 	By       string `json:"by,omitempty"`
-	// Count is how many decisions this stands for, that repeat one recorded before, and Since when the first of
-	// them was; Time is the last one's. 0 is this one alone.
+	// Count is how many decisions this stands for, that repeat one recorded before, and Since when
+	// the first of them was; Time is the last one's. 0 is this one alone.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 }
@@ -48,22 +49,27 @@ type Entry struct {
 // out, with their length and hash in their place.
 const MaxRecord = 64 << 10
 
-// record is a line of a file.
+// record is a line of a file. Its fields are written in this order; the hash covers the line, so a
+// change of names or order would break every log that exists.
 type record struct {
-	Seq  uint64 `json:"seq"` // from 1, in all files
+	// Seq counts from 1, through all files.
+	Seq uint64 `json:"seq"`
+	// Prev is the Hash of the record before; origin for the first of all.
 	Prev string `json:"prev"`
 	// Torn counts the bytes at the end of the file before, after its last whole record.
 	Torn int `json:"torn,omitempty"`
 	// Unanchored says that the log was opened at this record, and had no checkpoint of this node.
-	Unanchored bool            `json:"unanchored,omitempty"`
-	Entry      json.RawMessage `json:"entry,omitempty"` // none in the first record of a file
-	Hash       string          `json:"hash"`
+	Unanchored bool `json:"unanchored,omitempty"`
+	// Entry is the decision; none in the first record of a file.
+	Entry json.RawMessage `json:"entry,omitempty"`
+	// Hash is SHA-256 over the line without this field's value, in hex.
+	Hash string `json:"hash"`
 }
 
-// origin is what the first record of all follows.
+// origin is the Prev of the first record of all: 64 zeros.
 var origin = strings.Repeat("0", 2*sha256.Size)
 
-// sum is the hash of a record: of its line without the hash itself.
+// sum returns the hash of a record: of its line with an empty hash.
 func (r record) sum() (string, error) {
 	r.Hash = ""
 	text, err := encode(r)
@@ -74,7 +80,7 @@ func (r record) sum() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// line is the record as it is written, with its end.
+// line sets the hash and returns the record as it is written, with its line break.
 func (r *record) line() ([]byte, error) {
 	var err error
 	if r.Hash, err = r.sum(); err != nil {
@@ -84,7 +90,8 @@ func (r *record) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// encode writes JSON on one line, with < > & as they are: people read it.
+// encode returns JSON on one line, with < > & as they are, since people read it. Raw JSON in v is
+// compacted.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -93,7 +100,9 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// parse reads a line that line wrote, and nothing that only looks like one.
+// parse reads a line that line wrote, given without its line break. It encodes the record again and
+// compares, so that a line with another spelling, another order or unknown fields is an error, and
+// so is one whose hash is not its own.
 func parse(text []byte) (record, error) {
 	var r record
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -108,7 +117,7 @@ func parse(text []byte) (record, error) {
 	return r, nil
 }
 
-// follows says why r is not the record after one of that number and hash.
+// follows returns an error unless r is the record after the one with that number and hash.
 func (r record) follows(seq uint64, hash string) error {
 	switch {
 	case r.Seq != seq+1:
@@ -122,7 +131,9 @@ func (r record) follows(seq uint64, hash string) error {
 // maxShort is how many bytes of a text are kept in the record of an entry that is too long.
 const maxShort = 1024
 
-// short is the entry's JSON, with its arguments left out if they are long.
+// short returns the entry's JSON. If it is too long, the arguments are replaced by their length and
+// hash, and all texts are cut to maxShort bytes. 512 bytes are left for the other fields of the
+// record.
 func (e Entry) short() (json.RawMessage, error) {
 	text, err := encode(e)
 	if err != nil {

@@ -12,16 +12,19 @@ import (
 	"slices"
 )
 
-// Report is what Verify found in order.
+// Report is what Verify found in order, up to the first error.
 type Report struct {
-	Files   int    `json:"files"`
-	Records uint64 `json:"records"` // decisions
-	// First is the number of the oldest record; more than 1 says that older files are gone.
+	// Files counts the files that were read to their end.
+	Files int `json:"files"`
+	// Records counts the decisions. The first record of each file is none.
+	Records uint64 `json:"records"`
+	// First is the number of the oldest record. If it is above 1, older files have been removed.
 	First uint64 `json:"first"`
-	// Head is the hash of the last record. A copy of it elsewhere shows later, as a Point, that none was cut off.
+	// Head is the hash of the last record. If a person notes it elsewhere, Verify can later check
+	// it as a Point, even against an attacker who can sign checkpoints.
 	Head string `json:"head"`
-	// Unanchored are the records at which the log was opened without a checkpoint: up to each, an end that was cut off
-	// before does not show.
+	// Unanchored are the numbers of the records at which the log was opened without a checkpoint.
+	// Records that were cut off right before one of them do not show.
 	Unanchored []uint64 `json:"unanchored,omitempty"`
 	// Torn counts the places where a record was cut off in the middle, as by a crash.
 	Torn int `json:"torn"`
@@ -33,17 +36,23 @@ type Report struct {
 // reordered records.
 var ErrBroken = errors.New("the audit log was changed")
 
-// Point is a record that has to be in the log: that of a Checkpoint, or one that a person noted.
+// Point is a record that has to be in the log: that of a Checkpoint, or one whose hash a person
+// noted.
 type Point struct {
-	Seq  uint64 // 0 = not known
+	// Seq is for the error only; 0 means that it is not known.
+	Seq uint64
+	// Hash finds the record: no two records have the same one.
 	Hash string
 }
 
-// Verify reads the whole log in a directory. It checks each record against the hash in the
-// next one, and the log against the points, and calls each, if not nil, with the decisions in
-// their order. The error wraps ErrBroken and names file and line when the chain is broken; the
-// Report then covers what comes before. A log that is being written may be verified; later
-// records may or may not be seen.
+// Verify reads the whole log in a directory. It checks each record against the hash in the next
+// one, and that the record of each point is there. It calls each, if that is not nil, with the
+// decisions in their order; an error of each ends it. If the log was changed, the error wraps
+// ErrBroken and names file and line, and the Report covers what comes before. A missing directory
+// is an error; with points it is ErrBroken.
+//
+// A log that is being written may be verified; records that are appended meanwhile may or may not
+// be seen. Verify holds one file at a time in memory.
 func Verify(ctx context.Context, dir string, each func(Entry) error, points ...Point) (Report, error) {
 	files, err := list(dir)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(points) > 0) {
@@ -52,6 +61,8 @@ func Verify(ctx context.Context, dir string, each func(Entry) error, points ...P
 	return verify(ctx, files, each, points...)
 }
 
+// verify is Verify for the given files. They may begin anywhere in the log: the first record is
+// believed, unless its number is 1.
 func verify(ctx context.Context, files []segment, each func(Entry) error, points ...Point) (Report, error) {
 	r := Report{Head: origin}
 	v := verifier{Report: &r, ctx: ctx, each: each, points: slices.Clone(points)}
@@ -72,20 +83,26 @@ func verify(ctx context.Context, files []segment, each func(Entry) error, points
 	return r, nil
 }
 
-// pass marks the points with this hash as found.
+// pass removes the points with this hash from those still to be found.
 func (v *verifier) pass(hash string) {
 	v.points = slices.DeleteFunc(v.points, func(p Point) bool { return p.Hash == hash })
 }
 
-// verifier goes through the files.
+// verifier goes through the files and fills in the Report, whose Last and Head are also the record
+// that the next one must follow.
 type verifier struct {
 	*Report
-	ctx    context.Context
-	each   func(Entry) error
-	points []Point // not found yet
-	rest   int     // bytes after the last whole record of the file before
+	ctx  context.Context
+	each func(Entry) error
+	// points are those that have not been found yet.
+	points []Point
+	// rest counts the bytes after the last whole record of the file before. The first record of the
+	// next file has to state the same number (record.Torn).
+	rest int
 }
 
+// file verifies the lines of one file. It counts an end without a line break as torn, and leaves it
+// to the next file's first record to confirm that.
 func (v *verifier) file(f segment) error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
@@ -113,6 +130,7 @@ func (v *verifier) file(f segment) error {
 	return nil
 }
 
+// line verifies one record. first says that it is the first in its file: only those have no Entry.
 func (v *verifier) line(text []byte, first bool) error {
 	if err := v.ctx.Err(); err != nil {
 		return context.Cause(v.ctx)

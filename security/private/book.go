@@ -13,39 +13,49 @@ import (
 )
 
 const (
-	maxRecord  = 64 << 10 // bytes of a record: hundreds of rules, or the longest path
-	maxRecords = 4096     // of a book: more than a person decides
-	recordEnd  = ".json"
+	// maxRecord is the most bytes of a record: hundreds of rules, or the longest path.
+	maxRecord = 64 << 10
+	// maxRecords is the most records of a book, more than a person decides.
+	maxRecords = 4096
+	// recordEnd ends the name of a record's file; before it are 64 hex digits, the hash of the key.
+	recordEnd = ".json"
 )
 
-// ErrRecord is that a value cannot be a record, or that a file does not hold one.
+// ErrRecord means that a value cannot be a record, or that a file does not hold one that counts.
 var ErrRecord = errors.New("not a record that counts")
 
-// ErrFull is that no more can be kept.
+// ErrFull means that a limit of size or number is reached.
 var ErrFull = errors.New("too much is kept already")
 
-// Book keeps decisions of a person, such as which skills they trust, each in a file of its own in a directory, which need
-// not exist yet. So many processes may decide at the same time, and a file that is damaged, that others could have
-// written, or that has another record's name costs one decision only: it is an error, and no record.
+// Book keeps decisions of a person, such as which skills they trust, each in a file of its own in a
+// directory, which need not exist yet. So many processes may decide at the same time, and a file
+// that is damaged, that others could have written, or that has another record's name costs one
+// decision only: it is an error, and no record.
 //
 // Its methods may be called from many goroutines and processes; they read and write the disk.
 type Book[T any] struct {
+	// Dir is the directory; it belongs to this book alone.
 	Dir string
-	// Key identifies a record; of two with the same key the later one stays.
+	// Key returns what identifies a record. Of two records with the same key the later one stays.
+	// Required.
 	Key func(T) string
 	// Check returns why a value cannot be a record. Default: any can.
 	Check func(T) error
 }
 
+// file returns the path of a record. The key is hashed, so that it may be a path or have any
+// length.
 func (b Book[T]) file(key string) string {
 	name := sha256.Sum256([]byte(key))
 	return filepath.Join(b.Dir, hex.EncodeToString(name[:])+recordEnd)
 }
 
-// Find returns the record with that key. The errors are fs.ErrNotExist and ErrRecord.
+// Find returns the record with that key. It returns fs.ErrNotExist if there is none, and ErrRecord
+// if its file does not count.
 func (b Book[T]) Find(key string) (T, error) { return b.read(b.file(key)) }
 
-// Put keeps a record. ErrFull, and ErrRecord with what Check says.
+// Put stores a record, in place of an earlier one with its key. It returns ErrRecord with the error
+// of Check, and ErrFull if the book has maxRecords, also when an earlier record would be replaced.
 func (b Book[T]) Put(record T) error {
 	if err := b.check(record); err != nil {
 		return fmt.Errorf("%w: %w", ErrRecord, err)
@@ -56,10 +66,12 @@ func (b Book[T]) Put(record T) error {
 	return ReplaceJSON(b.file(b.Key(record)), maxRecord, record)
 }
 
-// Remove forgets a record, also one that cannot be read. fs.ErrNotExist: there is none.
+// Remove deletes a record, also one that cannot be read. It returns fs.ErrNotExist if there is
+// none.
 func (b Book[T]) Remove(key string) error { return os.Remove(b.file(key)) }
 
-// All returns the records, in no order. The error names each file that cannot be read; the others are returned beside it.
+// All returns the records, in no order. The error names each file that cannot be read; the others
+// are returned beside it, so a caller that ignores the error loses single records only.
 func (b Book[T]) All() ([]T, error) {
 	names, err := b.list()
 	problems := []error{err}
@@ -76,6 +88,8 @@ func (b Book[T]) All() ([]T, error) {
 	return all, errors.Join(problems...)
 }
 
+// read returns the record in a file. A file whose name is not that of its record's key is an error:
+// a copy under another name would otherwise survive Remove.
 func (b Book[T]) read(file string) (record T, err error) {
 	var none T
 	err = ReadJSON(file, maxRecord, &record)
@@ -101,7 +115,8 @@ func (b Book[T]) check(record T) error {
 	return b.Check(record)
 }
 
-// list names the files of records, at most maxRecords.
+// list returns the names of the files of records. Of more than maxRecords it returns that many and
+// ErrFull. A missing directory has none.
 func (b Book[T]) list() (names []string, err error) {
 	d, err := os.Open(b.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

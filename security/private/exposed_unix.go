@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// exposed returns an error that says why another user could have written or read a file or directory. closed are the
-// permission bits that must be zero for others.
+// exposed returns an error that wraps ErrExposed and says why another user could have written or
+// read a file or directory; nil if none could. The owner must be this user or root, and the
+// permission bits in closed must be zero. want is the mode for the advice to run chmod.
 func exposed(path string, info fs.FileInfo, closed fs.FileMode, want string) error {
 	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != 0 && int(s.Uid) != os.Getuid() {
 		return fmt.Errorf("%s belongs to another user; move it away: %w", path, ErrExposed)

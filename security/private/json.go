@@ -8,11 +8,12 @@ import (
 	"io"
 )
 
-// ErrDamaged is that a file does not hold what symbio writes there.
+// ErrDamaged means that a file does not hold what symbio writes there.
 var ErrDamaged = errors.New("it is damaged")
 
-// ReadJSON reads a value from a file as Read does. The JSON must be exactly one value, without fields that v does not have:
-// ErrDamaged. The value is not checked further.
+// ReadJSON reads a value from a file as Read does, with its errors. The JSON must be exactly one
+// value, without fields that v does not have, or the error is ErrDamaged; v may then be filled in
+// part. The value is not checked further.
 func ReadJSON(file string, limit int64, v any) error {
 	data, err := Read(file, limit)
 	if err != nil {
@@ -29,7 +30,8 @@ func ReadJSON(file string, limit int64, v any) error {
 	return nil
 }
 
-// ReplaceJSON writes a value to a file as Replace does. ErrFull when that would take more than limit bytes.
+// ReplaceJSON writes a value to a file as Replace does, indented for people. It returns ErrFull,
+// and leaves the file as it was, if that would take more than limit bytes.
 func ReplaceJSON(file string, limit int64, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
 	if err != nil {

@@ -1,13 +1,16 @@
-// Package private keeps small files that speak for a user: keys, what they allowed, what they trust.
+// Package private keeps small files that speak for a user: keys, what they allowed, what they
+// trust.
 //
-// The one idea: who could have written such a file could have said yes in the user's name. So it is read only if nobody
-// else could have written or seen it, and it is written whole or not at all.
+// The one idea: who could have written such a file could have said yes in the user's name. So it is
+// read only if nobody else could have written or seen it, and it is written whole or not at all.
 //
-// Guarantees: what is looked at is what was opened, so that a rename between the two changes nothing; a FIFO or a device
-// in its place does not hang the reader; no more than the limit is read. Any function may be called from many goroutines
-// and processes at once; of two that replace a file, one comes last.
+// Guarantees: what is looked at is what was opened, so that a rename between the two changes
+// nothing; a FIFO or a device in its place does not hang the reader; no more than the limit is
+// read. Any function may be called from many goroutines and processes at once; of two that replace
+// a file, one comes last.
 //
-// It does not encrypt, and it does not lock. On systems without mode bits the directory's access list is relied on.
+// It does not encrypt, and it does not lock. On systems without mode bits the directory's access
+// list is relied on.
 package private
 
 import (
@@ -20,17 +23,20 @@ import (
 	"syscall"
 )
 
-// ErrExposed is that others could have read or written a file, or put it there. The error says which permissions, and how
-// to close them.
+// ErrExposed means that other users could have read or written a file, or put it there. The error
+// says which permissions allow that, and how to close them.
 var ErrExposed = errors.New("others may use it")
 
-// ErrUnfit is that what stands there cannot be such a file: it is a directory, a link, a device, or too long.
+// ErrUnfit means that a path cannot be such a file: it is a directory, a link, a device, or too
+// long.
 var ErrUnfit = errors.New("symbio did not write it like this")
 
-// Read returns what is in a file of at most limit bytes that only its owner can use, in a directory that only its owner
-// can change; the owner is the user of this process, or root. The errors are fs.ErrNotExist, ErrExposed, ErrUnfit, and
-// those of reading; each names the file. It reads the disk.
+// Read returns the content of a file of at most limit bytes that only its owner can use, in a
+// directory that only its owner can change; the owner is the user of this process, or root. The
+// errors are fs.ErrNotExist, ErrExposed, ErrUnfit, and those of reading; each names the file.
 func Read(file string, limit int64) ([]byte, error) {
+	// Without O_NONBLOCK, opening a FIFO would wait for a writer. Everything below looks at the
+	// open file, so that a rename in between changes nothing.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -64,14 +70,16 @@ func Read(file string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Replace makes file hold data, for this user alone, whatever it held before. It makes the directory if there is none.
-// A reader, and a machine that loses its power, find the old or the new. It waits for the disk.
+// Replace makes file hold data, for this user alone, whatever it held before. It makes the
+// directory if there is none. A reader finds the old or the new content, also after a loss of
+// power. It blocks until data is on the disk.
 func Replace(file string, data []byte) error {
 	return written(file, data, os.Rename)
 }
 
-// Create is Replace for a file that is not there yet: fs.ErrExist if it is, also when another process made it meanwhile.
-// On a file system without hard links, who reads within the microseconds of the write can see half a file.
+// Create is Replace for a file that does not exist yet; fs.ErrExist if it does, also when another
+// process made it meanwhile. On a file system without hard links, a reader within the microseconds
+// of the write can see half a file.
 func Create(file string, data []byte) error {
 	err := written(file, data, os.Link) // a link fails when the name is taken, where a rename would replace
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -85,7 +93,8 @@ func Create(file string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// written writes a whole file beside the one meant, and has place put it there.
+// written writes a whole file under a temporary name in the same directory, syncs it, and lets
+// place move or link it to its own name. The temporary file is removed in any case.
 func written(file string, data []byte, place func(from, to string) error) error {
 	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -1,11 +1,12 @@
-// Package redact takes passwords, tokens and keys out of text before it is kept: in the audit log, in log files.
+// Package redact takes passwords, tokens and keys out of text before it is kept: in the audit log,
+// in log files.
 //
-// The one idea: one table of the forms in which secrets are written. Of each the secret alone is replaced by Mark; what
-// stands around it stays, so that a record still says what was done.
+// The one idea: one table of the forms in which secrets are written. Of each the secret alone is
+// replaced by Mark; what stands around it stays, so that a record still says what was done.
 //
-// It goes by form: a secret that does not look like one stays. It never hides what a shell would run: a value that could
-// hold a command, such as "$(id)" or one with a blank and a semicolon, stays too. The functions may be called from many
-// goroutines.
+// It goes by form: a secret that does not look like one stays. It never hides what a shell would
+// run: a value that could hold a command, such as "$(id)" or one with a blank and a semicolon,
+// stays too. The functions may be called from many goroutines.
 package redact
 
 import (
@@ -16,32 +17,46 @@ import (
 	"strings"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "[redacted]"
 
 const (
+	// password and key match a name that ends in a word for a password, or for a key or token, such
+	// as DB_PASSWORD or aws_secret_access_key. They need (?i).
 	password = `[\w.-]*(?:passw(?:or)?d|passphrase|passcode|[_-]pass|[_-]pwd)`
 	key      = `[\w.-]*(?:secret|token|credential|apikey|(?:api|access|secret|private|signing|encryption|master|account|auth)[_-]?key(?:[_-]base)?|amz-signature)`
-	name     = `(?i)(?:^|[^\w.$-])(?:` + password + `|` + key + `)`
+	// name is such a name at the beginning of a word. A name behind $ is a use of a variable, not
+	// its value.
+	name = `(?i)(?:^|[^\w.$-])(?:` + password + `|` + key + `)`
 	// What follows ends a word of a shell at the latest, so that no command is in it.
-	end    = "\\s\"'`;&|<>()$\\\\"
-	bare   = `[^=,` + end + `][^` + end + `]*`
-	value  = `(?P<s>"(?:[^"\\]|\\.)*"|'[^']*'|` + bare + `)`
+	end  = "\\s\"'`;&|<>()$\\\\"
+	bare = `[^=,` + end + `][^` + end + `]*`
+	// value is the secret as a shell or a program would quote it; (?P<s>…) is what is replaced.
+	value = `(?P<s>"(?:[^"\\]|\\.)*"|'[^']*'|` + bare + `)`
+	// spaced is what stands between a name and its value beside a plain "=": a colon, :=, => or an
+	// = with blanks around it.
 	spaced = `(?:\\?["'])?(?:[ \t]*(?::=|=>|:)[ \t]*|[ \t]+=[ \t]+)`
-	lines  = `(?P<s>(?:(?:\s|\\[nr])+(?:[A-Za-z0-9+/]{40,}=*|[A-Za-z0-9+/]{2,39}={1,2}|[A-Z][A-Za-z-]+: [\w .,/-]*))+)`
+	// lines are the base64 lines and headers of a key in PEM or PGP form, also with \n written out.
+	lines = `(?P<s>(?:(?:\s|\\[nr])+(?:[A-Za-z0-9+/]{40,}=*|[A-Za-z0-9+/]{2,39}={1,2}|[A-Z][A-Za-z-]+: [\w .,/-]*))+)`
 )
 
-// form is one way to write a secret, the group s of re. A text without any of the hints, in lower case, has none of it.
+// form is one way to write a secret.
 type form struct {
+	// hints make it cheap to skip a form: a text that contains none of them, in lower case, has no
+	// secret of this form. nil always tries it.
 	hints []string
-	re    *regexp.Regexp
-	// is says of a value, unless it stays anyway (keep), and of what follows it whether it is a secret; nil is any that re
-	// finds.
+	// re finds candidates; its group s is the secret.
+	re *regexp.Regexp
+	// is says of a value, unless it stays anyway (keep), and of what follows it whether it is a
+	// secret; nil is any that re finds.
 	is func(value, after string) bool
 }
 
+// nameHints has a part of each name that password and key match.
 var nameHints = []string{"pass", "pwd", "secret", "token", "credential", "key", "signature"}
 
+// forms are tried in this order, each on the text that those before it have left. What is Mark
+// already stays (nothing).
 var forms = []form{
 	{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
 	{
@@ -65,33 +80,40 @@ var forms = []form{
 }
 
 var (
+	// secretName matches a whole name of a JSON field, or a flag, whose value is a secret.
 	secretName = regexp.MustCompile(`(?i)^(?:--?)?(?:` + password + `|` + key + `|(?:proxy-)?authorization|(?:set-)?cookie)$`)
-	// nothing is what stands where a secret would, and is none: a variable, a placeholder, a word that describes.
+	// nothing is what stands where a secret would, and is none: a variable, a placeholder, a word
+	// that describes.
 	nothing = regexp.MustCompile(`(?i)^["'\\]*(?:$|[$<%{` + "`" + `]|\[redacted\]|id=|[*.x•]{3,}["'\\]*$|(?:true|false|null|none|nil|undefined|yes|no|on|off|string|str|text|bool|int|bytes|required|optional|hidden|redacted|prompt|stdin|env)["'\\]*$)`)
 	// place is where a secret is: a file, a field.
 	place = regexp.MustCompile(`^["']?(?:(?:~|\.{1,2})?/[\w./@-]{0,38}|(?:~|\.{1,2})?/[\w/@-]*\.[\w./@-]*|[A-Za-z_]+(?:\.[A-Za-z_]+)+)["']?$`)
-	// group is what follows a user that is not a password: docker run -u node:node, rsync -u host:dir.
+	// group is what follows a user that is not a password: docker run -u node:node, rsync -u
+	// host:dir.
 	group = regexp.MustCompile(`^(?:\d+|[/~.].*|root|node|www-data|nobody|nogroup|nginx|postgres|staff|users|wheel|daemon)$`)
 )
 
-// random says of a word that it does not look like one of a language.
+// random reports whether a word does not look like one of a language: it is 20 bytes or longer, has
+// a digit, or mixed case inside.
 func random(v string) bool {
 	return len(v) >= 20 || strings.ContainsAny(v, "0123456789") || camel.MatchString(v)
 }
 
+// camel matches mixed case inside a word.
 var camel = regexp.MustCompile(`[a-z][A-Z]`)
 
+// every accepts each value that keep lets through; unlike a nil form.is, keep applies.
 func every(_, _ string) bool { return true }
 
-// notCall says that a value of source code is none that is computed.
+// notCall reports whether a value in source code is not a call, as in token = newToken().
 func notCall(_, after string) bool { return !strings.HasPrefix(after, "(") }
 
-// keep says of a value that it stays: it is no secret, or it could hold what a shell runs.
+// keep reports whether a value stays: it is no secret, or it could hold what a shell runs, which a
+// record must show.
 func keep(v string) bool {
 	return nothing.MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") || strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
 }
 
-// Text returns text without the secrets in it.
+// Text returns text with each secret replaced by Mark. Text without secrets is returned unchanged.
 func Text(text string) string {
 	lower := strings.ToLower(text)
 	for _, f := range forms {
@@ -113,8 +135,10 @@ func Text(text string) string {
 	return text
 }
 
-// JSON returns a JSON value without the secrets in its texts, and without the texts that a name such as "password" calls
-// one. What holds none, or is no JSON, is returned as it is.
+// JSON returns a JSON value without the secrets in its texts, and without the texts of fields with
+// a name such as "password", and of list elements behind a flag such as "--password". If it has
+// none, or raw is no JSON, raw is returned unchanged. Numbers keep their spelling; the fields of an
+// object come out sorted.
 func JSON(raw json.RawMessage) json.RawMessage {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -136,7 +160,8 @@ func JSON(raw json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// walk redacts the texts of a value. named says that its name calls it a secret.
+// walk redacts the texts in a value, in place for objects and lists, and sets changed if there were
+// any secrets. named says that the value's own name calls it a secret.
 func walk(v any, named bool, changed *bool) any {
 	switch v := v.(type) {
 	case string:

@@ -8,19 +8,22 @@ import (
 	"symbio/security/private"
 )
 
-// maxFile bounds a file, in bytes: MostEntries with rules as long as rules can be.
+// maxFile is the most bytes of a file: MaxEntries of the longest entries.
 const maxFile = 4 << 20
 
-// format is the version of the file's format. Format 1 had rules for single commands, which allowed more than was shown.
+// format is the version of the file. Format 1 had rules for single commands, which allowed more
+// than was shown; it is refused, not converted.
 const format = 2
 
-// fileJSON is what a file holds.
+// fileJSON is the file: one JSON object, indented. Unknown fields are an error.
 type fileJSON struct {
 	Format  int     `json:"format"`
 	Entries []Entry `json:"entries"`
 }
 
-// read returns the content of a file that only its owner could have written.
+// read returns the entries of a file, none if it does not exist. A file that another user could
+// have written, that is damaged or of another format, or that has one bad entry is an error: none
+// of it counts then. The error says to move the file away.
 func read(file string) ([]Entry, error) {
 	var v fileJSON
 	err := private.ReadJSON(file, maxFile, &v)
@@ -36,6 +39,7 @@ func read(file string) ([]Entry, error) {
 	return v.Entries, nil
 }
 
+// check returns an error unless Keep could have written every entry, and each has an id of its own.
 func (v fileJSON) check() error {
 	if v.Format != format {
 		return fmt.Errorf("it is of format %d, and this program reads %d", v.Format, format)
@@ -57,7 +61,8 @@ func (v fileJSON) check() error {
 	return nil
 }
 
-// write makes the file hold the entries, whole or not at all.
+// write replaces the file in one step; ErrFull if it would exceed maxFile. A reader finds the old
+// entries or the new ones.
 func write(file string, entries []Entry) error {
 	if entries == nil {
 		entries = []Entry{}

@@ -1,12 +1,13 @@
 // Package standing keeps what a person has allowed for longer than a session.
 //
-// The one idea: an entry allows exactly what was shown, where it was shown, and under the rules under which it was
-// asked. It is one whole call; it is for one working directory; and it names the policy that was in force, so that it
-// allows nothing once that was changed.
+// The one idea: an entry allows exactly what was shown, where it was shown, and under the rules
+// under which it was asked. It is one whole call; it is for one working directory; and it names the
+// policy that was in force, so that it allows nothing once that was changed.
 //
-// The file belongs to the user alone and lies outside of any repository. What is in it is checked when it is read: a
-// file that others may write, or that is damaged, is an error, and nothing of it counts. An entry is a grant: it lifts no denial. All methods may be called from many goroutines; one process at a
-// time may have a file open.
+// The file belongs to the user alone and lies outside of any repository. What is in it is checked
+// when it is read: a file that others may write, or that is damaged, is an error, and nothing of it
+// counts. An entry is a grant: it lifts no denial. All methods may be called from many goroutines;
+// one process at a time may have a file open.
 //
 // It does not ask anybody: who calls Keep has.
 package standing
@@ -27,7 +28,7 @@ import (
 	"symbio/security/visible"
 )
 
-// MaxEntries is how many a Book holds: more than anybody looks through when they ask what is allowed.
+// MaxEntries is the most entries of a Book: more than a person looks through.
 const MaxEntries = 512
 
 // maxShown is how many bytes of a call are kept for people; the Key is what counts.
@@ -35,13 +36,15 @@ const maxShown = 512
 
 // Errors that callers tell apart.
 var (
-	// ErrFull says that a Book holds MostEntries.
+	// ErrFull says that a Book holds MaxEntries.
 	ErrFull = errors.New("as many things are allowed for good as can be kept; take some back with `symbio approvals forget`")
 )
 
-// Entry is one thing that is allowed.
+// Entry is one call that is allowed in one directory under one policy. check says which values are
+// valid.
 type Entry struct {
-	ID string `json:"id"` // short, for people
+	// ID is 6 hex digits, for people to type.
+	ID string `json:"id"`
 	// Call is the permission.Call.Key of a call, and Shown that call for people.
 	Call  string `json:"call"`
 	Shown string `json:"shown"`
@@ -53,7 +56,8 @@ type Entry struct {
 	By    string    `json:"by,omitempty"` // who allowed it, such as "terminal"
 }
 
-// Book is a file of entries. Make it with Open.
+// Book is a file of entries with a copy in memory. Make it with Open. All methods may be called
+// from many goroutines; those that change it block for the disk.
 type Book struct {
 	file string
 
@@ -62,7 +66,8 @@ type Book struct {
 	views   map[[2]string][]permission.Grant // by scope and directory, made when asked for; guarded by mu
 }
 
-// Open reads a file; one that is not there is an empty Book.
+// Open reads a file. A file that does not exist is an empty Book, and is made by the first Keep.
+// The file is not read again later: one process at a time may have it open.
 func Open(file string) (*Book, error) {
 	entries, err := read(file)
 	if err != nil {
@@ -71,8 +76,10 @@ func Open(file string) (*Book, error) {
 	return &Book{file: file, entries: entries}, nil
 }
 
-// Keep adds what a person has allowed, in a directory and under a policy; what is there already is not added again.
-// shown is the call for people. With an error nothing was added. It writes to a file, and may block as long.
+// Keep adds the calls that a person has allowed in the directory dir under the policy with the
+// digest scope. Entries that exist already are not added again. shown is the call for people, cut
+// to maxShown bytes; by says who allowed it. It returns ErrFull if there would be more than
+// MaxEntries. After an error nothing was added. It blocks for the disk.
 func (b *Book) Keep(granted []permission.Grant, scope, dir, shown, by string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +101,8 @@ func (b *Book) Keep(granted []permission.Grant, scope, dir, shown, by string) er
 	return b.become(entries)
 }
 
-// Forget takes an entry back. false: there is none of that id.
+// Forget removes an entry; false means that there is none with that id. After an error the entry
+// still counts.
 func (b *Book) Forget(id string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +113,7 @@ func (b *Book) Forget(id string) (bool, error) {
 	return true, b.become(entries)
 }
 
-// become writes the entries and then has them count. The caller holds b.mu.
+// become writes the entries to the file and only then puts them in force. The caller holds b.mu.
 func (b *Book) become(entries []Entry) error {
 	if err := write(b.file, entries); err != nil {
 		return fmt.Errorf("what was allowed for good: %w", err)
@@ -114,14 +122,15 @@ func (b *Book) become(entries []Entry) error {
 	return nil
 }
 
-// Entries are all of them, the oldest first.
+// Entries returns a copy of all entries, the oldest first.
 func (b *Book) Entries() []Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.entries)
 }
 
-// Granted is what is allowed in a directory, as long as the policy is that of the digest. It is not to be written to.
+// Granted returns what is allowed in the directory dir while the policy has the digest scope. The
+// slice is shared with other callers and must not be written to. It does not read the disk.
 func (b *Book) Granted(scope, dir string) []permission.Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +151,8 @@ func (b *Book) Granted(scope, dir string) []permission.Grant {
 	return all
 }
 
-// free draws an id that no entry has.
+// free returns a random id that none of the entries has. MaxEntries is far below the 2^24 ids, so
+// it ends soon.
 func (b *Book) free(entries []Entry) string {
 	for {
 		id := fmt.Sprintf("%06x", rand.N(1<<24)) // short, because people type it; it is no secret
@@ -158,7 +168,7 @@ var (
 	callForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]* [0-9a-f]{64}$`)
 )
 
-// check tells whether an entry may count.
+// check returns an error unless every field has the form in which Keep writes it.
 func (e *Entry) check() error {
 	bad := func(what string) error { return fmt.Errorf("entry %.20q: %s", e.ID, what) }
 	switch {

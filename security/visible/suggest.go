@@ -6,10 +6,13 @@ import (
 	"strings"
 )
 
-// Suggest returns the end of a message about an unknown name: `; did you mean "Write"?` with the name of known that has the
-// fewest different letters, regardless of case, or the only one that begins with name. It returns "" if no name is near.
+// Suggest returns the end of a message about an unknown name: `; did you mean "Write"?`. It takes
+// the name of known that differs in the fewest letters, regardless of case, up to 1 plus a third of
+// the length of name; of several the first in order. If none is that near, it takes the only one
+// that begins with name, if name has 3 bytes at least. It returns "" if no name is near.
 func Suggest(name string, known []string) string {
-	best, least := "", 2+len(name)/3 // more different letters than that are another word
+	// A name that differs in more letters is another word.
+	best, least := "", 2+len(name)/3
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if d := editDistance(strings.ToLower(name), strings.ToLower(k), least); d < least {
 			best, least = k, d
@@ -27,9 +30,11 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance counts the letters to insert, delete, replace or swap with the next to make b of a, up to limit
-// (the Damerau-Levenshtein distance of adjacent swaps). It keeps three rows of the table, not all of it.
+// editDistance counts the bytes to insert, delete, replace or swap with the next to make b of a, up
+// to limit (the Damerau-Levenshtein distance with adjacent swaps, optimal string alignment). It
+// keeps three rows of the table, not all of it: its time is len(a)*len(b).
 func editDistance(a, b string, limit int) int {
+	// The distance is at least the difference of the lengths.
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
 	}

@@ -61,6 +61,7 @@ const (
 
 // What a process is and may.
 const (
+	// Options of Prctl.
 	PR_SET_DUMPABLE          = 0x4
 	PR_CAPBSET_READ          = 0x17
 	PR_CAPBSET_DROP          = 0x18
@@ -69,6 +70,7 @@ const (
 	PR_CAP_AMBIENT           = 0x2f
 	PR_CAP_AMBIENT_CLEAR_ALL = 0x4
 
+	// The version of capset's structures with 64 capabilities, in two CapUserData.
 	LINUX_CAPABILITY_VERSION_3 = 0x20080522
 	SECCOMP_SET_MODE_FILTER    = 0x1
 
@@ -90,6 +92,8 @@ const (
 	LANDLOCK_CREATE_RULESET_VERSION = 0x1
 	LANDLOCK_RULE_PATH_BENEATH      = 0x1
 
+	// Rights on files. MAKE_SYM is the last one of version 1; the versions of the later ones are in
+	// package inside.
 	LANDLOCK_ACCESS_FS_EXECUTE    = 0x1
 	LANDLOCK_ACCESS_FS_WRITE_FILE = 0x2
 	LANDLOCK_ACCESS_FS_READ_FILE  = 0x4
