@@ -12,32 +12,43 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// execution is what a call of Bash or Git would run. It is parsed once for all rules of a
-// chain. Slices indexed by command are parallel to program.Commands.
+// execution is what a call of Bash or Git would run. It is parsed once for all rules of a chain.
+// Slices indexed by command are parallel to program.Commands. Like facts it is for one goroutine.
 type execution struct {
+	// program is the parsed command of Bash, or that of the arguments of Git.
 	program shell.Program
-	text    string // of Bash
-	argv    []string
-	runs    bool          // something may run that is not among the program's commands
-	unclear bool          // the arguments are not what the tool takes
-	files   []redirection // what redirections open
-	uses    [][]fileUse   // by command, what its arguments name; filled when first needed
-	done    []bool        // whose uses are filled
-	guards  []guardResult // what has been asked of shell.Guard
-	trees   []file.Tree
-	whole   *command.Text // the text as words, for what the tree does not show; filled when first needed
+	// text is what Bash was given; "" for Git. argv is what Git would execute; nil for Bash.
+	text string
+	argv []string
+	// runs means that something may run that is not among the program's commands.
+	runs bool
+	// unclear means that the arguments are not what the tool takes. Then no rule can allow the
+	// call.
+	unclear bool
+	// files are those that redirections open.
+	files []redirection
+	// uses has, by command, the files that its arguments name. An entry is filled when first
+	// needed, and done is true then.
+	uses [][]fileUse
+	done []bool // whose uses are filled
+	// guards has the answers of shell.Guard so far.
+	guards []guardResult
+	// trees has the directories that were listed so far.
+	trees []file.Tree
+	// whole is the text as words, for what the tree does not show; nil until first needed.
+	whole *command.Text
 }
 
-// guardResult remembers one answer of shell.Guard: how many words of which command a rule
+// guardResult is one remembered answer of shell.Guard: how many words of which command a rule
 // spelled, and why that is not enough.
 type guardResult struct {
 	command, spelled int
 	reason           string
 }
 
-// redirection is a file that a redirection opens, as a call of Read or Write, so that the
-// rules of the file tools decide on it. A redirection after a cd whose target is not known has
-// one entry for each directory.
+// redirection is a file that a redirection opens, as a call of Read or Write, so that the rules
+// of the file tools decide on it. A redirection has one entry for each directory that the command
+// may be in. path is how the program names the file, for messages.
 type redirection struct {
 	*facts
 	path string
@@ -46,12 +57,17 @@ type redirection struct {
 // fileUse is a file that an argument of a command may name.
 type fileUse struct {
 	shell.Use
-	place   file.Location
-	pattern string // when only the shell knows the name: an absolute path with the marks of shell.Word
-	any     bool   // when nothing is known about it
+	// place is the file; the zero Location if it is not known.
+	place file.Location
+	// pattern is set when only the shell knows the name: an absolute path with the marks of
+	// shell.Word.
+	pattern string
+	// any is true when nothing is known about the name.
+	any bool
 }
 
-// ran returns what the call would run, parsed once; nil when it runs nothing.
+// ran returns what the call would run, parsed at the first call; nil for a tool that runs no
+// commands. Other methods use f.shell after one call of ran.
 func (f *facts) ran() *execution {
 	if !f.isShell() {
 		return nil
@@ -64,6 +80,8 @@ func (f *facts) ran() *execution {
 		r.readGit(f.call.Args)
 	} else {
 		r.unclear = !f.readable || len(f.values) != 1
+		// A call with several command arguments is unclear. All of them are parsed, for deny
+		// rules.
 		r.text = strings.Join(f.values, "\n")
 		r.program = shell.Parse(r.text)
 	}
@@ -82,9 +100,10 @@ func (f *facts) ran() *execution {
 	return r
 }
 
-// readGit reads the arguments of the Git tool, command and args. Arguments that the tool does
-// not know are appended to an uncertain copy of the command: no allow rule uses that, but deny
-// rules see it, so that an unknown argument cannot hide something.
+// readGit reads the arguments of the Git tool: command, a string that is split at blanks, and
+// args, a list of strings. Arguments that the tool does not know are appended to an uncertain
+// copy of the command: no allow rule uses that, but deny rules see it, so that an unknown
+// argument cannot hide something.
 func (r *execution) readGit(args map[string]any) {
 	words := []string{"git"}
 	if v, ok := args["command"]; ok {
@@ -121,11 +140,14 @@ func (r *execution) readGit(args map[string]any) {
 }
 
 // opens returns a redirection as calls of a file tool, one for each directory in which it may
-// happen.
+// happen. A file that cannot be located gets the zero Location, which no rule allows and which a
+// deny rule may mean.
 func (f *facts) opens(tool string, at shell.File) []redirection {
 	var all []redirection
 	add := func(dir string, known bool) {
 		sub := look(Call{Tool: tool, Args: map[string]any{"file_path": at.Path.Text}, Dir: f.call.Dir})
+		// One memory of links for the whole decision, so that it sees one state of the file
+		// system.
 		sub.links = f.links
 		sub.places = []file.Location{{}}
 		if known && !at.Path.Dynamic {
@@ -142,8 +164,9 @@ func (f *facts) opens(tool string, at shell.File) []redirection {
 	return all
 }
 
-// physical returns where a path leads from dir, as the kernel goes there: a .. after a
-// symbolic link leaves the link's target, so the path is not cleaned first.
+// physical returns where a path leads from dir, as the kernel goes there: a .. after a symbolic
+// link leaves the link's target, so the path is not cleaned first. dir has the form of
+// shell.Dirs. It returns the zero Location for a path that cannot be located.
 func (f *facts) physical(dir, name string, tilde bool) file.Location {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return file.Location{}
@@ -156,11 +179,13 @@ func (f *facts) physical(dir, name string, tilde bool) file.Location {
 }
 
 // absolute joins dir and name without cleaning. ok is false when the home or the working
-// directory is not known. A tilde is only expanded where the shell would do so.
+// directory is not known. A tilde is only expanded where the shell would do so: '~/x' in quotes
+// is a file in a directory named ~.
 func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
 	home := func(p string) (string, bool) {
 		h, err := os.UserHomeDir()
 		rest := strings.TrimPrefix(p, "~")
+		// ~x, another user's home, is not known here.
 		return h + rest, err == nil && filepath.IsAbs(h) && (rest == "" || rest[0] == '/')
 	}
 	switch {
@@ -177,9 +202,9 @@ func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
 	return f.call.Dir + "/" + dir + "/" + name, filepath.IsAbs(f.call.Dir)
 }
 
-// guard returns why the words after the first spelled ones of a command are dangerous, such as
-// an option that runs a program; "" if they are not. Answers are remembered, as many rules ask
-// for the same length.
+// guard returns why the words after the first spelled ones of command i are dangerous, such as an
+// option that runs a program; "" if they are not. Answers are remembered, as many rules ask for
+// the same length.
 func (f *facts) guard(i, spelled int) string {
 	for _, g := range f.shell.guards {
 		if g.command == i && g.spelled == spelled {
@@ -191,8 +216,8 @@ func (f *facts) guard(i, spelled int) string {
 	return reason
 }
 
-// usesOf returns the files that a command's arguments may name. They are found when first
-// needed: most verdicts need no files.
+// usesOf returns the files that the arguments of command i may name, in each directory that the
+// command may be in. They are found when first needed, since most verdicts need no files.
 func (f *facts) usesOf(i int) []fileUse {
 	r := f.shell
 	if r.done[i] {
@@ -203,6 +228,8 @@ func (f *facts) usesOf(i int) []fileUse {
 	for _, u := range shell.Uses(c) {
 		dirs := c.Dirs.Paths
 		if len(dirs) == 0 {
+			// An unknown directory alone: the working directory stands for it, so that absolute
+			// names count.
 			dirs = []string{""}
 		}
 		for _, name := range candidates(u.Word) {
@@ -214,8 +241,8 @@ func (f *facts) usesOf(i int) []fileUse {
 	return r.uses[i]
 }
 
-// use resolves one candidate. A name that only the shell knows becomes a pattern with the
-// marks of shell.Word, or any when nothing about it is known.
+// use resolves one candidate in one directory. A name that only the shell knows becomes a pattern
+// with the marks of shell.Word, or any when nothing about it is known, as for $X and $X/y.
 func (f *facts) use(u shell.Use, dir string, name shell.Word) fileUse {
 	if !name.Dynamic {
 		return fileUse{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
@@ -230,15 +257,17 @@ func (f *facts) use(u shell.Use, dir string, name shell.Word) fileUse {
 	return fileUse{Use: u, pattern: path.Clean(whole)}
 }
 
-// candidates returns the parts of a word that may name a file: the whole word, and what
-// follows the signs that programs put before a name, as in --file=x, -fx, @x and HEAD:x. It
-// errs on the side of too many, since they are used for denials.
+// candidates returns the parts of a word that may name a file: the whole word, and what follows
+// the signs that programs put before a name, as in --file=x, -fx, @x and HEAD:x. It errs on the
+// side of too many, since they are used for denials. Programs expand a ~ behind such a sign by
+// themselves or not, so it is taken for the home.
 func candidates(w shell.Word) []shell.Word {
 	all := []shell.Word{w}
 	text := w.Text
 	if w.Dynamic {
 		text = w.Pattern
 	} else if strings.HasPrefix(text, "-") {
+		// The whole of an option is no name.
 		all = nil
 	}
 	add := func(rest string) {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Judge decides a call. It returns the verdict of the strictest link; of several as strict,
-// that of the first. An empty chain denies.
+// Judge decides a call. It returns the verdict of the strictest link; of several as strict, that
+// of the first. An empty chain denies. The caller has to obey the verdict's Except, Dial and
+// Plan: it stands for these only.
 //
-// Judge may read symbolic links and list directories to resolve paths, and calls Granted of
-// each link at most once. The guardrails of Call.Within are judged like links. It may be
-// called from many goroutines; the result is as of the state of the file system during the
-// call.
+// Judge may read symbolic links and list directories to resolve paths, and calls Granted of each
+// link at most once. The guardrails of Call.Within are judged like links. It may be called from
+// many goroutines; the result is as of the state of the file system during the call.
 func (c Chain) Judge(call Call) Verdict {
 	if len(c) == 0 {
 		return Verdict{Stage: StageDefault, Why: "The call has no agent with permissions, so it is denied."}
@@ -23,6 +23,9 @@ func (c Chain) Judge(call Call) Verdict {
 	for _, r := range around {
 		whole = append(whole, r.Link)
 	}
+	// The answer needs a search of the file system. So it is asked for at most once, and only if
+	// a rule depends on it. It is for the denials of the whole chain, which are what the sandbox
+	// gets.
 	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f)) })
 	var strictest Verdict
 	judged := 0
@@ -33,6 +36,7 @@ func (c Chain) Judge(call Call) Verdict {
 		}
 	}
 	for _, l := range c {
+		// After a denial no other link can be stricter.
 		if judged == 0 || strictest.Action > Deny {
 			count(l.judge(f), l.Name)
 		}
@@ -47,11 +51,15 @@ func (c Chain) Judge(call Call) Verdict {
 }
 
 // judge goes through the six stages of one link (spec: swiftagent.md, Security): final deny,
-// session memory, override, deny, allow, default. For a call that runs commands, deny rules
-// are compared with every command that may run and every file that may be used, allow rules
-// with each command that does (security.md D2, 2.2).
+// session memory, override, deny, allow, default. For a call that runs commands, deny rules are
+// compared with every command that may run and every file that may be used, allow rules with each
+// command that does (security.md D2, 2.2).
+//
+// A deny rule of which it cannot be told whether it applies turns a later Allow into Ask; it
+// never decides by itself.
 func (l Link) judge(f *facts) Verdict {
 	p := l.Policy
+	// The local network is closed before all rules.
 	if v, never := l.unreachable(f); never {
 		return v
 	}
@@ -64,6 +72,8 @@ func (l Link) judge(f *facts) Verdict {
 	if remembered && answer == Deny {
 		return Verdict{Action: Deny, Stage: StageMemory, Source: "memory", Why: "A person has denied exactly this call before."}
 	}
+	// An allow that a person gave under this very policy lifts its Deny. One that was given under
+	// another policy lifts nothing.
 	if !here {
 		v, denied, doubt := l.denial(f)
 		if denied {
@@ -80,9 +90,9 @@ func (l Link) judge(f *facts) Verdict {
 }
 
 // denial returns the verdict of a deny rule that no override lifts, and whether there is one.
-// doubt is a rule of which it cannot be told whether it covers the call. Redirections are
-// judged one by one, since an override for a command does not lift denials of the files that
-// it opens.
+// doubt is a rule of which it cannot be told whether it covers the call; nil if there is none.
+// Redirections are judged one by one, since an override for a command does not lift denials of
+// the files that it opens.
 func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 	p := l.Policy
 	var lifted []bool
@@ -112,13 +122,13 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 	return v, false, doubt
 }
 
-// decided returns a verdict by a rule of the configuration.
+// decided returns a verdict by a rule of the configuration. why is a sentence for people.
 func decided(a Action, s Stage, r *Rule, why string) Verdict {
 	return Verdict{Action: a, Stage: s, Rule: r.text, Source: "config", Why: why}
 }
 
-// askIfUnsure turns an allow into a question when a deny rule may apply. Deny and Ask stay as
-// they are.
+// askIfUnsure turns an Allow into a question when a deny rule may apply. Deny and Ask stay as
+// they are. stage is that of the unsure rule.
 func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v
@@ -175,8 +185,8 @@ func firstAllow(rules []Rule, f *facts) *Rule {
 	return nil
 }
 
-// permit returns the verdict of the allow rules, the grants and the default. Denials have been
-// checked before.
+// permit returns the verdict of the allow rules, the grants and the default. The caller has
+// checked the denials before.
 func (l Link) permit(f *facts) Verdict {
 	var granted []Grant
 	if l.Granted != nil {
@@ -192,7 +202,9 @@ func (l Link) permit(f *facts) Verdict {
 	return v
 }
 
-// allowCall is permit for a call that runs no commands.
+// allowCall is permit for a call that runs no commands. The order is: a grant for exactly this
+// call, allow rules and grants, then the default, which is no more than Ask for a protected name
+// or a place with keys.
 func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 	if v, found := f.byCall(granted); found {
 		return v
@@ -238,9 +250,9 @@ func grantedBy(r *Rule, source string) Verdict {
 }
 
 // allowCommands is permit for a call that runs commands. Every simple command and every
-// redirected file needs a rule of its own; the strictest of their verdicts counts. Programs
-// that no reader can follow (Program.Hard) are never allowed by rules for single commands: a
-// person decides on the whole text.
+// redirected file needs a rule of its own; the strictest of their verdicts counts. Programs that
+// no reader can follow (Program.Hard) are never allowed by rules: a person decides on the whole
+// text.
 func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 	r := f.shell
 	allow := allowRules{facts: f, rules: l.Policy.Allow, granted: granted}
@@ -259,6 +271,7 @@ func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 		return grantedBy(whole, source)
 	}
 	worst := Verdict{Action: Allow, Stage: StageDefault}
+	// Of equally strict verdicts one that names a rule is the better explanation.
 	for i := range r.program.Commands {
 		if v := allow.command(i, byDefault); i == 0 || v.Action < worst.Action || v.Action == worst.Action && worst.Stage == StageDefault {
 			worst = v
@@ -269,11 +282,13 @@ func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 			worst = v
 		}
 	}
+	// Under the default allow, code that is not read here would run denied commands.
 	if worst.Action == Allow && byDefault == Allow && l.Policy.deniesCommands() {
 		if c := allow.unread(); c != nil {
 			return rest(Ask, fmt.Sprintf("It cannot be told what %s runs, and some commands are denied.", show(*c)))
 		}
 	}
+	// Each command may be allowed, and yet the program does something that no command shows.
 	if len(r.program.Problems) > 0 && byDefault < worst.Action {
 		return rest(byDefault, "No rule for single commands can allow this: "+r.program.Problems[0].Reason+".")
 	}

@@ -29,10 +29,12 @@ type Explanation struct {
 	Never string
 }
 
-// Change is a rule to add.
+// Change is a rule to add to a policy so that a call gets another verdict.
 type Change struct {
-	Link string `json:"-"`    // to whose policy
-	List string `json:"list"` // allow, override or deny
+	// Link names the link of the chain to whose policy the rule is added.
+	Link string `json:"-"`
+	// List is allow, override or deny.
+	List string `json:"list"`
 	Rule string `json:"rule"`
 }
 
@@ -62,7 +64,8 @@ func (c Chain) Explain(call Call) Explanation {
 	return e
 }
 
-// Change returns one sentence for people: what to add to which list, or why no rule helps.
+// Change returns one sentence for people: what to add to which list, or why no rule helps. It
+// names the links only if the changes are for several.
 func (e Explanation) Change() string {
 	if e.Never != "" {
 		return "No rule changes this: " + e.Never + "."
@@ -90,7 +93,8 @@ func (e Explanation) Change() string {
 	return text
 }
 
-// at returns where the rule of a verdict stands; the verdict's source if that is not known.
+// at returns where the rule of a verdict stands (Explanation.At); the verdict's source if that is
+// not known. A verdict of the allow stage has no entry in the map of stages.
 func (c Chain) at(v Verdict) string {
 	if v.Source != "config" || v.Rule == "" {
 		return v.Source
@@ -107,9 +111,12 @@ func (c Chain) at(v Verdict) string {
 	return v.Source
 }
 
-// widen returns the rules that would allow a call, one that is wider, and if there are none,
-// the reason. A guardrail around the call cannot be widened: it belongs to the code that runs
-// the agent, not to a configuration.
+// widen returns the rules that would allow a call, one rule that is wider ("" if there is none),
+// and if nothing helps, the reason. A guardrail around the call cannot be widened: it belongs to
+// the code that runs the agent, not to a configuration.
+//
+// Each link is widened by itself first. Then all changes together are tried on the whole chain,
+// and those that are not needed are left out.
 func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	f := look(call)
 	for _, r := range guardrailLinks(call.Within) {
@@ -141,8 +148,9 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	return changes, wider, ""
 }
 
-// widen adds exact rules to one link until it allows the call. It returns what was added, or
-// why nothing helps.
+// widen adds exact rules to one link until it allows the call. It returns what was added, or why
+// nothing helps. Each round answers the verdict of the round before: an override for a plain
+// denial, an allow rule for the rest.
 func (l Link) widen(call Call) (changes []Change, never string) {
 	for range 4 { // at most an override and an allow, each once more for files
 		v := Chain{l}.Judge(call)
@@ -166,6 +174,7 @@ func (l Link) widen(call Call) (changes []Change, never string) {
 		}
 		next := Chain{l}.with(add)[0]
 		after := Chain{next}.Judge(call)
+		// The rules changed nothing, so another round would not either.
 		if len(add) == 0 || after.Action == v.Action && after.Stage == v.Stage && after.Why == v.Why {
 			if v.Stage == StageDeny {
 				return nil, fmt.Sprintf("no override means exactly this; take %s out of deny", v.Rule)
@@ -186,8 +195,8 @@ func lowerFirst(text string) string {
 	return strings.ToLower(text[:1]) + text[1:]
 }
 
-// restrict returns a rule that denies an allowed call; nil if no single rule means exactly
-// that call.
+// restrict returns a rule for the first link that denies an allowed call; nil if no single rule
+// means exactly that call. One denial is enough for the chain.
 func (c Chain) restrict(call Call) []Change {
 	for _, text := range c[0].exact(call, false) {
 		change := []Change{{c[0].Name, "deny", text}}
@@ -198,7 +207,8 @@ func (c Chain) restrict(call Call) []Change {
 	return nil
 }
 
-// with returns a copy of the chain with rules added. Rules that cannot be parsed are left out.
+// with returns a copy of the chain with rules added, for a trial. Rules that cannot be parsed are
+// left out. It does not change the policies of c, whose lists other goroutines may read.
 func (c Chain) with(changes []Change) Chain {
 	c = slices.Clone(c)
 	for _, change := range changes {
@@ -220,7 +230,8 @@ func (c Chain) with(changes []Change) Chain {
 	return c
 }
 
-// fewest leaves out the changes that are not needed.
+// fewest leaves out the changes without which the verdict is still want, one after the other. The
+// result has no change too many, but there may be a smaller set.
 func (c Chain) fewest(changes []Change, call Call, want Action) []Change {
 	for i := 0; i < len(changes); {
 		without := slices.Delete(slices.Clone(changes), i, i+1)
@@ -233,9 +244,10 @@ func (c Chain) fewest(changes []Change, call Call, want Action) []Change {
 	return changes
 }
 
-// exact returns rules that cover this call and as little else as the grammar can say; for a
-// call that runs commands, one for each command and redirection. With open it leaves out what
-// is allowed already. The caller has to try them: some may not parse, or not cover the call.
+// exact returns rules that cover this call and as little else as the grammar can say; for a call
+// that runs commands, one for each command and redirection. With open it leaves out what is
+// allowed already. It returns nil if every rule would cover more. The caller has to try the
+// rules: some may not parse, or not cover the call.
 func (l Link) exact(call Call, open bool) []string {
 	f := look(call)
 	if f.ran() != nil {
@@ -267,6 +279,7 @@ func (l Link) exact(call Call, open bool) []string {
 		}
 	}
 	for _, text := range texts {
+		// The grammar has no way to write a literal *.
 		if strings.Contains(text, "*") {
 			continue
 		}
@@ -280,7 +293,8 @@ func (l Link) exact(call Call, open bool) []string {
 	return nil
 }
 
-// exactRun is exact for a call that runs commands.
+// exactRun is exact for a call that runs commands. For a command without an exact rule it takes a
+// prefix rule, if there is a sensible one.
 func (l Link) exactRun(f *facts, open bool) (texts []string) {
 	if open {
 		for _, a := range l.open(f) {
@@ -304,8 +318,9 @@ func (l Link) exactRun(f *facts, open bool) (texts []string) {
 	return texts
 }
 
-// known returns a prefix rule for the literal words at the beginning of a command; "" when
-// such a rule would allow everything that the sandbox permits, as one for sh would.
+// known returns a prefix rule for the literal words at the beginning of the last command in a
+// text; "" when there are none, or when such a rule would allow everything that the sandbox
+// permits, as one for sh would.
 func known(tool, command string) string {
 	p := shell.Parse(command)
 	if len(p.Commands) == 0 {
@@ -328,8 +343,9 @@ func known(tool, command string) string {
 	return r.text
 }
 
-// wide returns a prefix rule for commands like the one of an exact rule; "" when none is
-// sensible.
+// wide returns a prefix rule of two words for commands like the one of an exact rule, as Bash(git
+// log:*) for Bash(git log -1); "" when none is sensible: the second word is an option, a file, or
+// no plain name.
 func wide(exact string) string {
 	r, err := ParseRule(exact)
 	words := r.words.Words()

@@ -39,8 +39,9 @@ type wrapper struct {
 	// word or the next word.
 	Flags  string
 	Valued string
-	Long   []string // long options without a value
-	Longs  []string // long options with one
+	// Long are long options without a value, Longs those with one. Neither list has the dashes.
+	Long   []string
+	Longs  []string
 	Skip   int      // operands before the command
 	Sub    []string // words that have to come first, such as run
 	Free   bool     // adds nothing that matters when all its options are known
@@ -64,8 +65,7 @@ type interpreter struct {
 type guard struct {
 	// Short are the letters of options that are not covered; Long the long ones, which programs take abbreviated too
 	// (one that ends in - stands for all that begin so); Single are whole words with one dash, as of find and go.
-	Short string
-	// Long are long options without a value, Longs those with one. Neither list has the dashes.
+	Short  string
 	Long   []string
 	Single []string
 	// Output are letters and Outs long options that are followed by a file to write: /dev/null and - are covered. Below
