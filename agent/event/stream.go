@@ -159,10 +159,11 @@ type Subscription struct {
 	lost uint64
 }
 
-// offer queues an event, or counts it as missed when the subscriber is too far behind.
+// offer queues an event, or counts it as missed when the subscriber is too far behind. After a
+// missed event all are missed until Take has returned the gap, so that the order of Seq holds.
 func (s *Subscription) offer(ev Event) {
 	s.mu.Lock()
-	if len(s.queue) >= s.limit {
+	if s.missed > 0 || len(s.queue) >= s.limit {
 		s.missed, s.lost = s.missed+1, ev.Seq
 	} else {
 		s.queue = append(s.queue, ev)
@@ -199,9 +200,8 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 // events can come with one value.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Take returns the next event without waiting; false if there is none yet. A gap is returned when
-// the queue is empty. So it can come after events that were queued when the reader had caught up in
-// part, and its Seq is then lower than theirs.
+// Take returns the next event without waiting; false if there is none yet. A gap comes after the
+// events that were queued before it, with the Seq of the last event that was missed.
 func (s *Subscription) Take() (Event, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

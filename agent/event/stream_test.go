@@ -87,6 +87,32 @@ func TestEventsKeepTheirOrderWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
+func TestGapComesBeforeLaterEvents(t *testing.T) {
+	events := NewStream("a")
+	tap := events.Subscribe(time.Time{})
+	for range queuedEvents + 1 {
+		events.Publish("tick", "", struct{}{})
+	}
+	last := uint64(0)
+	for range queuedEvents / 2 { // the reader catches up in part
+		e, _ := tap.Take()
+		last = e.Seq
+	}
+	events.Publish("tick", "", struct{}{})
+	gaps := 0
+	for e, ok := tap.Take(); ok; e, ok = tap.Take() {
+		if e.Seq <= last {
+			t.Errorf("event %d (%s) comes after event %d", e.Seq, e.Type, last)
+		}
+		if last = e.Seq; e.Type == "gap" {
+			gaps++
+		}
+	}
+	if gaps != 1 {
+		t.Errorf("%d gaps, want 1", gaps)
+	}
+}
+
 func TestASlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
 	events := NewStream("a")
 	tap := events.Subscribe(time.Time{})

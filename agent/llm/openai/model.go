@@ -88,7 +88,8 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 	// blind is set when the error says that the server refuses all images.
 	blind := false
 	for {
-		body, err := encode(m.model, r, !m.noStreamOptions.Load(), !m.noResponseFormat.Load(), m.useMaxCompletionTokens.Load())
+		sent := optionalParts{!m.noStreamOptions.Load(), !m.noResponseFormat.Load(), m.useMaxCompletionTokens.Load()}
+		body, err := encode(m.model, r, sent.streamOptions, sent.responseFormat, sent.maxCompletionTokens)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
@@ -101,31 +102,37 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 			// Stored only now: the request without images succeeded, so the images were the reason.
 			m.noImages.Store(true)
 		}
-		if err == nil || !m.dropUnsupported(err, r) {
+		if err == nil || !m.dropUnsupported(err, r, sent) {
 			return x, err
 		}
 	}
 }
 
+// optionalParts says which parts that a server may not support one request had.
+type optionalParts struct{ streamOptions, responseFormat, maxCompletionTokens bool }
+
 // dropUnsupported reports whether the server refused an optional part of the request, and leaves it
-// out from now on. These parts are stream_options (without it usage is unknown), response_format
+// out from now on. sent are the parts of the refused request: other requests of the same model may
+// have been refused at the same time. These parts are stream_options (without it usage is unknown), response_format
 // (the system prompt then describes the schema), and max_tokens (which reasoning models call
 // max_completion_tokens). Each part is dropped once, so ask repeats a request at most three times
-// for this reason. If another goroutine drops the part at the same time, the loser reports false
-// and its request fails.
-func (m *Model) dropUnsupported(err error, r llm.Request) bool {
+// for this reason.
+func (m *Model) dropUnsupported(err error, r llm.Request, sent optionalParts) bool {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
 		return false
 	}
 	if strings.Contains(e.Detail, "stream_options") {
-		return m.noStreamOptions.CompareAndSwap(false, true)
+		m.noStreamOptions.Store(true)
+		return sent.streamOptions
 	}
 	if r.MaxTokens > 0 && strings.Contains(e.Detail, "max_completion_tokens") {
-		return m.useMaxCompletionTokens.CompareAndSwap(false, true)
+		m.useMaxCompletionTokens.Store(true)
+		return !sent.maxCompletionTokens
 	}
 	if r.Output != nil && (strings.Contains(e.Detail, "response_format") || strings.Contains(e.Detail, "json_schema")) {
-		return m.noResponseFormat.CompareAndSwap(false, true)
+		m.noResponseFormat.Store(true)
+		return sent.responseFormat
 	}
 	return false
 }

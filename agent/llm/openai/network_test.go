@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,6 +285,28 @@ func TestStreamOptionsAreLeftOutForAServerThatRefusesThem(t *testing.T) {
 	if d := cmp.Diff([]bool{true, false, false}, with); d != "" {
 		t.Errorf("stream_options sent (-want +got):\n%s", d)
 	}
+}
+
+func TestRequestsRefusedAtOnceAreAllRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := served(t, func(r *http.Request) (*http.Response, error) {
+			b, _ := io.ReadAll(r.Body)
+			time.Sleep(time.Second) // all first requests are sent before the first is refused
+			if bytes.Contains(b, []byte("stream_options")) {
+				return reply(422, "", strings.NewReader(`{"detail":"stream_options: extra fields not permitted"}`)), nil
+			}
+			return reply(200, "", strings.NewReader(whole)), nil
+		})
+		var asking sync.WaitGroup
+		defer asking.Wait()
+		for range 4 {
+			asking.Go(func() {
+				if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
 }
 
 // closing is a body that notes that it was closed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"symbio/agent/llm"
 )
@@ -61,15 +62,18 @@ type Listing struct {
 	Err error
 }
 
-// List asks every provider that is set up for its models, and says of the others what sets them up.
+// List asks every provider that is set up for its models, all at the same time, so that one that does not answer
+// leaves the others their time. It says of those that are not set up what sets them up.
 // It waits no longer than ctx.
 func (c Config) List(ctx context.Context) []Listing {
-	var list []Listing
-	services := c.services()
-	for _, name := range serviceNames {
-		list = append(list, services[name].listing(ctx))
+	services, ollama := c.services(), len(serviceNames)
+	list := make([]Listing, ollama+1)
+	var asking sync.WaitGroup
+	for i, name := range serviceNames {
+		asking.Go(func() { list[i] = services[name].listing(ctx) })
 	}
-	ollama := Listing{Provider: "ollama"}
-	ollama.From, ollama.Models, ollama.Err = c.ollamaModels(ctx)
-	return append(list, ollama)
+	list[ollama].Provider = "ollama"
+	list[ollama].From, list[ollama].Models, list[ollama].Err = c.ollamaModels(ctx)
+	asking.Wait()
+	return list
 }

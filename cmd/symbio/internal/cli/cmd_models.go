@@ -66,7 +66,8 @@ func cmdModels(env *command.Env) *cobra.Command {
 }
 
 // providerModels returns the models that the configured providers list. It asks them over the
-// network. They are asked one after the other, within listModelsTimeout together. The result has at
+// network. They are asked at the same time, and
+// listModelsTimeout is for all of them. The result has at
 // least one element for each provider that fails.
 func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 	from := o.Providers()

@@ -51,8 +51,6 @@ type demoAgent struct {
 	node string
 	// isSubagent is true for all but the root agent.
 	isSubagent bool
-	// calls counts its tool calls.
-	calls int
 }
 
 // newDemoView returns a view on standard error. The width is read once; a window that is resized
@@ -221,7 +219,6 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 		t.parts++
 		return fmt.Sprintf("%s spawns a sub-agent: %s", f.Name, f.Text)
 	case "tool_call":
-		a.calls++
 		switch {
 		case a.isSubagent, f.Tool == "replicate_agent":
 			return ""

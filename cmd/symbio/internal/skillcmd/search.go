@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -74,7 +75,7 @@ func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 		catalog.Skills = append(catalog.Skills, skills.Skill{
 			// A reply has no more of the manifest than the search needs: name and description.
 			Manifest: format.Manifest{Name: s.GetName(), Description: s.GetDescription()}, Path: s.GetPath(),
-			Dir: strings.TrimSuffix(s.GetPath(), "/SKILL.md"), Scope: skills.Scope(s.GetScope()),
+			Dir: filepath.Dir(s.GetPath()), Scope: skills.Scope(s.GetScope()),
 		})
 	}
 	found := catalog.Search(q)

@@ -88,7 +88,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 	if !env.JSON {
 		printProposed(env, p)
 	}
-	rules, yes, err := decideTrust(env, p, hash != "", grants)
+	rules, yes, err := decideTrust(ctx, env, p, hash != "", grants)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 // decideTrust returns the rules to grant and whether the skill is trusted. scripted means that
 // --hash matched. A person is asked two questions about a fetched skill: whether it may be used,
 // and whether it may grant rules. Its error is a usage error without a terminal.
-func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (rules []string, yes bool, err error) {
+func decideTrust(ctx context.Context, env *command.Env, p proposal.Proposal, scripted, grants bool) (rules []string, yes bool, err error) {
 	if scripted {
 		// A fetched skill is trusted for use first; its rules are granted only on request.
 		if p.Scope != skills.ScopePeer || grants {
@@ -127,14 +127,14 @@ func decideTrust(env *command.Env, p proposal.Proposal, scripted, grants bool) (
 	if p.Scope != skills.ScopePeer {
 		// A skill of a project can be used with or without trust. The only question is about its
 		// rules.
-		yes, err = ask(context.Background(), "May the skill grant these rules to agents that activate it?")
+		yes, err = ask(ctx, "May the skill grant these rules to agents that activate it?")
 		return p.Grants, yes, err
 	}
-	if yes, err = ask(context.Background(), "May agents use this skill?"); !yes || err != nil || len(p.Grants) == 0 {
+	if yes, err = ask(ctx, "May agents use this skill?"); !yes || err != nil || len(p.Grants) == 0 {
 		return nil, yes, err
 	}
 	// A no to this question keeps the skill usable, without any rule of its own.
-	also, err := ask(context.Background(), "May it also grant the rules above?")
+	also, err := ask(ctx, "May it also grant the rules above?")
 	if also {
 		rules = p.Grants
 	}
