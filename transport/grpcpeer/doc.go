@@ -32,10 +32,10 @@
 //
 // # Redial
 //
-// candidates.go has one goroutine per hinted node: it dials (dial.go), runs the link until it ends,
+// redial.go has one goroutine per hinted node: it dials (dial.go), runs the link until it ends,
 // waits, and dials again. The pause starts at 100 ms and doubles up to 4 s. It grows further, to
 // minutes, for nodes that were never reached and that only untrusted sources name. A new hint ends
-// the pause early. The numbers and their reasons are the constants in config.go.
+// the pause early. The numbers and their reasons are the constants in redial.go.
 //
 // # Disconnect
 //
@@ -47,7 +47,7 @@
 //
 // # Limits of a peer
 //
-// Limits in config.go bounds what other nodes can make this one do: connections, handshakes, calls,
+// Limits in limits.go bounds what other nodes can make this one do: connections, handshakes, calls,
 // message sizes, deadlines. They are enforced by limitListener (listen.go), admission (admission.go),
 // rateLimiter, and internal/calls. Refused connections and messages are rejected at once, reported to
 // the other side where TLS or gRPC allows it, and counted (refusals.go, Network.Refusals).
