@@ -13,6 +13,12 @@ import (
 	"symbio/security/visible"
 )
 
+// What happens when a node connects and disconnects: its Network calls Attach, which returns a Lease,
+// and passes what the node announces to the lease. When the connection ends, Lost or Goodbye retires
+// the lease. After Goodbye the members leave at once. After Lost they stay listed as unavailable, so
+// that a short break shows as one; forgetLost removes them when the node did not come back in time.
+// Calls to a node whose lease is retired end with ErrUnavailable.
+
 // maxNodes is how many other nodes a community knows. Each can need the memory that check.go allows.
 const maxNodes = 1024
 

@@ -10,6 +10,13 @@ import (
 	"symbio/security/visible"
 )
 
+// Compaction keeps a conversation below the context window of its model. Before each request fit
+// estimates its size; from 4/5 of the window on it makes room in two stages. First, older results of
+// tools are cut to maxResultCut bytes. If the request is then still over half of the window, the model
+// itself sums up all but the most recent quarter (summary.go). Messages of users are kept word for
+// word in the summary while their exchange lasts. shrink does the same when the model refuses a
+// request as too long that the estimate had let through. The event Compacted reports the sizes.
+
 const (
 	// maxResultCut is how many bytes stay of an older result when room is made: enough to see what
 	// it was.
@@ -18,8 +25,9 @@ const (
 	cutSlack = 300
 )
 
-// full is from how many tokens on room is made, aim to how many, and recent how many at the end
-// stay as they are. The rest is for the answer, and for what an estimate may be off by.
+// full, aim and recent are shares of the window, in tokens: compaction begins above full, cuts down to
+// aim, and leaves the last recent tokens as they are. The fifth above full is for the answer and for
+// the error of the estimate.
 func (c *Conversation) full() int   { return c.window / 5 * 4 }
 func (c *Conversation) aim() int    { return c.window / 2 }
 func (c *Conversation) recent() int { return c.window / 4 }
@@ -82,8 +90,8 @@ func (x *exchange) compact() (bool, error) {
 	return true, nil
 }
 
-// firstRecent is where the messages begin that have at most so many tokens together. Calls and
-// their results are not parted, and the last message is always among them.
+// firstRecent returns the index from which on the messages have at most most tokens together. A call
+// and its results stay together, and the last message is always included, however long it is.
 func firstRecent(messages []llm.Message, most int) int {
 	i, all := len(messages), 0
 	for i > 0 {
@@ -98,8 +106,9 @@ func firstRecent(messages []llm.Message, most int) int {
 	return i
 }
 
-// cutResults is the messages with the results of those from one to another cut to most bytes each,
-// and how many were cut. What it is given stays as it is: requests refer to it.
+// cutResults returns a copy of messages in which each result of messages[from:to] has at most most
+// bytes, and how many results it cut. The given messages are not changed, because requests under way
+// refer to them.
 func cutResults(messages []llm.Message, from, to, most int) (cut []llm.Message, n int) {
 	cut = slices.Clone(messages)
 	for i := from; i < to; i++ {
@@ -119,7 +128,7 @@ func cutResults(messages []llm.Message, from, to, most int) (cut []llm.Message, 
 	return cut, n
 }
 
-// shorter is the beginning of a result, and how to get the rest.
+// shorter returns the first most bytes of a result, with a note to the model how to get the rest.
 func shorter(r llm.ToolResult, most int) string {
 	text := visible.Prefix(r.Text, most)
 	if missing := len(r.Text) - len(text); missing > 0 {
@@ -131,7 +140,7 @@ func shorter(r llm.ToolResult, most int) string {
 	return text
 }
 
-// lastResults is how many results the last message with any has.
+// lastResults returns the number of results in the last message that has results; 0 if none has.
 func lastResults(messages []llm.Message) int {
 	for _, m := range slices.Backward(messages) {
 		if len(m.Results) > 0 {

@@ -6,6 +6,9 @@
 // that the same environment always gives the same model. Several specifications with commas between
 // them are a list: if one model fails, the next is asked. Every error says what to do about it.
 //
+// To add a provider: implement llm.Model (agent/llm/model.go) in a package of its own below agent/llm, as agent/llm/openai
+// does, add its name and environment variables to service.go, and let the suite of agent/llm/llmtest run on it.
+//
 // The package does not read the environment itself: FromEnv takes the lookup, so that only commands
 // read it.
 package provider
