@@ -13,9 +13,12 @@ func (p Policy) deniesCommands() bool {
 	return slices.ContainsFunc(slices.Concat(p.FinalDeny, p.Deny), func(r Rule) bool { return r.namedBy(&commandTools) })
 }
 
+// commandTools are the tools that run commands. A deny rule for one of them may be about any
+// command.
 var commandTools = namesOf("Bash", "Git")
 
-// rest returns a verdict of the last stage with the sentence that goes with its action.
+// rest returns a verdict of the last stage with the sentence that goes with its action appended
+// to why. An action that is none of the three denies.
 func rest(a Action, why string) Verdict {
 	switch a {
 	case Allow:
@@ -29,7 +32,8 @@ func rest(a Action, why string) Verdict {
 	return Verdict{Action: a, Stage: StageDefault, Why: why}
 }
 
-// allowRules has the rules and grants that may allow the commands of one call.
+// allowRules has the rules and grants that may allow the commands of one call. Its methods need
+// facts on which ran was called.
 type allowRules struct {
 	*facts
 	rules   []Rule
@@ -52,8 +56,8 @@ func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	}
 }
 
-// whole returns a rule for every command, or for exactly this text, and its source. For Git
-// there is none: each of its options counts.
+// whole returns a rule for every command, or for exactly this text, and its source; nil if there
+// is none. For Git there is none: each of its options counts.
 func (p allowRules) whole() (found *Rule, source string) {
 	if p.subject.matter == matterGit {
 		return nil, ""
@@ -68,7 +72,8 @@ func (p allowRules) whole() (found *Rule, source string) {
 }
 
 // command returns the verdict on command i. A command that may not run at all is allowed: it
-// needs no permission of its own, and deny rules see it anyway.
+// needs no permission of its own, and deny rules see it anyway. byDefault is the action for a
+// command without a rule.
 func (p allowRules) command(i int, byDefault Action) Verdict {
 	c := &p.shell.program.Commands[i]
 	if !c.Certain {
@@ -108,10 +113,10 @@ func harmless(c *shell.Command) bool {
 	return !slices.ContainsFunc(c.Env, func(a shell.Assign) bool { return !shell.SafeVariable(a.Name) })
 }
 
-// allowing returns a rule that covers command i by itself, or that covers the command which
-// runs it (such as xargs) and spells both. close is a rule whose words match but that does not
-// cover it, and but the reason, for the message. beyond is the number of words that must be
-// spelled at least.
+// allowing returns a rule that covers command i by itself, or that covers the command which runs
+// it (such as xargs) and spells both. beyond is the number of words that must be spelled at
+// least. If there is no such rule, close is one whose words match but that does not cover it, and
+// but the reason, for the message.
 func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, close *Rule) {
 	p.each(func(r *Rule, s string) bool {
 		spelled, ok, reason := commandRule{r}.covers(p.facts, i)
@@ -123,6 +128,8 @@ func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, cl
 		return found != nil
 	})
 	c := p.shell.program.Commands[i]
+	// Bash(xargs grep:*) spells the inner command: it is word At of the outer one, so the rule
+	// must reach beyond that.
 	if found == nil && c.Outer >= 0 {
 		outer, s, _, _ := p.allowing(c.Outer, c.At)
 		if outer != nil {
@@ -133,7 +140,7 @@ func (p allowRules) allowing(i, beyond int) (found *Rule, source, but string, cl
 }
 
 // allowFile returns the verdict on a redirection. It needs the same rule as a call of Read or
-// Write with that file would.
+// Write with that file would, and no less for protected names.
 func (l Link) allowFile(o redirection, byDefault Action, granted []Grant) Verdict {
 	if v, found := l.allowed(o.facts, granted); found {
 		return v

@@ -11,18 +11,21 @@ import (
 	"symbio/security/visible"
 )
 
-// Plan is what a call that runs commands has to execute, and nothing else: it is what was judged.
+// Plan is what a call that runs commands has to execute, and nothing else: it is what was judged
+// (security.md 2.5).
 type Plan struct {
 	// Script is what Bash has to run instead of the text that it was given: the syntax tree that was
 	// judged, printed. When Printed is false the text could not be read; then it is the text itself,
 	// the verdict is never Allow, and only a person's approval of that very text may let it run.
 	Script  string
 	Printed bool
-	// Argv is what Git has to run.
+	// Argv is what Git has to run, beginning with git; nil for Bash. For Git Script is "" and
+	// Printed is false.
 	Argv []string
 	// Approve are the simple commands and files that no rule allows, when the verdict is Ask.
 	Approve []Approval
-	// Denied are the files that it must not use, to be held to that by a sandbox.
+	// Denied are the files that it must not use, to be held to that by a sandbox. It is never
+	// nil.
 	Denied *FileDenials
 }
 
@@ -35,12 +38,13 @@ type Approval struct {
 	Rule string
 }
 
-// Always reports whether everything can be allowed from now on by exact rules.
+// Always reports whether everything can be allowed from now on by exact rules. A nil Plan cannot.
 func (p *Plan) Always() bool {
 	return p != nil && len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
 }
 
-// plan returns what a judged call has to execute; nil for a call that runs no commands.
+// plan returns what a judged call has to execute; nil for a call that runs no commands. v is the
+// verdict of the chain: only for Ask it lists what to approve.
 func plan(c Chain, f *facts, v Verdict) *Plan {
 	r := f.ran()
 	if r == nil {
@@ -57,6 +61,7 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 	if v.Action != Ask {
 		return p
 	}
+	// Links of a chain often lack the same rule. A person is shown each command once.
 	seen := map[string]bool{}
 	for _, l := range c {
 		for _, a := range l.open(f) {
@@ -77,8 +82,9 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 	return p
 }
 
-// open returns the commands and files that no rule of the link allows. Of a command inside
-// another the outermost is listed, since that is what a person recognises.
+// open returns the commands and files that no rule of the link allows; nil if a grant for this
+// call or a rule for the whole tool allows all. Of a command inside another the outermost is
+// listed, since that is what a person recognises.
 func (l Link) open(f *facts) []Approval {
 	allow := allowRules{facts: f, rules: l.Policy.Allow}
 	if l.Granted != nil {
@@ -121,8 +127,9 @@ func (l Link) open(f *facts) []Approval {
 	return all
 }
 
-// exactRule returns the rule for exactly command i; "" if every such rule would cover
-// something else, too.
+// exactRule returns the rule for exactly command i; "" if every such rule would cover something
+// else, too: a part of the command, or of one that it runs, is known to the shell alone. The rule
+// is tried before it is returned.
 func exactRule(f *facts, i int) string {
 	c := f.shell.program.Commands[i]
 	for j, inner := range f.shell.program.Commands {
@@ -153,8 +160,8 @@ func parses(text string, means func(Rule) bool) bool {
 	return err == nil && means(r)
 }
 
-// Warning returns what a person should know before allowing this rule; "" if nothing. It is
-// meant for allow rules.
+// Warning returns what a person should know before allowing this rule, as a clause that begins
+// with "this"; "" if nothing. It is meant for allow rules (security.md 2.3).
 func (r Rule) Warning() string {
 	switch {
 	case r.form == formTool && r.tool == "Bash":
@@ -172,6 +179,7 @@ func (r Rule) Warning() string {
 	return ""
 }
 
+// warnings returns the warning of a rule as a sentence to append to a verdict's Why.
 func warnings(r *Rule) string {
 	if w := r.Warning(); w != "" {
 		return " Note: " + w + "."
@@ -180,7 +188,8 @@ func warnings(r *Rule) string {
 }
 
 // source returns a command as a shell reads it: as it was written, unless it names a loop's
-// variable or stands inside another command; then it is quoted anew from the resolved words.
+// variable or stands inside another command; then it is quoted anew from the resolved words. A
+// person is shown this, so rm $f appears with the file.
 func source(c shell.Command) string {
 	text := strings.TrimSpace(c.Source())
 	if text != "" && !(c.Literal() && strings.Contains(text, "$")) {
@@ -196,7 +205,8 @@ func source(c shell.Command) string {
 	return strings.Join(words, " ")
 }
 
-// written returns a word as it would be typed, quoted where needed.
+// written returns a word as it would be typed, quoted where needed. A Dynamic word is returned in
+// its source form.
 func written(w shell.Word) string {
 	switch {
 	case w.Dynamic:
@@ -210,6 +220,7 @@ func written(w shell.Word) string {
 }
 
 // show returns a command for messages: on one line, at most 80 cells, between backquotes.
+// Newlines become ⏎, so that a command cannot fake a line of its own.
 func show(c shell.Command) string {
 	text := visible.Truncate(source(c), 80)
 	return "`" + strings.ReplaceAll(text, "\n", "⏎") + "`"

@@ -8,10 +8,13 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// everyWord is the number of words that a rule spells which means the whole command.
+// everyWord is the number of words that a rule spells which means the whole command: more than
+// any command has.
 const everyWord = 1 << 30
 
-// readCommandWords reads the words of a spec about commands; git says that they follow "git".
+// readCommandWords reads the words of a spec about commands; git says that they follow "git". If
+// they are not one simple command of literal words, r.words becomes the zero Pattern, and the
+// rule allows nothing.
 func (r *Rule) readCommandWords(git bool) {
 	text, operand := r.spec, ""
 	if r.form == formOperands {
@@ -25,7 +28,7 @@ func (r *Rule) readCommandWords(git bool) {
 	r.words = command.Parse(text, operand, git)
 }
 
-// commandSpec is the spec with the program's name, which a rule about Git leaves out.
+// commandSpec returns the spec with the program's name, which a rule about Git leaves out.
 func (r *Rule) commandSpec() string {
 	if r.tool == "Git" {
 		return "git " + r.spec
@@ -33,11 +36,17 @@ func (r *Rule) commandSpec() string {
 	return r.spec
 }
 
-// commandRule is a rule that is compared with commands.
+// commandRule is a rule that is compared with the commands of a call of Bash or Git. Its methods
+// need facts on which ran was called.
 type commandRule struct{ *Rule }
 
-// covers says whether the rule allows this simple command for certain, and how many of its words it
-// spells. but says why it does not although its words match.
+// covers reports whether the rule allows command i for certain, and how many of its words it
+// spells. but says why it does not although its words match, for a message; "" if they do not
+// match either.
+//
+// Besides the words it checks that the program is the one that is meant, that no variable changes
+// what it does, that no option does more than the rule says (guard), and that no protected file
+// is written.
 func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) {
 	c := &f.shell.program.Commands[i]
 	switch r.form {
@@ -58,6 +67,7 @@ func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) 
 	if !ok {
 		return 0, false, ""
 	}
+	// ./build in another directory is another program.
 	if name := c.Words[0].Text; strings.Contains(name, "/") && !strings.HasPrefix(name, "/") && !c.Words[0].Tilde && !atHome(c.Dirs) {
 		return n, false, "it runs " + name + " in another directory"
 	}
@@ -76,6 +86,8 @@ func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) 
 	if name := c.Name(); strings.HasPrefix(name, "git-") && strings.HasPrefix(r.words.Words()[0], c.Words[0].Text) {
 		guarded++ // git-log is git log
 	}
+	// A rule that spells the whole command has returned above: such a rule covers each of its
+	// options.
 	if but = cmp.Or(f.guard(i, guarded), f.outside(i)); but == "" {
 		if name := f.writesProtected(i, n); name != "" {
 			but = "it writes " + name + ", which other programs run or obey"
@@ -84,7 +96,7 @@ func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) 
 	return n, but == "", but
 }
 
-// atHome reports whether the command runs where the call does.
+// atHome reports whether the command certainly runs in the directory of the call.
 func atHome(d shell.Dirs) bool { return !d.Unknown && len(d.Paths) == 1 && d.Paths[0] == "" }
 
 // forbids returns how certain it is that a deny rule means this simple command.

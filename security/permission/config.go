@@ -90,9 +90,10 @@ func (c Config) In(file string) Config {
 	return c
 }
 
-// Merge returns the configuration with another over it. later's preset and default win if it
-// has them; the rules are those of both, each once, with the examples of both (spec:
-// swiftagent.md, PermissionConfiguration).
+// Merge returns the configuration with another over it. later's preset, default and session
+// memory win if it has them; the rules are those of both, each once, with the examples of both
+// and the position in c (spec: swiftagent.md, PermissionConfiguration). Neither configuration is
+// changed.
 func (c Config) Merge(later Config) Config {
 	if later.Preset != "" {
 		c.Preset = later.Preset
@@ -118,7 +119,7 @@ func (c Config) Merge(later Config) Config {
 	return c
 }
 
-// textList is one list of a configuration by its name.
+// textList is one list of a configuration by its key in YAML.
 type textList struct {
 	name  string
 	texts *[]RuleText
@@ -129,9 +130,10 @@ func (c *Config) lists() [4]textList {
 	return [4]textList{{"final_deny", &c.FinalDeny}, {"override", &c.Override}, {"deny", &c.Deny}, {"allow", &c.Allow}}
 }
 
-// Policy parses the configuration. Its error joins one *RuleError for each bad rule, naming
-// its list, one error for each example that a rule does not fit, and what else is wrong, so
-// that a person can mend all of it at once. The Policy beside an error denies everything.
+// Policy parses the configuration. Its error joins one *RuleError for each bad rule, naming its
+// list, one error for each example that a rule does not fit, and what else is wrong, so that a
+// person can mend all of it at once. The Policy beside an error denies everything. It judges the
+// examples, and so may read links of the file system.
 func (c Config) Policy() (Policy, error) {
 	name := c.Preset
 	if name == "" {
@@ -155,6 +157,7 @@ func (c Config) Policy() (Policy, error) {
 			}
 			errs = append(errs, err)
 			*to[i].rules = append(*to[i].rules, r)
+			// The first position counts: a preset's rule keeps the preset.
 			if key := list.name + " " + r.text; text.At != "" && p.at[key] == "" {
 				p.at[key] = text.At
 			}

@@ -27,6 +27,7 @@ const (
 // behalf of its agents. DecodeConstraints refuses unknown fields, so a new field needs a new
 // protocol version.
 type constraintsJSON struct {
+	// Links has at least one entry: nothing is sent for an empty chain.
 	Links []constraintLink `json:"links"`
 }
 
@@ -43,14 +44,15 @@ type constraintLink struct {
 
 // EncodeConstraints writes the policies of a chain as JSON for another node; nil for an empty
 // chain. Links with equal rules are written once. It leaves out allowances that mean nothing
-// elsewhere: answers of people, and grants for a single call or by a skill. The error says
-// that the chain is larger than DecodeConstraints accepts.
+// elsewhere: answers of people, and grants for a single call or by a skill. The error says that
+// the chain is larger than DecodeConstraints accepts. It calls Granted of each link once.
 func EncodeConstraints(c Chain) ([]byte, error) {
 	var out constraintsJSON
 	seen := map[string]bool{}
 	rules := 0
 	for _, l := range c {
 		if l.Granted != nil {
+			// Clipped, so that append does not write to the array of the policy.
 			l.Policy.Allow = l.Policy.Allow[:len(l.Policy.Allow):len(l.Policy.Allow)]
 			for _, g := range l.Granted() {
 				if g.Call == "" && !g.Rule.ofSkill() {
@@ -76,12 +78,13 @@ func EncodeConstraints(c Chain) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// ofSkill reports whether the rule's text would mean something else, or more, without the
-// skill that it was granted to.
+// ofSkill reports whether the rule's text would mean something else, or more, without the skill
+// that it was granted to: it is narrower than its text, or names the skill's directory.
 func (r Rule) ofSkill() bool {
 	return r.granted || slices.ContainsFunc(skillDirs[:], func(dir string) bool { return strings.Contains(r.text, dir) })
 }
 
+// texts returns the rules as they were written.
 func texts(rules []Rule) []string {
 	var all []string
 	for _, r := range rules {
@@ -90,10 +93,11 @@ func texts(rules []Rule) []string {
 	return all
 }
 
-// DecodeConstraints reads what another node wrote with EncodeConstraints; nil for no data. It
-// is that node's claim, and nothing proves it, so the caller must put it beside its own links,
-// where it can only restrict. On an error the caller must not run the call: the part that was
-// not understood may have denied it.
+// DecodeConstraints reads what another node wrote with EncodeConstraints; nil for no data. It is
+// that node's claim, and nothing proves it, so the caller must put it beside its own links, where
+// it can only restrict. On an error the caller must not run the call: the part that was not
+// understood may have denied it. Sizes are bounded (maxConstraintLinks, maxConstraintRules,
+// maxLinkName), and the data as a whole by the message that it came in.
 func DecodeConstraints(data []byte) (Chain, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -104,6 +108,8 @@ func DecodeConstraints(data []byte) (Chain, error) {
 	if err := d.Decode(&in); err != nil {
 		return nil, errors.New("they cannot be read")
 	}
+	// A second value would be ignored by this decoder, but not by another reader of the same
+	// bytes.
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows them")
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // about returns a sentence that names the command that a rule denies, "" where it would only
-// repeat the rule. lifted marks commands that an override lifts.
+// repeat the rule: for a program of one command, and for a rule about a whole tool. lifted marks
+// commands that an override lifts.
 func (f *facts) about(r *Rule, lifted []bool) string {
 	if f.shell == nil || len(f.shell.program.Commands) < 2 || r.form == formTool || !r.namedBy(&f.denied) {
 		return ""
@@ -24,9 +25,9 @@ func (f *facts) about(r *Rule, lifted []bool) string {
 	return ""
 }
 
-// lifted returns which commands an override covers; nil if none. Overrides are those of the
-// same link, and hold for single commands, so that one of them does not open the rest of a
-// script.
+// lifted returns which commands an override covers, by index; nil if none. rules are the
+// overrides of one link. They hold for single commands, so that one of them does not open the
+// rest of a script.
 func (f *facts) lifted(rules []Rule) []bool {
 	if len(rules) == 0 {
 		return nil
@@ -54,10 +55,10 @@ func (f *facts) lifted(rules []Rule) []bool {
 	return all
 }
 
-// deniesExecution returns how certain it is that a deny rule covers something that the call
-// runs. Rules for Read and Edit are checked against the files of the commands. Where the
-// program runs text that the parser does not see, the rule is also searched for in the text
-// itself.
+// deniesExecution returns how certain it is that a deny rule covers something that the call runs.
+// Rules for Read and Edit are checked against the files of the commands; files says whether those
+// of redirections count. Where the program runs text that the parser does not see, the rule is
+// also searched for in the text itself, and is maybe at least.
 func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach {
 	s := f.shell
 	byTool := r.namedBy(&f.denied)
@@ -88,7 +89,7 @@ func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach 
 	return of
 }
 
-// deniesAny returns the highest certainty over the commands that are not lifted.
+// deniesAny returns the highest certainty over the commands that are not lifted. It stops at yes.
 func (r commandRule) deniesAny(f *facts, lifted []bool) reach {
 	of := no
 	for i := range f.shell.program.Commands {
@@ -100,6 +101,8 @@ func (r commandRule) deniesAny(f *facts, lifted []bool) reach {
 }
 
 var (
+	// readers and writers are the tools whose path rules also hold for the files that commands
+	// use.
 	readers = namesOf("Read")
 	writers = namesOf("Edit", "Write")
 )
@@ -114,7 +117,7 @@ func (s *execution) unknown() bool {
 	return s.runs || s.unclear
 }
 
-// words returns the whole text split into words, parsed once, for what the syntax tree does
+// words returns the whole text split into words, parsed once. It is for what the syntax tree does
 // not show.
 func (s *execution) words() command.Text {
 	if s.whole == nil {
@@ -137,9 +140,9 @@ func (r commandRule) heldBy(t command.Text) bool {
 	return t.MayRun(r.commandSpec())
 }
 
-// deniesCommand returns how certain it is that a deny rule covers command i. An option that
-// may run a program, or a program that is not in the table, turns a mention of the denied name
-// into maybe.
+// deniesCommand returns how certain it is that a deny rule covers command i. An option that may
+// run a program, or a program that is not in the table, turns a mention of the denied name into
+// maybe: foo --exec rm may run rm.
 func (r commandRule) deniesCommand(f *facts, i int) reach {
 	c := &f.shell.program.Commands[i]
 	if r.form == formTool {
@@ -156,8 +159,8 @@ func (r commandRule) deniesCommand(f *facts, i int) reach {
 }
 
 // standsIn reports whether the rule's words stand in the code that a command is given, such as
-// the text behind sh -c. A spec with shell operators is compared with the text of the whole
-// program, since it is no single command.
+// the text behind python -c. A spec with shell operators is compared with the text of the whole
+// program, since it is no single command; the first command stands for the program.
 func (r commandRule) standsIn(f *facts, i int) bool {
 	code := f.shell.program.Commands[i].Code
 	switch {
@@ -171,8 +174,9 @@ func (r commandRule) standsIn(f *facts, i int) bool {
 	return r.form != formOperands && r.words.First == "" && r.heldBy(f.shell.words())
 }
 
-// mentions reports whether a name occurs in an argument of the command, ignoring case where
-// the file system does.
+// mentions reports whether a name occurs in an argument of the command, also within a word. Case
+// is ignored where the file system ignores it; name is folded. It is a cheap test before the text
+// is parsed.
 func mentions(c *shell.Command, name string) bool {
 	return slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return strings.Contains(glob.Fold(w.Text), name) })
 }

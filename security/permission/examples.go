@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// verify compares the rule with its examples. denies says whether the rule stands in a list
-// that denies. The error says which example does not fit, and the verdict that it got.
+// verify compares the rule with its examples. denies says whether the rule stands in a list that
+// denies. It returns nil if all fit or there are none. Else the error says which example does not
+// fit, and the verdict that it got.
 func (t RuleText) verify(r Rule, denies bool) error {
 	if len(t.Match)+len(t.NotMatch) == 0 {
 		return nil
@@ -16,6 +17,8 @@ func (t RuleText) verify(r Rule, denies bool) error {
 		return fmt.Errorf("examples stand beside a rule for one tool, and %s is many", r.tool)
 	}
 	for _, text := range t.Match {
+		// A deny rule has to turn an allowed call into another verdict; a question counts as a
+		// match.
 		if v := r.alone(text, denies); v.Action == Allow == denies {
 			return fmt.Errorf("it has to match %q, and does not: %s", text, v.Why)
 		}
@@ -28,8 +31,9 @@ func (t RuleText) verify(r Rule, denies bool) error {
 	return nil
 }
 
-// alone returns the verdict on an example by this rule and no other: with everything else
-// allowed if the rule denies, with nothing else allowed if it allows.
+// alone returns the verdict on an example by this rule and no other: with everything else allowed
+// if the rule denies, with nothing else allowed if it allows. It is an ordinary Judge, so an
+// example is held to the same checks as a call.
 func (r Rule) alone(text string, denies bool) Verdict {
 	call := r.example(text)
 	p := Policy{Allow: []Rule{r}, Default: Deny}
@@ -40,16 +44,20 @@ func (r Rule) alone(text string, denies bool) Verdict {
 }
 
 // whole is the rule for every call of a tool.
+// whole returns the rule for every call of a tool.
 func whole(tool string) Rule {
 	r := newRule(tool, tool, "")
 	r.form = formTool
 	return r
 }
 
-// example returns the call that a text stands for: for Bash the command, for Git its words,
-// for other tools the argument that their rules look at.
+// example returns the call that a text stands for: for Bash the command, for Git its words, for
+// other tools the argument that their rules look at. Its directory is the temporary one, so
+// relative rules and examples mean files below that.
 func (r Rule) example(text string) Call {
 	c := Call{Tool: r.tool, Args: map[string]any{}, Dir: os.TempDir()}
+	// A rule may be written for an alias. Of several tools with one alias any will do: their
+	// rules look at the same argument.
 	for tool, alias := range aliases {
 		if alias == c.Tool {
 			c.Tool = tool

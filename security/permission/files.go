@@ -9,10 +9,12 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// deniesFiles returns how certain it is that the call uses a file which a rule for Read, Edit
-// or Write denies (security.md 8.4). reads and writes say which of these the rule is about,
-// lifted which commands an override lifts, files whether redirections count. Code that runs
-// without being parsed is maybe, unless a sandbox keeps it from the denied files.
+// deniesFiles returns how certain it is that the call uses a file which a rule for Read, Edit or
+// Write denies (security.md 8.4). reads and writes say which of these the rule is about, lifted
+// which commands an override lifts, files whether redirections count. Code that runs without
+// being parsed is maybe, unless a sandbox keeps it from the denied files.
+//
+// It returns early at yes, and looks at the file system only for a use that may matter.
 func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, files bool) reach {
 	of := no
 	if files {
@@ -22,6 +24,7 @@ func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, fi
 			}
 		}
 	}
+	// Room for the patterns of one rule, so that most calls allocate none.
 	var some [4]file.Pattern
 	var patterns []file.Pattern
 	for i := range f.shell.program.Commands {
@@ -55,9 +58,10 @@ func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, fi
 	return of
 }
 
-// deniesUse returns how certain it is that the rule denies one use of a file. use is how
-// certain it is that the command reads or writes the file at all; the result is never more
-// certain than that. What a sandbox holds needs no question.
+// deniesUse returns how certain it is that the rule denies one use of a file. use is how certain
+// it is that the command reads or writes the file at all; the result is never more certain than
+// that. patterns are those of the rule. A mere possibility needs no question if a sandbox keeps
+// the command from the files.
 func (r commandRule) deniesUse(f *facts, u *fileUse, use reach, patterns []file.Pattern) reach {
 	switch {
 	case use == yes && r.form == formTool:
@@ -72,15 +76,16 @@ func (r commandRule) deniesUse(f *facts, u *fileUse, use reach, patterns []file.
 	return min(hit, use)
 }
 
-// keeps reports whether a sandbox keeps the command from denied files among those it may use:
-// files that another command names to it, and files below the working directory.
+// keeps reports whether a sandbox keeps the command from the denied files among those that a use
+// may mean: any file, or files below the working directory.
 func (f *facts) keeps(u *fileUse) bool {
 	_, below := file.Below(file.Clean(f.call.Dir), u.place.Real)
 	return (u.any || u.place.Known && below) && f.kept != nil && f.kept()
 }
 
-// namesIn reports whether a text in another language, such as a script behind python -c, names
-// a denied path, as far as the rule spells it literally. A rule for every file always counts.
+// namesIn reports whether a text in another language, such as a script behind python -c, names a
+// denied path, as far as the rule spells it literally. A rule for every file always counts. The
+// text may build the name from parts, so false is no proof.
 func (r commandRule) namesIn(code string, f *facts) bool {
 	if r.form != formPath {
 		return r.form == formTool // it cannot be told for every file
@@ -96,14 +101,15 @@ func (r commandRule) namesIn(code string, f *facts) bool {
 	return p.Dir != "" && strings.Contains(glob.Fold(code), glob.Fold(p.Dir))
 }
 
-// within returns how certain it is that a use is of a file which the patterns deny, under one
-// of its names, below a directory that the command walks, or as one of the files that a shell
-// pattern may stand for.
+// within returns how certain it is that a use is of a file which the patterns deny, under one of
+// its names, below a directory that the command walks, or as one of the files that a shell
+// pattern may stand for. The patterns are folded where file systems ignore case.
 func (f *facts) within(u *fileUse, patterns []file.Pattern) reach {
 	if u.any {
 		return maybe
 	}
 	of := no
+	// elsewhere means that the name leads through a link, so the real name is looked at, too.
 	elsewhere := u.place.Known && u.place.Real != u.place.Lexical
 	for i := range patterns {
 		p := &patterns[i]
@@ -125,9 +131,9 @@ func (f *facts) within(u *fileUse, patterns []file.Pattern) reach {
 	return of
 }
 
-// mayFind reports whether an existing denied file matches a word with shell wildcards. The
-// shell expands wildcards only to files that exist, so *.txt in a directory without denied
-// files needs no question.
+// mayFind reports whether an existing denied file matches a word with shell wildcards. The shell
+// expands wildcards only to files that exist, so *.txt in a directory without denied files needs
+// no question. word is absolute. It returns true if it cannot be told.
 func (f *facts) mayFind(word string, p *file.Pattern) bool {
 	mark := strings.IndexAny(word, shell.Marks)
 	if mark < 0 || strings.ContainsRune(word, shell.Any) {
@@ -147,8 +153,9 @@ func (f *facts) mayFind(word string, p *file.Pattern) bool {
 	return !t.Complete
 }
 
-// below returns whether a command that walks a directory meets a denied file there. It cannot
-// see files that are made later; the sandbox is for those.
+// below returns how certain it is that a command that walks a directory meets a denied file
+// there: yes if it writes the tree and the rule is exact, maybe if a denied file exists or that
+// cannot be told. It cannot see files that are made later; the sandbox is for those.
 func (f *facts) below(u *fileUse, p *file.Pattern) reach {
 	if p.Exact && u.Write == yes {
 		return yes
@@ -171,7 +178,8 @@ func (f *facts) below(u *fileUse, p *file.Pattern) reach {
 	return no
 }
 
-// listing returns the names below a directory, and lists each directory once for a call.
+// listing returns the names below a directory, and lists each directory once for a call. The
+// pointer is valid until another directory is listed.
 func (f *facts) listing(root string) *file.Tree {
 	for i := range f.shell.trees {
 		if f.shell.trees[i].Root == root {

@@ -12,14 +12,19 @@ import (
 // A denial to read is also one for what git has stored of the file. The commands that print that are run with pathspecs that
 // exclude it, where these mean the same; elsewhere a person is asked.
 
-// pathspecs are what a rule denies of a repository in the directory of the call; nil if nothing. They are exact if they
-// mean that in whatever repository below it.
+// pathspecs returns the pathspecs that exclude what a rule denies from git's output, for a
+// repository in dir, the directory of the call; nil if the rule covers nothing there. exact is
+// true if they mean the same as the rule in whatever repository below dir git works.
+//
+// {"*"} and false stand for a rule that may cover anything: the caller then asks a person. top
+// makes a pathspec count from the root of the repository, and icase excludes a name in any case.
 func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
 	at := r.spec
 	if r.base != baseAny {
 		p, ok := r.pattern(dir)
 		whole := p.Dir + "/" + p.Rest
 		rel, below := file.Below(file.Clean(dir), whole)
+		// A pattern whose directory is above the call's may still match below it.
 		if star := strings.IndexByte(p.Rest, '*'); !ok || !below && star >= 0 && strings.HasPrefix(file.Clean(dir)+"/", strings.TrimSuffix(p.Dir+"/"+p.Rest[:star], "/")+"/") {
 			return []string{"*"}, false
 		}
@@ -28,6 +33,7 @@ func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
 		}
 	}
 	at = strings.TrimPrefix(strings.TrimRight(at, "/"), "**/")
+	// The file itself and everything below it, in the root and at any depth.
 	for _, head := range []string{"", "*/"} {
 		for _, tail := range []string{"", "/*"} {
 			specs = append(specs, ":(exclude,top,icase)"+head+at+tail)
@@ -36,7 +42,8 @@ func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
 	return specs, !strings.Contains(strings.TrimSuffix(at, "/*"), "/")
 }
 
-// printsDenied reports whether a command may have git print what the rule denies, in spite of pathspecs.
+// printsDenied reports whether command i may have git print what the rule denies, in spite of the
+// pathspecs that will be added to it. Then the call becomes a question.
 func (r commandRule) printsDenied(f *facts, i int) bool {
 	specs, exact := r.pathspecs(f.call.Dir)
 	if len(specs) == 0 {
@@ -50,8 +57,8 @@ func (r commandRule) printsDenied(f *facts, i int) bool {
 	return !sure || words != nil && !exact
 }
 
-// outside returns why a call of the Git tool is not allowed by a rule for it: an argument
-// names a file outside the workspace; "" if none does. Bash needs no such check, since its
+// outside returns why a call of the Git tool is not allowed by a rule for it: an argument names
+// an existing file outside the workspace; "" if none does. Bash needs no such check, since its
 // uses of files are decided one by one.
 func (f *facts) outside(i int) string {
 	if f.subject.matter != matterGit {
@@ -68,8 +75,9 @@ func (f *facts) outside(i int) string {
 	return ""
 }
 
-// withoutDenied rewrites the git commands of the plan, so that they print no content that a
-// rule of the chain denies to read. It changes the syntax tree, so it has to run last.
+// withoutDenied rewrites the git commands of the plan, so that they print no content that a rule
+// of the chain denies to read. It changes the syntax tree, so it has to run last. If the program
+// cannot be printed afterwards, Printed becomes false.
 func (p *Plan) withoutDenied(c Chain, f *facts) {
 	var specs []string
 	for _, l := range c {

@@ -2,8 +2,8 @@ package permission
 
 import "strings"
 
-// skillDirs are the names by which a skill writes its own directory: of the agents that read skills,
-// some know the one and some the other.
+// skillDirs are the names by which a skill writes its own directory: of the agents that read
+// skills, some know the one and some the other. Messages use the first.
 var skillDirs = [...]string{"${SKILL_DIR}", "${CLAUDE_SKILL_DIR}"}
 
 // ParseGrant reads a rule that a SKILL.md asks for: the grammar of ParseRule, but narrower (skills.md,
@@ -59,8 +59,8 @@ func ParseGrant(text string) (Rule, error) {
 	return r, nil
 }
 
-// cutSkillDir cuts the skill's directory off the beginning of a path. name is how it was
-// written, "" if the path does not begin with it.
+// cutSkillDir cuts the skill's directory off the beginning of a path or of a text. name is how it
+// was written, "" if the path does not begin with it; then below is the path.
 func cutSkillDir(path string) (below, name string) {
 	for _, name := range skillDirs {
 		if below, ok := strings.CutPrefix(path, name); ok {
@@ -70,8 +70,8 @@ func cutSkillDir(path string) (below, name string) {
 	return path, ""
 }
 
-// RunsSkillFiles reports whether the rule is for commands and names the skill's own directory,
-// so that allowing it means to run files of the skill.
+// RunsSkillFiles reports whether the rule is for commands and names the skill's own directory
+// outside of single quotes, so that allowing it means to run files of the skill.
 func (r Rule) RunsSkillFiles() bool {
 	switch r.form {
 	case formExact, formPrefix, formOperands:
@@ -80,8 +80,9 @@ func (r Rule) RunsSkillFiles() bool {
 	return false
 }
 
-// WithSkillDir is the rule with ${SKILL_DIR} and ${CLAUDE_SKILL_DIR} standing for dir, an absolute path. Of a
-// rule without them, it is the rule itself.
+// WithSkillDir returns the rule with ${SKILL_DIR} and ${CLAUDE_SKILL_DIR} standing for dir, an
+// absolute path. Of a rule without them, it returns the rule itself. The text of the rule stays
+// as it was written.
 func (r Rule) WithSkillDir(dir string) Rule {
 	switch r.form {
 	case formPath:
@@ -93,6 +94,8 @@ func (r Rule) WithSkillDir(dir string) Rule {
 		if r.spec = inShell(whole, dir); r.spec == whole {
 			return r
 		}
+		// The words are read from the quoted form, so that a blank or $ in dir stays one literal
+		// part of its word. The spec then gets dir as it is, for comparisons with a text.
 		r.readCommandWords(false)
 		for _, name := range skillDirs {
 			whole = strings.ReplaceAll(whole, name, dir)
@@ -102,7 +105,8 @@ func (r Rule) WithSkillDir(dir string) Rule {
 	return r
 }
 
-// inShell replaces the skill's directory in a command by dir, quoted as the place needs it.
+// inShell replaces the skill's directory in a command by dir, quoted as the place needs it:
+// between double quotes only the special characters are escaped, elsewhere the whole is quoted.
 // Inside single quotes a shell leaves the name as it is, and so does inShell.
 func inShell(command, dir string) string {
 	var b strings.Builder
@@ -119,6 +123,7 @@ func inShell(command, dir string) string {
 		}
 		c := command[i]
 		switch {
+		// The escaped character begins or ends no quotes.
 		case c == '\\' && quote != '\'' && i+1 < len(command):
 			b.WriteByte(c)
 			i++

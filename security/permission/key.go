@@ -20,6 +20,8 @@ import (
 // call has to be approved each time.
 func (c Call) Key() string { return look(c).key() }
 
+// key is Call.Key, computed once for a call. It leaves out the description and the timeout of a
+// command, which change nothing of what runs (decision 0029).
 func (f *facts) key() string {
 	if f.named != nil {
 		return *f.named
@@ -44,9 +46,10 @@ func (f *facts) key() string {
 // beginning: 4 MiB is more than people write, and is hashed in some 10 ms.
 const maxScript = 4 << 20
 
-// scripts returns digests of the files that the program's commands run, by path: scripts that
-// stand first in a command, and files that an interpreter is given. Files that the program
-// writes itself are left out, since their content follows from its text.
+// scripts returns digests of the files that the program's commands run, by real path: scripts
+// that stand first in a command, and files that an interpreter is given. Files that the program
+// writes itself are left out, since their content follows from its text. A file that cannot be
+// read is left out, too.
 func (f *facts) scripts() map[string]string {
 	all := map[string]string{}
 	add := func(at file.Location) {

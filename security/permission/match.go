@@ -23,25 +23,39 @@ const no, maybe, yes = shell.No, shell.Maybe, shell.Yes
 // chain, because following links and parsing a command cost far more than comparing them. A
 // facts is for one goroutine.
 type facts struct {
-	call     Call
-	names    names // under which an allow rule may name the tool
-	denied   names // under which a deny rule may: the names and the family
-	subject  subject
-	values   []string            // what the subject's arguments hold
-	readable bool                // there are values, and all are strings
-	places   []file.Location     // one for each value of a path
-	goals    []endpoint.Endpoint // one for each value of a URL
-	shell    *execution          // of a call that runs commands
-	links    *file.Links         // shared by all that is found for one call
-	own      file.Links
-	strings  []string // every string of the arguments, for opaque subjects
+	call Call
+	// names are those under which an allow rule may name the tool: its own and its alias.
+	names names
+	// denied are those under which a deny rule may: names and the family.
+	denied  names
+	subject subject
+	// values are what the subject's arguments hold; "" for one that is no string.
+	values []string
+	// readable means that there are values, and all are strings. Else path, name and URL rules
+	// allow nothing, and a deny rule is unsure.
+	readable bool
+	// places has one Location for each value of a path; nil until locations.
+	places []file.Location
+	// goals has one Endpoint for each value of a URL; nil until targets.
+	goals []endpoint.Endpoint
+	// shell is what a call of Bash or Git runs; nil until ran, and for other tools.
+	shell *execution
+	// links is the memory of followed links. It is own, or for a redirection that of the call
+	// around it.
+	links *file.Links
+	own   file.Links
+	// strings are all strings of the arguments, for opaque subjects; filled when gathered.
+	strings  []string
 	gathered bool
-	kept     func() bool // Call.Kept of what the whole chain denies; nil = no
-	named    *string     // its Key, once asked for
+	// kept is Call.Kept asked for what the whole chain denies; nil means no sandbox.
+	kept func() bool
+	// named is the call's Key, once asked for.
+	named *string
 }
 
 // look decodes the arguments that rules for the call's tool look at. It reads no file: paths,
-// URLs and commands are parsed when a rule first asks for them.
+// URLs and commands are parsed when a rule first asks for them. The result refers to itself, so
+// it must not be copied.
 func look(c Call) *facts {
 	f := &facts{call: c, subject: subjectOf(c.Tool)}
 	f.links = &f.own
@@ -77,9 +91,9 @@ func (f *facts) targets() []endpoint.Endpoint {
 	return f.goals
 }
 
-// oddity returns a sentence on what about the call's URLs two parsers might read differently;
-// "" if nothing. Such a URL is never allowed by a rule, since the tool's client might go to
-// the other host.
+// oddity returns what about the call's URLs two parsers might read differently, as a clause; ""
+// if nothing. Such a URL is never allowed by a rule, since the tool's client might go to the
+// other host.
 func (f *facts) oddity() string {
 	if f.subject.matter != matterURL {
 		return ""
@@ -103,9 +117,9 @@ func (f *facts) locations() []file.Location {
 	return f.places
 }
 
-// names has up to three names of a tool. tags has a bit for each first letter, which tells
-// most rules apart without comparing text: long rule lists are gone through in nanoseconds per
-// rule.
+// names has up to three names of a tool. tags has a bit for each first letter, which tells most
+// rules apart without comparing text: long rule lists are gone through in nanoseconds per rule.
+// Different letters may share a bit; the text is compared afterwards.
 type names struct {
 	tags uint64
 	list [3]string
@@ -145,9 +159,9 @@ func (r *Rule) isNamed(names *names) bool {
 	return false
 }
 
-// allows returns yes only if the rule certainly covers the call, else no. Protected names and
-// places with keys need a rule that spells them, so that Write or Read(*) does not open ~/.ssh
-// or .git/hooks.
+// allows returns yes only if the rule certainly covers the call, else no; never maybe. Protected
+// names and places with keys need a rule that spells them, so that Write or Read(*) does not open
+// ~/.ssh or .git/hooks. Commands are not its task; see commandRule.covers.
 func (r *Rule) allows(f *facts) reach {
 	if !r.namedBy(&f.names) {
 		return no
@@ -178,7 +192,7 @@ func (r *Rule) allows(f *facts) reach {
 }
 
 // allowsTargets returns yes if every URL of the call is valid, has one reading and satisfies
-// means.
+// means. It is also yes for no URLs; the caller has checked that there are some.
 func allowsTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	return is(!slices.ContainsFunc(f.targets(), func(e endpoint.Endpoint) bool { return e.Invalid != "" || e.Ambiguous != "" || !means(e) }))
 }
@@ -190,6 +204,8 @@ func (r *Rule) allowsPath(f *facts) reach {
 	if !ok {
 		return no
 	}
+	// The rule's own directory may be a link (/tmp on macOS), so a path also matches below the
+	// place that it leads to.
 	means := func(path string) bool {
 		if p.Matches(path, f.subject.tree) {
 			return true
@@ -234,8 +250,9 @@ func (r *Rule) denies(f *facts) reach {
 	return no
 }
 
-// deniesPath returns yes if one path of the call is covered under one of its names, and maybe
-// if a path or the rule's own directory could not be resolved.
+// deniesPath returns yes if one path of the call is covered under one of its names, and maybe if
+// a path or the rule's own directory could not be resolved. The name as written counts even if
+// its links cannot be read.
 func (r *Rule) deniesPath(f *facts) reach {
 	var some [4]file.Pattern
 	patterns, sure := r.denials(f, some[:0])
@@ -253,8 +270,9 @@ func (r *Rule) deniesPath(f *facts) reach {
 	return no
 }
 
-// deniesStrings compares the spec with every string in the arguments, for tools of which
-// nothing is known. A deny rule may hit too much here; an allow rule never uses this.
+// deniesStrings compares the spec with every string in the arguments, for tools of which nothing
+// is known. A deny rule may hit too much here; an allow rule never uses this. For path tools the
+// resolved paths are searched, too.
 func (r *Rule) deniesStrings(f *facts) reach {
 	if !f.gathered {
 		f.strings, f.gathered = gather(nil, f.call.Args), true
@@ -306,7 +324,7 @@ func deniesTargets(f *facts, means func(endpoint.Endpoint) bool) reach {
 	return most
 }
 
-// is turns a certain answer into a reach.
+// is turns a certain answer into a Certainty.
 func is(b bool) reach {
 	if b {
 		return yes

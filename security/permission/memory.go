@@ -17,9 +17,12 @@ const maxRemembered = 4096
 // but those of the policy under which it was given. The zero Memory is empty and ready; all methods
 // may be called from many goroutines.
 type Memory struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// answers has by call (key) and policy (Policy.scope) what was answered; guarded by mu. It is
+	// nil until the first answer.
 	answers map[string]map[string]Action // call -> policy -> answer; guarded by mu
-	count   int                          // guarded by mu
+	// count is the number of answers in all; guarded by mu.
+	count int // guarded by mu
 }
 
 // Remember keeps an answer given under a policy. It does not keep Ask, a call that cannot be
@@ -82,8 +85,9 @@ func (m *Memory) recall(c Call, under Policy) (answer Action, here, found bool) 
 	return Allow, here, true
 }
 
-// key encodes a call so that two calls have the same key only if they are the same.
-// json.Marshal sorts the keys of objects. ok is false for arguments that JSON cannot hold.
+// key encodes a call so that two calls have the same key only if they are the same. json.Marshal
+// sorts the keys of objects. ok is false for arguments that JSON cannot hold. Unlike Call.Key it
+// follows no scripts: an answer in memory ends with the session.
 func key(c Call) (string, bool) {
 	args, err := json.Marshal(c.Args)
 	if err != nil {
@@ -99,4 +103,5 @@ func (p Policy) scope() string {
 	return strings.Join(sortedTexts(p.FinalDeny), "\n") + "\x00" + strings.Join(sortedTexts(p.Deny), "\n")
 }
 
+// sortedKeys returns the keys in order, so that texts made of a map are the same each time.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,7 +10,7 @@ import (
 	"symbio/security/permission/glob"
 )
 
-// base is the directory that a path rule is relative to.
+// base is the directory that a path rule is relative to. The zero value is the root.
 type base int8
 
 const (
@@ -44,6 +44,7 @@ func (r *Rule) readPath() (at int, reason string) {
 	default:
 		r.base = baseAny
 	}
+	// a/*/../b would have to be cleaned, and what a .. behind a * leaves is not known.
 	if star := strings.Index(rest, "*"); star >= 0 {
 		for _, part := range strings.Split(rest[star:], "/") {
 			if part == ".." || part == "." {
@@ -52,11 +53,14 @@ func (r *Rule) readPath() (at int, reason string) {
 		}
 	}
 	r.spec = strings.TrimPrefix(rest, "/")
+	// On Windows the root depends on the volume of the call's directory, so nothing is fixed.
 	defer func() {
 		if r.base == baseRoot && filepath.Separator == '/' {
 			r.fixed = unique.Make(file.NewPattern("/", r.spec))
 		}
 	}()
+	// A literal path is cleaned by file.NewPattern. A glob is not, so double and trailing slashes
+	// are removed here.
 	if strings.Contains(r.spec, "*") {
 		r.spec = strings.TrimRight(r.spec, "/")
 		for strings.Contains(r.spec, "//") {
@@ -66,8 +70,9 @@ func (r *Rule) readPath() (at int, reason string) {
 	return 0, ""
 }
 
-// pattern returns the rule's path made absolute for a call in dir; ok is false when the
-// directory it is relative to is not known, such as the home of a user without one.
+// pattern returns the rule's path made absolute for a call in dir; ok is false when the directory
+// it is relative to is not known, such as the home of a user without one. Then an allow rule
+// matches nothing, and a deny rule may match anything.
 func (r *Rule) pattern(dir string) (p file.Pattern, ok bool) {
 	if r.fixed != (unique.Handle[file.Pattern]{}) {
 		return r.fixed.Value(), true
@@ -90,10 +95,10 @@ func (r *Rule) pattern(dir string) (p file.Pattern, ok bool) {
 	return file.NewPattern(from, r.spec), true
 }
 
-// denials appends the patterns by which a deny rule covers paths: as written, with the links
-// of the rule's own directory followed, and at any depth for a plain relative path. ok is
-// false when they are not all known. On file systems that ignore case the patterns are folded;
-// the caller folds the paths.
+// denials appends the patterns by which a deny rule covers paths: as written, with the links of
+// the rule's own directory followed, and at any depth for a plain relative path. ok is false when
+// they are not all known: the caller takes that for maybe. On file systems that ignore case the
+// patterns are folded; the caller folds the paths. There are at most four.
 func (r *Rule) denials(f *facts, all []file.Pattern) (_ []file.Pattern, ok bool) {
 	p, ok := r.pattern(f.call.Dir)
 	if !ok {

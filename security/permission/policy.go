@@ -5,6 +5,8 @@ import "slices"
 // Policy is the rules of one agent or one configuration. The zero Policy denies every call. The order
 // of the rules in a list does not matter for what is decided.
 type Policy struct {
+	// FinalDeny are denials that nothing lifts, Deny those that an Override or an allow that a
+	// person gave under this policy lifts.
 	FinalDeny []Rule // nothing lifts these
 	Deny      []Rule
 	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing

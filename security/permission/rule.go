@@ -23,16 +23,25 @@ const maxRule = 4096
 // value, and == compares rules. The zero Rule is a rule that could not be read: it allows nothing and
 // denies everything.
 type Rule struct {
-	// What most rules are told apart by stands together, so that a long list is quickly gone through.
+	// What most rules are told apart by stands together, so that a long list is quickly gone
+	// through.
 	tool string // may hold *
 	tag  uint8  // the bit of names.tags that has to be set; 0 = always looked at, as the zero Rule is
 	star bool   // whether tool holds *
+	// form says how spec is read; it is formNone only for the zero Rule.
 	form form
-	base base   // for formPath
-	text string // as written
-	spec string // for formPath without its base
-	dir  string // for baseSkill: the skill's directory, once known
-	// fixed is the pattern of a formPath that is relative to nothing.
+	// base is the directory that spec is relative to; for formPath only.
+	base base
+	// text is the rule as written.
+	text string
+	// spec is what stands in the parentheses, in the form that comparisons need. For formPath it
+	// is without its base.
+	spec string
+	// dir is for baseSkill: the skill's directory, absolute; "" until WithSkillDir, and the rule
+	// then means nothing.
+	dir string
+	// fixed is the pattern of a formPath that is relative to nothing, made once when the rule is
+	// read. A handle keeps the Rule comparable and small.
 	fixed unique.Handle[file.Pattern]
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
 	granted bool
@@ -40,7 +49,7 @@ type Rule struct {
 	words command.Pattern
 }
 
-// form is how the spec of a rule is read.
+// form is how the spec of a rule is read (security.md 2.1).
 type form int8
 
 const (
@@ -57,12 +66,14 @@ const (
 	formOpaque               // whatever the tool makes of it; allows only by an argument's name
 )
 
-// RuleError says why a rule cannot be used. ParseRule and Config.Policy return it; Column lets
-// an editor or a message point at the character.
+// RuleError says why a rule cannot be used. ParseRule, ParseGrant, ParseList and Config.Policy
+// return it; Column lets an editor or a message point at the character.
 type RuleError struct {
-	List   string // the list that the rule stands in, such as "deny"; "" when it stands alone
-	Rule   string
-	Column int // where in the rule, counted in characters from 1
+	// List is the list that the rule stands in, such as "deny"; "" when it stands alone.
+	List string
+	Rule string
+	// Column is where in the rule, counted in characters from 1.
+	Column int
 	Reason string
 }
 
@@ -80,8 +91,9 @@ func (r Rule) String() string { return r.text }
 // MarshalText writes the rule as it was written.
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 
-// ParseRule reads a rule of a configuration. Anything but a whole, clear rule is a *RuleError, never
-// a wider rule (security.md 2.1).
+// ParseRule reads a rule of a configuration. Anything but a whole, clear rule is a *RuleError,
+// never a wider rule (security.md 2.1). The Rule beside an error is the zero Rule, which denies
+// everything. It reads no file.
 func ParseRule(text string) (Rule, error) {
 	tool, spec, err := splitRule(text)
 	if err != nil {
@@ -125,8 +137,9 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// newRule returns a rule without a form. tag is the first letter of the tool's name, compared
-// before the name itself.
+// newRule returns a rule without a form. tool must not be empty. tag is from the first letter of
+// the tool's name and is compared before the name itself; it is 0, and the rule always looked at,
+// if that is a *.
 func newRule(text, tool, spec string) Rule {
 	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
 	if tool[0] != '*' {
@@ -135,14 +148,15 @@ func newRule(text, tool, spec string) Rule {
 	return r
 }
 
-// ruleError returns a RuleError for the byte offset at, turned into characters.
+// ruleError returns a RuleError for the byte offset at, turned into characters. An offset beyond
+// the text is its end.
 func ruleError(text string, at int, reason string) error {
 	return &RuleError{Rule: text, Column: utf8.RuneCountInString(text[:min(at, len(text))]) + 1, Reason: reason}
 }
 
-// splitRule cuts a rule into its tool and its spec; spec is "" when the rule has no
-// parentheses. It refuses characters that cannot be seen, since a reader of the configuration
-// could not tell what such a rule means.
+// splitRule cuts a rule into its tool and its spec; spec is "" when the rule has no parentheses.
+// Parentheses inside the spec have to be balanced. It refuses characters that cannot be seen,
+// since a reader of the configuration could not tell what such a rule means.
 func splitRule(text string) (tool, spec string, err error) {
 	bad := func(at int, reason string) (string, string, error) { return "", "", ruleError(text, at, reason) }
 	if text == "" {
@@ -211,9 +225,9 @@ func checkTool(tool string) (at int, reason string) {
 	return 0, ""
 }
 
-// readCommand reads the spec of a Bash or Git rule and sets the form: exact, prefix (git
-// log:*), operands (rm:*.tmp) or glob. A * in any other place is a glob, which only deny rules
-// use.
+// readCommand reads the spec of a Bash or Git rule and sets the form: exact, prefix (git log:* or
+// git log *), operands (rm:*.tmp) or glob. A * in any other place is a glob, which only deny
+// rules use. A spec of nothing but * is the whole tool.
 func (r *Rule) readCommand() (at int, reason string) {
 	head, prefix := strings.CutSuffix(r.spec, ":*")
 	if !prefix {
@@ -240,7 +254,7 @@ func (r *Rule) readCommand() (at int, reason string) {
 }
 
 // operandSpec reports whether a spec is a command and a pattern for its operands, such as
-// rm:*.tmp or rm *.tmp.
+// rm:*.tmp or rm *.tmp. The pattern is one word at the end.
 func operandSpec(spec string) bool {
 	star := strings.Index(spec, "*")
 	if star < 2 || spec[star-1] != ':' && spec[star-1] != ' ' {
@@ -250,7 +264,8 @@ func operandSpec(spec string) bool {
 }
 
 // readDomain reads the spec of a WebFetch rule: domain:HOST, domain:*.HOST or ip:ADDRESS. An
-// address written as a domain is refused, because the two are compared in different ways.
+// address written as a domain is refused, in every spelling, because the two are compared in
+// different ways. The host is kept as the DNS has it, in ASCII.
 func (r *Rule) readDomain() (at int, reason string) {
 	if addr, ok := strings.CutPrefix(r.spec, "ip:"); ok {
 		return len("ip:"), r.readAddr(addr)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// matter is what a rule's spec is compared with, and how.
+// matter is what a rule's spec is compared with, and how. The zero value is for tools of which
+// nothing is known.
 type matter int
 
 const (
@@ -56,7 +57,8 @@ var aliases = map[string]string{
 	"replicate_agent": "Agent",
 }
 
-// aliased are the tools by their aliases.
+// aliased has the tool for each alias. Two tools share the alias Skill; their subjects are the
+// same.
 var aliased = func() map[string]string {
 	tools := map[string]string{}
 	for tool, alias := range aliases {
@@ -74,7 +76,8 @@ var families = map[string]string{
 	"skill_load": "activate_skill", "activate_skill": "skill_load",
 }
 
-// subjectOf finds the subject of a tool or of one of the aliases.
+// subjectOf returns the subject of a tool or of one of the aliases; the zero subject, which is
+// opaque, for a tool that is not known, such as one of an MCP server.
 func subjectOf(tool string) subject {
 	if s, ok := subjects[tool]; ok {
 		return s
@@ -82,7 +85,8 @@ func subjectOf(tool string) subject {
 	return subjects[aliased[tool]]
 }
 
-// knownTools are the names that a rule may mean to write, for the error about a wrong case.
+// knownTools returns the names that a rule may mean to write, sorted, for the error about a wrong
+// case.
 func knownTools() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(subjects)), slices.Collect(maps.Values(aliases)), []string{"WebSearch"})
 	slices.Sort(names) // for errors that are the same each time

@@ -8,9 +8,10 @@ import (
 	"symbio/security/permission/endpoint"
 )
 
-// dial returns the addresses that every link of the chain allows by an ip: rule. The tool has
-// to check each connection against them, because a host name may resolve to another address
-// than when the call was judged (DNS rebinding). nil for tools that make no requests.
+// dial returns the addresses that every link of the chain allows by an ip: rule. The tool has to
+// check each connection against them, because a host name may resolve to another address than
+// when the call was judged (DNS rebinding). It returns nil for tools that make no requests, and
+// if there are no such addresses.
 func dial(c Chain, f *facts) *endpoint.AllowList {
 	if f.subject.matter != matterURL {
 		return nil
@@ -44,7 +45,8 @@ func (l Link) addrs(f *facts) map[netip.AddrPort]bool {
 	return all
 }
 
-// reach returns what an address rule allows: the port that it names, or ports 80 and 443.
+// reach returns the addresses that an ip: rule allows: with the port that it names, or with 80
+// and 443.
 func (r Rule) reach() []netip.AddrPort {
 	if a, err := netip.ParseAddrPort(r.spec); err == nil {
 		return []netip.AddrPort{a}
@@ -56,8 +58,9 @@ func (r Rule) reach() []netip.AddrPort {
 	return []netip.AddrPort{netip.AddrPortFrom(a, 80), netip.AddrPortFrom(a, 443)}
 }
 
-// readAddr reads the spec of a rule such as WebFetch(ip:127.0.0.1:3000) and returns why it is
-// unclear, "" if it is clear. Zones are refused: they name an interface of one machine.
+// readAddr reads the part of a spec behind ip:, as in WebFetch(ip:127.0.0.1:3000), and returns
+// why it is unclear, "" if it is clear. Zones are refused: they name an interface of one machine.
+// The spec is kept in the canonical form of netip, so that equal addresses have equal specs.
 func (r *Rule) readAddr(text string) (reason string) {
 	r.form = formAddr
 	if p, err := netip.ParseAddrPort(text); err == nil && p.Addr().Zone() == "" && p.Port() > 0 {
@@ -71,8 +74,9 @@ func (r *Rule) readAddr(text string) (reason string) {
 	return "write ip:ADDRESS or ip:ADDRESS:PORT, an IPv6 address with a port in brackets, as in ip:[::1]:3000"
 }
 
-// meansAddr reports whether a deny rule for an address covers a target; without a port it
-// covers all ports.
+// meansAddr reports whether a deny rule for an address covers a target; without a port it covers
+// all ports. A target that is a name does not match: its address is not known before the
+// connection.
 func (r Rule) meansAddr(e endpoint.Endpoint) bool {
 	if !e.Addr.IsValid() {
 		return false
@@ -85,7 +89,9 @@ func (r Rule) meansAddr(e endpoint.Endpoint) bool {
 
 // unreachable denies requests to invalid URLs, to addresses that are not public, and to ports
 // other than 80 and 443, unless an ip: rule names that address and port. It comes before all
-// rules, so that a rule for a domain cannot open the local network.
+// rules, so that a rule for a domain cannot open the local network. The result is true if it
+// denies. A guardrail without a default (mute) is not asked, since it has no say in calls that
+// its rules do not name.
 func (l Link) unreachable(f *facts) (Verdict, bool) {
 	if f.subject.matter != matterURL || l.mute {
 		return Verdict{}, false
