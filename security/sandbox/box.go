@@ -11,34 +11,38 @@ import (
 	"symbio/security/secret"
 )
 
-// Config says what a Box has to know. The zero value is usable; its commands have no HOME and a PATH of the system's
-// directories.
+// Config says what a Box has to know. The zero value is usable; its commands have no HOME and a
+// PATH of the system's directories.
 type Config struct {
-	// Levels are those that may be used. Default (nil): Native, Bwrap, Landlock. The best that works is taken. Off is
-	// taken if it is named, and only then; an empty list is None. It comes from the user's own configuration, never
-	// from a project's, a skill's or a model's.
+	// Levels are those that may be used. Default (nil): Native, Bwrap, Landlock. The best that
+	// works is taken. Off is taken if it is named, and only then; an empty list is None. It comes
+	// from the user's own configuration, never from a project's, a skill's or a model's.
 	Levels []Level
-	// Env is the environment of this program, as of os.Environ, from which the named variables are taken.
+	// Env is the environment of this program, as of os.Environ, from which the named variables are
+	// taken.
 	Env []string
-	// Home is the user's home; shell settings are protected there if it can be written. "" = the HOME of Env.
+	// Home is the user's home; shell settings are protected there if it can be written. "" = the
+	// HOME of Env.
 	Home string
-	// Hide are files and directories that no command sees, beside the places in Home where programs keep keys and
-	// passwords (package secret); absolute, those that exist when a command starts. Files.Show lifts it for one policy.
+	// Hide are files and directories that no command sees, beside the places in Home where programs
+	// keep keys and passwords (package secret); absolute, those that exist when a command starts.
+	// Files.Show lifts it for one policy.
 	Hide []string
-	// Protect are names to protect at the top of writable directories, beside those of Protected; slash-separated,
-	// relative, those that exist.
+	// Protect are names to protect at the top of writable directories, beside those of Protected;
+	// slash-separated, relative, those that exist.
 	Protect []string
-	// TempDir is where private directories for temporary files are made. Default: the system's. Where it is named, what
-	// commands need each time waits there for the next (some 128 empty directories at most), and commands in writable
-	// directories on the same file system start faster.
+	// TempDir is where private directories for temporary files are made. Default: the system's.
+	// Where it is named, what commands need each time waits there for the next (some 128 empty
+	// directories at most), and commands in writable directories on the same file system start
+	// faster.
 	TempDir string
-	// Disarmed is told what Result.Disarmed says of any command. It may be called from several goroutines; nil = it is not
-	// told.
+	// Disarmed is told what Result.Disarmed says of any command. It may be called from several
+	// goroutines; nil = it is not told.
 	Disarmed func(lines []string)
 }
 
-// Box runs commands at the level that this machine has. Probe makes it; the zero Box refuses everything. It may be
-// used from many goroutines at once.
+// Box runs commands at the level that this machine has. Probe makes it; the zero Box refuses
+// everything. It may be used from many goroutines at once.
 type Box struct {
 	cfg          Config
 	here         machine
@@ -55,9 +59,9 @@ type machine struct {
 	unsure      bool   // a better level took too long to try
 }
 
-// Probe finds out what this machine can do by running /bin/true at each level, best first, until one works: about
-// 10 ms for each. Keep the Box for as long as the program runs. ctx bounds it; what was not found out by then counts as
-// not there, and Status says so.
+// Probe finds out what this machine can do by running /bin/true at each level, best first, until
+// one works: about 10 ms for each. Keep the Box for as long as the program runs. ctx bounds it;
+// what was not found out by then counts as not there, and Status says so.
 func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Levels == nil {
 		cfg.Levels = []Level{Native, Bwrap, Landlock}
@@ -86,8 +90,9 @@ func (b *Box) Status() Status {
 	return Status{Level: b.here.level, Missing: b.here.missing(), Mend: b.here.mend, Unsure: b.here.unsure}
 }
 
-// Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will say. A caller with
-// somebody to ask shows them what is lacking, and sets Spec.Accept if they agree.
+// Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will
+// say. A caller with somebody to ask shows them what is lacking, and sets Spec.Accept if they
+// agree.
 func (b *Box) Check(p Policy) error {
 	lacks := b.here.lacks(p)
 	if b.here.level > Off {
@@ -105,16 +110,18 @@ var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
 // systemPath is where programs are on every system that has a sandbox.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// gitEnv has git execute nothing that a repository's configuration names, as far as variables can: they stand above every
-// file. Filters and text converters have names that cannot be listed; disarming after the command covers them.
+// gitEnv has git execute nothing that a repository's configuration names, as far as variables can:
+// they stand above every file. Filters and text converters have names that cannot be listed;
+// disarming after the command covers them.
 var gitEnv = []string{
 	"GIT_PAGER=cat", "GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_SSH_COMMAND=ssh", "GIT_ASKPASS=", "GIT_CONFIG_COUNT=4",
 	"GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
 	"GIT_CONFIG_KEY_2=safe.bareRepository", "GIT_CONFIG_VALUE_2=explicit", "GIT_CONFIG_KEY_3=protocol.ext.allow", "GIT_CONFIG_VALUE_3=never",
 }
 
-// environment is what the command gets: what keeps git from executing something, the named variables of this program
-// over that, and the spec's own over them. temp is its directory for temporary files, "" = none.
+// environment is what the command gets: what keeps git from executing something, the named
+// variables of this program over that, and the spec's own over them. temp is its directory for
+// temporary files, "" = none.
 func (b *Box) environment(p Policy, given []string, temp string) ([]string, error) {
 	allowed := slices.Concat(always, systemNames, p.Env)
 	values := map[string]string{"PATH": systemPath}
@@ -153,7 +160,8 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 	return env, nil
 }
 
-// confidential says that a variable of this name is meant for this program alone, such as the key of a model.
+// confidential says that a variable of this name is meant for this program alone, such as the key
+// of a model.
 func confidential(name string) bool {
 	name = strings.ToUpper(name)
 	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"} {

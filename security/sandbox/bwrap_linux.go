@@ -9,11 +9,16 @@ import (
 	"symbio/security/sandbox/internal/inside"
 )
 
-// bwrapPath is the system's own; one that a PATH leads to could be anybody's. On some systems it is the only program
-// that may make namespaces.
+// bwrapPath is the bwrap of the system. The PATH is not searched: it could lead to a program of
+// another user. Where AppArmor restricts user namespaces, bwrap may be the only program that can
+// make them.
 const bwrapPath = "/usr/bin/bwrap"
 
-// bwrapArgs has bwrap make the namespaces and mounts of the job, and start the helper in them, which does the rest.
+// bwrapArgs returns the arguments with which bwrap makes the namespaces and mounts of the job and
+// then starts the helper in them, which does the rest. hide are those of bwrapHide. bwrap mounts in
+// the order of its arguments, so that what comes later lies on top: everything read-only, the
+// temporary directory, what is shown and what is writable, pins, protected paths, and hidden ones
+// last.
 func bwrapArgs(j *job, hide []string) []string {
 	name, value, _ := strings.Cut(inside.Mark, "=")
 	args := []string{
@@ -41,5 +46,6 @@ func bwrapArgs(j *job, hide []string) []string {
 		args = append(args, "--ro-bind", path, path)
 	}
 	args = append(args, hide...)
+	// This program, by its descriptor: the mounts may have covered its path.
 	return append(args, "--", fmt.Sprintf("/proc/self/fd/%d", inside.OwnFD), inside.Arg)
 }

@@ -9,18 +9,20 @@ import (
 	"strings"
 )
 
-// Files says which files a command may use. Paths are absolute and free of symbolic links: ReadOnly,
-// WorkingDirectoryOnly and Custom see to that, and a command is refused when one of them is a link after all.
+// Files says which files a command may use. Paths are absolute and free of symbolic links:
+// ReadOnly, WorkingDirectoryOnly and Custom see to that, and a command is refused when one of them
+// is a link after all.
 type Files struct {
-	// Read are directories and files that can be read beside the system's own (programs, libraries, /etc) and those
-	// in Write; "/" is everything.
+	// Read are directories and files that can be read beside the system's own (programs, libraries,
+	// /etc) and those in Write; "/" is everything.
 	Read []string
 	// Write are directories and files that can be written.
 	Write []string
-	// Show are hidden files and directories (Config.Hide) that the command sees all the same, where Read and Write let
-	// it. What lies below one is shown with it.
+	// Show are hidden files and directories (Config.Hide) that the command sees all the same, where
+	// Read and Write let it. What lies below one is shown with it.
 	Show []string
-	// Sockets are Unix sockets to which the command connects, each by its name; hiding does not keep it from them.
+	// Sockets are Unix sockets to which the command connects, each by its name; hiding does not
+	// keep it from them.
 	Sockets []string
 	// Denied are kept from the command, whatever the rest says.
 	Denied DeniedFiles

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// gitEntry is one setting of a git configuration. key is in lower case but for the middle part; kind has * in place of
-// that part, as in remote.*.url. An entry that was not understood has no kind.
+// gitEntry is one setting of a git configuration. section is in lower case but for its middle part,
+// name is in lower case. kind is section and name with * in place of the middle part, as in
+// remote.*.url. An entry that was not understood has its line in value, and no kind.
 type gitEntry struct{ section, name, value, kind string }
 
-// String returns the entry as it is compared and shown to people.
+// String returns the entry as people see it in reports.
 func (e gitEntry) String() string {
 	if e.kind == "" {
 		return e.value
@@ -18,14 +19,16 @@ func (e gitEntry) String() string {
 	return e.section + "." + e.name + " = " + e.value
 }
 
-// The lines that git itself writes. Whatever else its grammar has (two on one line, continued lines, [section.name]) is
-// not understood, and so not kept.
+// The lines that git itself writes. Whatever else its grammar has (two on one line, continued
+// lines, [section.name]) is not understood, and so not kept.
 var (
+	// These are the lines that git itself writes. Whatever else its grammar allows (two settings on
+	// one line, continued lines, [section.name]) is not understood, and so not kept.
 	gitHeader = regexp.MustCompile(`^\s*\[([A-Za-z0-9-]+)(?:\s+("(?:[^"\\]|\\.)*"))?\]\s*$`)
 	gitKey    = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*((?:[^\\\x00-\x08\x0a-\x1f]|\\[\\"ntb])*))?$`)
 )
 
-// gitHelper is a remote for which git starts a program, such as ext::COMMAND.
+// gitHelper matches a remote for which git starts a program of that name, such as ext::COMMAND.
 var gitHelper = regexp.MustCompile(`^[A-Za-z0-9+._-]*::`)
 
 // readGit returns the entries of a configuration. Lines that it does not understand become
@@ -60,9 +63,9 @@ func readGit(text string) (all []gitEntry) {
 	return all
 }
 
-// reviewGit divides what a command left in a git configuration. clean is the text of the
-// entries that were there before or by which git executes nothing; dropped names the others.
-// inside reports whether a worktree lies in the workspace.
+// reviewGit divides what a command left in a git configuration. clean is the text of the entries
+// that were there before or by which git executes nothing, written anew; dropped names the others.
+// It keeps no comments. inside reports whether a worktree lies in the workspace.
 func reviewGit(now, before string, inside func(worktree string) bool) (clean string, dropped []string) {
 	old := map[gitEntry]bool{}
 	for _, e := range readGit(before) {
@@ -98,10 +101,12 @@ func (e gitEntry) harmless(inside func(string) bool) bool {
 	return slices.Contains(gitFamilies, family) && strings.Count(e.kind, ".") == 1 || slices.Contains(gitKinds, e.kind)
 }
 
-// gitFamilies are sections of which no setting makes git execute something.
+// gitFamilies are the sections of which no setting makes git execute something. Sections with a
+// middle part are not meant.
 var gitFamilies = []string{"advice", "author", "color", "column", "committer", "extensions", "feature", "fetch", "index", "push", "rebase", "rerere", "status"}
 
-// gitKinds are what git, its hosts' programs and people write into the configuration of a repository.
+// gitKinds are single settings that git, its hosts' programs and people write into the
+// configuration of a repository, and by which git executes nothing.
 var gitKinds = strings.Fields(`
 	core.repositoryformatversion core.filemode core.bare core.logallrefupdates core.ignorecase core.precomposeunicode core.symlinks
 	core.autocrlf core.eol core.safecrlf core.quotepath core.abbrev core.sparsecheckout core.sparsecheckoutcone core.untrackedcache

@@ -10,12 +10,18 @@ import (
 	"syscall"
 )
 
-// DeniedFiles are the files that rules keep from a command (permission.DeniedFiles): those that exist, links resolved.
+// DeniedFiles are the files that rules keep from a command (permission.DeniedFiles): absolute paths
+// of files that exist, with symbolic links resolved.
 type DeniedFiles struct {
-	Hidden   []string // are seen as empty
-	ReadOnly []string // are not written, replaced or moved
-	Fixed    []string // are in directories that are not moved
-	Unknown  []string // says, a sentence each, what is denied and could not be found: the command is not kept from that
+	// Hidden look empty to the command.
+	Hidden []string
+	// ReadOnly cannot be written, replaced or moved.
+	ReadOnly []string
+	// Fixed are files whose directories cannot be moved.
+	Fixed []string
+	// Unknown says, a sentence each, what is denied but could not be found: the command is not kept
+	// from it.
+	Unknown []string
 }
 
 // Gaps returns one sentence for each denied or hidden file that a command could use in spite
@@ -48,7 +54,7 @@ func (b *Box) Gaps(f Files) []string {
 	return gaps
 }
 
-// writable returns the paths that are not denied.
+// writable returns those of the paths that are not in Denied, nor below a denied directory.
 func (f Files) writable(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(w string) bool {
 		return slices.ContainsFunc(slices.Concat(f.Denied.ReadOnly, f.Denied.Hidden), func(d string) bool { return within(clean(w), d) })
@@ -64,8 +70,9 @@ func (b *Box) hidden(f Files) ([]string, error) {
 		if shows(f, path) {
 			continue
 		}
+		// Most of the names do not exist, and Lstat costs less than what follows.
 		if _, err := os.Lstat(path); unreachable(err) {
-			continue // most are not there, and this asks for less than what follows
+			continue
 		}
 		at, err := filepath.EvalSymlinks(path)
 		if unreachable(err) {
@@ -92,8 +99,8 @@ func shows(f Files, path string) bool {
 	return slices.ContainsFunc(f.Show, func(s string) bool { s = clean(s); return s != "" && within(path, s) })
 }
 
-// openly returns an error if the command needs a path that is hidden. To say so is better than
-// a command that fails in an empty directory.
+// openly returns ErrNotStarted if the command needs one of the paths and it is hidden. That is
+// better than a command that fails in an empty directory.
 func openly(hidden []string, paths ...string) error {
 	for _, h := range hidden {
 		for _, path := range paths {

@@ -12,15 +12,16 @@ import (
 	"strings"
 )
 
-// planHiding decides how the hidden paths disappear for the command: by a mount over each, or,
-// at level Landlock, by granting only what is beside them. Hiding a directory that the command
-// works in is an error.
+// planHiding decides how the hidden paths disappear for the command: by a mount over each, or, at
+// the level Landlock, by granting only what is beside them. It is an error (ErrNotStarted) if the
+// command works or writes in a hidden directory.
 func (b *Box) planHiding(j *job, f Files, temp string) error {
 	hidden, err := b.hidden(f)
 	if err != nil {
 		return err
 	}
 	hidden = meetPaths(append(hidden, j.Hide...), []string{"/"})
+	// The command cannot do without these.
 	used := []string{j.Dir}
 	if temp != "" {
 		used = append(used, temp)
@@ -37,9 +38,10 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 	return j.grant(f, hidden)
 }
 
-// planSockets decides which Unix sockets the command sees, and hides the others: all of /run
-// except the resolver's configuration, and every socket that is bound elsewhere at this
-// moment. A socket is a way out of the sandbox: a Docker socket, for example, gives root.
+// planSockets decides which Unix sockets the command sees, and hides the others: all of /run except
+// the resolver's configuration, and every socket that is bound elsewhere at this moment. A socket
+// is a way out of the sandbox: with a Docker socket, for example, a command becomes root. It sets
+// j.Kept and adds to j.Hide.
 func (j *job) planSockets(f Files) (err error) {
 	run, _ := filepath.EvalSymlinks("/run")
 	socket := func(path string) bool {
@@ -52,7 +54,10 @@ func (j *job) planSockets(f Files) (err error) {
 			kept = append(kept, f.writable([]string{real})...)
 		}
 	}
-	table, _ := os.ReadFile("/proc/net/unix") // where it cannot be read, there are no others to be seen
+	// One line for each socket of this network namespace, the path last. Abstract sockets, which
+	// have @ instead of a path, are not meant. Where the table cannot be read, /run alone is
+	// hidden.
+	table, _ := os.ReadFile("/proc/net/unix")
 	for line := range strings.Lines(" " + run + "\n" + string(table)) {
 		at := max(strings.Index(line, " /"), 0)
 		real, _ := filepath.EvalSymlinks(strings.TrimSuffix(line[at+1:], "\n"))
@@ -63,14 +68,16 @@ func (j *job) planSockets(f Files) (err error) {
 	if names, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && within(names, run) {
 		kept = append(kept, names)
 	}
-	j.Write = slices.DeleteFunc(j.Write, func(w place) bool { return w.Path == run }) // it is a part of "/"
+	// A policy that writes in "/" has /run among its places, and what is written must not be
+	// hidden.
+	j.Write = slices.DeleteFunc(j.Write, func(w place) bool { return w.Path == run })
 	j.Kept, err = places(kept)
 	return err
 }
 
-// deny adds the files that rules deny to write to the protected paths, and pins the
-// directories of hidden files, so that the command cannot rename a directory to see them under
-// another name.
+// deny adds the files that rules deny to write to the protected paths, as far as they are in
+// writable places. It pins the directories of the fixed files, so that the command cannot rename a
+// directory to reach them under another name.
 func (p *protection) deny(d DeniedFiles, write []place) error {
 	for _, w := range write {
 		for _, path := range d.ReadOnly {
@@ -90,11 +97,13 @@ func (p *protection) deny(d DeniedFiles, write []place) error {
 }
 
 // grant decides what Landlock lets the command read. Landlock can only add permissions, so a
-// directory with hidden files in it is granted entry by entry.
+// directory with hidden files in it is granted entry by entry, and can be listed. A hidden path
+// itself is not granted, even if the policy reads it.
 func (j *job) grant(f Files, hidden []string) error {
 	read := meetPaths(f.Read, []string{"/"})
 	if !slices.Contains(read, "/") {
-		for _, path := range systemPaths { // root's own, which may be links
+		// They may be links, such as /bin to /usr/bin, and a rule needs the target.
+		for _, path := range systemPaths {
 			if real, err := filepath.EvalSymlinks(path); err == nil {
 				read = append(read, real)
 			}
@@ -103,6 +112,7 @@ func (j *job) grant(f Files, hidden []string) error {
 	for _, path := range read {
 		inside := slices.DeleteFunc(slices.Clone(hidden), func(h string) bool { return !within(h, path) })
 		switch {
+		// Nothing hidden is below: one rule is enough.
 		case len(inside) == 0:
 			j.Read = append(j.Read, path)
 		case slices.Contains(inside, path):
@@ -124,16 +134,17 @@ var systemPaths = []string{
 	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
 }
 
-// bwrapHide returns the arguments by which bwrap hides and keeps the job's paths, and the
-// files that they name by descriptor, beginning with number first. The caller closes the
-// files, also after an error.
+// bwrapHide returns the arguments by which bwrap hides and keeps the job's paths, and the empty
+// files that they name by descriptor, beginning with number first. A directory becomes an empty
+// file system, which is made read-only after the kept paths are mounted in it. The caller closes
+// the files, also after an error.
 func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error) {
 	var sealed []string
 	for _, path := range j.Hide {
 		st, err := os.Stat(path)
 		seen := func(p place) bool { return within(path, p.Path) }
 		if os.IsNotExist(err) || j.TempFrom != "" && within(path, j.Temp) && !slices.ContainsFunc(slices.Concat(j.Write, j.Show), seen) {
-			continue // the command has a /tmp of its own
+			continue
 		}
 		if err != nil {
 			return nil, nothing, fmt.Errorf("look at what to hide from the command: %w", err)
@@ -142,6 +153,7 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 			args, sealed = append(args, "--perms", "0555", "--tmpfs", path), append(sealed, "--remount-ro", path)
 			continue
 		}
+		// bwrap copies the content of the descriptor into the file that it mounts: nothing.
 		f, err := os.Open(os.DevNull)
 		if err != nil {
 			return nil, nothing, err
@@ -155,9 +167,9 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 	return append(args, sealed...), nothing, nil
 }
 
-// maxAround is how many Landlock rules a command may need for files beside hidden ones. Each
-// takes some microseconds before every command; a directory with more entries is not what
-// people hide things in.
+// maxAround is the most Landlock rules for what lies beside hidden paths in one readable directory.
+// Each rule takes some microseconds before every command. People hide things in directories with
+// fewer entries.
 const maxAround = 10_000
 
 // around returns the paths below top that are not hidden, as few as possible. Symbolic links

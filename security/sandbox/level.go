@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Level is how well this machine can hold a command.
+// Level is how well this machine can hold a command. A higher one is better, but Off is below all
+// that hold anything.
 type Level int
 
 // The levels, worst first.
 const (
 	// None holds nothing; every command is refused.
 	None Level = iota
-	// Off is the user's own choice of no sandbox at all: a command runs as the user, with a chosen environment, and
-	// its processes end with it as far as they can be found.
+	// Off is the user's own choice of no sandbox at all: a command runs as the user, with a chosen
+	// environment, and its processes end with it as far as they can be found.
 	Off
 	// Landlock is Landlock and seccomp without namespaces.
 	Landlock
@@ -47,14 +48,16 @@ type Status struct {
 	Missing []string
 	// Mend says how to get a better level; empty when there is none.
 	Mend string
-	// Unsure is that a better level took too long to try, as on a busy machine: another Probe may find it.
+	// Unsure is that a better level took too long to try, as on a busy machine: another Probe may
+	// find it.
 	Unsure bool
 }
 
-// ErrRefused is that this machine cannot enforce what the policy asks for. The error is a *Refusal.
+// ErrRefused means that this machine cannot enforce what the policy asks for. The error is a
+// *Refusal.
 var ErrRefused = errors.New("the sandbox cannot hold this command")
 
-// Refusal says what is lacking. It is told to people, and to a model as a result.
+// Refusal says what is lacking. It is shown to people, and to a model as the result of its call.
 type Refusal struct {
 	Level Level
 	// Lacks says, a sentence each, what the policy asks for and the level cannot give.
@@ -72,7 +75,7 @@ func (r *Refusal) Error() string {
 	return s
 }
 
-// Lacking says what the level cannot give, without how to mend it.
+// Lacking says what the level cannot give, without the advice of Error.
 func (r *Refusal) Lacking() string {
 	return fmt.Sprintf("the sandbox (level %v) falls short: %s", r.Level, strings.Join(r.Lacks, "; "))
 }
@@ -80,7 +83,8 @@ func (r *Refusal) Lacking() string {
 // Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }
 
-// lacks says what the policy asks for and the level cannot give.
+// lacks returns, a sentence each, what the policy asks for and the level cannot give; nil if it can
+// hold the command.
 func (m machine) lacks(p Policy) (out []string) {
 	switch m.level {
 	case None:
@@ -115,10 +119,11 @@ func (m machine) lacks(p Policy) (out []string) {
 	return out
 }
 
-// signalsABI is the first Landlock that keeps signals, and abstract Unix sockets, inside (Linux 6.12).
+// signalsABI is the first version of Landlock that keeps signals and abstract Unix sockets inside
+// (Linux 6.12). inside.SignalsABI is the same, but exists on Linux only.
 const signalsABI = 6
 
-// missing says what the level does not cover, whatever the policy.
+// missing returns, a sentence each, what the level does not cover, whatever the policy.
 func (m machine) missing() (out []string) {
 	switch m.level {
 	case None:
@@ -147,6 +152,8 @@ func (m machine) missing() (out []string) {
 	return out
 }
 
+// readsAll and writesAll report whether the files include the whole file system; what can be
+// written can also be read.
 func readsAll(f Files) bool {
 	return slices.ContainsFunc(f.Read, isRoot) || writesAll(f)
 }
@@ -155,4 +162,5 @@ func writesAll(f Files) bool { return slices.ContainsFunc(f.Write, isRoot) }
 
 func isRoot(path string) bool { return clean(path) == "/" }
 
+// writesSomewhere reports whether the command can write at all, temporary files included.
 func writesSomewhere(f Files) bool { return len(f.Write) > 0 || f.Temp }

@@ -19,14 +19,18 @@ import (
 // of other nodes: each holds a shared lock, and the last one removes it. A mask that a killed
 // node left behind is recognised by its modification time, and removed with the next command.
 type mask struct {
+	// path is where the mask is now.
 	path string
-	f    *os.File
+	// f is open on the mask and holds the shared lock; closing it releases the lock.
+	f *os.File
+	// kind is the zero value for a mask that keepMask has found.
 	kind kind
-	own  bool // this process has made it
+	// own says that this process has made the mask. Only such a mask goes into the pool.
+	own bool
 }
 
-// kind is what a mask looks like: a directory, or a file with a content that its readers
-// accept as empty.
+// kind is what a mask looks like: a directory, or a file with a content that its readers accept as
+// empty. It is comparable: the pool has masks by kind.
 type kind struct {
 	isFile  bool
 	content string
@@ -38,11 +42,13 @@ func kindOf(path string) kind {
 	return kind{isFile, content}
 }
 
-// maskTime is the modification time that marks a mask. It is one that no clock shows, so no
-// file of a user has it.
+// maskTime is the modification time that marks a mask: one second and 20261121 nanoseconds after
+// 1970, which no file of a user has by chance. Changing a mask, or making a file in it, changes its
+// time, and so it stops being one.
 var maskTime = time.Unix(1, 20261121)
 
-// isMask reports whether a file is a mask, made by this node or another.
+// isMask reports whether a file is an unchanged mask, made by this node or another. 2 bytes are the
+// longest content.
 func isMask(st fs.FileInfo) bool {
 	return st.ModTime().Equal(maskTime) && (st.IsDir() || st.Mode().IsRegular() && st.Size() <= 2)
 }
@@ -75,6 +81,7 @@ func (s *spares) mask(path string) (*mask, error) {
 			return m, err
 		}
 	}
+	// After 100 rounds, another program makes and removes the file all the time.
 	return nil, fmt.Errorf("mask what is not there: %s comes and goes", path)
 }
 
@@ -83,6 +90,8 @@ func (s *spares) mask(path string) (*mask, error) {
 // is there but not locked by this process.
 func (s *spares) place(path string) (*mask, error) {
 	k := kindOf(path)
+	// A mask of the pool can be moved only within a file system (EXDEV); otherwise a new one is
+	// made in the same directory.
 	if m := s.take(k); m != nil {
 		if err := m.move(path); err == nil {
 			return m, nil
@@ -101,6 +110,8 @@ func (s *spares) place(path string) (*mask, error) {
 	if k.isFile || !errors.Is(err, unix.EINVAL) {
 		return nil, err
 	}
+	// EINVAL: the file system, such as NFS, does not know RENAME_NOREPLACE. The mask is made
+	// directly, and locked by keepMask in the next round.
 	if err := os.Mkdir(path, 0o555); err != nil { // a network's files cannot be renamed like that
 		return nil, err
 	}
@@ -112,7 +123,9 @@ func (m *mask) move(to string) error {
 	if m.kind.isFile {
 		return m.rename(to)
 	}
-	if err := m.f.Chmod(0o755); err != nil { // moving a directory writes its "..", which its mode has to allow
+	// Moving a directory to another parent writes its ".." entry, for which the kernel wants write
+	// permission.
+	if err := m.f.Chmod(0o755); err != nil {
 		return err
 	}
 	return errors.Join(m.rename(to), m.f.Chmod(0o555))
@@ -128,7 +141,8 @@ func (m *mask) rename(to string) error {
 	return nil
 }
 
-// newMask makes and locks a mask in a directory under a random name.
+// newMask makes and locks a mask in dir under a random name. The caller moves it into place, or
+// closes and removes it.
 func newMask(dir string, k kind) (*mask, error) {
 	name := filepath.Join(dir, fmt.Sprintf(".symbio-mask-%016x", rand.Uint64()))
 	flags, mode := unix.O_RDONLY|unix.O_DIRECTORY, uint32(0o555)
@@ -160,7 +174,9 @@ func finishMask(f *os.File, content string, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	if uint32(st.Mode().Perm()) != mode { // the umask; other users' nodes are to see it too
+	// The umask may have taken permissions away, and nodes of other users have to see the mask,
+	// too.
+	if uint32(st.Mode().Perm()) != mode {
 		if err := f.Chmod(fs.FileMode(mode)); err != nil {
 			return err
 		}
@@ -172,7 +188,8 @@ func finishMask(f *os.File, content string, mode uint32) error {
 	return flock(f, unix.LOCK_SH)
 }
 
-// keepMask returns nil if the mask is gone.
+// keepMask locks the mask at path that another process, or this one, has made. It returns nil if
+// the mask is gone or was replaced before it was locked; the caller tries again.
 func keepMask(path string) (*mask, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +208,7 @@ func keepMask(path string) (*mask, error) {
 	return m, nil
 }
 
-// inPlace says that the mask is still what its path leads to.
+// inPlace reports whether the mask is still the file at its path.
 func (m *mask) inPlace() bool {
 	mine, err := m.f.Stat()
 	if err != nil {
@@ -201,7 +218,9 @@ func (m *mask) inPlace() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// release removes the mask if no other process holds it and it is still empty.
+// release ends this process's use of the mask. The mask stays where it is if another process holds
+// it, or if it is not empty any more; otherwise it goes into the pool or is removed. It always
+// gives up the lock on a mask that stays.
 func (s *spares) release(m *mask) error {
 	if flock(m.f, unix.LOCK_EX|unix.LOCK_NB) != nil || !m.inPlace() || !m.empty() {
 		return m.f.Close()
@@ -211,7 +230,8 @@ func (s *spares) release(m *mask) error {
 	}
 	defer m.f.Close()
 	if !m.empty() {
-		return nil // another program put something in it
+		// Another program has put something into it since keep looked.
+		return nil
 	}
 	st, err := m.f.Stat()
 	if err != nil {
@@ -227,12 +247,14 @@ func (s *spares) release(m *mask) error {
 	return nil
 }
 
-// empty reports whether the mask is as it was made.
+// empty reports whether the mask is as it was made. It looks at the open file, not at the path.
 func (m *mask) empty() bool {
 	st, err := m.f.Stat()
 	return err == nil && isMask(st)
 }
 
+// flock is flock(2), repeated after a signal. Locks end with the last descriptor, also when the
+// process is killed.
 func flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {

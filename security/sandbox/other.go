@@ -10,19 +10,24 @@ import (
 	"syscall"
 )
 
-// spares and repositories are of use only where something is held.
+// spares and repositories are empty types: they only matter where a level of the sandbox exists.
 type (
 	spares       struct{}
 	repositories struct{}
 )
 
+// newSpares returns nil: nothing is masked here.
 func newSpares(string) *spares { return nil }
 
+// probe returns the level None: on this system every command is refused, unless the configuration
+// names Off.
 func probe(context.Context, Config) machine {
 	return machine{mend: fmt.Sprintf("there is no sandbox for %s/%s yet; to run commands with all that you may do yourself, switch it off in your own configuration", runtime.GOOS, runtime.GOARCH)}
 }
 
-// confine is reached only with the sandbox switched off.
+// confine prepares the command itself, without a helper. Only the level Off exists here, so it
+// confines nothing: the command gets its environment, its temporary directory and a process group
+// of its own. Limits are not set.
 func (b *Box) confine(c *command, p Policy, s Spec) error {
 	temp, err := c.tempDir(b.cfg.TempDir, p, s)
 	if err != nil {
@@ -39,11 +44,14 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	return nil
 }
 
-// hold has nothing to hold.
+// hold stands for the helper of other systems, and is empty: there is no helper.
 type hold struct{}
 
+// started returns nil: the command runs as soon as exec.Cmd.Start has returned.
 func (*hold) started() error { return nil }
 
+// ended returns the status of the command. known is false if it was ended by the end of its
+// context: then the status says nothing about it.
 func (*hold) ended(c *command) (status syscall.WaitStatus, known bool) {
 	if c.ctx.Err() != nil || c.cmd.ProcessState == nil {
 		return status, false

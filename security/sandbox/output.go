@@ -5,11 +5,13 @@ import (
 	"sync"
 )
 
-// Output is the beginning and the end of what a command printed. Both matter to a reader: the
-// first error is at the beginning, the summary at the end.
+// Output is the beginning and the end of what a command printed, one half each. Both matter to a
+// reader: the first error is at the beginning, the summary at the end.
 type Output struct {
-	Head, Tail []byte // Tail is empty unless something was cut
-	Cut        int64  // bytes between them that were dropped
+	// Head is all of it, and Tail empty, unless something was cut.
+	Head, Tail []byte
+	// Cut counts the bytes between them that were dropped.
+	Cut int64
 }
 
 // String returns what was kept, with a line in between that says how many bytes were cut.
@@ -20,17 +22,24 @@ func (o Output) String() string {
 	return fmt.Sprintf("%s\n[… %d bytes cut …]\n%s", o.Head, o.Cut, o.Tail)
 }
 
-// recorder keeps the first and the last half of keep bytes that are written to it, and counts
-// the rest. Its memory is bounded by keep, however much a command prints.
+// recorder keeps the first and the last half of keep bytes that are written to it, and counts the
+// rest. Its memory is bounded by keep, however much a command prints. It may be used from many
+// goroutines.
 type recorder struct {
+	// keep is at least 2, so that the tail has room; flood is shared with the command's other
+	// stream.
 	keep  int
 	flood *flood
 
-	mu   sync.Mutex
-	head []byte // guarded by mu
-	tail []byte // guarded by mu; a ring once it is full
-	next int    // guarded by mu; where the ring goes on
-	cut  int64  // guarded by mu
+	mu sync.Mutex
+	// head grows to its half and then stays; guarded by mu.
+	head []byte
+	// tail is a ring once it is full; guarded by mu.
+	tail []byte
+	// next is the oldest byte of the full ring, which is overwritten next; guarded by mu.
+	next int
+	// cut counts the bytes that were overwritten or never kept; guarded by mu.
+	cut int64
 }
 
 // Write records p and never fails, so that a command does not end with a broken pipe because
@@ -52,6 +61,7 @@ func (r *recorder) add(p []byte) {
 		r.head = append(r.head, p[:k]...)
 		p = p[k:]
 	}
+	// Of a large write only the end can stay in the ring.
 	if over := len(p) - half; over > 0 { // only its end can stay
 		r.cut += int64(over)
 		p = p[over:]
@@ -69,7 +79,8 @@ func (r *recorder) add(p []byte) {
 	}
 }
 
-// output returns what was recorded so far.
+// output returns what was recorded so far. Head shares its memory with the recorder: it is called
+// after the last write.
 func (r *recorder) output() Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,6 +95,7 @@ func (r *recorder) output() Output {
 // flood ends a command that prints without end. Both streams of a command share one. It may be
 // used from many goroutines.
 type flood struct {
+	// most is the limit in bytes, over what to call when it is passed.
 	most int64
 	over func()
 

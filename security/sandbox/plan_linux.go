@@ -18,9 +18,10 @@ import (
 	"symbio/security/sandbox/internal/inside"
 )
 
-// confine prepares the helper process that will run the command inside the sandbox. The job is
-// planned while that process starts, which takes about as long; bwrap needs it before, as
-// arguments. It sets c.cmd, c.hold and c.cleanup; the caller starts the process.
+// confine prepares the helper process that will run the command inside the sandbox. It sets c.cmd,
+// c.hold and c.cleanup; the caller starts the process and then calls hold.started. The job is
+// planned in started, while the helper starts, since both take about as long; only bwrap needs it
+// before, as arguments.
 func (b *Box) confine(c *command, p Policy, s Spec) error {
 	plan := func() (*job, error) { return b.plan(c, p, s) }
 	h, err := newHold(plan)
@@ -29,7 +30,8 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	}
 	c.hold = h
 	c.cleanup = append(c.cleanup, h.close)
-	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for the helper
+	// A process group of its own: Ctrl-C in the terminal must not end the helper.
+	attr := &syscall.SysProcAttr{Setpgid: true}
 	switch b.here.level {
 	case Native:
 		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
@@ -38,7 +40,8 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 		}
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
-		// For the helper, over its namespaces; the command has none.
+		// Capabilities of the helper over its new namespaces: for the loopback interface, the
+		// mounts and the bounding set. The command gets none of them.
 		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	case Bwrap:
@@ -54,26 +57,33 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 		}
 		c.cmd = exec.CommandContext(c.ctx, bwrapPath, bwrapArgs(j, hide)...)
 	default:
+		// Landlock, and Off, which needs the helper to end the command's processes.
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	}
 	c.cmd.SysProcAttr = attr
 	c.cmd.Dir = "/"
-	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"} // it waits more than it works, and threads cost time to start
+	// The helper waits more than it works, and threads cost time to start.
+	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"}
+	// In the order of inside.JobFD, statusFD, lifelineFD and OwnFD; bwrap's files follow.
 	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...)
+	// exec calls this when c.ctx ends. Closing the lifeline has the helper end everything; a helper
+	// that still waits for its job ends because that pipe is closed.
 	c.cmd.Cancel = func() error {
 		h.lifeline.Close()
-		h.jobIn.Close() // it may still wait for it
+		h.jobIn.Close()
 		if b.here.level == Native {
-			return c.cmd.Process.Kill() // the first of its namespace takes all others with it
+			// The first process of a pid namespace takes all others with it.
+			return c.cmd.Process.Kill()
 		}
-		return nil // the helper ends what there is; after the grace, it is killed
+		// exec kills a helper that is not done after WaitDelay.
+		return nil
 	}
 	return nil
 }
 
-// plan returns what the helper has to do: the command, its environment, what it may read and
-// write, and its limits. Without namespaces the limit on processes is left out, since the
-// kernel would count all processes of the user.
+// plan returns what the helper has to do: the command, its environment, what it may read and write,
+// and its limits. It adds to c.cleanup. The error wraps ErrNotStarted where the command itself is
+// at fault.
 func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 	temp, err := c.tempDir(b.cfg.TempDir, p, s)
 	if err != nil {
@@ -92,11 +102,13 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	if level == Landlock && j.Network == NetworkLocal {
-		j.Network = NetworkNone // it has no network of its own to give
+		// Without a namespace there is no network of the command's own to give.
+		j.Network = NetworkNone
 	}
 	limits := p.Limits.enforced()
 	if !namespaces {
-		limits.Processes = 0 // it would count what the user runs elsewhere
+		// Without a user namespace the kernel would count all processes of the user.
+		limits.Processes = 0
 	}
 	j.Limits, j.Processes = limits.rlimits(), limits.Processes
 	if j.Confine {
@@ -108,10 +120,12 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 	return j, err
 }
 
-// planFiles decides what the command sees and writes of the file system: what the policy lets
-// it write, a /tmp of its own, and without hidden and protected files. All but the limit on
-// writing needs mounts, and so namespaces; at level Landlock files are hidden by not granting
-// them.
+// planFiles decides what the command sees and writes of the file system: what the policy lets it
+// write, a /tmp of its own, and hidden and protected files. All but the limit on writing needs
+// mounts, and so namespaces; at the level Landlock files are hidden by not granting them.
+//
+// The order matters: planHiding needs the sockets and places of planMounts, and watchRepositories
+// the protected paths.
 func (b *Box) planFiles(c *command, j *job, p Policy, temp string) (err error) {
 	if j.Write, err = places(p.Files.Write); err != nil {
 		return err
@@ -134,8 +148,9 @@ func (b *Box) planFiles(c *command, j *job, p Policy, temp string) (err error) {
 	return b.watchRepositories(c, j, p)
 }
 
-// planMounts decides on the sockets and the /tmp that the command sees. A private /tmp is
-// mounted over the real one, unless the command may write in the real one.
+// planMounts decides on the sockets and the /tmp that the command sees. The directory temp is
+// mounted over /tmp, unless the command may write in the real one: then temp is just one more
+// writable place. temp "" changes nothing.
 func (j *job) planMounts(f Files, temp string) error {
 	if j.Unix {
 		if err := j.planSockets(f); err != nil {
@@ -173,9 +188,10 @@ func (b *Box) planProtection(c *command, j *job, p Policy) (err error) {
 	return nil
 }
 
-// watchRepositories compares the git repositories below the writable directories before and
-// after the command. Hooks and settings that it made there would be executed by the user's own
-// git outside the sandbox, so they are set aside and reported.
+// watchRepositories compares the git repositories below the writable directories before and after
+// the command. Hooks and settings that the command made there would be executed by the user's own
+// git outside the sandbox, so they are set aside and reported in c.disarmed and to Config.Disarmed
+// (ADR 0030).
 func (b *Box) watchRepositories(c *command, j *job, p Policy) error {
 	roots := meetPaths(p.Files.Write, p.Files.Write)
 	if p.Unprotected || len(roots) == 0 {
@@ -184,7 +200,9 @@ func (b *Box) watchRepositories(c *command, j *job, p Policy) error {
 	if err := b.repositories.begin(roots); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
-	c.cleanup = append(c.cleanup, func() (err error) { // before the masks go
+	// Cleanups run in the opposite order: this one before the masks are released, while end can
+	// still tell the command's files from masks.
+	c.cleanup = append(c.cleanup, func() (err error) {
 		if c.disarmed, err = b.repositories.end(roots, j.Protect); len(c.disarmed) > 0 && b.cfg.Disarmed != nil {
 			b.cfg.Disarmed(c.disarmed)
 		}
@@ -211,9 +229,10 @@ func shown(j *job, f Files) ([]place, error) {
 	return places(hidden)
 }
 
-// places opens the writable paths and returns their identity (device and inode), so that the
-// helper notices when one is replaced before it is mounted. "/" becomes its entries, except
-// those of kernels. A path that is not there or is a link is an error.
+// places returns the identity (device and inode) of the writable paths, so that the helper notices
+// when one is replaced before it is mounted. Paths below others are dropped. "/" becomes its
+// directories and files, except those in kernels. A path that does not exist, has a symbolic link
+// in it or is in kernels is an error.
 func places(paths []string) (out []place, err error) {
 	for _, path := range meetPaths(paths, []string{"/"}) {
 		if path == "/" {
@@ -251,15 +270,21 @@ func places(paths []string) (out []place, err error) {
 // no policy can allow it.
 var kernels = []string{"/proc", "/sys", "/dev"}
 
-// hold is this process's end of a helper: the pipes for the job, for reports and for the
-// lifeline. When the lifeline closes, also because this process was killed, the helper ends
-// the command.
+// hold is this process's side of a helper: the pipes for the job, for reports and for the lifeline.
+// When the lifeline closes, also because this process was killed, the helper ends the command. It
+// is used by one goroutine at a time, except that Cancel may close pipes at any time.
 type hold struct {
-	job, statusIn, lifelineOut, self *os.File   // the helper's ends
-	nothing                          []*os.File // bwrap's, beside
-	jobIn, status, lifeline          *os.File
-	plan                             func() (*job, error)
-	lines                            *bufio.Reader
+	// job, statusIn, lifelineOut and self are the helper's ends and this program's file.
+	// closeTheirs closes them once the helper has started.
+	job, statusIn, lifelineOut, self *os.File
+	// nothing are further files for bwrap; see bwrapHide.
+	nothing []*os.File
+	// jobIn, status and lifeline are this process's ends.
+	jobIn, status, lifeline *os.File
+	// plan makes the job; started calls it once.
+	plan func() (*job, error)
+	// lines reads status.
+	lines *bufio.Reader
 }
 
 // newHold makes the pipes and opens this program's own file for the helper. On an error it
@@ -308,8 +333,9 @@ func (h *hold) closeTheirs() {
 	}
 }
 
-// started sends the job to the helper and blocks until it reports that the command runs, or
-// why it does not. The error wraps ErrNotStarted if nothing of the command has run.
+// started sends the job to the helper and blocks until it reports that the command runs, or why it
+// does not. After an error nothing of the command has run, unless the helper died before its
+// report, which wraps io.EOF. The error wraps ErrNotStarted if the command itself is at fault.
 func (h *hold) started() error {
 	h.closeTheirs()
 	j, err := h.plan()
@@ -334,7 +360,9 @@ func (h *hold) started() error {
 // ended returns how the command ended; false if the helper did not report it, because it was
 // killed or ended by a limit. It waits for the grace time at most.
 func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
-	h.status.SetReadDeadline(time.Now().Add(grace)) // whoever could say more, has ended
+	// The helper has ended, so that normally the pipe has, too. The deadline bounds the wait if it
+	// has not.
+	h.status.SetReadDeadline(time.Now().Add(grace))
 	r, err := h.next()
 	if err != nil || r.Kind != inside.Ended {
 		return 0, false
@@ -342,8 +370,8 @@ func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
 	return syscall.WaitStatus(r.Status), true
 }
 
-// next reads one report of the helper. It blocks until there is one, or until the read
-// deadline.
+// next reads one report of the helper. It blocks until there is one, the pipe ends, or the read
+// deadline passes.
 func (h *hold) next() (inside.Report, error) {
 	line, err := h.lines.ReadBytes('\n')
 	if err != nil {

@@ -6,18 +6,21 @@ import (
 	"time"
 )
 
-// Policy says what a command may do. The zero Policy is the strictest: it reads the system's own directories, writes
-// nothing, has no network, starts no other program, and gets the least of each limit.
+// Policy says what a command may do. The zero Policy is the strictest: it reads the system's own
+// directories, writes nothing, has no network, starts no other program, and gets the least of each
+// limit.
 type Policy struct {
 	Files   Files
 	Network Network
 	// Subprocess lets the command start other programs. Threads are always allowed.
 	Subprocess bool
-	// Unprotected lets the command write the files at the top of its directories that other programs of the user
-	// execute: git's hooks and configuration, editor and shell settings. See Protected.
+	// Unprotected lets the command write the files at the top of its directories that other
+	// programs of the user execute: git's hooks and configuration, editor and shell settings. See
+	// Protected.
 	Unprotected bool
 	Limits      Limits
-	// Env names variables that the command may have beside PATH, HOME, LANG, TERM and TMPDIR. Exact names.
+	// Env names variables that the command may have beside PATH, HOME, LANG, TERM and TMPDIR. Exact
+	// names.
 	Env []string
 }
 
@@ -28,8 +31,8 @@ type Network int
 const (
 	// NetworkNone is no socket of any kind.
 	NetworkNone Network = iota
-	// NetworkLocal is a loopback interface of the command's own: what it starts can talk to each other, and not to
-	// the services of the machine.
+	// NetworkLocal is a loopback interface of the command's own: what it starts can talk to each
+	// other, and not to the services of the machine.
 	NetworkLocal
 	// NetworkFull is the machine's network, without its Unix sockets: see Files.Sockets.
 	NetworkFull
@@ -46,24 +49,26 @@ func (n Network) String() string {
 	return "none"
 }
 
-// Limits bound one command. Each is raised to its least value, so that the zero Limits are the narrowest, and set for
-// each process of the command, but for Processes.
+// Limits bound one command. Each is raised to its least value, so that the zero Limits are the
+// narrowest, and set for each process of the command, but for Processes.
 type Limits struct {
 	CPU       time.Duration // whole seconds; at least 10 s
 	FileSize  int64         // bytes of one file; at least 1 MiB
 	OpenFiles int           // at least 64
-	// Processes, threads included; at least 64. It holds where the command has a user namespace (native, bwrap); for
-	// root only if the kernel numbers the processes of a namespace by themselves (Linux 6.14), and then it is
-	// at least 400.
+	// Processes, threads included; at least 64. It holds where the command has a user namespace
+	// (native, bwrap); for root only if the kernel numbers the processes of a namespace by
+	// themselves (Linux 6.14), and then it is at least 400.
 	Processes int
-	// Memory is bytes that a process can write and that are its own; at least 128 MiB, without which no Go program
-	// starts. Address space that is only reserved does not count, and so Go, Java and JavaScript are not in its way; what
-	// is built with AddressSanitizer is, and needs 16 TiB of it. Memory that processes share does not count either. What
-	// asks for more is refused it. When all of the machine's memory is used up, commands end before other programs.
+	// Memory is bytes that a process can write and that are its own; at least 128 MiB, without
+	// which no Go program starts. Address space that is only reserved does not count, and so Go,
+	// Java and JavaScript are not in its way; what is built with AddressSanitizer is, and needs 16
+	// TiB of it. Memory that processes share does not count either. What asks for more is refused
+	// it. When all of the machine's memory is used up, commands end before other programs.
 	Memory int64
 }
 
-// least is what a command gets of each limit at least: enough for a program of the system to start and say something.
+// least is what a command gets of each limit at least: enough for a program of the system to start
+// and say something.
 var least = Limits{CPU: 10 * time.Second, FileSize: 1 << 20, OpenFiles: 64, Processes: 64, Memory: 128 << 20}
 
 // enforced are the limits as they are set.
@@ -77,8 +82,8 @@ func (l Limits) enforced() Limits {
 	}
 }
 
-// Standard is for work in dir: everything can be read, dir and a private /tmp written, a network of the command's own,
-// subprocesses. It is an error if dir does not exist.
+// Standard is for work in dir: everything can be read, dir and a private /tmp written, a network of
+// the command's own, subprocesses. It is an error if dir does not exist.
 func Standard(dir string) (Policy, error) {
 	files, err := WorkingDirectoryOnly(dir)
 	return Policy{
@@ -88,8 +93,9 @@ func Standard(dir string) (Policy, error) {
 	}, err
 }
 
-// Permissive is the machine's network and all files that the user may write. It is still a sandbox: no Unix sockets,
-// no debugging of other processes, no new privileges, limits, and an end that takes everything with it.
+// Permissive is the machine's network and all files that the user may write. It is still a sandbox:
+// no Unix sockets, no debugging of other processes, no new privileges, limits, and an end that
+// takes everything with it.
 func Permissive() Policy {
 	return Policy{
 		Files: Files{Read: []string{"/"}, Write: []string{"/"}, Temp: true}, Network: NetworkFull, Subprocess: true, Unprotected: true,
@@ -105,8 +111,8 @@ func Restrictive() Policy {
 // Presets are the names that Preset knows.
 func Presets() []string { return []string{"standard", "restrictive", "permissive", "off"} }
 
-// Preset returns the policy of a name for work in dir; "" is standard. For off, which is no sandbox at all, it is Permissive:
-// that nothing holds a command to it is for the Level Off.
+// Preset returns the policy of a name for work in dir; "" is standard. For off, which is no sandbox
+// at all, it is Permissive: that nothing holds a command to it is for the Level Off.
 func Preset(name, dir string) (Policy, error) {
 	switch name {
 	case "", "standard":
@@ -119,8 +125,8 @@ func Preset(name, dir string) (Policy, error) {
 	return Policy{}, fmt.Errorf("there is no sandbox preset %q: write one of %v", name, Presets())
 }
 
-// Meet is the widest policy that is within both a and b: in every dimension the narrower of the two. It is
-// commutative, associative and idempotent.
+// Meet is the widest policy that is within both a and b: in every dimension the narrower of the
+// two. It is commutative, associative and idempotent.
 func Meet(a, b Policy) Policy {
 	return Policy{
 		Files:       meetFiles(a.Files, b.Files),

@@ -13,11 +13,11 @@ import (
 	"symbio/security/sandbox/internal/inside"
 )
 
-// landlockLeast is the first version of Landlock that can be a level of its own: before
-// version 3 (Linux 6.2) a file that may not be written could still be truncated.
+// landlockLeast is the first version of Landlock that can be a level of its own (Linux 6.2): before
+// version 3 a file that may not be written could still be truncated.
 const landlockLeast = 3
 
-// probeTime is how long one level may take to show that it works. It takes some 10 ms; a
+// probeTime is how long one level may take to show that it works: some 10 ms are usual, and a
 // loaded machine gets 500 times that.
 const probeTime = 5 * time.Second
 
@@ -31,6 +31,7 @@ func probe(ctx context.Context, cfg Config) machine {
 			continue
 		}
 		m := machine{level: level, landlockABI: abi, unsure: unsure}
+		// A level that took too long is not ruled out, only passed over: Status.Unsure.
 		works, inTime := try(ctx, cfg, m)
 		if unsure = unsure || !inTime; works {
 			m.uncounted = os.Geteuid() == 0 && !(level == Native && countsNamespaces())
@@ -58,7 +59,10 @@ func try(ctx context.Context, cfg Config, m machine) (works, inTime bool) {
 	}
 	b := &Box{cfg: cfg, here: m}
 	local := Policy{Files: Files{Read: []string{"/"}, Temp: true}, Network: NetworkLocal, Subprocess: true}
+	// The two policies together need everything that a level has to offer.
 	for _, p := range []Policy{Restrictive(), local} {
+		// Nothing is hidden in the try: a path that cannot be hidden is an error of the command
+		// that it is hidden from, not of the level.
 		p.Files.Show = []string{"/"} // what cannot be hidden here is an error of the command that it is to be hidden from
 		r, err := b.Run(ctx, p, Spec{Argv: []string{program}, Dir: "/", Accept: true})
 		if err != nil || r.Code != 0 {
@@ -110,7 +114,8 @@ func isThere(file string) bool {
 	return err == nil
 }
 
-// atLeast compares the beginning of a kernel's release, such as 6.14.2-arch, with a version.
+// atLeast reports whether a kernel's release, such as 6.14.2-arch, is of a version or a later one.
+// What cannot be read counts as 0.
 func atLeast(release string, major, minor int) bool {
 	var a, b int
 	for i, part := range strings.SplitN(release, ".", 3) {

@@ -14,17 +14,21 @@ import (
 	"symbio/security/protected"
 )
 
-// protection collects what keeps a command from the protected names in the directories that it
-// may write. pins are directories that must stay where they are, paths are mounted read-only.
+// protection collects what keeps a command from the protected names in the directories that it may
+// write. release must be called when the command has ended.
 type protection struct {
+	// pins are directories that must stay where they are; each becomes a mount point, which cannot
+	// be renamed. paths are mounted read-only.
 	pins, paths []string
-	masks       []*mask
-	spares      *spares
+	// masks are locked by this process until release.
+	masks []*mask
+	// spares is the pool that masks come from and go back to; nil is none.
+	spares *spares
 }
 
-// protect finds the protected names below the writable places, and makes masks for those that
-// do not exist. Masks are visible to all programs of the user while the command runs; release
-// removes them.
+// protect finds the protected names below the writable places, and makes masks for those that do
+// not exist. dir is the working directory. Masks are visible to all programs of the user while the
+// command runs; release removes them. After an error nothing is left behind.
 func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 	p := &protection{spares: b.spares}
 	defer func() {
@@ -35,9 +39,13 @@ func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 	for _, base := range b.bases(write, dir) {
 		p.pinTo(base, write)
 		names, others := protected.Masked(), slices.Concat(protected.Existing(), protected.Shells(), b.cfg.Protect)
+		// Shells read these files in the home directory only, so only there are missing ones
+		// masked.
 		if base == b.home() {
 			names, others = slices.Concat(names, protected.Shells()), slices.Concat(protected.Existing(), b.cfg.Protect)
 		}
+		// A git directory that is itself writable, such as a bare repository, has no .git in front
+		// of its names.
 		if isGitDir(base) {
 			names = gitDir
 		}
@@ -116,6 +124,8 @@ func (p *protection) pinTo(base string, write []place) {
 func (p *protection) add(base, name string, create bool) error {
 	at := base
 	parts := strings.Split(filepath.ToSlash(filepath.Clean(name)), "/")
+	// For .git/hooks this looks at .git and then at .git/hooks. The first part that is missing is
+	// masked, and nothing below it can exist then.
 	for i, part := range parts {
 		if part == ".." || part == "." {
 			return fmt.Errorf("a protected name must lie inside its directory: %q", name)
@@ -139,13 +149,17 @@ func (p *protection) add(base, name string, create bool) error {
 				p.paths = append(p.paths, at)
 				return nil
 			}
+			// No mask could be made. If there is still nothing, this process cannot make a file
+			// here, and so the command cannot either.
 			if st, err = os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
-				return nil // where this process can make nothing, the command cannot either
+				return nil
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("look at what to protect: %w", err)
 		}
+		// An existing part on the way is pinned; the last part, or a file or mask on the way, is
+		// made read-only.
 		switch {
 		case st.Mode()&fs.ModeSymlink != 0:
 			return fmt.Errorf("%s is a symbolic link, which cannot be protected: replace it by what it points to, or give the command no write access there", at)
@@ -158,8 +172,8 @@ func (p *protection) add(base, name string, create bool) error {
 	return nil
 }
 
-// release unlocks and removes the masks, the last one first. It may be called again; then it
-// does nothing.
+// release removes the masks, or puts them into the pool, the last one first. It goes on after an
+// error. It may be called again; then it does nothing.
 func (p *protection) release() (err error) {
 	for i := len(p.masks) - 1; i >= 0; i-- {
 		err = errors.Join(err, p.spares.release(p.masks[i]))

@@ -17,10 +17,13 @@ import (
 )
 
 const (
-	// maxDirectories may lie below the writable directories of a command; each costs some 20 µs of a processor before and after it.
+	// maxDirectories is the most directories below the writable directories of a command. Each
+	// costs some 20 µs of a processor before and after it.
 	maxDirectories = 200_000
-	maxDepth       = 256     // of directories; each is held open while those below are looked at
-	maxSetting     = 1 << 20 // bytes of a configuration or a hook that are compared; of more, size and time are
+	// maxDepth is the deepest nesting; each directory is held open while those below are read.
+	maxDepth = 256
+	// maxSetting is the most bytes of a file that are compared; of a larger one, size and time are.
+	maxSetting = 1 << 20
 )
 
 // repositories compares the settings and hooks of git directories below the writable
@@ -32,16 +35,22 @@ const (
 // taken to have found there. So a hook that the user changes meanwhile in such a repository is
 // set aside, too; nothing is deleted.
 type repositories struct {
-	mu       sync.Mutex
-	running  int
+	// mu is held during the walks, so that commands begin and end one after another.
+	mu sync.Mutex
+	// running counts the commands between begin and end; guarded by mu.
+	running int
+	// roots are the directories that were read for the running commands, and settings what was
+	// found there, by path; guarded by mu. Both are kept until no command runs.
 	roots    []string
 	settings map[string]setting
 }
 
-// setting is the state of one configuration or hook, for comparison.
+// setting is the state of one configuration or hook, to be compared with ==.
 type setting struct {
+	// text is the content, or size and time of a large file.
 	text string
-	odd  string // that it is a link, or cannot be read
+	// odd says that it is a link, is no regular file, or cannot be read; "" for a plain file.
+	odd  string
 	mode fs.FileMode
 }
 
@@ -107,17 +116,17 @@ func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 	return lines, err
 }
 
-// isBelow reports whether a relative path, as a git setting has it, leads to a place below
-// root, also after links are followed.
+// isBelow reports whether a relative path in a git setting, seen from dir, leads to a place below
+// root, also after symbolic links are followed. A place that does not exist yet counts by its name.
 func isBelow(dir, path, root string) bool {
 	at := filepath.Join(dir, path)
 	real, err := filepath.EvalSymlinks(at)
 	return !strings.ContainsAny(path, `\"`) && !filepath.IsAbs(path) && within(at, root) && (err != nil || within(real, root))
 }
 
-// setAside renames a file to a name that no program reads, and writes text in its place unless
-// that is empty. It never replaces a file. The result is the new name; "" if the file has
-// gone.
+// setAside renames a file to NAME.set-aside-N, which no program reads, and writes text in its place
+// unless that is empty. It never replaces a file. It returns the new name, "" if the file is gone.
+// After an error it may have been renamed without its replacement: that is safe.
 func setAside(d *os.File, name, text string, mode fs.FileMode) (aside string, err error) {
 	fd := int(d.Fd())
 	for n := 1; n == 1 || errors.Is(err, unix.EEXIST); n++ {
@@ -168,16 +177,18 @@ func readSetting(d *os.File, name string) (s setting) {
 	return s
 }
 
-// walker finds the configurations and hooks of git directories, with names in any case, as
-// some file systems ignore it. It opens each directory below its parent's descriptor and
-// follows no link, so that a path which is replaced meanwhile leads nowhere else.
+// walker finds the configurations and hooks of git directories. Names count in any case, since some
+// file systems ignore it. It opens each directory below its parent's descriptor and follows no
+// link, so that a path that is replaced meanwhile leads nowhere else.
 type walker struct {
-	left  int // directories that it still may look at
+	// left is how many more directories it may read.
+	left int
+	// visit is called with the open directory, the file's name, and whether it is a configuration.
 	visit func(d *os.File, name string, config bool) error
 }
 
-// walk calls visit for each configuration and hook below root. A root that is missing or no
-// directory has none.
+// walk calls visit for each configuration and hook below root, which may be missing. It returns the
+// joined errors, and one if there are more than limit directories or they are nested too deeply.
 func walk(root string, limit int, visit func(*os.File, string, bool) error) error {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +200,8 @@ func walk(root string, limit int, visit func(*os.File, string, bool) error) erro
 	return (&walker{limit, visit}).in(os.NewFile(uintptr(fd), root), false, 0)
 }
 
-// in visits one directory, and closes it. hooks is true inside a hooks directory, where every
-// file is run.
+// in visits one directory and all below it, and closes it. hooks says that it is a hooks directory,
+// where git runs every file.
 func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	defer d.Close()
 	var dirs, configs, others []string
@@ -216,6 +227,7 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	if w.left -= len(dirs); w.left < 0 || depth > maxDepth {
 		return fmt.Errorf("look for git repositories that would execute what a command wrote: %s has more than %d directories below it, or is nested deeper than %d: remove some, or give commands a smaller workspace", d.Name(), maxDirectories, maxDepth)
 	}
+	// Less than git itself asks for, which wants all three.
 	isGit := head || objects && refs
 	for _, name := range configs {
 		if isGit {
@@ -233,8 +245,9 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	return err
 }
 
-// below visits a directory in another. A directory that is closed to its own user is opened
-// for that time: git can read a configuration in it without listing it.
+// below visits the directory name in parent. A directory without permissions for its own user is
+// opened for that time: git can read a configuration in it without listing it. Directories of other
+// users, and those that are gone or became something else, are skipped.
 func (w *walker) below(parent *os.File, name string, hooks bool, depth int) error {
 	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 	fd, err := unix.Openat(int(parent.Fd()), name, flags, 0)
@@ -247,7 +260,8 @@ func (w *walker) below(parent *os.File, name string, hooks bool, depth int) erro
 		var st unix.Stat_t
 		self := fmt.Sprintf("/proc/self/fd/%d", at)
 		if unix.Fstat(at, &st) != nil || unix.Chmod(self, st.Mode&0o7777|0o700) != nil {
-			return nil // another user's: no command has made it
+			// Another user's: no command has made it.
+			return nil
 		}
 		defer unix.Chmod(self, st.Mode&0o7777)
 		fd, err = unix.Openat(int(parent.Fd()), name, flags, 0)

@@ -34,29 +34,33 @@ var (
 
 // Spec describes one command to run.
 type Spec struct {
-	// Argv is the program and its arguments. A name without a slash is looked for in the command's PATH.
+	// Argv is the program and its arguments. A name without a slash is looked for in the command's
+	// PATH.
 	Argv []string
 	// Dir is the working directory: absolute, and it must exist.
 	Dir string
-	// Env are variables as NAME=VALUE; the policy must name those that are not PATH, HOME, LANG, TERM or TMPDIR.
+	// Env are variables as NAME=VALUE; the policy must name those that are not PATH, HOME, LANG,
+	// TERM or TMPDIR.
 	Env []string
 	// Stdin is the input of Run; nil = none. Start ignores it.
 	Stdin io.Reader
-	// Stderr sees standard error as it is printed, beside what is recorded; nil = none. Its errors are ignored. It
-	// is written to until Run or Wait returns, and must not block: the command would wait.
+	// Stderr sees standard error as it is printed, beside what is recorded; nil = none. Its errors
+	// are ignored. It is written to until Run or Wait returns, and must not block: the command
+	// would wait.
 	Stderr io.Writer
-	// Temp is a directory for temporary files that the caller made and removes, as for a session; "" = a new one that
-	// goes with the command.
+	// Temp is a directory for temporary files that the caller made and removes, as for a session;
+	// "" = a new one that goes with the command.
 	Temp string
-	// Keep is how many bytes of each stream are kept, half from the start and half from the end. Default 1 MiB.
+	// Keep is how many bytes of each stream are kept, half from the start and half from the end.
+	// Default 1 MiB.
 	Keep int
 	// Flood is how many bytes may be printed before the command is ended. Default 1 GiB.
 	Flood int64
-	// Together records standard error in Stdout, in the order in which it was printed; Stderr then sees nothing. Start
-	// ignores it.
+	// Together records standard error in Stdout, in the order in which it was printed; Stderr then
+	// sees nothing. Start ignores it.
 	Together bool
-	// Accept says that a person has seen what Check lacks, and wants the command to run all the same. It does not make
-	// None run anything.
+	// Accept says that a person has seen what Check lacks, and wants the command to run all the
+	// same. It does not make None run anything.
 	Accept bool
 }
 
@@ -72,8 +76,8 @@ type Result struct {
 	Took time.Duration
 	// Level is where it ran.
 	Level Level
-	// Disarmed says, a line each, which files of git directories were set aside when it had ended, since git would
-	// execute what they say outside of the sandbox.
+	// Disarmed says, a line each, which files of git directories were set aside when it had ended,
+	// since git would execute what they say outside of the sandbox.
 	Disarmed []string
 }
 

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the filter loads from struct seccomp_data. Both systems are little-endian: the low half of an argument, which
-// is all that the kernel looks at in these calls, comes first.
+// Offsets in struct seccomp_data. Both architectures are little-endian: the low half of an
+// argument, which is all that the kernel looks at in these calls, comes first.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -52,6 +52,8 @@ var metadata = slices.Concat([]int{
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 const (
+	// The actions of the filter. EPERM tells a program that it may not do this, ENOSYS that the
+	// kernel is too old for the call, so that it falls back to an older one.
 	allow  = unix.SECCOMP_RET_ALLOW
 	eperm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	enosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
@@ -138,6 +140,7 @@ func (j *job) filter() []unix.SockFilter {
 // program, they would act with this user's rights. openat2 has its mode in memory, which a
 // filter cannot read, so it fails with ENOSYS and programs fall back to openat.
 func (j *job) modes(a *assembler) {
+	// O_TMPFILE contains O_DIRECTORY, which alone creates nothing.
 	const special, creates = unix.S_ISUID | unix.S_ISGID, unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	a.refuse(enosys, unix.SYS_OPENAT2)
 	for call, at := range settingModes {
@@ -153,13 +156,14 @@ func (j *job) modes(a *assembler) {
 	}
 }
 
-// modeAt says in which argument a call has the mode of a file, and in which the flags that say
-// whether it has one; flags 0 means it always has.
+// modeAt has the offsets in struct seccomp_data of a call's mode, and of the flags that say whether
+// the call uses the mode; flags 0 means that it always does.
 type modeAt struct{ mode, flags uint32 }
 
 // sockets adds the rules for socket and socketpair that the policy's network needs.
 func (j *job) sockets(a *assembler) {
-	// A pair of datagram sockets can be connected again, to a socket of the machine; the other kinds cannot.
+	// A pair of datagram sockets can be connected again, to a socket of the machine; the other
+	// kinds cannot.
 	a.on(unix.SYS_SOCKETPAIR, func(a *assembler) {
 		a.load(offArg1)
 		a.op(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without SOCK_CLOEXEC and SOCK_NONBLOCK
@@ -174,6 +178,8 @@ func (j *job) sockets(a *assembler) {
 			a.refuse(allow, unix.SOCK_STREAM)
 		})
 	}
+	// Reached with another domain than AF_UNIX, or with another type of socket. socketpair stays
+	// allowed: both its ends are the command's own.
 	if j.Network == NetworkNone {
 		a.refuse(eperm, unix.SYS_SOCKET)
 		return

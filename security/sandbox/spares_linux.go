@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxSpares bounds the masks that wait for their next use: those of some commands at a time.
-	maxSpares    = 128
+	// maxSpares bounds the masks that wait for their next use. A command needs about ten.
+	maxSpares = 128
+	// sparesPrefix begins the name of a pool's directory; a random part follows.
 	sparesPrefix = ".symbio-masks-"
 )
 
@@ -26,12 +27,18 @@ const (
 // temporary files; if that is another file system, masks are made and removed each time. A nil
 // *spares keeps none. It may be used from many goroutines.
 type spares struct {
-	in string // the directory that the directory of the spares is made in
+	// in is the directory in which the pool's directory is made.
+	in string
 
-	mu   sync.Mutex
-	dir  string   // "" until the first is kept
-	lock *os.File // says to other processes that dir is in use
-	off  bool     // the directory could not be made
+	mu sync.Mutex
+	// dir is the pool's directory; "" until the first mask is kept. Guarded by mu.
+	dir string
+	// lock is open on dir with a shared lock, which tells other processes that dir is in use.
+	// Guarded by mu.
+	lock *os.File
+	// off says that the directory could not be made; then nothing is kept. Guarded by mu.
+	off bool
+	// kept are the masks by kind, and n counts all of them; guarded by mu. Each is locked.
 	kept map[kind][]*mask
 	n    int
 }
@@ -80,8 +87,9 @@ func (s *spares) keep(m *mask) bool {
 	if m.move(filepath.Join(s.dir, fmt.Sprintf("%016x", rand.Uint64()))) != nil {
 		return false
 	}
-	// Another program may have put something into it at the last moment: then it must stay. Otherwise it is held as it has to be
-	// when it is in place again.
+	// Another program may have put something into it at the last moment: then it must stay where
+	// the user can find it. Otherwise the exclusive lock of release becomes the shared one that a
+	// mask in place has.
 	if !m.empty() || flock(m.f, unix.LOCK_SH) != nil {
 		return m.move(was) != nil
 	}
@@ -96,6 +104,7 @@ func (s *spares) open() bool {
 	if s.dir != "" || s.off {
 		return !s.off
 	}
+	// Until everything has succeeded.
 	s.off = true
 	clearSpares(s.in)
 	dir, err := os.MkdirTemp(s.in, sparesPrefix)
@@ -110,8 +119,8 @@ func (s *spares) open() bool {
 	return !s.off
 }
 
-// clearSpares removes the directories of processes that have ended, which a killed process
-// leaves behind.
+// clearSpares removes the pools of processes that have ended. A killed process leaves its pool
+// behind. Errors are ignored: the next process tries again.
 func clearSpares(in string) {
 	entries, err := os.ReadDir(in)
 	if err != nil {
