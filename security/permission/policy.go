@@ -7,7 +7,7 @@ import "slices"
 type Policy struct {
 	// FinalDeny are denials that nothing lifts, Deny those that an Override or an allow that a
 	// person gave under this policy lifts.
-	FinalDeny []Rule // nothing lifts these
+	FinalDeny []Rule
 	Deny      []Rule
 	Override  []Rule // lifts Deny for the calls that it means exactly; it allows nothing
 	Allow     []Rule

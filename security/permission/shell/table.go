@@ -13,7 +13,8 @@ import (
 //go:embed programs.yaml
 var programsYAML []byte
 
-// facts are what programs.yaml says of a program. A part that is nil says nothing.
+// facts are what programs.yaml says of a program. A part that is nil says nothing. Everything is
+// read-only after readPrograms.
 type facts struct {
 	// Shell is bash or posix, the language that a shell reads, or other, which nothing here reads.
 	Shell string
@@ -33,31 +34,46 @@ type facts struct {
 	Letters map[string]string
 }
 
-// wrapper says how a program is given another to run.
+// wrapper says how a program is given another to run. The zero wrapper is for a program without
+// known options: its first word begins the command, and each option makes the command uncertain.
 type wrapper struct {
 	// Flags are the letters of options without a value, Valued of those with one: the rest of the
 	// word or the next word.
 	Flags  string
 	Valued string
 	// Long are long options without a value, Longs those with one. Neither list has the dashes.
-	Long   []string
-	Longs  []string
-	Skip   int      // operands before the command
-	Sub    []string // words that have to come first, such as run
-	Free   bool     // adds nothing that matters when all its options are known
-	Joined bool     // the rest is joined and given to a shell
-	Script string   // letters of options whose value is given to a shell
-	Each   bool     // each operand is given to a shell
-	Opaque bool     // what it runs is put together in a way that is not read here
+	Long  []string
+	Longs []string
+	// Skip is how many operands stand before the command, such as the time of timeout.
+	Skip int
+	// Sub are words of which one has to come first, such as run. Without it the program runs
+	// nothing of its arguments.
+	Sub []string
+	// Free means that the program adds nothing that matters when all its options are known: a
+	// rule for the inner command is enough.
+	Free bool
+	// Joined means that the rest is joined with blanks and given to a shell.
+	Joined bool
+	// Script are letters of options whose value is given to a shell.
+	Script string
+	// Each means that each operand is given to a shell.
+	Each bool
+	// Opaque means that the command is put together in a way that is not read here, so every word
+	// may begin it.
+	Opaque bool
 }
 
-// interpreter says how a program is given code in a language that is not read here. security.md 2.3: a rule for one is a
-// rule for everything that the sandbox permits.
+// interpreter says how a program is given code in a language that is not read here. A prefix rule
+// for one allows everything that the sandbox permits (security.md 2.3).
 type interpreter struct {
-	Code     string   // letters of options with code
-	Long     []string // long options with code
-	Operands bool     // the operands may be code
-	Guarded  bool     // the guard reads the code, so a rule for the program allows no more than the guard
+	// Code are letters of options with code, Long the names of long ones.
+	Code string
+	Long []string
+	// Operands means that the operands may be code.
+	Operands bool
+	// Guarded means that the guard reads the code, so a rule for the program allows no more than
+	// the guard.
+	Guarded bool
 }
 
 // guard says which arguments make a program run or write something that a prefix rule for it does not cover, unless the
@@ -68,40 +84,49 @@ type guard struct {
 	Short  string
 	Long   []string
 	Single []string
-	// Output are letters and Outs long options that are followed by a file to write: /dev/null and - are covered. Below
-	// are whole words that are followed by one: files below the working directory are covered.
+	// Output are letters and Outs long options that are followed by a file to write: /dev/null
+	// and - are covered.
 	Output string
 	Outs   []string
-	Below  []string
-	// Valued are letters of options with a value, Longs long ones. Follow are words of Single's kind that take the next
-	// word as a value that is not looked at, Checked those whose value Check looks at. Literal are options whose value
-	// has to be known; * is any.
-	Valued  string
-	Longs   []string
+	// Below are whole words that are followed by a file to write: files below the working
+	// directory and in /tmp are covered.
+	Below []string
+	// Valued are letters of options with a value, Longs long ones.
+	Valued string
+	Longs  []string
+	// Follow are words of Single's kind that take the next word as a value that is not looked at,
+	// Checked those whose value Check looks at.
 	Follow  []string
 	Checked []string
+	// Literal are options whose value has to be known; * is any.
 	Literal []string
-	// Runs are words of Single's kind behind which a command stands, up to a ; or {} +: it is a command of its own.
+	// Runs are words of Single's kind that a command follows, up to a ; or {} +. It is a command
+	// of its own.
 	Runs []string
 	// Exact are long options that are covered although they begin like one that is not.
 	Exact []string
 	// Words are operands that are not covered, wherever they stand.
 	Words []string
-	// Subs are guards for what follows a sub-command, "" for what precedes it and "*" for every one. Nothing of a
-	// sub-command in Banned is covered. Globals are the options before it that take the next word as a value.
-	Subs    map[string]guard
-	Banned  []string
+	// Subs are guards for what follows a sub-command, "" for what precedes it and "*" for every
+	// one.
+	Subs map[string]guard
+	// Banned are sub-commands of which nothing is covered.
+	Banned []string
+	// Globals are the options before the sub-command that take the next word as a value.
 	Globals []string
-	// Operands is how many operands are covered: 0 is any number, less is none.
+	// Operands is how many operands are covered: 0 is any number, a negative number is none.
 	Operands int
-	// Check names the function of checks that looks at an operand, and at a value of an option with "OPTION=" before it.
-	// Whole says that it has to see all of the value.
+	// Check names the function of checks that looks at an operand, and at a value of an option
+	// with "OPTION=" before it.
 	Check string
+	// Whole means that the function has to see all of the value, so a beginning that is known is
+	// not enough.
 	Whole bool
 	// Program is the language of the first operand: sed or awk.
 	Program string
-	// Bundled says that the first word is options even without a dash, as of tar; Leading that nothing behind the first
-	// operand is an option; Dashes that the program has no --.
+	// Bundled means that the first word is options even without a dash, as of tar. Leading means
+	// that nothing behind the first operand is an option. Dashes means that the program has no
+	// --, and takes words with one dash or two for the same.
 	Bundled, Leading, Dashes bool
 }
 
@@ -121,11 +146,13 @@ type files struct {
 	Hidden bool
 }
 
-// Certainty is how sure something is.
+// Certainty is how sure something is. Values are ordered, so min and max combine them. The zero
+// value is No.
 type Certainty int
 
 // The certainties. Maybe is for what cannot be told.
 const (
+	// Maybe is for what cannot be told.
 	No Certainty = iota
 	Maybe
 	Yes
