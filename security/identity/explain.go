@@ -56,8 +56,9 @@ const (
 	alertNoProtocol          = tls.AlertError(120)
 )
 
-// ExplainCaller is Explain for the side that was called. A caller that refuses this node's
-// certificate sends the same alert for every reason.
+// ExplainCaller is Explain for the side that was called. crypto/tls sends the same alert for every
+// reason why a caller refuses this node's certificate, so the reason is known on the other machine
+// only.
 func (i *Identity) ExplainCaller(err error) error {
 	if remote := (&net.OpError{}); errors.As(err, &remote) && remote.Err.Error() == alertBadCertificate.Error() {
 		return fmt.Errorf("%w and did not say why; `symbio nodes` on that machine does", ErrRejected)
@@ -65,9 +66,9 @@ func (i *Identity) ExplainCaller(err error) error {
 	return i.Explain(err)
 }
 
-// Explain turns the error of a TLS handshake of the side that called into one of this package's
-// with words for people, or returns err as it is when it is none of them, like a broken connection
-// or an ended context.
+// Explain turns the error of a TLS handshake, on the side that called, into one of this package's
+// with words for people. It returns err as it is if it is none of them, like a broken connection or
+// an ended context; nil for nil.
 func (i *Identity) Explain(err error) error {
 	var (
 		record   tls.RecordHeaderError
@@ -96,10 +97,12 @@ func (i *Identity) Explain(err error) error {
 	return err
 }
 
-// NoRoom is what a server sends to a connection that it does not let begin its handshake, so that
-// the other side knows why: a record of TLS with a fatal alert. Explain makes it ErrNoRoom.
+// NoRoom returns what a server sends to a connection that it does not let begin its handshake, so
+// that the other side knows why: a TLS record with the fatal alert access_denied (RFC 8446,
+// sections 5.1 and 6). Explain turns it into ErrNoRoom.
 func NoRoom() []byte { return []byte{21, 3, 3, 0, 2, 2, byte(alertAccessDenied)} }
 
+// explainName explains a certificate that is valid but names another node than the dialled one.
 func (a *Authority) explainName(c *x509.Certificate) error {
 	p, err := peerOf(c)
 	if err != nil || p.Authority != a.name {
@@ -108,6 +111,8 @@ func (a *Authority) explainName(c *x509.Certificate) error {
 	return fmt.Errorf("%w: it is %s", ErrWrongNode, p.ID)
 }
 
+// explainInvalid explains a certificate of the other side, or of this node, that is not valid now,
+// with both times, because either clock may be wrong.
 func explainInvalid(e x509.CertificateInvalidError, now time.Time) error {
 	switch {
 	case e.Reason != x509.Expired || e.Cert == nil:

@@ -2,8 +2,8 @@ package identity
 
 import "crypto/tls"
 
-// ReverseProtocol is the TLS protocol (ALPN) of a reversed connection: the node that dials it is
-// the one that is called over it. Each side proves who it is exactly as on any other connection.
+// ReverseProtocol is the TLS protocol (ALPN) of a reversed connection: the node that dials it
+// serves calls over it. Each side proves its identity exactly as on any other connection.
 const ReverseProtocol = "symbio-reverse/1"
 
 // ReverseServerTLS is ServerTLS for the node that a reversed connection is offered to.

@@ -1,16 +1,17 @@
-// Package private keeps small files that speak for a user: keys, what they allowed, what they
-// trust.
+// Package private reads and writes small files that speak for a user: keys, what the user allowed,
+// what the user trusts.
 //
-// The one idea: who could have written such a file could have said yes in the user's name. So it is
-// read only if nobody else could have written or seen it, and it is written whole or not at all.
+// The one idea: a program that could have written such a file could have said yes in the user's
+// name. So a file is read only if no other user could have written or seen it, and it is written
+// whole or not at all.
 //
-// Guarantees: what is looked at is what was opened, so that a rename between the two changes
-// nothing; a FIFO or a device in its place does not hang the reader; no more than the limit is
-// read. Any function may be called from many goroutines and processes at once; of two that replace
-// a file, one comes last.
+// Guarantees: what is checked is what was opened, so that a rename between the two changes nothing.
+// A FIFO or a device in its place does not hang the reader. No more than the limit is read. Any
+// function may be called from many goroutines and processes at once; of two that replace a file,
+// the later one wins.
 //
-// It does not encrypt, and it does not lock. On systems without mode bits the directory's access
-// list is relied on.
+// It does not encrypt, and it does not lock. On systems without mode bits it relies on the access
+// list of the directory.
 package private
 
 import (

@@ -11,8 +11,8 @@ import (
 	"symbio/security/secret"
 )
 
-// Config says what a Box has to know. The zero value is usable; its commands have no HOME and a
-// PATH of the system's directories.
+// Config configures a Box. The zero value is usable; its commands have no HOME and a PATH of the
+// system's directories.
 type Config struct {
 	// Levels are those that may be used. Default (nil): Native, Bwrap, Landlock. The best that
 	// works is taken. Off is taken if it is named, and only then; an empty list is None. It comes
@@ -36,8 +36,8 @@ type Config struct {
 	// directories at most), and commands in writable directories on the same file system start
 	// faster.
 	TempDir string
-	// Disarmed is told what Result.Disarmed says of any command. It may be called from several
-	// goroutines; nil = it is not told.
+	// Disarmed is called with Result.Disarmed of each command that has any. It may be called from
+	// several goroutines. Default (nil): none.
 	Disarmed func(lines []string)
 }
 
@@ -50,13 +50,16 @@ type Box struct {
 	repositories *repositories
 }
 
-// machine is what was found out about this one.
+// machine is what Probe found out about this machine.
 type machine struct {
 	level       Level
 	landlockABI int
-	uncounted   bool   // the limit of processes does not hold
-	mend        string // how to get a better level
-	unsure      bool   // a better level took too long to try
+	// uncounted says that the limit on the number of processes does not hold.
+	uncounted bool
+	// mend is advice on how to get a better level, as an imperative; "" is none.
+	mend string
+	// unsure says that a better level took too long to try.
+	unsure bool
 }
 
 // Probe finds out what this machine can do by running /bin/true at each level, best first, until
@@ -85,14 +88,14 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	return &Box{cfg: cfg, here: probe(ctx, cfg), spares: kept, repositories: new(repositories)}
 }
 
-// Status says which level there is, and what it does not cover.
+// Status returns which level there is, and what it does not cover.
 func (b *Box) Status() Status {
 	return Status{Level: b.here.level, Missing: b.here.missing(), Mend: b.here.mend, Unsure: b.here.unsure}
 }
 
-// Check returns nil if this machine can enforce all of the policy, else a *Refusal: what Run will
-// say. A caller with somebody to ask shows them what is lacking, and sets Spec.Accept if they
-// agree.
+// Check returns nil if this machine can enforce all of the policy, else the *Refusal that Run would
+// return. A caller that can ask a person shows what is lacking, and sets Spec.Accept if the person
+// agrees.
 func (b *Box) Check(p Policy) error {
 	lacks := b.here.lacks(p)
 	if b.here.level > Off {
@@ -110,18 +113,19 @@ var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
 // systemPath is where programs are on every system that has a sandbox.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// gitEnv has git execute nothing that a repository's configuration names, as far as variables can:
-// they stand above every file. Filters and text converters have names that cannot be listed;
-// disarming after the command covers them.
+// gitEnv keeps git from executing what a repository's configuration names, as far as variables can:
+// they take precedence over every file. Filters and text converters have names that cannot be
+// listed; what a command writes of those is set aside after the command.
 var gitEnv = []string{
 	"GIT_PAGER=cat", "GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_SSH_COMMAND=ssh", "GIT_ASKPASS=", "GIT_CONFIG_COUNT=4",
 	"GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
 	"GIT_CONFIG_KEY_2=safe.bareRepository", "GIT_CONFIG_VALUE_2=explicit", "GIT_CONFIG_KEY_3=protocol.ext.allow", "GIT_CONFIG_VALUE_3=never",
 }
 
-// environment is what the command gets: what keeps git from executing something, the named
-// variables of this program over that, and the spec's own over them. temp is its directory for
-// temporary files, "" = none.
+// environment returns the variables of the command, sorted: gitEnv, over these the named variables
+// of this program, and over these the given ones of the Spec. temp is the directory for temporary
+// files, "" if there is none. It is an error to inherit a variable whose name looks like a
+// secret's, and to give one that the policy does not name.
 func (b *Box) environment(p Policy, given []string, temp string) ([]string, error) {
 	allowed := slices.Concat(always, systemNames, p.Env)
 	values := map[string]string{"PATH": systemPath}
@@ -160,8 +164,8 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 	return env, nil
 }
 
-// confidential says that a variable of this name is meant for this program alone, such as the key
-// of a model.
+// confidential reports whether a variable of this name is meant for this program alone, such as a
+// model's API key. Regardless of case.
 func confidential(name string) bool {
 	name = strings.ToUpper(name)
 	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"} {
@@ -172,7 +176,7 @@ func confidential(name string) bool {
 	return false
 }
 
-// lookup returns the last value of a variable, as the system does.
+// lookup returns the last value of a variable; "" if it is not set.
 func lookup(env []string, name string) (value string) {
 	for _, kv := range env {
 		if k, v, _ := strings.Cut(kv, "="); k == name {

@@ -48,7 +48,7 @@ type Status struct {
 	Missing []string
 	// Mend says how to get a better level; empty when there is none.
 	Mend string
-	// Unsure is that a better level took too long to try, as on a busy machine: another Probe may
+	// Unsure says that a better level took too long to try, as on a busy machine: another Probe may
 	// find it.
 	Unsure bool
 }

@@ -67,11 +67,11 @@ type Limits struct {
 	Memory int64
 }
 
-// least is what a command gets of each limit at least: enough for a program of the system to start
-// and say something.
+// least is the least that a command gets of each limit: enough for a program of the system to start
+// and print something.
 var least = Limits{CPU: 10 * time.Second, FileSize: 1 << 20, OpenFiles: 64, Processes: 64, Memory: 128 << 20}
 
-// enforced are the limits as they are set.
+// enforced returns the limits, each raised to its least value.
 func (l Limits) enforced() Limits {
 	return Limits{
 		CPU:       max(l.CPU, least.CPU),
@@ -82,8 +82,9 @@ func (l Limits) enforced() Limits {
 	}
 }
 
-// Standard is for work in dir: everything can be read, dir and a private /tmp written, a network of
-// the command's own, subprocesses. It is an error if dir does not exist.
+// Standard returns the policy for work in dir: everything can be read, dir and a private /tmp
+// written; a network of the command's own, and subprocesses. It returns an error if dir does not
+// exist.
 func Standard(dir string) (Policy, error) {
 	files, err := WorkingDirectoryOnly(dir)
 	return Policy{
@@ -93,9 +94,9 @@ func Standard(dir string) (Policy, error) {
 	}, err
 }
 
-// Permissive is the machine's network and all files that the user may write. It is still a sandbox:
-// no Unix sockets, no debugging of other processes, no new privileges, limits, and an end that
-// takes everything with it.
+// Permissive returns the policy with the machine's network and all files that the user may write.
+// It is still a sandbox: no Unix sockets, no debugging of other processes, no new privileges,
+// limits, and an end that takes everything with it.
 func Permissive() Policy {
 	return Policy{
 		Files: Files{Read: []string{"/"}, Write: []string{"/"}, Temp: true}, Network: NetworkFull, Subprocess: true, Unprotected: true,
@@ -103,16 +104,18 @@ func Permissive() Policy {
 	}
 }
 
-// Restrictive reads everything, writes nothing, has no network and starts no other program.
+// Restrictive returns the policy that reads everything, writes nothing, has no network and starts
+// no other program.
 func Restrictive() Policy {
 	return Policy{Files: ReadOnly(), Limits: Limits{CPU: time.Minute, FileSize: 16 << 20, OpenFiles: 256, Memory: 1 << 30}}
 }
 
-// Presets are the names that Preset knows.
+// Presets returns the names that Preset knows.
 func Presets() []string { return []string{"standard", "restrictive", "permissive", "off"} }
 
-// Preset returns the policy of a name for work in dir; "" is standard. For off, which is no sandbox
-// at all, it is Permissive: that nothing holds a command to it is for the Level Off.
+// Preset returns the policy with that name for work in dir; "" is standard. An unknown name is an
+// error. "off" returns Permissive: that nothing holds the command to it comes from the Level Off,
+// which the configuration has to name.
 func Preset(name, dir string) (Policy, error) {
 	switch name {
 	case "", "standard":
@@ -125,8 +128,8 @@ func Preset(name, dir string) (Policy, error) {
 	return Policy{}, fmt.Errorf("there is no sandbox preset %q: write one of %v", name, Presets())
 }
 
-// Meet is the widest policy that is within both a and b: in every dimension the narrower of the
-// two. It is commutative, associative and idempotent.
+// Meet returns the widest policy that is within both a and b: in every dimension the narrower of
+// the two. It is commutative, associative and idempotent.
 func Meet(a, b Policy) Policy {
 	return Policy{
 		Files:       meetFiles(a.Files, b.Files),
@@ -144,6 +147,7 @@ func Meet(a, b Policy) Policy {
 	}
 }
 
+// meetNames returns the names that are in both lists, sorted, each once.
 func meetNames(a, b []string) (both []string) {
 	for _, name := range a {
 		if slices.Contains(b, name) {
@@ -153,7 +157,7 @@ func meetNames(a, b []string) (both []string) {
 	return join(both, nil)
 }
 
-// join is what is in a or in b, sorted.
+// join returns the names that are in either list, sorted, each once.
 func join(a, b []string) []string {
 	both := slices.Concat(a, b)
 	slices.Sort(both)

@@ -148,15 +148,20 @@ func (p *Process) Wait() (Result, error) { return p.c.wait() }
 // command is a prepared command. Either start fails or wait is called; both release what it
 // holds.
 type command struct {
-	cmd            *exec.Cmd
-	ctx            context.Context
-	cancel         context.CancelCauseFunc
+	cmd    *exec.Cmd
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// stdout and stderr keep what is printed; they share one flood.
 	stdout, stderr *recorder
-	begun          time.Time
-	level          Level
-	hold           *hold
-	disarmed       []string
-	cleanup        []func() error
+	// begun is when prepare was called.
+	begun time.Time
+	level Level
+	// hold is the link to the helper.
+	hold *hold
+	// disarmed is Result.Disarmed, set by a cleanup.
+	disarmed []string
+	// cleanup are run by release, the last one first.
+	cleanup []func() error
 }
 
 // prepare checks the policy and makes everything that the command needs. On an error it
@@ -245,7 +250,7 @@ func open(root *os.Root, name string) {
 	}
 }
 
-// errors is where standard error goes.
+// errors returns the writer for standard error.
 func (c *command) errors(s Spec) io.Writer {
 	if s.Stderr == nil {
 		return c.stderr
@@ -253,7 +258,7 @@ func (c *command) errors(s Spec) io.Writer {
 	return both{c.stderr, s.Stderr}
 }
 
-// both records what is written, and shows it.
+// both records what is written, and passes it on to seen, whose errors are ignored.
 type both struct {
 	*recorder
 	seen io.Writer
@@ -265,13 +270,16 @@ func (b both) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// start starts the command and waits until it runs.
+// start starts the command and blocks until it runs. After an error everything is released, and
+// wait must not be called.
 func (c *command) start() error {
 	err := c.cmd.Start()
 	if err == nil {
 		err = c.hold.started()
+		// A command that was ended before the helper's report may have run and printed: wait says
+		// how it ended.
 		if err == nil || errors.Is(err, io.EOF) && context.Cause(c.ctx) != nil {
-			return nil // who was ended before the report may have run and printed: wait says how it ended
+			return nil
 		}
 	}
 	if ctxErr := context.Cause(c.ctx); ctxErr != nil && !errors.Is(err, ErrNotStarted) {
@@ -284,7 +292,7 @@ func (c *command) start() error {
 	return errors.Join(err, c.release())
 }
 
-// wait waits for the end of everything.
+// wait blocks until everything has ended, releases what the command held, and returns the result.
 func (c *command) wait() (Result, error) {
 	waited := c.cmd.Wait()
 	r := Result{Stdout: c.stdout.output(), Stderr: c.stderr.output(), Level: c.level}
@@ -305,7 +313,8 @@ func (c *command) wait() (Result, error) {
 	return r, err
 }
 
-// release gives back what prepare made, in the opposite order.
+// release undoes prepare, in the opposite order. It goes on after an error, and may be called
+// again.
 func (c *command) release() (err error) {
 	if c.cancel != nil {
 		c.cancel(nil)

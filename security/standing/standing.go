@@ -4,12 +4,12 @@
 // under which it was asked. It is one whole call; it is for one working directory; and it names the
 // policy that was in force, so that it allows nothing once that was changed.
 //
-// The file belongs to the user alone and lies outside of any repository. What is in it is checked
+// The file belongs to the user alone and lies outside of any repository. Its content is checked
 // when it is read: a file that others may write, or that is damaged, is an error, and nothing of it
 // counts. An entry is a grant: it lifts no denial. All methods may be called from many goroutines;
 // one process at a time may have a file open.
 //
-// It does not ask anybody: who calls Keep has.
+// It asks no person: the caller of Keep has done that.
 package standing
 
 import (
