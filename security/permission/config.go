@@ -9,10 +9,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Config is a policy as a person writes it. The zero value is the preset standard.
+// Config is a policy as a person writes it. The zero value is the preset standard. Policy makes
+// it usable; nothing is checked before.
 type Config struct {
 	// Preset is what the lists add to. Default "standard": look around, ask about the rest.
-	Preset    string     `yaml:"preset,omitempty"`
+	Preset string `yaml:"preset,omitempty"`
+	// Allow, Deny, FinalDeny and Override are added to the lists of the preset.
 	Allow     []RuleText `yaml:"allow,omitempty"`
 	Deny      []RuleText `yaml:"deny,omitempty"`
 	FinalDeny []RuleText `yaml:"final_deny,omitempty"`
@@ -26,14 +28,15 @@ type Config struct {
 // RuleText is a rule as a person writes it: its text, or a mapping of rule, match and not_match.
 type RuleText struct {
 	Rule string
-	// Match and NotMatch are examples, such as "git log -1" beside Bash(git log:*): what the rule has to mean
-	// and what it must not. Policy holds the rule against them.
+	// Match are examples that the rule has to cover, such as "git log -1" for Bash(git log:*);
+	// NotMatch are examples that it must not cover. Policy compares the rule with them.
 	Match, NotMatch []string
-	// At is where it is written, as LINE:COLUMN or FILE:LINE:COLUMN; "" when it was not read from a file.
+	// At is where the rule is written, as LINE:COLUMN or FILE:LINE:COLUMN; "" when it was not
+	// read from a file.
 	At string
 }
 
-// Rules are rules without examples.
+// Rules returns the texts as rules without examples or positions.
 func Rules(texts ...string) []RuleText {
 	all := make([]RuleText, len(texts))
 	for i, t := range texts {

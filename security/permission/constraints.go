@@ -16,10 +16,13 @@ import (
 // to people, so it must not fill their screen.
 const maxLinkName = 256
 
-// What a node says of those on whose behalf it asks (EncodeConstraints) has at most so many links, and rules in all of
-// them: more than agents spawn agents, and than a person writes.
+// The limits of the constraints that a node sends about the agents that it acts for. EncodeConstraints
+// and DecodeConstraints both enforce them.
 const (
+	// maxConstraintLinks bounds the links of constraints: more than the depth to which agents
+	// spawn agents.
 	maxConstraintLinks = 16
+	// maxConstraintRules bounds the rules of all links together: more than a person writes.
 	maxConstraintRules = 2048
 )
 

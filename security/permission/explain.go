@@ -10,12 +10,13 @@ import (
 	"symbio/security/permission/shell"
 )
 
-// Explanation is a verdict, where the rule that decided stands, and the smallest change that would give another
-// verdict. Every change that it names has been tried.
+// Explanation is a verdict, where the rule that decided is written, and the smallest change that
+// would give another verdict. Every change that it names has been tried.
 type Explanation struct {
+	// Verdict is that of Judge.
 	Verdict Verdict
-	// At is where the rule that decided stands: FILE:LINE:COLUMN, "preset NAME", "skill:NAME", "memory",
-	// "guardrail"; "" when no rule decided.
+	// At is where the rule that decided is written: FILE:LINE:COLUMN, "preset NAME",
+	// "skill:NAME", "memory", "guardrail"; "" when no rule decided.
 	At string
 	// To is the verdict that Changes together would give: Allow for a call that is not allowed, Deny for one that
 	// is. Without Changes it means nothing.
@@ -43,6 +44,7 @@ type Change struct {
 // Granted of each link as often. It is meant for people who ask, not for every call.
 func (c Chain) Explain(call Call) Explanation {
 	if kept := call.Kept; kept != nil { // the changes deny no further files
+		// Kept may search the file system, and Judge runs many times here.
 		var once sync.Once
 		var all bool
 		call.Kept = func(d *FileDenials) bool { once.Do(func() { all = kept(d) }); return all }
@@ -75,6 +77,7 @@ func (e Explanation) Change() string {
 		does = "deny"
 	}
 	several := slices.ContainsFunc(e.Changes, func(c Change) bool { return c.Link != e.Changes[0].Link })
+	// Rules for the same list stand behind each other, so its name is written once.
 	for i, c := range e.Changes {
 		where := c.List
 		if several {
@@ -124,6 +127,7 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 			return nil, "", fmt.Sprintf("%s around this work says so (%s)", r.Name, strings.TrimSuffix(v.Why, "."))
 		}
 	}
+	// The guardrails were judged above. Each link is tried without them.
 	alone := call
 	alone.Within = nil
 	for i, l := range c {
@@ -136,6 +140,8 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 		}
 		changes = append(changes, more...)
 	}
+	// What helps each link alone may still not help the chain: the sandbox sees the denials of
+	// all.
 	if c.with(changes).Judge(call).Action != Allow {
 		return nil, "", "something beside the rules decides it"
 	}
@@ -163,6 +169,8 @@ func (l Link) widen(call Call) (changes []Change, never string) {
 			return nil, fmt.Sprintf("%s is a final denial, and nothing lifts those", v.Rule)
 		case v.Stage == StageMemory:
 			return nil, "a person has denied exactly this call, and that holds until the agent ends"
+		// An override lifts the denial. The next round asks for an allow rule, which an override
+		// is not.
 		case v.Stage == StageDeny:
 			for _, text := range l.exact(call, false) {
 				add = append(add, Change{l.Name, "override", text})

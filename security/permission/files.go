@@ -32,6 +32,8 @@ func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, fi
 			continue
 		}
 		code := f.shell.program.Commands[i].Code
+		// Code in another language and the contents that git has stored are not files that can be
+		// located.
 		if of == no && (code != "" && r.namesIn(code, f) || reads && r.form == formPath && r.printsDenied(f, i)) {
 			of = maybe
 		}
@@ -52,6 +54,8 @@ func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, fi
 			}
 		}
 	}
+	// What runs unseen may use every file. A sandbox can hide the files of a path rule, but not
+	// all files.
 	if f.shell.runs && (r.form == formTool && reads || f.kept == nil || !f.kept()) {
 		of = max(of, maybe)
 	}

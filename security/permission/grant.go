@@ -6,12 +6,16 @@ import "strings"
 // skills, some know the one and some the other. Messages use the first.
 var skillDirs = [...]string{"${SKILL_DIR}", "${CLAUDE_SKILL_DIR}"}
 
-// ParseGrant reads a rule that a SKILL.md asks for: the grammar of ParseRule, but narrower (skills.md,
-// "Decided" and 4.3). The tool is named literally, or is one server's MCP tools (mcp__SERVER__*);
-// every command, Bash or Bash(*), is not granted; a path is below the working directory or below the
-// skill's own, written ${SKILL_DIR}/… or ${CLAUDE_SKILL_DIR}/…. Such a rule means nothing until WithSkillDir
-// has said where that is. A command's name means that very name: git:* does not mean git-lfs (C31). The
-// error is a *RuleError.
+// ParseGrant reads a rule that a SKILL.md asks for: the grammar of ParseRule, but narrower
+// (skills.md, "Decided" and 4.3):
+//
+//   - The tool is named literally, or is one server's MCP tools (mcp__SERVER__*).
+//   - Every command, Bash or Bash(*), is not granted.
+//   - A path is below the working directory or below the skill's own, written ${SKILL_DIR}/… or
+//     ${CLAUDE_SKILL_DIR}/…. Such a rule means nothing until WithSkillDir has set the directory.
+//   - A command's name means that very name: git:* does not mean git-lfs (C31).
+//
+// The error is a *RuleError.
 func ParseGrant(text string) (Rule, error) {
 	tool, spec, err := splitRule(text)
 	if err != nil {
@@ -27,6 +31,7 @@ func ParseGrant(text string) (Rule, error) {
 	if subjectOf(tool).matter == matterCommand && strings.Trim(spec, "* :") == "" {
 		return bad(0, "a skill is not granted every command: name the command, as in Bash(git status)")
 	}
+	// Only paths have a base of their own. All other specs are read as in a configuration.
 	if subjectOf(tool).matter != matterPath || spec == "" {
 		r, err := ParseRule(text)
 		r.granted = err == nil

@@ -9,7 +9,8 @@ import (
 // of them widens what the agent may do: each can only deny more or ask more, and Override lifts what another
 // guardrail around it denies. The zero Guardrail changes nothing.
 type Guardrail struct {
-	// Name is whose it is, for people; "" = it is called by its place, as guardrail 1.
+	// Name names the guardrail for people. If it is "", the guardrail is called by its place, as
+	// guardrail 1.
 	Name string
 	// FinalDeny holds all the way down; no Override lifts it.
 	FinalDeny []Rule
@@ -18,15 +19,15 @@ type Guardrail struct {
 	// Override lifts the Deny of this guardrail and of those around it, for the calls that it means exactly. It
 	// lifts nothing of an agent's own policy, and nothing around an agent that works for another (Group).
 	Override []Rule
-	// Ask has a person say, whatever allows the call.
+	// Ask are rules for calls that a person has to answer, whatever allows them.
 	Ask []Rule
 	// Allow is what Default is not for. It grants nothing that the agent may not do without the guardrail.
 	Allow []Rule
 	// Default is for calls that no rule here speaks of, if Decides; else the guardrail says nothing of them.
 	Default Action
 	Decides bool
-	// Group numbers the agents that the work has passed through: an Override lifts only denials of its own
-	// group. Who carries guardrails to another agent counts it up.
+	// Group numbers the agents that the work has passed through: an Override lifts only denials
+	// of its own group. Code that carries guardrails to another agent adds one.
 	Group int
 }
 

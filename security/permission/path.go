@@ -33,6 +33,7 @@ func (r *Rule) readPath() (at int, reason string) {
 	}
 	rest := r.spec
 	switch {
+	// The base is kept apart from the spec, because it is known only when a call is judged.
 	case rest == "~" || strings.HasPrefix(rest, "~/"):
 		r.base, rest = baseHome, strings.TrimPrefix(rest, "~")
 	case strings.HasPrefix(rest, "~"):

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reading are the tools that only look at the workspace and at who is there, or take in a skill's text or
-// give a skill back.
+// reading are the tools that only look at the workspace, the members and the skills, or activate
+// and deactivate a skill.
 var reading = []string{"Read", "Glob", "Grep", "find_members", "activate_skill", "skill_load", "skill_search", "deactivate_skill"}
 
 // must parses the rules of a preset. They are constants of this file, so an error is a bug and
@@ -23,42 +23,42 @@ func must(texts ...string) []Rule {
 	return rules
 }
 
-// Standard lets an agent look around and asks about the rest (spec: swiftagent.md, Security:
-// interactive permission).
+// Standard returns the preset that lets an agent look around and asks about the rest (spec:
+// swiftagent.md, Security: interactive permission).
 func Standard() Policy {
 	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"), Allow: must(reading...), Default: Ask}
 }
 
-// Development also lets it write in the workspace, use git, work with other agents and be of use to
-// them (spec: loose permission).
+// Development returns Standard with leave to write in the workspace, use git, and work with other
+// agents (spec: loose permission).
 func Development() Policy {
 	p := Standard()
 	p.Allow = append(p.Allow, must("Write", "Edit", "MultiEdit", "Git", "send_signal", "replicate_agent", "invoke_capability")...)
 	return p
 }
 
-// Restrictive lets it read below its working directory and denies the rest (spec: the least
-// permission).
+// Restrictive returns the preset that lets an agent read below its working directory and denies
+// the rest (spec: the least permission).
 func Restrictive() Policy {
 	return Policy{FinalDeny: must("Bash"), Allow: must("Read(./*)", "Glob(./*)", "Grep(./*)"), Default: Deny}
 }
 
-// ReadOnly lets it look around, and denies for good what writes or runs something (spec: reading
-// only, no execution).
+// ReadOnly returns the preset that lets an agent look around, and denies for good what writes or
+// runs something (spec: reading only, no execution).
 func ReadOnly() Policy {
 	return Policy{FinalDeny: must("Edit", "Bash"), Allow: must(reading...), Default: Deny}
 }
 
-// Permissive allows what no rule denies. The sandbox still holds.
+// Permissive returns the preset that allows what no rule denies. The sandbox still holds.
 func Permissive() Policy { return Policy{Default: Allow} }
 
-// PresetNames are what Preset knows.
+// PresetNames returns the names that Preset knows, without other spellings.
 func PresetNames() []string {
 	return []string{"standard", "development", "restrictive", "read_only", "permissive", "none"}
 }
 
-// Preset finds a policy by its name; readOnly, as the spec writes it, is read_only. "none" has no
-// rules and asks.
+// Preset returns a policy by its name; readOnly, as the spec writes it, is read_only. "none" has
+// no rules and asks. An unknown name is an error, and the Policy beside it denies everything.
 func Preset(name string) (Policy, error) {
 	switch name {
 	case "standard":

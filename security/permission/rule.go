@@ -238,6 +238,7 @@ func (r *Rule) readCommand() (at int, reason string) {
 		r.form, r.spec = formTool, ""
 	case prefix && strings.TrimSpace(head) == "":
 		return 0, "the command is missing before the *"
+	// A * before the last one makes it a glob.
 	case prefix && !strings.Contains(head, "*"):
 		r.form, r.spec = formPrefix, strings.TrimSpace(head)
 	case operandSpec(r.spec):
@@ -278,6 +279,7 @@ func (r *Rule) readDomain() (at int, reason string) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	sub := strings.HasPrefix(host, "*.")
 	host = strings.TrimPrefix(host, "*.")
+	// The same function reads the host of a URL, so both are compared in one form.
 	host, valid := endpoint.ParseHost(host)
 	if !valid {
 		return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"

@@ -26,7 +26,7 @@ type subject struct {
 	args []string
 	// absent is the value when none is present; "" = one has to be.
 	absent string
-	// tree says that the call reaches everything below the path.
+	// tree means that the call reaches everything below the path.
 	tree bool
 }
 
@@ -67,7 +67,8 @@ var aliased = func() map[string]string {
 	return tools
 }()
 
-// families says whose denial covers a tool too (security.md 8.4). Allow stays literal.
+// families has for each tool the one whose denials cover it, too (security.md 8.4): a denied Read
+// also denies Grep. Allow rules have no families.
 var families = map[string]string{
 	"Write": "Edit", "MultiEdit": "Edit",
 	"Glob": "Read", "Grep": "Read",

@@ -70,8 +70,8 @@ type Verdict struct {
 	Source string // where that rule stands: "config", "skill:NAME", "memory", "authorize"
 	Link   string // the name of the chain's link that decided; "" outside a chain
 	Why    string // one sentence for people
-	// Except is what a call that walks a directory must leave out; nil is nothing. Whoever runs the
-	// call has to obey it: the verdict stands only without those paths.
+	// Except is what a call that walks a directory must leave out; nil is nothing. The tool that
+	// runs the call has to obey it: the verdict holds only without those paths.
 	Except *file.Except
 	// Dial is the addresses that a call which makes requests may connect to. The tool has to call its Allows for
 	// each connection.
