@@ -44,7 +44,7 @@ type Links struct {
 	names map[string]link
 }
 
-// link is what Lstat and Readlink returned for one name.
+// link is what Lstat and Readlink returned for one name. err is that of the call that failed.
 type link struct {
 	target string
 	isLink bool

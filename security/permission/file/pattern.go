@@ -10,8 +10,11 @@ import (
 
 // Pattern is the path of a rule, made absolute: it matches the paths in Dir whose part below Dir matches Rest.
 type Pattern struct {
-	Dir   string // literal and in the form of Clean, so that a * in a real directory's name is not a wildcard
-	Rest  string // a glob in which * also matches /, or a literal name if Exact
+	// Dir is literal and in the form of Clean, so that a * in a real directory's name is not a
+	// wildcard.
+	Dir string
+	// Rest is a glob in which * also matches /, or a literal name if Exact.
+	Rest  string
 	Exact bool
 }
 
@@ -34,14 +37,17 @@ func AnyDepth(spec string) []Pattern {
 	return []Pattern{{Rest: strings.TrimPrefix(p.Dir+"/", "/") + p.Rest}, {Rest: "*" + p.Dir + "/" + p.Rest}}
 }
 
-// In returns the pattern with another directory, such as the one that a link leads to.
+// In returns the pattern with another directory, such as the one that a link leads to. dir has
+// the form of Clean.
 func (p Pattern) In(dir string) Pattern { return Pattern{dir, p.Rest, p.Exact} }
 
 // Fold returns the pattern for comparison with paths of glob.Fold, on file systems that ignore case.
 func (p Pattern) Fold() Pattern { return Pattern{glob.Fold(p.Dir), glob.Fold(p.Rest), p.Exact} }
 
-// Matches reports whether an allow rule with this pattern covers the path. With tree the call reaches everything below
-// the path, and a pattern for everything in a directory covers the directory, too.
+// Matches reports whether an allow rule with this pattern covers the path, in the form of Clean.
+// With tree the call reaches everything below the path: a pattern for everything in a directory
+// then covers the directory, too. It compares exact case on every system, since a false yes would
+// allow something.
 func (p Pattern) Matches(path string, tree bool) bool {
 	rel, ok := Below(p.Dir, path)
 	if !ok {
@@ -56,8 +62,9 @@ func (p Pattern) Matches(path string, tree bool) bool {
 	return rel != "" && glob.Match(p.Rest, rel)
 }
 
-// Covers reports whether a deny rule with this pattern covers the path: the path matches, lies below one that matches, or
-// is a directory of which everything matches.
+// Covers reports whether a deny rule with this pattern covers the path: the path matches, lies
+// below one that matches, or is a directory of which everything matches. Pattern and path have to
+// be folded by the caller.
 func (p *Pattern) Covers(path string) bool {
 	rel, ok := Below(p.Dir, path)
 	if !ok {
@@ -89,7 +96,8 @@ func (p *Pattern) Hidden() bool {
 	return strings.HasPrefix(p.Rest[strings.LastIndexByte(p.Rest, '/')+1:], ".")
 }
 
-// MayMatchBelow reports whether a path below dir may match.
+// MayMatchBelow reports whether a path below dir may match, so that a search has to descend
+// there. A true may be wrong, a false may not.
 func (p *Pattern) MayMatchBelow(dir string) bool {
 	if _, ok := Below(dir, p.Dir); ok && (p.Dir != "" || dir == "") {
 		return true

@@ -89,7 +89,8 @@ func (l *Links) SecretsBelow(at Location, allowed func(name string) bool) (all [
 	return all
 }
 
-// overlap reports whether one of two directories contains the other.
+// overlap reports whether one of two directories contains the other, or they are the same. Both
+// are in the form of Clean.
 func overlap(a, b string) bool {
 	_, below := Below(a, b)
 	_, above := Below(b, a)

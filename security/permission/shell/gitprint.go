@@ -20,8 +20,8 @@ var (
 	// gitPlain matches options with which they still print none. It is a positive list: an
 	// unknown option counts as one that prints.
 	gitPlain = regexp.MustCompile(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
-	// gitHex matches an argument of git grep that may be a commit. Pathspecs do not limit a tree
-	// that is named by its hash.
+	// gitHex matches an argument of git grep that may be the hash of an object. In a tree or blob
+	// that is named by its hash, pathspecs may mean other files.
 	gitHex = regexp.MustCompile(`^[0-9a-fA-F]{4,}$`)
 )
 
@@ -55,6 +55,7 @@ func (c Command) Without(pathspecs []string) (words []string, sure bool) {
 	rest := c.Words[at:]
 	prints := slices.ContainsFunc(rest, func(w Word) bool { return w.Dynamic || strings.HasPrefix(w.Text, "-") && !gitPlain.MatchString(w.Text) })
 	switch {
+	// It may be any sub-command.
 	case sub.Dynamic:
 		return nil, false
 	// -t, -s and -e print the type, the size and nothing.

@@ -61,7 +61,8 @@ func (v invocation) interpreted(name string) {
 			v.runs(name + " runs what it reads from its input")
 		}
 		return
-	// ssh HOST COMMAND runs the command on another machine: no rule about local files fits it.
+	// ssh HOST COMMAND runs the command on another machine, so it is kept as Code and not
+	// analysed.
 	case "ssh", "rsh", "mosh":
 		if len(c.Words) > 2 {
 			c.Code = c.Rest()
@@ -159,8 +160,8 @@ func (v invocation) shell(lang string) {
 		v.shellText(j, c.Words[j], lang)
 	case commandText:
 	case j >= len(c.Words) && len(c.Words) > 1 && (c.Words[1].Is("--version") || c.Words[1].Is("--help")):
-	// The text on the standard input is read for deny rules. The Problem is added in any case,
-	// because more may come than a here-document.
+	// The text on the standard input is read for deny rules only, so the Problem is added in any
+	// case.
 	case j >= len(c.Words) || c.Words[j].Is("/dev/stdin"):
 		if v.scope.stdin != nil {
 			v.shellText(len(c.Words), Word{Text: *v.scope.stdin}, lang)

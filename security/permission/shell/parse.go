@@ -34,7 +34,7 @@ func Parse(text string) (p Program) {
 	return a.program
 }
 
-// parse fills the program from a text. Beyond MostBytes it still walks the commands, so that deny
+// parse fills the program from a text. Beyond MaxBytes it still walks the commands, so that deny
 // rules see them, but not beyond a hundred times that: then the cost of parsing would be the
 // attack. It also gives up on NUL and CR, which the parser drops but bash does not, and on Marks,
 // which would forge a Pattern.

@@ -87,11 +87,11 @@ type Word struct {
 	Text string
 	// Dynamic means that only the shell knows the value. Pattern then describes every value that
 	// the word may have: literal text with marks (Any and the others) in place of the unknown
-	// parts. Pattern is "" for a literal word.
+	// parts. Pattern counts for Dynamic words only.
 	Dynamic bool
 	Pattern string
 	// Split means that the shell may make several words of it, or none: unquoted expansions are
-	// split at blanks. It is set for Dynamic words only.
+	// split at blanks.
 	Split bool
 	// Tilde says that Text begins with an unquoted ~, which is the home directory.
 	Tilde bool
@@ -139,7 +139,7 @@ type Dirs struct {
 }
 
 // Problem is a reason why rules for single commands are not enough to allow the program. Reason
-// is a clause for messages that begins with "it", such as "it starts a coprocess".
+// is a clause for messages, such as "it starts a coprocess".
 type Problem struct {
 	Reason string
 	// Hard means that no rule of any kind may allow the program: the text is ambiguous, or the
