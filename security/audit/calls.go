@@ -16,15 +16,16 @@ const KindInbound = "inbound"
 
 // Inbound is a decision about a call from another node, with what it was about.
 type Inbound struct {
-	// Peer is the node that calls, as its certificate proves it, and Name what it calls itself.
+	// Peer is the id of the calling node, as its certificate proves it. Name is what that node
+	// calls itself; it proves nothing.
 	Peer, Name string
-	// Verb is what it wants: "invoke" a capability or "send" a perception, What; Member is whose,
-	// "" = the node's.
+	// Verb is "invoke" for a capability or "send" for a perception; What is its name. Member is the
+	// id of the receiver, "" for the node itself.
 	Verb, What, Member string
-	// Requester are those on whose behalf it says to call, the origin first.
+	// Requester is the chain on whose behalf the peer says that it calls, the origin first.
 	Requester []string
 	Allowed   bool
-	// Stage, Rule and Why are those of the verdict.
+	// Stage, Rule and Why are those of the verdict on the call.
 	Stage, Rule, Why string
 }
 
@@ -34,17 +35,17 @@ type CallsConfig struct {
 	Node string
 	// Append writes a record: Log.Append. Without one no call may be allowed.
 	Append func(Entry) error
-	// Told is called with each record that was written. It must not block or call methods of the
-	// Calls. Default: none.
+	// Told is called with each record after it was written. It must not block or call methods of
+	// the Calls. Default: none.
 	Told func(Entry)
 	// Window is how long calls that repeat a recorded one are only counted. Default a minute: a
-	// peer that calls all the time costs a record a minute for each thing that it does, a megabyte
-	// a day.
+	// peer that calls all the time then costs one record a minute for each thing that it does, a
+	// megabyte a day.
 	Window time.Duration
-	// Allowed and Refused are how many different calls of one peer have records of their own in a
-	// Window; what is more is counted together. Defaults 128 and 32: more than a node has to say to
-	// another in a minute, and a peer that makes each call look different fills 200 KiB a minute at
-	// most.
+	// Allowed and Refused are the most different calls of one peer that have records of their own
+	// in a Window; all others are counted together. Defaults 128 and 32: more than a node has to
+	// say to another in a minute. A peer that makes each call look different fills 200 KiB a minute
+	// at most.
 	Allowed, Refused int
 }
 
@@ -94,8 +95,8 @@ type repeats struct {
 	first, last time.Time
 }
 
-// maxKind is the length in bytes of the words of a call that is told apart from others. Longer
-// ones are counted together, so that a peer cannot fill the memory with names.
+// maxKind is the most bytes of What, Member, Rule and Requester in all that make a kind of their
+// own. Longer calls are counted together, so that a peer cannot fill the memory with names.
 const maxKind = 1 << 10
 
 // NewCalls returns Calls with defaults filled in. Run, or Flush from time to time, must be
@@ -226,7 +227,9 @@ func (c *Calls) leave(k kind) {
 	}
 }
 
-// Run flushes at the end of each window, and when ctx ends for the last time.
+// Run flushes at the end of each window until ctx ends, and then once more. It returns the error of
+// the last flush. Errors before that are reported by Note, which refuses calls until the counts are
+// written.
 func (c *Calls) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.cfg.Window)
 	defer tick.Stop()

@@ -17,14 +17,14 @@ import (
 type Entry struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"` // id
-	// Kind is "" for a tool call of an agent of this node, KindInbound for a call of another node.
-	// Of that, Agent and Name are the other node's, For is what that node says of itself, and Tool
-	// is "invoke" or "send".
+	// Kind is "" for a tool call of an agent of this node, KindInbound for a call from another
+	// node. For the latter, Agent and Name are the other node's, For is what that node claims, and
+	// Tool is "invoke" or "send".
 	Kind string `json:"kind,omitempty"`
-	// Agent is the id of the one whose call it was, and Name what people call it.
+	// Agent is the id of the agent or node that made the call, and Name its name for people.
 	Agent string `json:"agent"`
 	Name  string `json:"name,omitempty"`
-	// For is the chain of those on whose behalf it acted, the nearest first.
+	// For is the chain on whose behalf the call was made, the nearest first.
 	For  []string        `json:"for,omitempty"`
 	Call string          `json:"call,omitempty"` // the call's id in the agent's conversation
 	Tool string          `json:"tool"`
@@ -36,17 +36,19 @@ type Entry struct {
 	Source  string `json:"source,omitempty"`
 	Link    string `json:"link,omitempty"`
 	Why     string `json:"why,omitempty"`
-	// Approved says whether the call was let through, and By who did: "" is the rules alone.
+	// Approved says whether the call was let through. By names the way in which a person answered,
+	// such as "terminal"; it is "" if no person was asked or none answered.
 	Approved bool   `json:"approved"`
 	By       string `json:"by,omitempty"`
-	// Count is how many decisions this stands for, that repeat one recorded before, and Since when
-	// the first of them was; Time is the last one's. 0 is this one alone.
+	// Count is how many further decisions this record stands for, all repeating an earlier record;
+	// 0 means that the record is a decision itself. Since is the time of the first of them, Time
+	// that of the last.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// MaxRecord is how long a record may be, in bytes. The arguments of one that would be longer are left
-// out, with their length and hash in their place.
+// MaxRecord is the most bytes of a record. If an entry would be longer, its arguments are left out,
+// with their length and hash in their place.
 const MaxRecord = 64 << 10
 
 // record is a line of a file. Its fields are written in this order; the hash covers the line, so a
@@ -128,7 +130,7 @@ func (r record) follows(seq uint64, hash string) error {
 	return nil
 }
 
-// maxShort is how many bytes of a text are kept in the record of an entry that is too long.
+// maxShort is the most bytes of a text in an entry that was too long.
 const maxShort = 1024
 
 // short returns the entry's JSON. If it is too long, the arguments are replaced by their length and

@@ -228,8 +228,8 @@ func (c *Cluster) learn(nodes []*pb.Certified) error {
 	return nil
 }
 
-// noteHolder records that the node has the authority. It is called before the authority is
-// sent: a holder that no record names could not be told from other nodes when it is removed.
+// noteHolder records that the node has the authority. It is called before the authority is sent:
+// without a record, a removed node that still has the authority would look like any other.
 func (c *Cluster) noteHolder(id NodeID) error {
 	r := Record{ID: id, Role: roleNode, Joined: time.Now().UTC()}
 	if err := readJSON(c.recordFile(id), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {

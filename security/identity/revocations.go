@@ -131,7 +131,7 @@ func (r *Revocations) Update(list *pb.Revocations) (bool, error) {
 }
 
 // Reload takes over the stored lists that another process has added since, and merges several into
-// one where the authority's key is. It never drops a list or a node.
+// one where the authority's key is. It never drops a node.
 func (r *Revocations) Reload() error {
 	if r == nil {
 		return nil

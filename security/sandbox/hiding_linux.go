@@ -149,6 +149,7 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 		if err != nil {
 			return nil, nothing, fmt.Errorf("look at what to hide from the command: %w", err)
 		}
+		// Sealed after the kept paths are mounted, which need mount points in it.
 		if st.IsDir() {
 			args, sealed = append(args, "--perms", "0555", "--tmpfs", path), append(sealed, "--remount-ro", path)
 			continue
