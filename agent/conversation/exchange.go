@@ -12,30 +12,45 @@ import (
 	"symbio/community"
 )
 
-// exchange is a message and what comes of it. One goroutine, that of its Send, works on it.
+// exchange is one user message and the turns of the model that answer it. Only the goroutine of its Send
+// uses it, except for turn and cancel, which any goroutine may read.
 type exchange struct {
-	c        *Conversation
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	turn     atomic.Int32 // written by Send's goroutine only
-	reply    Reply
-	history  history // that it began with, and its own messages behind it
-	began    int     // where those begin
-	parts    []Part  // of the system prompt
-	system   string  // the same, joined
-	tools    []llm.ToolSpec
-	prompt   int         // an estimate of the tokens beside the messages
-	fitted   int         // the size that room was made to; 0 = never
-	words    []string    // what was asked and said in it, a text for each message
-	begun    bool        // the model has begun to answer the request under way
-	kept     bool        // the history is that of x
-	next     []*steering // stands before its message; returned to its sender when the exchange ends without an answer
-	said     []*steering // is in the request under way, and not settled
+	c      *Conversation
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// turn counts from 1. Only the goroutine of Send writes it.
+	turn  atomic.Int32
+	reply Reply
+	// history has the messages of the conversation, and from index began on those of this exchange. It is
+	// a copy: keep makes it the conversation's.
+	history history
+	began   int
+	// parts is the system prompt, and system the same joined.
+	parts  []Part
+	system string
+	tools  []llm.ToolSpec
+	// prompt is the estimated size of system and tools, in tokens.
+	prompt int
+	// fitted is the size after the last compaction, in tokens; 0 if there was none.
+	fitted int
+	// words are the texts of the user in this exchange, which compaction keeps word for word.
+	words []string
+	// begun is set when the model has sent the first chunk of its answer to the present request.
+	begun bool
+	// kept is set when the conversation has taken over history.
+	kept bool
+	// next is steering that goes before the message. If the exchange ends before the model answers, it goes
+	// before the next message.
+	next []*steering
+	// said is steering that is part of the present request and has no receipt yet.
+	said []*steering
+	// received is onChunk, as one value that is not allocated for each request.
 	received func(llm.Chunk)
-	quiet    context.Context // of the tools
+	// quiet is the context of the tools; nil before the first call.
+	quiet context.Context
 }
 
-// open makes x the exchange in flight.
+// open makes x the current exchange of the conversation. close must be called when it ends.
 func (x *exchange) open(cancel context.CancelCauseFunc) {
 	c := x.c
 	x.cancel, x.received = cancel, x.onChunk
@@ -68,7 +83,9 @@ func (x *exchange) close() {
 	}
 }
 
-// run takes turns until the model is done. What is remembered of it is settled when it returns.
+// run alternates between the model and its tools until the model answers without a call, and then decides
+// which messages the conversation keeps: all after an answer, those up to the interruption after an end of
+// ctx or ErrTurns, and none after another error.
 func (x *exchange) run(text string, images []llm.Image) error {
 	err := x.begin(text, images)
 	if err == nil {
@@ -92,7 +109,8 @@ func (x *exchange) run(text string, images []llm.Image) error {
 	return err
 }
 
-// begin puts the message behind the history, and before it what is to be said with it.
+// begin adds the user's message to the history. Steering that waited for it, and the note after a broken
+// exchange, go before its text.
 func (x *exchange) begin(text string, images []llm.Image) error {
 	if x.history.lost {
 		x.c.cfg.OnLost(true)
@@ -109,7 +127,7 @@ func (x *exchange) begin(text string, images []llm.Image) error {
 	return x.instruct()
 }
 
-// instruct asks for the system prompt.
+// instruct computes the system prompt. The error is that of Config.System.
 func (x *exchange) instruct() (err error) {
 	x.parts = []Part{{"instructions", x.history.session.Instructions}}
 	if system := x.c.cfg.System; system != nil {
@@ -122,6 +140,8 @@ func (x *exchange) instruct() (err error) {
 	return err
 }
 
+// turns runs up to Config.MaxTurns turns; the error is then ErrTurns. A turn is one request to the model
+// and the calls in its answer. Steering is delivered between turns.
 func (x *exchange) turns() error {
 	cfg := &x.c.cfg
 	for turn := 1; turn <= cfg.MaxTurns; turn++ {
@@ -146,8 +166,9 @@ func (x *exchange) turns() error {
 	return fmt.Errorf("%w: %d is the limit", ErrTurns, cfg.MaxTurns)
 }
 
-// ask has the model answer, after room was made where it is needed. When the model finds the
-// request too long all the same, room is made once more, as for a smaller context.
+// ask requests the model's next answer and adds it to the history. It compacts the history before if it
+// nearly fills the context, and again, once, if the model refuses the request as too long. An answer that
+// breaks off is resumed.
 func (x *exchange) ask() (llm.Response, error) {
 	x.tools = x.history.session.Tools.Specs()
 	x.prompt = promptTokens(x.system, x.tools)
@@ -164,7 +185,7 @@ func (x *exchange) ask() (llm.Response, error) {
 	answer, err = x.resume(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
-			x.history.add(llm.Message{Role: llm.Assistant, Text: answer.Message.Text}) // as far as it was heard
+			x.history.add(llm.Message{Role: llm.Assistant, Text: answer.Message.Text}) // as far as it was received
 		}
 		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
 	}
@@ -174,18 +195,18 @@ func (x *exchange) ask() (llm.Response, error) {
 	return answer, nil
 }
 
-// maxResumes is how often one answer is gone on with: a connection that breaks off more often is of
-// no use.
+// maxResumes is how often one answer is resumed. A connection that breaks more often is of no use.
 const maxResumes = 3
 
-// What stands for the model behind its half of an answer, and for people behind one that reached
-// its limit.
+// resumeNote tells the model to finish an answer that broke off. lengthNote tells people that an answer
+// ended at the model's length limit.
 const (
 	resumeNote = "[The connection broke off here. Go on exactly where your text ends, and repeat nothing of it.]"
 	lengthNote = "\n\n[The answer was cut here: it reached the limit of its length.]"
 )
 
-// resume asks for the rest of an answer that had begun when the connection or the server failed.
+// resume requests the rest of an answer that had begun when the connection or the server failed. The model
+// gets its own text so far and resumeNote. It returns the joined answer, or the last error.
 func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; i <= maxResumes && x.begun && x.ctx.Err() == nil && (errors.Is(err, llm.ErrCut) || errors.Is(err, llm.ErrUnavailable)); i++ {
 		name := x.history.session.Model.Name()
@@ -202,7 +223,7 @@ func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) 
 	return answer, err
 }
 
-// request makes one request of the model, with more messages than the history has.
+// request sends one request: the history, and more messages after it that the history does not keep.
 func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
@@ -218,7 +239,8 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	return answer, err
 }
 
-// onChunk hears a piece of the answer. With the first, what was said meanwhile is delivered.
+// onChunk is called with each chunk of the answer. The first one shows that the model has the request, so
+// it settles the steering in it as delivered. A chunk with Retry is no answer.
 func (x *exchange) onChunk(chunk llm.Chunk) {
 	if chunk.Retry == nil {
 		x.begun = true
@@ -230,17 +252,19 @@ func (x *exchange) onChunk(chunk llm.Chunk) {
 	x.emit(Event{Kind: Received, Chunk: chunk})
 }
 
-// call makes the calls of a turn. Each has a result, whatever happens.
+// call runs the calls of a turn and adds their results. Every call gets a result, also after an
+// interruption, because models refuse a history with a call that has none.
 func (x *exchange) call(calls []llm.ToolCall) {
 	x.emit(Event{Kind: Calling, Calls: calls})
 	if x.quiet == nil {
-		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx)) // what others do for these calls, they report to this agent, not to its caller
+		// Progress of calls to other agents is for this agent, not for its caller.
+		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx))
 	}
 	x.history.add(llm.Message{Role: llm.Tool, Results: x.history.session.Tools.Run(x.quiet, calls)})
 }
 
-// done looks at the last answer. One that reached its limit says so; of one without any text
-// nothing is left.
+// done checks why the last answer ended. An answer cut at the length limit gets lengthNote, or is ErrCut if
+// it has no text. An answer stopped by the provider's filter is ErrRefused.
 func (x *exchange) done(answer llm.Response) error {
 	switch answer.Stop {
 	case llm.StopLength:
@@ -257,8 +281,8 @@ func (x *exchange) done(answer llm.Response) error {
 	return nil
 }
 
-// keep remembers the exchange, unless another history was put in the place of the one that it began
-// with.
+// keep makes the history of x that of the conversation, unless Replace has changed that meanwhile. broken
+// says that the exchange had no answer; the next message then begins with a note about it.
 func (x *exchange) keep(broken bool) {
 	c := x.c
 	c.mu.Lock()
@@ -269,13 +293,12 @@ func (x *exchange) keep(broken bool) {
 	}
 }
 
-// keepWhole remembers what was done until it was ended, if the model has said anything. What was
-// said into a request that the model did not begin to answer is given back, so it is not
-// remembered.
+// keepWhole keeps the messages of an interrupted exchange, if the model has answered at all. Steering in a
+// request that the model did not begin to answer is returned to its sender, so its message is dropped.
 func (x *exchange) keepWhole() {
 	if last := len(x.history.messages) - 1; len(x.said) > 0 && last > x.began && x.history.messages[last].Role == llm.User {
 		x.history.grow(-tokens(x.history.messages[last]))
-		x.history.messages = x.history.messages[:last:last] // requests may refer to what stood behind
+		x.history.messages = x.history.messages[:last:last] // requests may refer to the array behind it
 	}
 	if len(x.history.messages) <= x.began+1 {
 		x.forget()
@@ -284,15 +307,16 @@ func (x *exchange) keepWhole() {
 	x.keep(true)
 }
 
-// forget leaves the history as it was.
+// forget drops the messages of the exchange: the conversation's history stays as it was.
 func (x *exchange) forget() { x.c.cfg.OnLost(false) }
 
+// emit reports an event of the present turn to Config.Watch.
 func (x *exchange) emit(e Event) {
 	e.Turn = int(x.turn.Load())
 	x.c.cfg.Watch(x.ctx, e)
 }
 
-// promptTokens is an estimate of what goes with the messages of a request.
+// promptTokens estimates the size of system prompt and tools, in tokens.
 func promptTokens(system string, tools []llm.ToolSpec) int {
 	bytes := len(system)
 	for _, t := range tools {
