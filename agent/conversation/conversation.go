@@ -57,13 +57,13 @@ type Config struct {
 	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
 	// earlier deadline. Default: it is that.
 	ForTools func(context.Context) context.Context
-	// OnLost is called when messages which the model was given are not in the history any more: of this
-	// exchange alone, or of earlier ones, too. It is called by one goroutine at a time, which is
-	// that of a Send.
+	// OnLost is called when messages that the model has seen are no longer in the history: those of the
+	// current exchange only, or, if earlier is true, older ones too. It is called on the goroutine of a Send,
+	// never concurrently.
 	OnLost func(earlier bool)
 }
 
-// Session is what the exchanges of a conversation have in common until Replace is called.
+// Session has what all exchanges share until Replace is called.
 type Session struct {
 	Model llm.Model
 	Tools *tool.Set
@@ -121,21 +121,30 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Conversation is a history and what is to be added to it. Make it with New.
+// Conversation is a history of messages with a model, and the queue of messages to come. Make it with New.
+// All methods are safe for concurrent use; only Send and Interject block.
 type Conversation struct {
 	cfg Config
 
-	mu      sync.Mutex
-	busy    bool            // an exchange has the slot; guarded by mu
-	queue   []chan struct{} // of those who wait for it, closed when they have it; guarded by mu
-	live    *exchange       // the one in flight; guarded by mu
-	history history         // of the exchanges that ended; guarded by mu
-	next    []*steering     // goes before the next message; guarded by mu
-	parts   []Part          // of the system prompt of last; guarded by mu
-	last    llm.Request     // that was made, without those for summaries; guarded by mu
-	mid     []*steering     // waits for the next turn of the one in flight; guarded by mu
+	mu sync.Mutex
+	// busy is set while an exchange has the slot: one runs at a time. queue has a channel for each Send that
+	// waits for the slot, closed when it has it; both guarded by mu.
+	busy  bool
+	queue []chan struct{}
+	// live is the current exchange; nil if there is none; guarded by mu.
+	live *exchange
+	// history has the exchanges that have ended; guarded by mu.
+	history history
+	// next is steering for the next message, mid for the next turn of live; guarded by mu.
+	next, mid []*steering
+	// last is the latest request, those for summaries left out, and parts its system prompt, for Inspect;
+	// guarded by mu.
+	parts []Part
+	last  llm.Request
 
-	window int // Config.Window, or less when the model took less; only who has the slot touches it
+	// window is Config.Window, or less after the model has refused a request that should have fitted. Only the
+	// exchange that has the slot uses it.
+	window int
 }
 
 // New returns a Conversation without any history.
@@ -146,24 +155,24 @@ func New(cfg Config) *Conversation {
 	return c
 }
 
-// Reply is what came of a message.
+// Reply is the result of a Send.
 type Reply struct {
-	// Text is the model's last words.
+	// Text is the text of the model's last answer.
 	Text string
-	// Turns is how often it was asked.
+	// Turns is the number of turns: requests to the model, repeated and summary ones not counted.
 	Turns int
-	// Usage is what that took, summaries included.
+	// Usage is the sum over all requests, summaries included.
 	Usage llm.Usage
 }
 
-// Send gives a message to the model, lets it call its tools until it is done, and returns its
-// answer. It waits until those that were sent before it are done.
+// Send sends a message to the model, runs the tools that it calls until it answers without a call, and
+// returns that answer. Sends run one at a time, in their order; the others block.
 //
-// ErrBusy at once: too many wait. ErrInterrupted, ErrTurns, the cause of ctx: it was ended; what
-// was done until then is in the history, up to the last turn that is whole, and the model is told
-// so with the next message. Any other error is the model's or of Config.System; then the history is
-// as it was before, since what the model failed at may be in it. With an error the Reply says what
-// there is of it.
+// The error is ErrBusy, at once, when Config.Waiting others wait. After ErrInterrupted, ErrTurns and the cause
+// of ctx, the history keeps the messages up to the last complete turn, and the next message tells the model
+// that this one was interrupted. Any other error is that of the model or of Config.System; the history is then
+// as before, because the model may have failed at one of the new messages. Reply has what there is, also with
+// an error.
 func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
 	if err := c.acquire(ctx); err != nil {
 		return Reply{}, err
@@ -179,8 +188,8 @@ func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Imag
 	return x.reply, err
 }
 
-// Interrupt ends the exchange in flight: its Send returns ErrInterrupted. Those that wait are next.
-// ErrIdle.
+// Interrupt ends the current exchange: its Send returns ErrInterrupted, and the next waiting one runs. The
+// error is ErrIdle when there is no exchange. It does not wait for the end.
 func (c *Conversation) Interrupt() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,13 +200,13 @@ func (c *Conversation) Interrupt() error {
 	return nil
 }
 
-// IsResponding says whether an exchange is in flight.
+// IsResponding reports whether there is a current exchange.
 func (c *Conversation) IsResponding() bool { return c.State().Responding }
 
-// PendingSteering is how much was said that no request holds yet.
+// PendingSteering returns the number of steering texts that no request has yet.
 func (c *Conversation) PendingSteering() int { return c.State().PendingSteering }
 
-// State is how it stands now.
+// State returns the present state.
 func (c *Conversation) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,30 +7,31 @@ import (
 	"symbio/agent/llm"
 )
 
-// history is the messages of a conversation, and how much they are. It is a value: what grows from
-// a copy does not show in the other, as long as the first is not appended to; see clip.
+// history holds the messages of a conversation and their size. It is a value: each exchange appends to a copy
+// of its own. Copies share one array of messages, so only the newest may be appended to; see clip.
 type history struct {
-	// session is what the messages are continued with; its own Messages are not used.
+	// session has the model and the tools that continue the messages. Its field Messages is not used.
 	session  Session
 	messages []llm.Message
-	// whole is an estimate of their tokens. counted is what the model counted the last time, with
-	// the prompt and the tools; 0 = never. since is an estimate of the messages behind that.
+	// whole is the estimated size of all messages, in tokens. counted is the size that the model reported
+	// last, prompt and tools included; 0 if it never did. since is the estimated size of the messages
+	// added after that report.
 	whole, counted, since int
-	// broken says that the last exchange was ended from outside: the model is told with the next
-	// message.
+	// broken is set when the last exchange was interrupted. The next message then begins with brokenNote.
 	broken bool
-	// version changes with Replace.
+	// version counts the calls of Replace, so that an exchange that began before one is not kept after it.
 	version int
-	// pictures: there are some among the messages.
+	// pictures is set when a message has images.
 	pictures bool
-	// lost reports that messages of earlier exchanges are gone and no event has said so yet.
+	// lost is set when messages of earlier exchanges are gone and Config.OnLost was not called yet.
 	lost bool
 }
 
-// brokenNote is what the model reads of an exchange that was ended from outside.
+// brokenNote tells the model that the exchange before was interrupted.
 const brokenNote = "[The last exchange was interrupted before its end; what was being done then may be half done.]"
 
-// clip keeps what is appended to copies from being written into what a request may still refer to.
+// clip removes the spare capacity of the messages, so that the next append copies them: a request may still
+// refer to the array behind them.
 func (h *history) clip() { h.messages = slices.Clip(h.messages) }
 
 func (h *history) add(m llm.Message) {
@@ -39,12 +40,13 @@ func (h *history) add(m llm.Message) {
 	h.pictures = h.pictures || shows(m)
 }
 
-// shows says whether there are pictures in a message.
+// shows reports whether a message or one of its results has images.
 func shows(m llm.Message) bool {
 	return len(m.Images) > 0 || slices.ContainsFunc(m.Results, func(r llm.ToolResult) bool { return len(r.Images) > 0 })
 }
 
-// shown are the messages as the model is given them: with as many pictures as a request may hold.
+// shown returns the messages for a request. Of the images it has the latest that fit into llm.MaxImages and
+// llm.MaxImageBytes.
 func (h *history) shown() []llm.Message {
 	if !h.pictures {
 		return h.messages
@@ -52,13 +54,14 @@ func (h *history) shown() []llm.Message {
 	return llm.FitImages(h.messages, llm.MaxImages, llm.MaxImageBytes)
 }
 
+// grow changes the estimated size by a number of tokens, which may be negative.
 func (h *history) grow(by int) {
 	h.whole += by
 	h.since += by
 }
 
-// say adds what a person says: to the message at the end, if that is theirs and the model was not
-// given it yet. It reports whether that was so.
+// say adds a user's text. If the last message is the user's, too, it appends to that one and returns true,
+// because providers refuse two user messages in a row.
 func (h *history) say(text string) bool {
 	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.User {
 		m := &h.messages[n-1]
@@ -71,10 +74,9 @@ func (h *history) say(text string) bool {
 	return false
 }
 
-// count notes what the model counted for a request and its answer, which is the last message.
-// prompt is an estimate of what the request had beside the messages. A count that is less than half
-// of the estimate or more than twice is not believed: some servers leave out what they had in a
-// cache.
+// count stores the size that the model reported for a request and its answer, which is the last message.
+// prompt is the estimated size of system prompt and tools. The report is clamped to between half and twice
+// the estimate, because some servers leave out tokens that they had in a cache.
 func (h *history) count(u llm.Usage, prompt int) {
 	if u.Input <= 0 {
 		return
@@ -83,7 +85,7 @@ func (h *history) count(u llm.Usage, prompt int) {
 	h.counted, h.since = min(max(u.Input+u.Output, all/2), all*2), 0
 }
 
-// size is how many tokens a request with these messages has.
+// size returns the estimated size of a request with these messages, in tokens.
 func (h *history) size(prompt int) int {
 	if h.counted == 0 {
 		return prompt + h.whole
@@ -91,7 +93,7 @@ func (h *history) size(prompt int) int {
 	return h.counted + h.since
 }
 
-// put is the history with other messages.
+// put replaces the messages and estimates their size anew.
 func (h *history) put(messages []llm.Message) {
 	h.messages, h.whole, h.counted, h.since = messages, 0, 0, 0
 	h.pictures = slices.ContainsFunc(messages, shows)
@@ -101,15 +103,15 @@ func (h *history) put(messages []llm.Message) {
 }
 
 const (
-	// bytesPerToken is on the safe side for most languages: four in English, three in Japanese,
-	// less in code.
+	// bytesPerToken is on the safe side for most languages: a token has four bytes of English, three of
+	// Japanese, and fewer of code.
 	bytesPerToken = 3
-	// perMessage is what the frame of a message takes, perImage a picture of usual size.
+	// perMessage is the overhead of a message in tokens, perImage the size of a usual image.
 	perMessage = 8
 	perImage   = 1600
 )
 
-// textBytes is how many bytes of text a message has, with the names, ids and arguments of calls.
+// textBytes returns the bytes of text in a message, with the names, ids and arguments of its calls.
 func textBytes(m llm.Message) int {
 	bytes := len(m.Text)
 	for _, t := range m.Thinking {
@@ -124,7 +126,7 @@ func textBytes(m llm.Message) int {
 	return bytes
 }
 
-// tokens is an estimate of what a message takes.
+// tokens estimates the size of a message.
 func tokens(m llm.Message) int {
 	bytes, images := textBytes(m)+perMessage*(len(m.Calls)+len(m.Results)), len(m.Images)
 	for _, r := range m.Results {
@@ -133,9 +135,8 @@ func tokens(m llm.Message) int {
 	return bytes/bytesPerToken + images*perImage + perMessage
 }
 
-// Sound returns an error that wraps ErrUnsound if a history cannot be given to a model: each call
-// has exactly one result, in the message behind it, and each result its call; it begins with a
-// user message.
+// Sound checks that models accept a history: it begins with a user message, and each call has exactly one
+// result, in the message after it. Otherwise the error wraps ErrUnsound and names the message.
 func Sound(messages []llm.Message) error {
 	if len(messages) > 0 && messages[0].Role != llm.User {
 		return fmt.Errorf("%w: it begins with a message of role %q", ErrUnsound, messages[0].Role)
@@ -161,7 +162,7 @@ func Sound(messages []llm.Message) error {
 	return nil
 }
 
-// Transcript is a copy of the history: of the exchanges that ended.
+// Transcript returns a copy of the history. It has the exchanges that have ended, not the current one.
 func (c *Conversation) Transcript() []llm.Message {
 	c.mu.Lock()
 	messages := c.history.messages
@@ -169,9 +170,9 @@ func (c *Conversation) Transcript() []llm.Message {
 	return copied(messages)
 }
 
-// Replace begins a new session with another history; see Config.NewSession. The exchange in flight
-// ends in the old one, and is not remembered; the next begins in the new one. ErrUnsound changes
-// nothing.
+// Replace begins a new session with another history; see Config.NewSession. The current exchange ends in the
+// old session and is not kept. The next one begins in the new session. If the messages are not Sound, the
+// error wraps ErrUnsound and nothing changes. It does not wait for the current exchange.
 func (c *Conversation) Replace(messages []llm.Message) error {
 	c.mu.Lock()
 	s := c.history.session
@@ -190,8 +191,8 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	return nil
 }
 
-// copied is a copy that shares nothing which anybody may write to. Arguments, pictures and thoughts
-// are never written to.
+// copied returns a copy that the caller may change. It shares the bytes of arguments, images and thoughts,
+// which are never changed in place.
 func copied(messages []llm.Message) []llm.Message {
 	all := slices.Clone(messages)
 	for i := range all {

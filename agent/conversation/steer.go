@@ -7,35 +7,38 @@ import (
 	"time"
 )
 
-// Steering is something said to a model while it works.
+// Steering is a text for a model that is working.
 type Steering struct {
 	Text string
-	// Keep has it wait for the next message when nothing is in flight. Else it is given back then.
+	// Keep makes the text wait for the next message when there is no current exchange. Otherwise it is
+	// returned then.
 	Keep bool
-	// Behind has a kept text stand behind the next message, as one that was said after it.
+	// Behind puts a kept text after the next message instead of before it.
 	Behind bool
-	// Queued is called when what is said later stands behind it. Default: nothing.
+	// Queued is called when the text has its place in the queue: later ones come after it. Default: not
+	// called.
 	Queued func()
-	// Taken is called before the model is given it, from the goroutine of the Send. Default: nothing.
+	// Taken is called before the text becomes part of a request, on the goroutine of the Send. Default:
+	// not called.
 	Taken func()
 }
 
-// steering is on its way.
+// steering is a Steering that waits for a request or for its receipt.
 type steering struct {
 	Steering
 	done chan Receipt // has room for the one receipt; nil if no caller waits
 }
 
-// Steer adds a text to the next message: the texts of several calls stand before it, in their
-// order. During an exchange that is still the next message, and not the one in flight. When the
-// model does not begin to answer that message, they wait for the one after it. ErrBusy.
+// Steer puts a text before the next message; several texts keep their order. During an exchange the next
+// message is the one after it. If the model does not begin to answer that message, the texts wait for the
+// following one. The error is ErrBusy when Config.Waiting texts wait already. It never blocks.
 func (c *Conversation) Steer(text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keep(&steering{Steering: Steering{Text: text}})
 }
 
-// keep is under mu.
+// keep queues s for the next message, or returns ErrBusy. The caller holds mu.
 func (c *Conversation) keep(s *steering) error {
 	if len(c.next)+len(c.mid) >= c.cfg.Waiting {
 		return ErrBusy
@@ -48,12 +51,12 @@ func (c *Conversation) keep(s *steering) error {
 	return nil
 }
 
-// Interject says something into the exchange in flight: the model is given it with the results of
-// the calls that are being made, before it is asked again. It waits until the model answers that,
-// or until it is clear that it will not: the exchange ended before, or failed. What is given back
-// is not kept anywhere.
+// Interject puts a text into the current exchange: the model gets it together with the results of its
+// present calls, in the next request. Interject blocks until the model begins to answer that request, or
+// until the exchange ends without it; the receipt says which. A returned text is not kept.
 //
-// The error is ErrBusy, or the cause of ctx; then the receipt says whether it was withdrawn in time.
+// The error is ErrBusy when Config.Waiting texts wait already, or the cause of ctx; the receipt then says
+// whether the text was withdrawn in time.
 func (c *Conversation) Interject(ctx context.Context, s Steering) (Receipt, error) {
 	if ctx.Err() != nil {
 		return returned(s.Text, context.Cause(ctx).Error()), context.Cause(ctx)
@@ -89,7 +92,8 @@ func (c *Conversation) Interject(ctx context.Context, s Steering) (Receipt, erro
 	}
 }
 
-// returnSteering is for who waits no longer.
+// returnSteering withdraws a text whose sender has stopped waiting. If a request has it already, the receipt
+// says Sent, because it is not known whether the model will answer.
 func (c *Conversation) returnSteering(s *steering, why error) (Receipt, error) {
 	c.mu.Lock()
 	i := slices.Index(c.mid, s)
@@ -112,20 +116,21 @@ func returned(text, why string) Receipt {
 	return Receipt{Outcome: Returned, Text: text, At: time.Now(), Why: why}
 }
 
-// settle tells what became of them.
+// settle sends each text the receipt r, and reports it as an event first.
 func (x *exchange) settle(all []*steering, r Receipt) {
 	r.At = time.Now()
 	for _, s := range all {
 		own := r
 		own.Text = s.Text
-		x.emit(Event{Kind: Steered, Receipt: &own}) // before the receipt, by which its sender knows it as its own
+		x.emit(Event{Kind: Steered, Receipt: &own}) // before the receipt: the sender tells its own event by it
 		if s.done != nil {
 			s.done <- own
 		}
 	}
 }
 
-// deliverSteering puts what was said meanwhile behind the messages. Nothing is half done then.
+// deliverSteering adds the texts that came since the last turn to the history. It runs between turns, when
+// every call has its result.
 func (x *exchange) deliverSteering() {
 	c := x.c
 	c.mu.Lock()
@@ -144,7 +149,7 @@ func (x *exchange) deliverSteering() {
 	}
 }
 
-// joined is what was said, as one text.
+// joined returns the texts as one, with blank lines between them, and calls Taken of each.
 func joined(all []*steering) string {
 	var b strings.Builder
 	for i, s := range all {

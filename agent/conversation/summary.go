@@ -14,14 +14,17 @@ import (
 //go:embed summary.md
 var summaryPrompt string
 
-// Of what is summed up, that much of each part is shown, in bytes.
+// The model that writes a summary gets at most this many bytes of each text, and of the arguments of each
+// call.
 const (
-	maxSummaryInput = 8 << 10 // of what is said
-	maxArgsShown    = 1 << 10 // of the arguments of a call
+	maxSummaryInput = 8 << 10
+	maxArgsShown    = 1 << 10
 )
 
-// summary has the model sum up messages. When it cannot, what they say is put together without it:
-// an exchange does not fail because it is long.
+// summary returns a summary of messages that the conversation's model writes. If the model refuses the
+// request as too long, it gets half as much, down to smallest. If it fails, the summary is a shortened
+// transcript and done.Err has the reason: an exchange does not fail because it is long. The only error is
+// that of ctx.
 func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, error) {
 	c := x.c
 	written := written(messages, maxSummaryInput, maxArgsShown)
@@ -49,11 +52,11 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 	}
 }
 
-// smallest is with how little of a conversation the model is asked to sum it up; what refuses that,
-// refuses all.
+// smallest is the smallest input of a summary, in bytes: a model that refuses this much refuses everything.
 const smallest = 4 << 10
 
-// written is a conversation as a text.
+// written returns messages as a text, one line each. It shortens texts to words bytes and arguments to args
+// bytes.
 func written(messages []llm.Message, words, args int) string {
 	var b strings.Builder
 	line := func(parts ...string) {
