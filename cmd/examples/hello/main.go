@@ -13,9 +13,7 @@ import (
 )
 
 func main() {
-	// Ctrl-C ends ctx, and with it the node, which says goodbye to the others.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	// log.Fatal skips deferred calls, so stop is called before it.
 	err := run(ctx, node.Config{})
 	stop()
 	if err != nil {
@@ -23,14 +21,9 @@ func main() {
 	}
 }
 
-// run offers text.count to the other nodes until ctx ends. The zero Config is that of symbio up
-// without a file. It returns the errors of the node, nil after a normal end. The function of
-// node.Run is called once the node can be used; the node stops when the function returns.
+// run offers text.count to the other nodes until ctx ends. The zero Config is that of symbio up without a file.
 func run(ctx context.Context, cfg node.Config) error {
 	return node.Run(ctx, cfg, func(ctx context.Context, n *node.Node) error {
-		// Offer derives the JSON schemas of input and output from the types of words. By default
-		// only nodes of the same user on this machine may call the capability; others need a rule
-		// under authorize.
 		count := community.Capability{Name: "text.count", Description: "Counts the words of a text"}
 		words := func(_ context.Context, text string) (int, error) { return len(strings.Fields(text)), nil }
 		if err := node.Offer(n, count, words); err != nil {

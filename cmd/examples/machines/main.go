@@ -16,9 +16,7 @@ import (
 )
 
 func main() {
-	// The minute ends an example whose nodes cannot reach each other.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	// log.Fatal skips deferred calls, so cancel is called before it.
 	err := lan.Run(ctx, survey, "desk", "kitchen", "attic")
 	cancel()
 	if err != nil {
@@ -26,8 +24,7 @@ func main() {
 	}
 }
 
-// offer makes a machine offer two capabilities to the others. Both are idempotent: when a node
-// leaves in the middle of a call, the caller may repeat the call on another one.
+// offer makes a machine offer two capabilities to the others.
 func offer(n *lan.Node) error {
 	count := community.Capability{Name: "text.count", Description: "Counts the words of a text", Idempotent: true}
 	err := community.OfferFunc(n.Community, count, func(_ context.Context, text string) (int, error) {
@@ -45,10 +42,8 @@ func offer(n *lan.Node) error {
 // work returns the steps of the desk: it counts each text on the machine with the least to do, adds
 // the numbers, and takes the report of the machine that answers first.
 func work() step.Step[[]string, string] {
-	// The four texts are counted at the same time. The results keep the order of the texts.
 	count := step.Map(4, step.Capability[string, int]("text.count"))
 	sum := step.Reduce(0, func(_ context.Context, sum, words int) (int, error) { return sum + words, nil })
-	// A Race with one machine gone still succeeds: the step that fails does not end the others.
 	report := step.Race(
 		step.Capability[int, string]("text.report", "attic"),
 		step.Capability[int, string]("text.report", "kitchen"),
@@ -60,8 +55,7 @@ func work() step.Step[[]string, string] {
 }
 
 // survey runs the work twice: with both machines, and after one of them has left. It waits until
-// both offer the report, because discovery takes a moment. It prints the results and returns only
-// errors of the set-up.
+// both offer the report, because discovery takes a moment.
 func survey(ctx context.Context, nodes map[string]*lan.Node) error {
 	desk := nodes["desk"]
 	for _, name := range []string{"kitchen", "attic"} {
@@ -72,8 +66,7 @@ func survey(ctx context.Context, nodes map[string]*lan.Node) error {
 	if err := desk.Provided(ctx, "text.report", 2); err != nil {
 		return err
 	}
-	// The steps report to the bus, which prints the sum between counting and report. Listeners run
-	// in goroutines of the bus, so the event can be printed before or after the result.
+	// The steps report to the bus, which prints the sum between counting and report.
 	var bus step.EventBus
 	defer bus.Close()
 	bus.On("summed", func(e step.Event) { fmt.Println("event", e.Name, e.Payload) })
