@@ -60,6 +60,9 @@ type Log struct {
 	closed bool
 	// size is that of file in bytes; guarded by mu.
 	size int64
+	// torn counts the bytes of a record that could not be removed from the end of the last file; the next
+	// file states them. Guarded by mu.
+	torn int
 	// next is the number of the next file, from 1; guarded by mu.
 	next int
 	// seq and hash are those of the last record; 0 and origin before the first one. Guarded by mu.
@@ -153,7 +156,7 @@ func (l *Log) Append(e Entry) error {
 		return fs.ErrClosed
 	}
 	if l.file == nil || l.size >= l.cfg.MaxFile {
-		if err := l.begin(record{}); err != nil {
+		if err := l.begin(record{Torn: l.torn}); err != nil {
 			return err
 		}
 	}
@@ -177,8 +180,14 @@ func (l *Log) begin(first record) error {
 		return fmt.Errorf("begin a file of the audit log: %w", err)
 	}
 	l.file, l.size = f, 0
+	if err := l.write(first); err != nil {
+		// A file begins with a record of its own kind. Without it the next try needs a new file.
+		l.file, l.torn = nil, first.Torn
+		return errors.Join(err, f.Close(), os.Remove(path))
+	}
 	l.next++
-	return l.write(first)
+	l.torn = 0
+	return nil
 }
 
 // write numbers a record, links it to the last one and appends it with a single write. A part of a
@@ -209,7 +218,7 @@ func (l *Log) write(r record) error {
 		if cutErr := l.file.Truncate(l.size - int64(n)); cutErr == nil {
 			l.size -= int64(n)
 		} else {
-			l.size = l.cfg.MaxFile // the rest of a record stays; what follows goes to a new file
+			l.size, l.torn = l.cfg.MaxFile, n // the rest of a record stays; what follows goes to a new file
 		}
 	}
 	return fmt.Errorf("record a decision: %w", err)

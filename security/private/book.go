@@ -55,15 +55,18 @@ func (b Book[T]) file(key string) string {
 func (b Book[T]) Find(key string) (T, error) { return b.read(b.file(key)) }
 
 // Put stores a record, in place of an earlier one with its key. It returns ErrRecord with the error
-// of Check, and ErrFull if the book has maxRecords, also when an earlier record would be replaced.
+// of Check, and ErrFull if the book has maxRecords and none of them is replaced.
 func (b Book[T]) Put(record T) error {
 	if err := b.check(record); err != nil {
 		return fmt.Errorf("%w: %w", ErrRecord, err)
 	}
+	path := b.file(b.Key(record))
 	if names, _ := b.list(); len(names) >= maxRecords {
-		return fmt.Errorf("%w: %d records in %s", ErrFull, len(names), b.Dir)
+		if _, err := os.Lstat(path); err != nil {
+			return fmt.Errorf("%w: %d records in %s", ErrFull, len(names), b.Dir)
+		}
 	}
-	return ReplaceJSON(b.file(b.Key(record)), maxRecord, record)
+	return ReplaceJSON(path, maxRecord, record)
 }
 
 // Remove deletes a record, also one that cannot be read. It returns fs.ErrNotExist if there is

@@ -67,6 +67,13 @@ func TestBookIsFull(t *testing.T) {
 	if err := b.Put(decision{About: "a"}); !errors.Is(err, private.ErrFull) {
 		t.Errorf("put one more: %v", err)
 	}
+	sum := sha256.Sum256([]byte("a"))
+	if err := os.WriteFile(filepath.Join(dir, hex.EncodeToString(sum[:])+".json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Put(decision{About: "a"}); err != nil {
+		t.Errorf("replace one: %v", err)
+	}
 	if _, err := b.All(); !errors.Is(err, private.ErrFull) {
 		t.Errorf("listed: %v", err)
 	}

@@ -207,8 +207,10 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	var dirs, configs, others []string
 	var head, objects, refs bool
 	for more := true; more && len(dirs) <= w.left; {
-		entries, err := d.ReadDir(1024)
-		more = err == nil
+		entries, readErr := d.ReadDir(1024)
+		if more = readErr == nil; !more && !errors.Is(readErr, io.EOF) {
+			err = errors.Join(err, readErr)
+		}
 		for _, e := range entries {
 			name := e.Name()
 			head = head || strings.EqualFold(name, "HEAD")
