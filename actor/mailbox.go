@@ -7,11 +7,12 @@ import (
 	proto "github.com/asynkron/protoactor-go/actor"
 )
 
-// gate counts the calls that wait for one actor and admits at most limit, and none after close. One
-// atomic word holds both the flag and the count, so that the count only falls after close: an actor
-// that finds it at zero knows that no sender is between acquire and the queue.
+// gate bounds the queue of one actor: it admits at most limit waiting calls, and none after close. One
+// atomic word holds both the closed flag and the count, so that the count cannot rise after close: an
+// actor that then finds it at zero knows that no sender is between acquire and the queue. It is safe for
+// concurrent use.
 type gate struct {
-	word  atomic.Uint32 // closed, and the count
+	word  atomic.Uint32 // the bit gateClosed, and the count below it
 	limit uint32
 }
 
@@ -20,7 +21,7 @@ const (
 	gateMax    = gateClosed - 1
 )
 
-// acquire counts a call in, or says why not.
+// acquire reserves a place for a call. It returns ErrStopped after close, and ErrBusy at the limit.
 func (g *gate) acquire() error {
 	for {
 		w := g.word.Load()
@@ -36,18 +37,17 @@ func (g *gate) acquire() error {
 	}
 }
 
-// release counts a call out; it returns how many are left.
+// release gives the place of a call back and returns the number of calls that still wait.
 func (g *gate) release() (left uint32) { return g.word.Add(^uint32(0)) &^ gateClosed }
 
-// close reports whether it was this call that closed the gate.
+// close makes acquire fail from now on. It returns true for the first call only.
 func (g *gate) close() bool { return g.word.Or(gateClosed)&gateClosed == 0 }
 
 func (g *gate) closed() bool { return g.word.Load()&gateClosed != 0 }
 func (g *gate) empty() bool  { return g.word.Load()&^gateClosed == 0 }
 
-// mailbox stands around a mailbox of Proto.Actor's, on both of its sides: what goes in is counted and
-// refused when it is too much, and what comes out after the actor has stopped is answered, which
-// Proto.Actor would drop.
+// mailbox wraps a Proto.Actor mailbox: it bounds the queue, and answers queued requests with ErrStopped
+// after a stop, which Proto.Actor would drop.
 type mailbox struct {
 	proto.Mailbox
 	sys   *System
@@ -57,11 +57,12 @@ type mailbox struct {
 
 func newMailbox(s *System) *mailbox { return &mailbox{Mailbox: newEngineMailbox(), sys: s} }
 
-// stockMailbox: the lock-free one takes 600 bytes less for an idle actor than proto.Unbounded, and is no
-// slower behind our gate.
+// newEngineMailbox makes the wrapped mailbox. The lock-free one takes 600 bytes less for an idle actor
+// than proto.Unbounded, and is no slower behind our gate.
 var newEngineMailbox = proto.UnboundedLockfree()
 
-// RegisterHandlers puts the mailbox between Proto.Actor's mailbox and its actor.
+// RegisterHandlers is called by Proto.Actor when it starts the actor. It makes the wrapped mailbox deliver
+// to invoker instead of the actor.
 func (m *mailbox) RegisterHandlers(actor proto.MessageInvoker, d proto.Dispatcher) {
 	pid := actor.(proto.Context).Self()
 	m.actor = actor
@@ -70,7 +71,8 @@ func (m *mailbox) RegisterHandlers(actor proto.MessageInvoker, d proto.Dispatche
 	m.Mailbox.RegisterHandlers((*invoker)(m), d)
 }
 
-// PostUserMessage runs on the sender's goroutine.
+// PostUserMessage queues a message, or refuses a call and stores the reason in call.refused. It runs on the
+// sender's goroutine and does not block.
 func (m *mailbox) PostUserMessage(msg any) {
 	if c, ok := msg.(*call); ok {
 		if c.refused = m.ref.gate.acquire(); c.refused != nil {
@@ -80,10 +82,12 @@ func (m *mailbox) PostUserMessage(msg any) {
 	m.Mailbox.PostUserMessage(msg)
 }
 
-// invoker is the mailbox's other side: what Proto.Actor's mailbox hands its messages to, on the one
-// goroutine that works it off.
+// invoker is the delivering side of a mailbox. Proto.Actor calls it on the one goroutine that empties the
+// queue.
 type invoker mailbox
 
+// InvokeUserMessage delivers one message. A call is answered here, without the actor, if the actor has
+// stopped or the call's context has ended.
 func (i *invoker) InvokeUserMessage(msg any) {
 	c, ok := msg.(*call)
 	if !ok {
@@ -100,11 +104,12 @@ func (i *invoker) InvokeUserMessage(msg any) {
 		}
 	case c.begin():
 		i.actor.InvokeUserMessage(c)
-	default: // the asker gave up, or the context of a Post ended
+	default: // the context of the call has ended
 		c.finish(nil, context.Cause(c.ctx))
 	}
 }
 
+// InvokeSystemMessage handles restarts and stops itself, and passes on the other system messages.
 func (i *invoker) InvokeSystemMessage(msg any) {
 	switch msg.(type) {
 	case *proto.Restart:
@@ -117,9 +122,11 @@ func (i *invoker) InvokeSystemMessage(msg any) {
 	}
 }
 
+// EscalateFailure passes a panic of the actor on to its supervisor.
 func (i *invoker) EscalateFailure(reason, msg any) { i.actor.EscalateFailure(reason, msg) }
 
-// restart makes a new behavior, and only then lets Proto.Actor resume the mailbox.
+// restart makes a new behavior before Proto.Actor resumes the mailbox. If that fails, the supervisor
+// decides again.
 func (i *invoker) restart(msg any) {
 	b, err := i.ref.newBehavior()
 	if err != nil {
@@ -130,8 +137,9 @@ func (i *invoker) restart(msg any) {
 	i.actor.InvokeSystemMessage(msg)
 }
 
-// stopped has what is still queued handed out, to be answered. An actor that is stopped while it waits
-// for its restart has a suspended mailbox, which would keep everything for ever.
+// stopped resumes the mailbox after the actor's end, so that queued calls are delivered and answered with
+// ErrStopped. Without it an actor that is stopped while it waits for its restart would keep them for
+// ever, because its mailbox is suspended.
 func (i *invoker) stopped() {
 	if i.ref.ended {
 		return

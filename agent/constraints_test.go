@@ -145,7 +145,7 @@ func TestNoOverrideLiftsWhatADefinitionsGuardrailDenies(t *testing.T) {
 		if got := ask(t.Context(), defined(t, "guardrail: {deny: [stop], override: [stop]}")); got != wide {
 			t.Errorf("its own override does not lift it: %s", got)
 		}
-		if got := ask(t.Context(), defined(t, "guardrail: {ask: [stop]}")); !strings.Contains(got, "nobody to ask") {
+		if got := ask(t.Context(), defined(t, "guardrail: {ask: [stop]}")); !strings.Contains(got, "no person to ask") {
 			t.Errorf("nobody was asked: %s", got)
 		}
 	})

@@ -187,5 +187,5 @@ func TestTrustThatCannotBeRecordedIsNone(t *testing.T) {
 func TestWithoutAnybodyToAskAProjectsSkillGrantsNothing(t *testing.T) {
 	p := newProject(t, false)
 	p.take()
-	p.expect("nobody to ask", 0)
+	p.expect("no person to ask", 0)
 }

@@ -101,7 +101,7 @@ func (c Config) grantValidity(r loadResult, byTrust bool) func() bool {
 }
 
 // proposal is the reason for withholding a rule that a person may still grant.
-const proposal = "nobody has trusted this skill with it; until a person does, it is a proposal"
+const proposal = "no person has trusted this skill with it; until then it is a proposal"
 
 // trusted asks Config.Trust and logs its error.
 func (c Config) trusted(skill Skill, hash string) ([]string, bool, error) {

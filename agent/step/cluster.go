@@ -80,7 +80,7 @@ func (c *Cluster) acquire(fits func(community.Member) bool, tried map[community.
 	members := c.community.Members()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	why := fmt.Errorf("nobody here does it: %w", community.ErrNotFound)
+	why := fmt.Errorf("no member does it: %w", community.ErrNotFound)
 	fitting := slices.DeleteFunc(slices.Clone(members), func(m community.Member) bool {
 		if tried[m.ID] || !fits(m) {
 			return true

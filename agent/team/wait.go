@@ -107,7 +107,7 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 		case <-changed:
 		case <-again.C:
 			if t.cfg.PendingSteering() > 0 {
-				return "Somebody has said something to you meanwhile, so the waiting ended; wait again after that."
+				return "A message for you came meanwhile, so the waiting ended; wait again after you have read it."
 			}
 		case <-late:
 			return fmt.Sprintf("%d of them still work.", working)

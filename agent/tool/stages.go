@@ -113,7 +113,7 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 		j.result.Text = notRun(ctx, j.call.Name)
 		return false
 	}
-	j.verdict = permission.Verdict{Stage: permission.StageDefault, Why: "Nobody guards these tools, so none may run."}
+	j.verdict = permission.Verdict{Stage: permission.StageDefault, Why: "These tools have no guard, so none may run."}
 	switch {
 	case j.inv.describes:
 		j.verdict = permission.Verdict{Action: permission.Allow, Why: "It only describes the tools."}
@@ -142,7 +142,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	case permission.Allow:
 		d.Approved = true
 	case permission.Ask:
-		answer.Why = "There is nobody to ask, so it is denied."
+		answer.Why = "There is no person to ask, so it is denied."
 		if s.cfg.Ask != nil {
 			answer = s.cfg.Ask(ctx, d)
 			j.denied = nil // files may have come meanwhile

@@ -57,7 +57,7 @@ func (s *Source) lookUp(ctx context.Context, e entry) answer {
 		s.lookUpHost(ctx, &a)
 	}
 	if a.err == nil && len(a.found) == 0 {
-		a.err = errors.New("it has no records: nobody is there")
+		a.err = errors.New("it has no records")
 	}
 	return a
 }

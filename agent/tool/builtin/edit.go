@@ -198,7 +198,7 @@ func snippet(text string, spans []span) string {
 }
 
 // errChanged is returned when another program has written the file at the same moment.
-var errChanged = errors.New("it was changed by somebody else at the same moment; nothing was written. Read it again")
+var errChanged = errors.New("it was changed by another program at the same moment; nothing was written. Read it again")
 
 // same reports whether a file is unchanged, by size, modification time and mode. It does not
 // compare contents: asRead has done that, and this is the cheap check right before the rename.

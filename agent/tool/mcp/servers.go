@@ -73,7 +73,7 @@ func (m *Manager) checkEntries(list []Server) []Server {
 		case twice:
 			s.Problem = fmt.Sprintf("another server of that name stands before it, in %s", first)
 		case s.Project && (m.cfg.Trusted == nil || !m.cfg.Trusted(*s)):
-			s.Problem = fmt.Sprintf("it comes with the project, and nobody has trusted it yet: symbio mcp trust %s", part)
+			s.Problem = fmt.Sprintf("it comes with the project, and it is not trusted yet: symbio mcp trust %s", part)
 		}
 		if !twice {
 			parts[part] = s.File

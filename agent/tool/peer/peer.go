@@ -277,7 +277,7 @@ func (p peers) findOne(name string, fits func(community.Member) bool) (community
 	}
 	switch {
 	case len(fitting) == 0 && name == "":
-		return community.Member{}, errors.New("nobody here provides it; find_members shows who provides what")
+		return community.Member{}, errors.New("no member provides it; find_members shows who provides what")
 	case len(fitting) == 0:
 		return community.Member{}, fmt.Errorf("no member %q: %w; find_members shows who is here", name, community.ErrNotFound)
 	case len(fitting) > 1 && name != "":

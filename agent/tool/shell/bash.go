@@ -25,7 +25,7 @@ func (r *runner) bash() tool.Tool {
 		}
 		plan := tool.Plan(ctx)
 		if plan == nil || plan.Script == "" {
-			return failed("nobody has judged it")
+			return failed("no permission check has judged it")
 		}
 		argv := program.Start(plan.Script)
 		argv[0] = r.cfg.Bash // not the one that a PATH may lead to

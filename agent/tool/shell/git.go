@@ -32,7 +32,7 @@ func (r *runner) git() tool.Tool {
 		}
 		plan := tool.Plan(ctx)
 		if plan == nil || len(plan.Argv) == 0 {
-			return failed("nobody has judged it")
+			return failed("no permission check has judged it")
 		}
 		return r.run(ctx, plan.Argv, quiet, limit)
 	})

@@ -146,7 +146,7 @@ func TestWithoutASandboxOrAVerdictNothingRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := inv.Run(t.Context()); !r.IsError || !strings.Contains(r.Text, "nobody has judged it") {
+		if r := inv.Run(t.Context()); !r.IsError || !strings.Contains(r.Text, "no permission check has judged it") {
 			t.Errorf("%s outside of a Set: %+v", x.Spec().Name, r)
 		}
 	}
@@ -187,7 +187,7 @@ func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
 	}
 	answer.Allow = false
 	wants(t, "refused", run(t.Context(), true, p.guard, "echo hi"), true, "Denied", "The person said no")
-	wants(t, "nobody to ask", run(t.Context(), false, p.guard, "echo hi"), true, "Denied", "git's hooks", "nobody to ask", "To mend it: ")
+	wants(t, "nobody to ask", run(t.Context(), false, p.guard, "echo hi"), true, "Denied", "git's hooks", "no person to ask", "To mend it: ")
 	answer.Allow = true
 	asks := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Ask}}}
 	wants(t, "two questions in one", run(t.Context(), true, asks, "echo hi"), false, "hi")
