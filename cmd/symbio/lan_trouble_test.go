@@ -38,6 +38,7 @@ func TestTwelveNodesOnALAN(t *testing.T) {
 			if err := victim.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
+			close(end)
 			calls := append(slow(), fast()...)
 			endedWell(t, calls, at, 3*time.Second)
 			all = all[:11]
