@@ -101,7 +101,7 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			}
 			if len(reply.GetApprovals()) == 0 {
 				printApprovalProblems(env, reply.GetProblems())
-				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, nobody answered in time, or its task has ended; `symbio approvals list` shows those that wait", args[0]))
+				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, its time ran out, or its task has ended; `symbio approvals list` shows those that wait", args[0]))
 			}
 			p := reply.GetApprovals()[0]
 			if env.JSON {
