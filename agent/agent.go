@@ -63,6 +63,8 @@ func newAgent(i *instance) *Agent {
 		OnResult: func(r llm.ToolResult) {
 			i.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
 		},
+		OnStart:     i.record.callsStart,
+		OnEnd:       i.record.callEnded,
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
 		Progress: func(c llm.ToolCall, p community.Progress) {
@@ -87,14 +89,16 @@ func (a *Agent) tools() []tool.Tool {
 // as tasks.
 func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 
-// Receive does the task in the signal and replies with the model's last text. While it runs, every
+// Receive does the task in the signal and replies with the model's last text. A signal without data goes on with the
+// task that the end of the node interrupted, if there is one. While it runs, every
 // call of the agent is judged by the permissions of all requesters of the task, too; they are
 // removed when the task ends. The error wraps budget.ErrExceeded, ErrTurns or
 // conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error. Errors for
 // other nodes say no more than those nodes may know (errorForCaller).
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
+	resume := len(s.Data) == 0 && a.conversation.CanResume()
 	task, err := taskOf(s)
-	if err != nil {
+	if err != nil && !resume {
 		return community.Reply{}, err
 	}
 	constraints, err := peer.Constraints(s)
@@ -102,15 +106,19 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 		return community.Reply{}, err
 	}
 	i := a.instance
-	ctx, done := i.startTask(ctx, s)
+	ctx, done, err := i.startTask(ctx, s, resume)
+	if err != nil {
+		return community.Reply{}, err
+	}
 	defer done()
 	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
 	ctx = peer.WithRequester(ctx, append(slices.Clip(s.Requester), i.address))
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
+	i.record.setRequester(i.outsideRequester(s))
 	i.report(Event{Type: EventTask, Text: task})
-	text, err := a.runTask(ctx, task, s)
+	text, err := a.runTask(ctx, task, s, resume)
 	if err != nil && i.task.wasInterrupted() {
 		err = interruptedError{}
 		i.report(Event{Type: EventStopped, Turn: a.turns})
@@ -126,17 +134,20 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 // runTask prepares the agent's skills and sends the task to the model. Only a person's text may
 // activate skills by naming them ($skill): text from agents and nodes is data, and must not change
 // what the agent is allowed to do.
-func (a *Agent) runTask(ctx context.Context, task string, s community.Signal) (string, error) {
+func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, resume bool) (string, error) {
 	if err := a.skills.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return "", err
 	}
+	a.callingNode, a.textTurn = callingNode(s), 0
+	if resume {
+		return a.resumeTask(ctx)
+	}
 	if len(s.Requester) == 0 {
 		task += a.skills.activateMentioned(ctx, task)
 	}
-	a.callingNode, a.textTurn = callingNode(s), 0
 	reply, err := a.conversation.Send(ctx, task)
 	a.turns = reply.Turns
 	return reply.Text, err

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/security/audit"
 	"symbio/security/permission"
@@ -32,7 +34,11 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 	p := i.permissions
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
 		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
+		if err := i.record.commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
+			return tool.Answer{Why: err.Error()}
+		}
 		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
+		i.record.add(session.Entry{Kind: session.Decision, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool}, Text: answer.By, Status: map[bool]session.State{true: session.Done, false: session.Failed}[answer.Allow]})
 		if p.policy().NoMemory {
 			answer.Always = false
 		}

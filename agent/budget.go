@@ -7,6 +7,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/community"
 )
 
@@ -20,16 +21,24 @@ func (i *instance) withModel(m llm.Model) *instance {
 // limit or when the task is interrupted, and a function that the caller must call when the task is
 // done. An agent without a parent starts with a full budget. A sub-agent or lent agent also ends at
 // its caller's deadline.
-func (i *instance) startTask(ctx context.Context, s community.Signal) (context.Context, func()) {
+func (i *instance) startTask(ctx context.Context, s community.Signal, resume bool) (context.Context, func(), error) {
 	if i.parent == nil && !i.keepAccount && !i.isFromOwnTree(s.Requester) {
 		i.account.Renew()
 	}
 	now := time.Now()
 	end := now.Add(i.account.Wall())
+	if resume {
+		ran, err := i.chargePast(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		end = end.Add(-ran)
+	}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
 		end = at // that of the caller
 	}
-	return i.task.start(ctx, budget.NewTask(i.account, now, end), end, i.account.TimeExceeded())
+	ctx, done := i.task.start(ctx, budget.NewTask(i.account, now, end), end, i.account.TimeExceeded())
+	return ctx, done, nil
 }
 
 // isFromOwnTree reports whether the agent itself or a descendant sent a task. Such a task uses what
@@ -55,6 +64,16 @@ func (f *Factory) Spent(id community.MemberID) (budget.Spent, bool) {
 		return budget.Spent{}, false
 	}
 	return i.account.Total(), true
+}
+
+// Session describes the session of a running agent of this factory; the zero Info if nothing of it is
+// kept.
+func (f *Factory) Session(id community.MemberID) session.Info {
+	i := f.instances.byID(id)
+	if i == nil || i.record.log == nil {
+		return session.Info{}
+	}
+	return i.record.log.Info()
 }
 
 // reopenAccount reserves the agent's place in the budget again after a restart. It fails with

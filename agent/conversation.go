@@ -25,6 +25,8 @@ func (a *Agent) newConversation() *conversation.Conversation {
 		Watch:    a.watch,
 		ForTools: i.task.forTools,
 		OnLost:   a.skills.messagesLost,
+		Journal:  i.record.journal(),
+		Past:     i.record.past,
 	})
 }
 

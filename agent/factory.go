@@ -8,6 +8,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/security"
@@ -68,6 +69,8 @@ type Config struct {
 	// Record writes a decision to the audit log before the tool runs. If it returns an error, the
 	// tool does not run. It is called from many goroutines. Default: no audit log.
 	Record func(audit.Entry) error
+	// Journal keeps the agents' conversations. Default: they are not kept.
+	Journal *session.Journal
 	// Logger receives failures outside any task. Default: silent.
 	Logger *slog.Logger
 }
@@ -109,6 +112,10 @@ type Order struct {
 	// LifetimeBudget applies Limits, except Wall, to all tasks of the agent together, as in a chat
 	// with a person. Default: each task starts with the full Limits.
 	LifetimeBudget bool
+	// Session describes the agent's session if the factory keeps sessions. With an ID the agent goes
+	// on with that one, and the caller chooses Definition, Model and Limits as they were. Without one
+	// a session begins with its Model, Limits and Keep.
+	Session session.Info
 	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval
 	// are denied.
 	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
@@ -153,7 +160,11 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if name == "" {
 		name = o.Definition.Name
 	}
-	return f.begin(ctx, name, f.newInstance(o).withModel(model))
+	i := f.newInstance(o).withModel(model)
+	if err := i.openRecord(ctx, o); err != nil {
+		return community.Member{}, err
+	}
+	return f.begin(ctx, name, i)
 }
 
 func (o Order) rules() func() permission.Policy {
@@ -168,7 +179,7 @@ func (o Order) rules() func() permission.Policy {
 func (f *Factory) newInstance(o Order) *instance {
 	return &instance{
 		factory: f, def: o.Definition, permissions: newPermissions(f, o.rules()),
-		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, ask: o.Ask, security: o.security, declined: new(declinedSkills),
+		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(declinedSkills),
 	}
 }
 
@@ -200,6 +211,7 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}
 	i.model = i.thinkingModel()
+	i.createRecord()
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return i.start(self) },
 		append(opts, community.WithMetadata(i.metadata()))...,

@@ -11,6 +11,7 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -34,6 +35,8 @@ type instance struct {
 	lease       *lending.Lease // set if the agent is lent to another node; nil for its descendants
 	ask         func(ctx context.Context, d ApprovalRequest) tool.Answer
 	security    *security.Config // of the Order; nil = none, as for sub-agents, which have their parents' constraints
+	record      record           // the session; its zero value keeps nothing
+	newSession  session.Info     // what a new session of the agent begins with
 	declined    *declinedSkills  // shared by all agents of one tree: a person is not asked twice
 
 	self    community.Member // set by setSelf
@@ -53,6 +56,7 @@ type instance struct {
 // setSelf sets the member that the agent is. It is called once, before the agent runs.
 func (i *instance) setSelf(self community.Member) {
 	i.self, i.address, i.permissions.self = self, peer.Address(self), self
+	i.record.setMember(self)
 }
 
 // start makes the Agent, at the spawn and after each restart. A restarted agent has lost its
@@ -65,6 +69,8 @@ func (i *instance) start(self community.Member) (*Agent, error) {
 		i.setSelf(self)
 	} else if err := i.reopenAccount(); err != nil {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
+	} else if err := i.record.load(context.Background(), i.factory.cfg.Journal); err != nil {
+		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
 	i.factory.instances.add(i)
 	i.agent = newAgent(i)
@@ -75,6 +81,7 @@ func (i *instance) start(self community.Member) (*Agent, error) {
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
 	i.account.Close()
+	i.record.close()
 	if i.factory.cfg.Skills == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/lending"
+	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
@@ -86,7 +87,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, 
 		return nil, err
 	}
 	c := &team.Child{Member: m, Handle: b, Account: account}
-	if err := a.team.Add(c); err != nil {
+	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), Share: w.Share}); err != nil {
 		b.Stop(ctx)
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"symbio/agent/conversation"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
 	"symbio/security/permission"
@@ -108,6 +109,7 @@ func (s *agentSkills) tools() []tool.Tool {
 // onTaken records and reports that the agent activated a skill in this task.
 func (s *agentSkills) onTaken(name string) {
 	s.takenInTask = true
+	s.instance.record.add(session.Entry{Kind: session.Skill, Text: name})
 	s.instance.report(Event{Type: EventSkill, Text: name})
 }
 

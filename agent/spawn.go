@@ -10,6 +10,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
+	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool/peer"
 	"symbio/community"
@@ -50,11 +51,20 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 		return nil, err
 	}
 	c := &team.Child{Member: member, Handle: localHandle{child}, Account: child.account}
-	if err := a.team.Add(c); err != nil {
+	if err := a.addChild(c, session.ChildAgent{Session: child.record.id(), Share: w.Share}); err != nil {
 		return nil, errors.Join(err, parent.factory.cfg.Community.Terminate(ctx, member.ID))
 	}
 	parent.report(Event{Type: EventSpawned, Member: member.ID, Text: w.Reason})
 	return c, nil
+}
+
+// addChild records a sub-agent, which must be durable before it gets a task, and adds it to the team.
+func (a *Agent) addChild(c *team.Child, as session.ChildAgent) error {
+	as.Member, as.Name = string(c.Member.ID), c.Member.Name
+	if err := a.instance.record.commit(session.Entry{Kind: session.Child, Child: &as}); err != nil {
+		return err
+	}
+	return a.team.Add(c)
 }
 
 // newChild returns the instance of a sub-agent on this node, with a place in the budget. The caller

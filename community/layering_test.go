@@ -24,7 +24,8 @@ var lines = map[string][]string{
 	"transport":          {"proto", "community", "discovery", "security/identity", "security/visible", "actor/term", "actor/backoff"},
 	"agent/llm":          {"security", "actor/backoff"},
 	"agent/tool":         {"agent/llm", "security", "skills", "community", "actor/backoff"},
-	"agent/conversation": {"agent/llm", "agent/tool", "community", "security/visible"},
+	"agent/session":      {"agent/llm", "agent/budget", "security/visible"},
+	"agent/conversation": {"agent/llm", "agent/session", "agent/tool", "community", "security/visible"},
 	"agent":              {"agent/llm", "agent/tool", "community", "skills", "security", "actor"},
 	"agent/node":         {"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent"}, // it puts them together
 	"cmd":                {"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent"},
@@ -37,6 +38,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/mdns":         {"discovery/mdns"},
 	"github.com/miekg/dns":              {"discovery/mdns"},
 	"github.com/spf13/cobra":            {"cmd"},
+	"modernc.org/sqlite":                {"agent/session/sqlite"},
 	"github.com/modelcontextprotocol":   {"agent/tool/mcp", "cmd/symbio/internal/demo"}, // demo: the tour brings a server
 	"mvdan.cc/sh":                       {"security/permission"},
 }

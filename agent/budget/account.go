@@ -338,6 +338,15 @@ func (a *Account) spend(n amounts) {
 	}
 }
 
+// Charge books what a task spent before the node was restarted. Renew must not follow it in the same
+// task.
+func (a *Account) Charge(s Spent) {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	a.spend(amounts{calls: int64(s.ModelCalls), tokens: s.Tokens, nanos: nano(s.Cost)})
+	a.spawned += s.Agents
+}
+
 // Total returns what was used since the task began (Renew), or since the account was opened.
 func (a *Account) Total() Spent {
 	a.ledger.mu.Lock()

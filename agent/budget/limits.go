@@ -83,6 +83,11 @@ type Spent struct {
 	Wall       float64 `json:"wall"`           // seconds
 }
 
+// Add returns the sum; Wall is that of s.
+func (s Spent) Add(o Spent) Spent {
+	return Spent{Agents: s.Agents + o.Agents, ModelCalls: s.ModelCalls + o.ModelCalls, Tokens: s.Tokens + o.Tokens, Cost: s.Cost + o.Cost, Wall: s.Wall}
+}
+
 // kind is a resource that accounts count.
 type kind int
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/security/visible"
 )
 
@@ -79,6 +80,7 @@ func (x *exchange) compact() (bool, error) {
 		return false, nil
 	}
 	x.history.put(cut)
+	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Compaction, Messages: cut, Began: x.began, Usage: &done.Usage}) // the Commit before the next request reports the error
 	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err

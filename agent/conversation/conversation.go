@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 )
 
@@ -57,6 +58,11 @@ type Config struct {
 	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
 	// earlier deadline. Default: it is that.
 	ForTools func(context.Context) context.Context
+	// Journal records what happens, before it takes effect. Default: nothing is recorded.
+	Journal Journal
+	// Past are the entries of the conversation's earlier life. The history is built from them, and an
+	// exchange without an end can go on by Resume.
+	Past []session.Entry
 	// OnLost is called when messages that the model has seen are no longer in the history: those of the
 	// current exchange only, or, if earlier is true, older ones too. It is called on the goroutine of a Send,
 	// never concurrently.
@@ -115,6 +121,9 @@ func (c Config) withDefaults() Config {
 	if c.ForTools == nil {
 		c.ForTools = func(ctx context.Context) context.Context { return ctx }
 	}
+	if c.Journal == nil {
+		c.Journal = noJournal{}
+	}
 	if c.OnLost == nil {
 		c.OnLost = func(bool) {}
 	}
@@ -135,6 +144,8 @@ type Conversation struct {
 	live *exchange
 	// history has the exchanges that have ended; guarded by mu.
 	history history
+	// unfinished is an exchange of the past that Resume goes on with; nil = there is none; guarded by mu.
+	unfinished *openExchange
 	// next is steering for the next message, mid for the next turn of live; guarded by mu.
 	next, mid []*steering
 	// last is the latest request, those for summaries left out, and parts its system prompt, for Inspect;
@@ -147,11 +158,12 @@ type Conversation struct {
 	window int
 }
 
-// New returns a Conversation without any history.
+// New returns a Conversation with the history of Config.Past, or without any.
 func New(cfg Config) *Conversation {
 	c := &Conversation{cfg: cfg.withDefaults()}
 	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
 	c.window = c.cfg.Window
+	c.history, c.unfinished = replay(c.history, cfg.Past)
 	return c
 }
 
@@ -174,6 +186,21 @@ type Reply struct {
 // as before, because the model may have failed at one of the new messages. Reply has what there is, also with
 // an error.
 func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
+	return c.exchange(ctx, func(x *exchange) error {
+		err := c.abandon()
+		x.takeHistory()
+		if err != nil {
+			return err
+		}
+		if err := x.begin(text, images); err != nil {
+			return err
+		}
+		return x.turns()
+	})
+}
+
+// exchange waits for the slot and runs an exchange in it.
+func (c *Conversation) exchange(ctx context.Context, do func(*exchange) error) (Reply, error) {
 	if err := c.acquire(ctx); err != nil {
 		return Reply{}, err
 	}
@@ -184,7 +211,7 @@ func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Imag
 	defer cancel(nil)
 	x.open(cancel)
 	defer x.close()
-	err := x.run(text, images)
+	err := x.run(do)
 	return x.reply, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/community"
 )
 
@@ -56,13 +57,20 @@ func (x *exchange) open(cancel context.CancelCauseFunc) {
 	x.cancel, x.received = cancel, x.onChunk
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	x.next, c.next = c.next, nil
+	c.live = x
+}
+
+// takeHistory makes the conversation's history that of the exchange, which begins behind it.
+func (x *exchange) takeHistory() {
+	c := x.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	x.history, x.began = c.history, len(c.history.messages)
 	if c.history.lost {
 		c.window = c.cfg.Window // the new session may have another model
 	}
 	c.history.lost = false
-	x.next, c.next = c.next, nil
-	c.live = x
 }
 
 // close ends the exchange for its callers. Steering that the model was not given is returned to its senders.
@@ -86,25 +94,25 @@ func (x *exchange) close() {
 // run alternates between the model and its tools until the model answers without a call, and then decides
 // which messages the conversation keeps: all after an answer, those up to the interruption after an end of
 // ctx or ErrTurns, and none after another error.
-func (x *exchange) run(text string, images []llm.Image) error {
-	err := x.begin(text, images)
-	if err == nil {
-		err = x.turns()
-	}
+func (x *exchange) run(do func(*exchange) error) error {
+	err := do(x)
 	x.reply.Turns = int(x.turn.Load())
 	switch {
 	case err == nil:
-		x.keep(false)
+		if err = x.keep(session.Done, nil); err != nil {
+			x.c.cfg.OnLost(false)
+		}
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
 		if errors.Is(err, ErrInterrupted) {
 			x.emit(Event{Kind: Interrupted})
 		}
-		x.keepWhole()
+		x.keepWhole(session.Interrupted, err)
 	case errors.Is(err, ErrTurns):
-		x.keepWhole()
+		x.keepWhole(session.Failed, err)
+	case errors.Is(err, ErrIdle):
 	default:
-		x.forget()
+		x.forget(err)
 	}
 	return err
 }
@@ -122,8 +130,12 @@ func (x *exchange) begin(text string, images []llm.Image) error {
 	if x.history.broken {
 		text, x.history.broken = brokenNote+"\n\n"+text, false
 	}
-	x.history.add(llm.Message{Role: llm.User, Text: text, Images: images})
+	m := llm.Message{Role: llm.User, Text: text, Images: images}
+	x.history.add(m)
 	x.words = append(x.words, text)
+	if err := x.c.cfg.Journal.Add(session.Entry{Kind: session.Task, Message: &m}); err != nil {
+		return err
+	}
 	return x.instruct()
 }
 
@@ -144,8 +156,8 @@ func (x *exchange) instruct() (err error) {
 // and the calls in its answer. Steering is delivered between turns.
 func (x *exchange) turns() error {
 	cfg := &x.c.cfg
-	for turn := 1; turn <= cfg.MaxTurns; turn++ {
-		x.turn.Store(int32(turn))
+	for int(x.turn.Load()) < cfg.MaxTurns {
+		turn := int(x.turn.Add(1))
 		cfg.Before(x.ctx, turn)
 		x.deliverSteering()
 		if x.ctx.Err() != nil {
@@ -185,14 +197,21 @@ func (x *exchange) ask() (llm.Response, error) {
 	answer, err = x.resume(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
-			x.history.add(llm.Message{Role: llm.Assistant, Text: answer.Message.Text}) // as far as it was received
+			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}, Usage: answer.Usage}) // as far as it was received
 		}
 		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
 	}
-	x.history.add(answer.Message)
+	x.addAnswer(answer)
 	x.history.count(answer.Usage, x.prompt)
 	x.emit(Event{Kind: Answered, Usage: answer.Usage})
 	return answer, nil
+}
+
+// addAnswer adds an answer to the history and records it. An error is that of the next Commit, too,
+// without which nothing follows from the answer.
+func (x *exchange) addAnswer(answer llm.Response) {
+	x.history.add(answer.Message)
+	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Answer, Message: &answer.Message, Usage: &answer.Usage})
 }
 
 // maxResumes is how often one answer is resumed. A connection that breaks more often is of no use.
@@ -228,6 +247,9 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
 	r := llm.Request{System: x.system, Messages: append(slices.Clip(x.history.shown()), more...), Tools: x.tools, Thinking: cfg.Thinking}
+	if err := x.c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: x.history.size(x.prompt)}}); err != nil {
+		return llm.Response{}, err
+	}
 	x.c.mu.Lock()
 	x.c.parts, x.c.last = x.parts, r
 	x.c.mu.Unlock()
@@ -255,12 +277,17 @@ func (x *exchange) onChunk(chunk llm.Chunk) {
 // call runs the calls of a turn and adds their results. Every call gets a result, also after an
 // interruption, because models refuse a history with a call that has none.
 func (x *exchange) call(calls []llm.ToolCall) {
+	x.history.add(llm.Message{Role: llm.Tool, Results: x.runCalls(calls)})
+}
+
+// runCalls runs calls and returns their results.
+func (x *exchange) runCalls(calls []llm.ToolCall) []llm.ToolResult {
 	x.emit(Event{Kind: Calling, Calls: calls})
 	if x.quiet == nil {
 		// Progress of calls to other agents is for this agent, not for its caller.
 		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx))
 	}
-	x.history.add(llm.Message{Role: llm.Tool, Results: x.history.session.Tools.Run(x.quiet, calls)})
+	return x.history.session.Tools.Run(x.quiet, calls)
 }
 
 // done checks why the last answer ended. An answer cut at the length limit gets lengthNote, or is ErrCut if
@@ -282,33 +309,54 @@ func (x *exchange) done(answer llm.Response) error {
 }
 
 // keep makes the history of x that of the conversation, unless Replace has changed that meanwhile. broken
-// says that the exchange had no answer; the next message then begins with a note about it.
-func (x *exchange) keep(broken bool) {
+// records the end. An exchange that is not Done has no answer; the next message then begins with a note about it. why is the
+// reason; nil = it is Done. The error is that of the record.
+func (x *exchange) keep(status session.State, why error) error {
 	c := x.c
+	if err := x.recordEnd(status, len(x.history.messages), why); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history.version == x.history.version {
-		x.history.broken = broken
+		x.history.broken = status != session.Done
 		c.history, x.kept = x.history, true
 	}
+	return nil
 }
 
 // keepWhole keeps the messages of an interrupted exchange, if the model has answered at all. Steering in a
 // request that the model did not begin to answer is returned to its sender, so its message is dropped.
-func (x *exchange) keepWhole() {
+func (x *exchange) keepWhole(status session.State, why error) {
 	if last := len(x.history.messages) - 1; len(x.said) > 0 && last > x.began && x.history.messages[last].Role == llm.User {
 		x.history.grow(-tokens(x.history.messages[last]))
 		x.history.messages = x.history.messages[:last:last] // requests may refer to the array behind it
 	}
 	if len(x.history.messages) <= x.began+1 {
-		x.forget()
+		x.forget(why)
 		return
 	}
-	x.keep(true)
+	_ = x.keep(status, why) // the exchange has an error already
 }
 
 // forget drops the messages of the exchange: the conversation's history stays as it was.
-func (x *exchange) forget() { x.c.cfg.OnLost(false) }
+func (x *exchange) forget(why error) {
+	status := session.Failed
+	if x.ctx.Err() != nil {
+		status = session.Interrupted
+	}
+	_ = x.recordEnd(status, x.began, why) // the exchange has an error already
+	x.c.cfg.OnLost(false)
+}
+
+// recordEnd records the end of the exchange, after which messages of the history stay.
+func (x *exchange) recordEnd(status session.State, messages int, why error) error {
+	e := session.Entry{Kind: session.End, Status: status, Count: messages}
+	if why != nil {
+		e.Text = why.Error()
+	}
+	return x.c.cfg.Journal.Commit(e)
+}
 
 // emit reports an event of the present turn to Config.Watch.
 func (x *exchange) emit(e Event) {

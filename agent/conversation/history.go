@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"symbio/agent/llm"
+	"symbio/agent/session"
 )
 
 // history holds the messages of a conversation and their size. It is a value: each exchange appends to a copy
@@ -172,7 +173,7 @@ func (c *Conversation) Transcript() []llm.Message {
 
 // Replace begins a new session with another history; see Config.NewSession. The current exchange ends in the
 // old session and is not kept. The next one begins in the new session. If the messages are not Sound, the
-// error wraps ErrUnsound and nothing changes. It does not wait for the current exchange.
+// error wraps ErrUnsound and nothing changes. The change is recorded first; the error is that of the record. It does not wait for the current exchange.
 func (c *Conversation) Replace(messages []llm.Message) error {
 	c.mu.Lock()
 	s := c.history.session
@@ -182,12 +183,15 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	if err := Sound(s.Messages); err != nil {
 		return err
 	}
+	if err := c.cfg.Journal.Commit(session.Entry{Kind: session.Compaction, Messages: s.Messages, Began: -1}); err != nil {
+		return err
+	}
 	h := history{session: s, lost: true}
 	h.put(copied(s.Messages))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.version = c.history.version + 1
-	c.history = h
+	c.history, c.unfinished = h, nil
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"symbio/agent/session"
 )
 
 // Steering is a text for a model that is working.
@@ -141,7 +143,12 @@ func (x *exchange) deliverSteering() {
 		return
 	}
 	x.said = append(x.said, all...)
-	text := joined(all)
+	x.addText(joined(all))
+}
+
+// addText adds a user's text to the history and records it.
+func (x *exchange) addText(text string) {
+	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Text, Text: text}) // the Commit before the next request reports the error
 	if x.history.say(text) {
 		x.words[len(x.words)-1] += "\n\n" + text
 	} else {

@@ -73,6 +73,8 @@ type Fields struct {
 	Provides []string
 	// Local is whether a member is on the node that published the event.
 	Local bool
+	// Resumed is whether an interrupted task of the session goes on.
+	Resumed bool
 	// Over is true in the result of a task if the agent has ended.
 	Over bool
 

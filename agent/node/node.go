@@ -15,6 +15,7 @@ import (
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/state"
+	"symbio/agent/session"
 	"symbio/community"
 	"symbio/skills"
 )
@@ -51,7 +52,11 @@ type Node struct {
 	release func() error // of the name
 	events  *event.Stream
 	rules   *rules.Rules
-	ready   chan Info // capacity 1: Run never waits for a reader
+	// sessions keeps the agents' conversations; nil = they are not kept. interrupted are the tasks
+	// that were running when the node ended the last time.
+	sessions    *session.Journal
+	interrupted []session.Info
+	ready       chan Info // capacity 1: Run never waits for a reader
 
 	// parts is atomic because every method reads it while Run may replace it.
 	parts atomic.Pointer[parts]
@@ -86,8 +91,11 @@ func New(cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.assemble(); err != nil {
+	if err := n.openSessions(); err != nil {
 		return nil, err
+	}
+	if err := n.assemble(); err != nil {
+		return nil, errors.Join(err, n.closeSessions())
 	}
 	return n, nil
 }
@@ -156,7 +164,10 @@ func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error)
 // part that failed. Call it once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ready)
-	defer func() { err = errors.Join(err, n.release()) }()
+	defer func() { err = errors.Join(err, n.closeSessions(), n.release()) }()
+	if n.sessions != nil {
+		defer context.AfterFunc(ctx, n.sessions.Suspend)()
+	}
 	for {
 		p := n.parts.Load()
 		err := errors.Join(p.run(ctx), p.close())

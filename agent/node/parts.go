@@ -179,7 +179,7 @@ func (p *parts) openTools() (err error) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.ContextWindows.Of, DynamicTools: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Logger: c.Logger,
+		Definition: p.definition, Model: p.models.Open, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	return nil
@@ -236,7 +236,7 @@ func (p *parts) run(ctx context.Context) error {
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering,
 		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
-		Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Logger: p.cfg.Logger,
+		Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Logger: p.cfg.Logger,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	part := func(name string, run func(context.Context) error) {
@@ -270,6 +270,7 @@ func (p *parts) run(ctx context.Context) error {
 		}
 	})
 	p.warnOfSkills()
+	p.reportInterrupted()
 	select {
 	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
 	default: // the one before was not read

@@ -25,8 +25,9 @@ type Spec struct {
 	// Holds and Keeps are copied to each Invocation.
 	Holds func(context.Context) error
 	Keeps func(context.Context, *permission.FileDenials) bool
-	// Alone is true if a call must not run in parallel with others of its turn.
-	Alone bool
+	// Alone and ReadOnly are copied to each Invocation.
+	Alone    bool
+	ReadOnly bool
 }
 
 // New returns a tool whose arguments are the struct A. Its JSON schema has a property for each
@@ -117,11 +118,12 @@ func (t *structTool[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		return Invocation{}, fmt.Errorf("the arguments: %w", err)
 	}
 	return Invocation{
-		Args:  args,
-		Run:   func(ctx context.Context) Result { return t.run(ctx, typed) },
-		Holds: t.spec.Holds,
-		Keeps: t.spec.Keeps,
-		Alone: t.spec.Alone,
+		Args:     args,
+		Run:      func(ctx context.Context) Result { return t.run(ctx, typed) },
+		Holds:    t.spec.Holds,
+		Keeps:    t.spec.Keeps,
+		Alone:    t.spec.Alone,
+		ReadOnly: t.spec.ReadOnly,
 	}, nil
 }
 

@@ -36,7 +36,7 @@ type searchArgs struct {
 }
 
 // searchKind makes ToolSearch, of which each Set has its own.
-var searchKind = NewKind[searchArgs](Spec{Name: searchName, Description: searchText})
+var searchKind = NewKind[searchArgs](Spec{Name: searchName, Description: searchText, ReadOnly: true})
 
 // describingTool marks the calls of a tool as describing: they run nothing and only show
 // descriptions, as Specs does, so the guard is not asked. The tools that they load are judged when

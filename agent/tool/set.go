@@ -95,6 +95,12 @@ type SetConfig struct {
 	// order of the calls, one at a time. Neither may call the Set. Default: not called.
 	OnCall   func(llm.ToolCall)
 	OnResult func(llm.ToolResult)
+	// OnStart is called with the calls that are about to run at once, before the first of them. If it
+	// returns an error none of them runs: a call without a record must not happen. Default: not called.
+	OnStart func(calls []llm.ToolCall) error
+	// OnEnd is called with each result as soon as there is one, by the goroutine of its call. others
+	// is true if other calls may still run. Default: not called.
+	OnEnd func(r llm.ToolResult, others bool)
 	// Middleware is put around the running of each call, the first outermost; see Middleware.
 	// Default: none.
 	Middleware []Middleware
@@ -175,6 +181,7 @@ type job struct {
 	lacking *sandbox.Refusal     // what holds it less than it should
 	denied  *sandbox.DeniedFiles // nil = to be looked for
 	result  Result
+	ended   bool // OnEnd has the result
 	ready   bool // it has gone through every stage, the tool may run
 	gallery *gallery
 }
@@ -211,11 +218,54 @@ func (s *Set) Run(ctx context.Context, calls []llm.ToolCall) []llm.ToolResult {
 
 // answer returns the result that the model reads, and reports it.
 func (s *Set) answer(j *job) llm.ToolResult {
-	r := llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError, Images: j.result.Images}
+	s.end(j, false)
+	r := s.resultOf(j)
 	if s.cfg.OnResult != nil {
 		s.cfg.OnResult(r)
 	}
 	return r
+}
+
+// resultOf returns the result that the model reads.
+func (s *Set) resultOf(j *job) llm.ToolResult {
+	return llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError, Images: j.result.Images}
+}
+
+// end calls OnEnd with the result of a call, once.
+func (s *Set) end(j *job, others bool) {
+	if s.cfg.OnEnd != nil && !j.ended {
+		j.ended = true
+		s.cfg.OnEnd(s.resultOf(j), others)
+	}
+}
+
+// start calls OnStart with the calls that are about to run, and returns false if none of them may.
+func (s *Set) start(ready []*job) bool {
+	if s.cfg.OnStart == nil || len(ready) == 0 {
+		return true
+	}
+	calls := make([]llm.ToolCall, len(ready))
+	for i, j := range ready {
+		calls[i] = j.call
+	}
+	err := s.cfg.OnStart(calls)
+	for _, j := range ready {
+		if err != nil {
+			j.result = Result{Text: fmt.Sprintf("The call of %s did not run: %v.", j.call.Name, err), IsError: true}
+		}
+	}
+	return err == nil
+}
+
+// IsReadOnly reports whether a call would change nothing, by what its tool declares; see
+// Invocation.ReadOnly.
+func (s *Set) IsReadOnly(c llm.ToolCall) bool {
+	t := s.catalog.find(c.Name)
+	if t == nil {
+		return false
+	}
+	inv, err := t.Decode(c.Args)
+	return err == nil && inv.ReadOnly
 }
 
 // runTogether prepares the calls one after the other, and runs those that are ready in parallel, at
@@ -225,6 +275,9 @@ func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 		s.recoverPanic(j, func() { s.prepare(ctx, j) })
 	}
 	ready := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return !j.ready })
+	if !s.start(ready) {
+		return
+	}
 	if len(ready) == 1 { // a goroutine of its own would cost more than many a call; a tool that ends this one ends the task
 		s.recoverPanic(ready[0], func() { s.run(ctx, ready[0]) })
 		return
@@ -234,6 +287,7 @@ func (s *Set) runTogether(ctx context.Context, jobs []*job) {
 	for _, j := range ready {
 		group.Go(func() error {
 			s.recoverPanic(j, func() { s.run(ctx, j) })
+			s.end(j, true)
 			return nil
 		})
 	}

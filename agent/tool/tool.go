@@ -46,6 +46,8 @@ type Invocation struct {
 	Doubt func() string
 	// Alone is true if the call must not run in parallel with others of its turn.
 	Alone bool
+	// ReadOnly is true if the call changes nothing, so that one that was interrupted may run again.
+	ReadOnly bool
 
 	describes bool // it only describes tools, as Specs does; only ToolSearch is that
 }

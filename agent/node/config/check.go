@@ -71,6 +71,7 @@ func (c Config) Check() error {
 		bad("security: %w", err)
 	}
 	c.Sandbox.check(bad)
+	c.Session.check(bad)
 	c.Tools.check(bad)
 	c.ContextWindows.check(bad)
 	c.Web.check(bad)

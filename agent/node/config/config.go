@@ -44,6 +44,7 @@ type Config struct {
 	Skills         Skills            `yaml:"skills"`
 	MCP            MCP               `yaml:"mcp"`
 	Budget         budget.Limits     `yaml:"budget"`
+	Session        Session           `yaml:"session"`
 	Limits         Limits            `yaml:"limits"`
 	Tools          Tools             `yaml:"tools"`
 	Web            Web               `yaml:"web"`
@@ -198,6 +199,7 @@ func Default() Config {
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // a coffee break
 		Tools:       Tools{SearchAbove: 40},
 		Log:         Log{MaxSize: 10},
+		Session:     defaultSession(),
 		Budget:      budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
 		// The numbers and their reasons are those of community.Config,
 		// actor.Config and grpcpeer.Limits.

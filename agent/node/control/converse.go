@@ -16,6 +16,7 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node/steering"
+	"symbio/agent/session"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
@@ -72,7 +73,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 		server: c, member: member, events: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
 		queue: make(chan *turn, maxQueued), outgoing: make(chan privateEvent),
 	}
-	err = d.run(ctx, open.GetTask(), recv)
+	err = d.run(ctx, open.GetTask(), c.cfg.Agents.Session(member.ID), recv)
 	// The agent ends with its conversation, also if the caller is gone: ctx may
 	// have ended, so the end has a context of its own.
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminateTimeout)
@@ -130,9 +131,10 @@ type turn struct {
 
 // run runs the three goroutines and returns when all have ended; the first
 // error ends the others.
-func (d *conversationStream) run(ctx context.Context, task string, recv func() (*symbiov1.ConverseRequest, error)) error {
+func (d *conversationStream) run(ctx context.Context, task string, s session.Info, recv func() (*symbiov1.ConverseRequest, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
-	if task != "" {
+	resume := task == "" && s.Open
+	if task != "" || resume {
 		if err := d.enqueue(ctx, task); err != nil {
 			return err
 		}
@@ -146,9 +148,23 @@ func (d *conversationStream) run(ctx context.Context, task string, recv func() (
 		}
 		return d.receive(ctx, recv)
 	})
-	g.Go(func() error { return d.runTurns(ctx) })
+	g.Go(func() error {
+		if s.ID != "" {
+			d.emit(ctx, "session", sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume})
+		}
+		return d.runTurns(ctx)
+	})
 	g.Go(func() error { return d.sendLoop(ctx) })
 	return g.Wait()
+}
+
+// sessionStart is the event that says in which session the conversation is
+// kept, and whether an interrupted task goes on.
+type sessionStart struct {
+	ID      string `json:"id"`
+	Text    string `json:"text,omitempty"` // the title
+	State   string `json:"state"`
+	Resumed bool   `json:"resumed,omitempty"`
 }
 
 // receive reads messages until the person ends the stream. Before it returns,

@@ -87,13 +87,21 @@ func Receive(recv func() (*symbiov1.Event, error)) (event.Event, error) {
 // order converts a request to an order for an agent. The rules of the request
 // are added to those of the configuration, whose denials win; the rules are
 // read again for every call, so that a reload applies to a running agent.
-func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order, error) {
-	def, err := c.cfg.Definition(r.GetAgent())
+func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Order, err error) {
+	if r.GetSession() != "" {
+		o, err = c.cfg.Resume(ctx, r.GetSession())
+	}
+	if err == nil && (r.GetSession() == "" || r.GetAgent() != "") {
+		o.Definition, err = c.cfg.Definition(r.GetAgent())
+	}
 	if err != nil {
 		return agent.Order{}, err
 	}
-	o := agent.Order{Definition: def, Limits: c.cfg.Limits}
+	if o.Session.ID == "" {
+		o.Limits = c.cfg.Limits
+	}
 	if r.GetModel() != "" {
+		o.Session.Model = r.GetModel()
 		if o.Model, err = c.cfg.Model(ctx, r.GetModel()); err != nil {
 			return agent.Order{}, err
 		}
@@ -114,6 +122,7 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (agent.Order
 		return p
 	}
 	o.Limits = limitsOf(o.Limits, r.GetBudget())
+	o.Session.Limits = o.Limits
 	return o, nil
 }
 
@@ -132,12 +141,16 @@ type result struct {
 	Over bool `json:"over,omitempty"`
 }
 
-// turn sends the agent a task and waits for the result. Errors become part of
+// turn sends the agent a task and waits for the result; with "" the agent goes
+// on with its interrupted task. Errors become part of
 // the result: they are the outcome of the task, not of the call.
 func (c *server) turn(ctx context.Context, task string, member community.Member) result {
-	data, err := json.Marshal(task)
-	if err != nil {
-		return result{Status: "failed", Error: err.Error()}
+	var data []byte
+	if task != "" {
+		var err error
+		if data, err = json.Marshal(task); err != nil {
+			return result{Status: "failed", Error: err.Error()}
+		}
 	}
 	reply, err := c.cfg.Community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
 	r := result{Text: string(reply.Data), Status: "done"}

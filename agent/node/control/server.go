@@ -66,6 +66,9 @@ type Config struct {
 	// SkillPrompt returns the text that models get.
 	Skills      func(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error)
 	SkillPrompt func(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error)
+	// Resume returns the order that goes on with a session. Its errors wrap
+	// session.ErrNotFound if there is none.
+	Resume func(ctx context.Context, session string) (agent.Order, error)
 	// Reload reads the files that the command line writes, and with
 	// configuration the rules of the configuration file, too.
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)

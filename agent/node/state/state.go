@@ -74,6 +74,9 @@ func (n Node) path() string { return filepath.Join(string(n.dir), "nodes", n.nam
 // Audit returns the directory of the record of decisions.
 func (n Node) Audit() string { return filepath.Join(n.path(), "audit") }
 
+// Sessions returns the file of the node's conversations.
+func (n Node) Sessions() string { return filepath.Join(n.path(), "sessions.db") }
+
 // Checkpoint returns the file that says how long the record of decisions was.
 // It is outside of the record, so that removing the record does not remove the
 // proof.

@@ -40,7 +40,7 @@ type globArgs struct {
 
 // globTool returns Glob. It changes no file, so it may run in parallel with other calls.
 func (w *Workspace) globTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "Glob", Description: globText}, func(ctx context.Context, a globArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Glob", Description: globText, ReadOnly: true}, func(ctx context.Context, a globArgs) tool.Result {
 		text, err := w.of(ctx, a.Path).glob(ctx, a)
 		if err != nil {
 			return failed(err)

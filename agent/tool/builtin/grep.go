@@ -57,7 +57,7 @@ type grepArgs struct {
 
 // grepTool returns Grep. It changes no file, so it may run in parallel with other calls.
 func (w *Workspace) grepTool() tool.Tool {
-	spec := tool.Spec{Name: "Grep", Description: grepText, Enums: map[string][]string{
+	spec := tool.Spec{Name: "Grep", Description: grepText, ReadOnly: true, Enums: map[string][]string{
 		"output_mode": {"files_with_matches", "content", "count"},
 		"group_by":    {"file", "extension", "none"},
 	}}

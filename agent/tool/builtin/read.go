@@ -38,7 +38,7 @@ type readArgs struct {
 
 // readTool returns Read. It may run in parallel with other calls, because it changes no file.
 func (w *Workspace) readTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "Read", Description: readText}, func(ctx context.Context, a readArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Read", Description: readText, ReadOnly: true}, func(ctx context.Context, a readArgs) tool.Result {
 		r, err := w.readSomewhere(ctx, a)
 		if err != nil {
 			return failed(err)

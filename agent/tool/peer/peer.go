@@ -98,7 +98,7 @@ func Constraints(s community.Signal) (permission.Chain, error) {
 
 // The kinds of the tools. Each agent has tools of its own, which share the schemas.
 var (
-	findMembers      = tool.NewKind[findArgs](tool.Spec{Name: "find_members", Description: findText})
+	findMembers      = tool.NewKind[findArgs](tool.Spec{Name: "find_members", Description: findText, ReadOnly: true})
 	sendSignal       = tool.NewKind[sendArgs](tool.Spec{Name: "send_signal", Description: sendText})
 	invokeCapability = tool.NewKind[invokeArgs](tool.Spec{Name: "invoke_capability", Description: invokeText})
 )

@@ -38,7 +38,7 @@ type hit struct {
 // The tools, of which each agent has its own. Calls after a deactivation are judged without what
 // the skill allowed.
 var (
-	searchKind     = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText})
+	searchKind     = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText, ReadOnly: true})
 	deactivateKind = tool.NewKind[deactivateArgs](tool.Spec{Name: Deactivate, Description: deactivateText, Alone: true})
 )
 

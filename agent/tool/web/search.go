@@ -63,7 +63,7 @@ type searchArgs struct {
 // SearchTool returns WebSearch for a Searcher. Unlike WebFetch it does not check addresses: the
 // configuration chose the Searcher.
 func SearchTool(by Searcher) tool.Tool {
-	return tool.New(tool.Spec{Name: "WebSearch", Description: searchText}, func(ctx context.Context, a searchArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "WebSearch", Description: searchText, ReadOnly: true}, func(ctx context.Context, a searchArgs) tool.Result {
 		text, err := search(ctx, by, a)
 		if err != nil {
 			return tool.Result{Text: fmt.Sprintf("The web was not searched: %s.", strings.TrimSuffix(shown(err.Error()), ".")), IsError: true}

@@ -40,7 +40,7 @@ type fetchArgs struct {
 // Tool returns WebFetch. It connects to the addresses that the verdict on the call allows
 // (tool.Reach); outside a Set only to public ones.
 func (f *Fetcher) Tool() tool.Tool {
-	return tool.New(tool.Spec{Name: "WebFetch", Description: fetchText}, func(ctx context.Context, a fetchArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "WebFetch", Description: fetchText, ReadOnly: true}, func(ctx context.Context, a fetchArgs) tool.Result {
 		result, err := f.fetch(ctx, a)
 		if err != nil {
 			return tool.Result{Text: fmt.Sprintf("%s was not fetched: %s.", shown(a.URL), explain(err)), IsError: true}

@@ -1841,7 +1841,10 @@ type RunRequest struct {
 	// Limits for this task; zero = the configured ones.
 	Budget *Budget `protobuf:"bytes,5,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Whether the caller answers approvals. If not, an action that needs approval is denied.
-	Interactive   bool `protobuf:"varint,6,opt,name=interactive,proto3" json:"interactive,omitempty"`
+	Interactive bool `protobuf:"varint,6,opt,name=interactive,proto3" json:"interactive,omitempty"`
+	// The id of a session to go on with, or the beginning of one; empty = a new one. An event "session" says which
+	// one it is. Without a task, a task that the end of the node interrupted goes on.
+	Session       string `protobuf:"bytes,7,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1916,6 +1919,13 @@ func (x *RunRequest) GetInteractive() bool {
 		return x.Interactive
 	}
 	return false
+}
+
+func (x *RunRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
 }
 
 // ConverseRequest is one thing that is said in a conversation.
@@ -3983,7 +3993,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04data\x18\x05 \x01(\fR\x04data\x12\x12\n" +
 	"\x04more\x18\x0f \x01(\bR\x04more\x12\x10\n" +
-	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xaf\x01\n" +
+	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xc9\x01\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
@@ -3991,7 +4001,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x14\n" +
 	"\x05allow\x18\x04 \x03(\tR\x05allow\x12)\n" +
 	"\x06budget\x18\x05 \x01(\v2\x11.symbio.v1.BudgetR\x06budget\x12 \n" +
-	"\vinteractive\x18\x06 \x01(\bR\vinteractive\"\x96\x02\n" +
+	"\vinteractive\x18\x06 \x01(\bR\vinteractive\x12\x18\n" +
+	"\asession\x18\a \x01(\tR\asession\"\x96\x02\n" +
 	"\x0fConverseRequest\x12+\n" +
 	"\x04open\x18d \x01(\v2\x15.symbio.v1.RunRequestH\x00R\x04open\x12,\n" +
 	"\x04next\x18e \x01(\v2\x16.symbio.v1.NextMessageH\x00R\x04next\x12/\n" +

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Session says how conversations are kept over restarts.
+type Session struct {
+	// Store is where they are kept: StoreSQLite, StoreMemory (until the node ends) or StoreOff.
+	Store string `yaml:"store"`
+	// Keep is the age, and Max the size of the file, above which the oldest
+	// finished sessions are deleted. Unfinished ones are never deleted. 0 = no
+	// limit.
+	Keep Age  `yaml:"keep"`
+	Max  Size `yaml:"max"`
+	// Resume says what becomes of tasks that the end of the node interrupted:
+	// ResumeAsk lists them for a person, ResumeAuto goes on with them.
+	Resume string `yaml:"resume"`
+	// Clock says which time counts for the wall budget of a task: ClockRunning
+	// only time in which the node ran, ClockReal all time.
+	Clock string `yaml:"clock"`
+}
+
+// The values of Session.
+const (
+	StoreSQLite, StoreMemory, StoreOff = "sqlite", "memory", "off"
+	ResumeAsk, ResumeAuto              = "ask", "auto"
+	ClockRunning, ClockReal            = "running", "real"
+)
+
+// defaultSession keeps a month of conversations. 2 GiB are some hundred thousand
+// turns.
+func defaultSession() Session {
+	return Session{Store: StoreSQLite, Keep: Age(30 * 24 * time.Hour), Max: 2 << 30, Resume: ResumeAsk, Clock: ClockRunning}
+}
+
+// check reports values that are none of the known ones.
+func (s Session) check(bad func(format string, args ...any)) {
+	for _, c := range []struct {
+		key, value string
+		known      []string
+	}{
+		{"store", s.Store, []string{StoreSQLite, StoreMemory, StoreOff}}, {"resume", s.Resume, []string{ResumeAsk, ResumeAuto}}, {"clock", s.Clock, []string{ClockRunning, ClockReal}},
+	} {
+		known := false
+		for _, k := range c.known {
+			known = known || k == c.value
+		}
+		if !known {
+			bad("session.%s: %q is none of %s", c.key, c.value, strings.Join(c.known, ", "))
+		}
+	}
+	if s.Keep < 0 || s.Max < 0 {
+		bad("session: keep and max have to be 0, for no limit, or more")
+	}
+}
+
+// Age is a duration that may be written in days, such as 30d.
+type Age time.Duration
+
+// UnmarshalText reads days, such as 30d, or a duration, such as 36h.
+func (a *Age) UnmarshalText(text []byte) error {
+	if days, ok := strings.CutSuffix(string(text), "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return fmt.Errorf("%q is no number of days; write it like 30d", text)
+		}
+		*a = Age(time.Duration(n) * 24 * time.Hour)
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write it like 30d or 36h", text)
+	}
+	*a = Age(d)
+	return nil
+}
+
+// MarshalText writes whole days as days.
+func (a Age) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// String returns the age as it is written.
+func (a Age) String() string {
+	const day = Age(24 * time.Hour)
+	if a%day == 0 && a > 0 {
+		return strconv.Itoa(int(a/day)) + "d"
+	}
+	return time.Duration(a).String()
+}
+
+// Size is a number of bytes that may be written with a unit, such as 2GiB.
+type Size int64
+
+// units are the units of a Size, the largest first.
+var units = []struct {
+	name  string
+	bytes Size
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+// UnmarshalText reads a number with or without a unit.
+func (s *Size) UnmarshalText(text []byte) error {
+	for _, u := range units {
+		number, ok := strings.CutSuffix(string(text), u.name)
+		if n, err := strconv.ParseUint(number, 10, 33); ok && err == nil {
+			*s = Size(n) * u.bytes
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no size; write it like 2GiB, 500MiB or 64KiB", text)
+}
+
+// MarshalText writes the size with the largest unit that fits.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String returns the size as it is written.
+func (s Size) String() string {
+	for _, u := range units {
+		if s%u.bytes == 0 && s >= u.bytes {
+			return strconv.FormatInt(int64(s/u.bytes), 10) + u.name
+		}
+	}
+	return "0"
+}

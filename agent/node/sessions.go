@@ -1,0 +1,104 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"symbio/agent"
+	"symbio/agent/event"
+	"symbio/agent/node/config"
+	"symbio/agent/session"
+	"symbio/agent/session/sqlite"
+)
+
+// openSessions opens the journal of the node's agents, unless it is switched
+// off, and marks what the end of the node interrupted. A damaged file was set
+// aside; the event says where it is.
+func (n *Node) openSessions() error {
+	var store session.Store
+	switch n.cfg.Settings.Session.Store {
+	case config.StoreOff:
+		return nil
+	case config.StoreMemory:
+		store = &session.Memory{}
+	default:
+		file, err := sqlite.Open(n.kept.Sessions())
+		if errors.Is(err, session.ErrDamaged) {
+			n.cfg.Logger.Error("sessions", "err", err)
+			n.events.Warn(event.Warning{Why: err.Error(), Mend: "the old file can be read with sqlite3 and its command .recover"})
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		store = file
+	}
+	interrupted, err := store.Recover(context.Background())
+	if err != nil {
+		return errors.Join(fmt.Errorf("sessions: %w", err), store.Close())
+	}
+	n.sessions, n.interrupted = session.NewJournal(store, n.name), interrupted
+	return nil
+}
+
+// closeSessions closes the journal, if there is one.
+func (n *Node) closeSessions() error {
+	if n.sessions == nil {
+		return nil
+	}
+	return n.sessions.Close()
+}
+
+// reportInterrupted publishes the tasks that the end of the node interrupted.
+func (n *Node) reportInterrupted() {
+	for _, s := range n.interrupted {
+		if s.Parent != "" {
+			continue // it goes on with its parent
+		}
+		e := sessionEvent{ID: s.ID, Name: s.Name, Text: s.Title, State: string(s.State), Why: "the node ended during this task", Mend: "symbio sessions resume " + s.ID}
+		if s.State == session.Lost {
+			e.Why, e.Mend = "the node ended during this task, whose caller "+s.Requester+" does not wait any more", ""
+		}
+		n.events.Publish("session", s.Member, e)
+	}
+}
+
+// sessionEvent is the event of a session that begins, goes on, or was
+// interrupted.
+type sessionEvent struct {
+	ID    string `json:"id"`
+	Name  string `json:"name,omitempty"`
+	Text  string `json:"text,omitempty"` // the title
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+	Mend  string `json:"mend,omitempty"`
+}
+
+// resumeOrder returns the order that goes on with a session, with the definition,
+// the model and the limits that it had.
+func (p *parts) resumeOrder(ctx context.Context, id string) (o agent.Order, err error) {
+	if p.sessions == nil {
+		return o, agent.ErrNoSessions
+	}
+	all, err := p.sessions.Store().Sessions(ctx, session.Filter{})
+	if err != nil {
+		return o, err
+	}
+	if o.Session, err = session.Find(all, id); err != nil {
+		return o, err
+	}
+	if o.Session.Parent != "" {
+		return o, fmt.Errorf("session %s belongs to a sub-agent and goes on with its root; resume %s", o.Session.ID, o.Session.Root)
+	}
+	if o.Definition, err = p.definition(o.Session.Agent); err != nil {
+		return o, err
+	}
+	if o.Session.Model != "" {
+		if o.Model, err = p.models.Open(ctx, o.Session.Model); err != nil {
+			return o, err
+		}
+	}
+	o.Limits, o.Name = o.Session.Limits, o.Session.Name
+	return o, nil
+}

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"symbio/agent/conversation"
+	"symbio/agent/llm"
+	"symbio/agent/session"
+	"symbio/community"
+)
+
+// record is the session of an agent: what is kept of it over restarts. The zero value keeps nothing.
+type record struct {
+	log *session.Log // nil = nothing is kept
+	// past are the entries of the agent's earlier lives, from which its conversation is built. They
+	// are set before the agent starts.
+	past []session.Entry
+}
+
+// ErrNoSessions is the error of an Order that names a session where none are kept.
+var ErrNoSessions = errors.New("this node keeps no sessions: session.store is off")
+
+// openRecord opens the session that an order goes on with, if it names one.
+func (i *instance) openRecord(ctx context.Context, o Order) (err error) {
+	journal := i.factory.cfg.Journal
+	switch {
+	case o.Session.ID == "":
+	case journal == nil:
+		return ErrNoSessions
+	default:
+		i.record.log, i.record.past, err = journal.Open(ctx, o.Session.ID)
+	}
+	return err
+}
+
+// createRecord begins the session of an agent that goes on with none.
+func (i *instance) createRecord() {
+	journal := i.factory.cfg.Journal
+	if journal == nil || i.record.log != nil {
+		return
+	}
+	info := i.newSession
+	info.Dir, info.Agent = i.factory.cfg.Dir, i.def.Name
+	if i.parent != nil {
+		parent := i.parent.record.log.Info()
+		info.Parent, info.Root = parent.ID, parent.Root
+	}
+	i.record.log = journal.Create(info)
+}
+
+// load reads the entries again, for an agent that is restarted after a failure.
+func (r *record) load(ctx context.Context, journal *session.Journal) (err error) {
+	if r.log != nil {
+		r.past, err = journal.Store().Entries(ctx, r.log.Info().ID, 0)
+	}
+	return err
+}
+
+// journal returns the journal of the agent's conversation; nil if nothing is kept.
+func (r *record) journal() conversation.Journal {
+	if r.log == nil {
+		return nil
+	}
+	return r.log
+}
+
+// id returns the id of the session; "" if nothing is kept.
+func (r *record) id() string {
+	if r.log == nil {
+		return ""
+	}
+	return r.log.Info().ID
+}
+
+// close ends the session's log.
+func (r *record) close() {
+	if r.log != nil {
+		r.log.Close()
+	}
+}
+
+func (r *record) setMember(m community.Member) {
+	if r.log != nil {
+		r.log.SetMember(m.Name, string(m.ID))
+	}
+}
+
+func (r *record) setRequester(name string) {
+	if r.log != nil {
+		r.log.SetRequester(name)
+	}
+}
+
+// add records entries that need not be durable before what follows.
+func (r *record) add(entries ...session.Entry) {
+	if r.log != nil {
+		_ = r.log.Add(entries...) // the next commit reports the error
+	}
+}
+
+// commit records entries that must be durable before what follows.
+func (r *record) commit(entries ...session.Entry) error {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Commit(entries...)
+}
+
+// callsStart records the calls that are about to run; see tool.SetConfig.OnStart.
+func (r *record) callsStart(calls []llm.ToolCall) error {
+	var entries []session.Entry
+	for _, c := range calls {
+		entries = append(entries, session.Entry{Kind: session.Call, Call: &llm.ToolCall{ID: c.ID, Name: c.Name}}) // the answer has the arguments
+	}
+	return r.commit(entries...)
+}
+
+// callEnded records a result; see tool.SetConfig.OnEnd. While other calls run it may be long until
+// the next commit, so the result gets one of its own.
+func (r *record) callEnded(result llm.ToolResult, others bool) {
+	e := session.Entry{Kind: session.Result, Result: &result}
+	if !others {
+		r.add(e)
+		return
+	}
+	_ = r.commit(e) // the commit before the next request reports the error
+}
+
+// outsideRequester returns the node or agent outside of the agent's tree for which it does a task; ""
+// if a person or the agent's own tree gave it.
+func (i *instance) outsideRequester(s community.Signal) string {
+	for _, address := range s.Requester {
+		if r := i.factory.instances.byAddress(address); r == nil || !slices.Contains(i.permissions.lineage, r.permissions) {
+			return address
+		}
+	}
+	return ""
+}
+
+// resumeTask goes on with the task that the end of the node interrupted.
+func (a *Agent) resumeTask(ctx context.Context) (string, error) {
+	note, err := a.instance.loseChildren(ctx)
+	if err != nil {
+		return "", err
+	}
+	reply, err := a.conversation.Resume(ctx, note)
+	a.turns = reply.Turns
+	return reply.Text, err
+}
+
+// loseChildren marks the sub-agents that ended with the node as lost, and returns the sentence about
+// them for the model.
+func (i *instance) loseChildren(ctx context.Context) (string, error) {
+	var names []string
+	for _, e := range session.Latest(i.record.past) {
+		if e.Kind == session.Child && e.Child.Node != "" {
+			names = append(names, fmt.Sprintf("%s (%s, on another node)", e.Child.Name, e.Child.Member))
+		}
+	}
+	journal := i.factory.cfg.Journal
+	children, err := journal.Store().Sessions(ctx, session.Filter{Parent: i.record.id()})
+	if err != nil {
+		return "", err
+	}
+	for _, c := range children {
+		if !c.Open {
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", c.Name, c.Member))
+		log, _, err := journal.Open(ctx, c.ID)
+		if err == nil {
+			defer log.Close()
+			err = log.Commit(session.Entry{Kind: session.End, Status: session.Lost, Text: "its parent went on without it"})
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	return "[These sub-agents ended with it, and their tasks are lost; what they did until then is done: " + strings.Join(names, ", ") + ".]", nil
+}
+
+// chargePast books what the interrupted task and its sub-agents spent before the restart, and returns
+// for how long the task ran.
+func (i *instance) chargePast(ctx context.Context) (ran time.Duration, err error) {
+	own := session.Latest(i.record.past)
+	if i.parent != nil || len(own) == 0 {
+		return 0, nil // a sub-agent draws on its parent's budget
+	}
+	store := i.factory.cfg.Journal.Store()
+	tree, err := store.Sessions(ctx, session.Filter{Root: i.record.log.Info().Root})
+	if err != nil {
+		return 0, err
+	}
+	spent := session.Spent(own)
+	for _, s := range tree {
+		if s.ID == i.record.id() {
+			continue
+		}
+		entries, err := store.Entries(ctx, s.ID, own[0].ID)
+		if err != nil {
+			return 0, err
+		}
+		spent = spent.Add(session.Spent(entries))
+	}
+	i.account.Charge(spent)
+	return session.RunningTime(own), nil
+}

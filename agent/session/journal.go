@@ -1,0 +1,297 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"symbio/security/visible"
+)
+
+// Journal groups the writes of all sessions of a node: while one commit runs, the next one collects
+// what is written meanwhile. It is safe for concurrent use, and starts no goroutine: the first
+// caller that waits makes the commit.
+type Journal struct {
+	store Store
+	node  string
+	// committing has room for one: who holds it makes a commit.
+	committing chan struct{}
+
+	mu   sync.Mutex
+	next *batch          // collects writes until the next commit; guarded by mu
+	open map[string]bool // the sessions that have a Log; guarded by mu
+	// suspended is set when the node stops: exchanges that are broken off then stay open; guarded by mu.
+	suspended bool
+}
+
+// batch is the writes of one commit.
+type batch struct {
+	writes []Write
+	logs   []*Log        // those of writes, by index
+	done   chan struct{} // closed after the commit
+	err    error         // of the commit; constant once done is closed
+}
+
+// NewJournal returns a Journal of a store. node is the name of the node, for the descriptions of new
+// sessions.
+func NewJournal(s Store, node string) *Journal {
+	return &Journal{store: s, node: node, committing: make(chan struct{}, 1), next: newBatch(), open: map[string]bool{}}
+}
+
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+// Store returns the journal's store.
+func (j *Journal) Store() Store { return j.store }
+
+// add puts a write into the next commit.
+func (j *Journal) add(l *Log, w Write) *batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := j.next
+	for i, other := range b.logs {
+		if other == l {
+			b.writes[i].Info, b.writes[i].Entries = w.Info, append(b.writes[i].Entries, w.Entries...)
+			return b
+		}
+	}
+	b.writes, b.logs = append(b.writes, w), append(b.logs, l)
+	return b
+}
+
+// flush returns when a batch is committed. One caller makes the commit, the others wait for it.
+func (j *Journal) flush(b *batch) error {
+	select {
+	case <-b.done:
+	case j.committing <- struct{}{}:
+		defer func() { <-j.committing }()
+		select {
+		case <-b.done: // another caller was faster
+			return b.err
+		default:
+		}
+		j.mu.Lock()
+		j.next = newBatch() // b was the next one, since only the holder of committing replaces it
+		j.mu.Unlock()
+		if b.err = j.store.Commit(b.writes); b.err != nil {
+			for _, l := range b.logs {
+				l.fail(b.err)
+			}
+		}
+		close(b.done)
+	}
+	return b.err
+}
+
+// Suspend leaves exchanges open that are interrupted or fail from now on, as a crash does, so that they
+// can go on after a restart. Call it when the node begins to stop.
+func (j *Journal) Suspend() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.suspended = true
+}
+
+// isSuspended reports whether Suspend was called.
+func (j *Journal) isSuspended() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.suspended
+}
+
+// Close commits what is left and closes the store.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	b := j.next
+	j.mu.Unlock()
+	var err error
+	if len(b.writes) > 0 {
+		err = j.flush(b)
+	}
+	return cmp.Or(j.store.Close(), err)
+}
+
+// Log writes the entries of one session. It is safe for concurrent use.
+type Log struct {
+	journal *Journal
+
+	mu   sync.Mutex
+	info Info  // guarded by mu
+	err  error // why entries were lost; cleared when a task begins; guarded by mu
+}
+
+// Create begins a session. It becomes durable with its first commit. ID, Node, State
+// and the times are set here, and Root if there is none.
+func (j *Journal) Create(info Info) *Log {
+	info.ID, info.Node = NewID(), j.node
+	info.Root = cmp.Or(info.Root, info.ID)
+	info.State = cmp.Or(info.State, Idle)
+	info.Created = time.Now().UTC()
+	info.Updated = info.Created
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open[info.ID] = true
+	return &Log{journal: j, info: info}
+}
+
+// NewID returns the id of a new session: ten letters and digits, 50 random bits.
+func NewID() string { return strings.ToLower(rand.Text()[:10]) }
+
+// Open returns the log and the entries of a session that the store has. The error wraps ErrNotFound
+// if there is none, or
+// ErrInUse if an agent has it. Close the log when the agent ends.
+func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
+	all, err := j.store.Sessions(ctx, Filter{})
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := Find(all, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.open[info.ID] {
+		return nil, nil, fmt.Errorf("session %s: %w", info.ID, ErrInUse)
+	}
+	entries, err := j.store.Entries(ctx, info.ID, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.open[info.ID] = true
+	return &Log{journal: j, info: info}, entries, nil
+}
+
+// Find returns the session with this id, or with the only id that begins with it. The error wraps
+// ErrNotFound, or names the ids that begin so.
+func Find(all []Info, id string) (Info, error) {
+	var found []Info
+	for _, s := range all {
+		if s.ID == id {
+			return s, nil
+		}
+		if id != "" && strings.HasPrefix(s.ID, id) {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Info{}, fmt.Errorf("session %q: %w; symbio sessions list has them", id, ErrNotFound)
+	case 1:
+		return found[0], nil
+	}
+	return Info{}, fmt.Errorf("session %q: %d ids begin so, such as %s and %s; write more of it", id, len(found), found[0].ID, found[1].ID)
+}
+
+// Info returns the present description of the session.
+func (l *Log) Info() Info {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.info
+}
+
+// SetMember records which member the session belongs to, and SetRequester who gives the next task.
+// Both become durable with the next entry.
+func (l *Log) SetMember(name, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.info.Name, l.info.Member = name, id
+}
+
+// SetRequester records which node or agent outside the tree gives the next task; "" = none.
+func (l *Log) SetRequester(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.info.Requester = name
+}
+
+// Close ends the log, so that another one can be opened. What was added is committed with the next
+// commit of any session.
+func (l *Log) Close() {
+	l.journal.mu.Lock()
+	defer l.journal.mu.Unlock()
+	delete(l.journal.open, l.info.ID)
+}
+
+// Add records entries without waiting: they are durable no later than those of the next Commit. The
+// error is that of an earlier failed write since the task began.
+func (l *Log) Add(entries ...Entry) error {
+	_, err := l.add(entries)
+	return err
+}
+
+// Commit records entries and returns when they, and all that were added before, are durable. The
+// error says why they are not; the caller must not go on.
+func (l *Log) Commit(entries ...Entry) error {
+	b, err := l.add(entries)
+	if err == nil {
+		err = l.journal.flush(b)
+	}
+	if err != nil {
+		return fmt.Errorf("the session cannot be recorded: %w", err)
+	}
+	return nil
+}
+
+func (l *Log) add(entries []Entry) (*batch, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.journal.isSuspended() {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Kind == End && e.Status != Done })
+	}
+	now := time.Now().UTC()
+	for i := range entries {
+		entries[i].Time = now
+		if entries[i].Kind == Task {
+			l.err = nil
+		}
+		if l.err == nil {
+			l.info.apply(entries[i])
+		}
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l.journal.add(l, Write{Info: l.info, Entries: entries}), nil // with l.mu held, so that the order is that of the calls
+}
+
+// fail refuses entries until the next task begins.
+func (l *Log) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// maxTitle is the longest title that is made of a task, in letters.
+const maxTitle = 60
+
+// apply changes the description by an entry.
+func (i *Info) apply(e Entry) {
+	i.Updated = e.Time
+	switch e.Kind {
+	case Task:
+		i.State, i.Open = Working, true
+		if i.Title == "" {
+			line, _, _ := strings.Cut(strings.TrimFunc(e.Message.Text, unicode.IsSpace), "\n")
+			i.Title = visible.TruncateRunes(line, maxTitle)
+		}
+	case Resume:
+		i.State, i.Open = Working, true
+	case Request:
+		i.Spent.ModelCalls++
+	case Answer:
+		i.Turns++
+	case End:
+		i.State, i.Open = e.Status, false
+	}
+	if e.Usage != nil && e.Kind != Request {
+		i.Spent.Tokens += int64(e.Usage.Input + e.Usage.Output)
+		if e.Usage.Cost != nil {
+			i.Spent.Cost += *e.Usage.Cost
+		}
+	}
+}

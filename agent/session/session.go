@@ -1,0 +1,182 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"symbio/agent/budget"
+	"symbio/agent/llm"
+)
+
+// ErrNotFound is wrapped by the errors about sessions that do not exist.
+var ErrNotFound = errors.New("no such session")
+
+// ErrInUse is wrapped by the errors about sessions that an agent works in.
+var ErrInUse = errors.New("an agent works in it now")
+
+// ErrDamaged is wrapped by the error of a store whose file is damaged. The file was set aside.
+var ErrDamaged = errors.New("the file of the sessions is damaged")
+
+// Kind is the kind of an Entry. The values are part of the file format.
+type Kind string
+
+// The kinds of entries, and the fields that they have.
+const (
+	Task       Kind = "task"       // an exchange begins: Message
+	Text       Kind = "text"       // a user's text was added to the exchange: Text
+	Request    Kind = "request"    // the model is about to be asked: Usage is the estimated size of the request
+	Answer     Kind = "answer"     // the model answered: Message, Usage
+	Call       Kind = "call"       // a call is about to run: Call
+	Result     Kind = "result"     // a call has a result: Result
+	Approval   Kind = "approval"   // a person is asked about a call: Call, Text says why
+	Decision   Kind = "decision"   // the person answered: Call, Text is the answer
+	Steering   Kind = "steering"   // a steering text was delivered or returned: Text, Status
+	Child      Kind = "child"      // a sub-agent was spawned: Child
+	Skill      Kind = "skill"      // a skill was activated: Text is its name
+	Compaction Kind = "compaction" // Messages are the history from now on: Began, Usage
+	Edit       Kind = "edit"       // a file is about to be changed: Edit
+	Resume     Kind = "resume"     // the exchange goes on after a restart
+	End        Kind = "end"        // the exchange ended: Status, Count messages stay, Text is the error
+)
+
+// Entry is one record of a session. Only the fields that its kind names are set.
+type Entry struct {
+	// ID is the position in the store; entries of one session are in ascending order. The store
+	// sets it.
+	ID   int64     `json:"-"`
+	Time time.Time `json:"-"`
+	Kind Kind      `json:"-"`
+
+	Message  *llm.Message    `json:"message,omitempty"`
+	Messages []llm.Message   `json:"messages,omitempty"`
+	Usage    *llm.Usage      `json:"usage,omitempty"`
+	Call     *llm.ToolCall   `json:"call,omitempty"`
+	Result   *llm.ToolResult `json:"result,omitempty"`
+	Child    *ChildAgent     `json:"child,omitempty"`
+	Edit     *FileEdit       `json:"edit,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Status   State           `json:"status,omitempty"`
+	// Count is how many messages of the history stay after an End.
+	Count int `json:"count,omitempty"`
+	// Began is the index of the exchange's first message after a Compaction; -1 = no exchange runs.
+	Began int `json:"began,omitempty"`
+}
+
+// ChildAgent is a sub-agent as its parent's session records it.
+type ChildAgent struct {
+	Session string        `json:"session,omitempty"` // "" = it runs on another node
+	Member  string        `json:"member"`
+	Name    string        `json:"name"`
+	Node    string        `json:"node,omitempty"` // "" = the node of its parent
+	Share   budget.Limits `json:"share,omitzero"`
+}
+
+// FileEdit is a change of a file by a tool. Before and After are the SHA-256 of the content in hex;
+// "" means that the file does not exist.
+type FileEdit struct {
+	Path   string `json:"path"`
+	Call   string `json:"call"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	Mode   uint32 `json:"mode,omitempty"` // permission bits before the change
+	// Content is the content before the change. It is stored apart from the entry: see Store.Content.
+	Content []byte `json:"-"`
+}
+
+// State is the state of a session's latest exchange.
+type State string
+
+// The states.
+const (
+	Idle        State = "idle"        // there was no exchange yet
+	Working     State = "working"     // an exchange runs, or the node ended during it
+	Done        State = "done"        // it was answered
+	Failed      State = "failed"      // it ended with an error
+	Interrupted State = "interrupted" // a person or the end of the node interrupted it
+	Lost        State = "lost"        // it cannot go on: its requester was another node, or was lost with the node
+)
+
+// Info describes a session. A Store keeps it beside the entries.
+type Info struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// Dir is the working directory, Node the name of the node.
+	Dir  string `json:"dir"`
+	Node string `json:"node"`
+	// Agent is the name of the definition, Name and Member those of the member.
+	Agent  string `json:"agent"`
+	Name   string `json:"name"`
+	Member string `json:"member"`
+	// Model is the model that was asked for; "" = the definition's.
+	Model string `json:"model,omitempty"`
+	// Parent is the session of the agent that spawned this one; "" = it has no parent. Root is the
+	// session at the top of the tree, its own if it has no parent.
+	Parent string `json:"parent,omitempty"`
+	Root   string `json:"root"`
+	// Requester is the node or agent outside the tree that gave the latest task; "" = a person or the
+	// parent. Only a task without a requester can go on after a restart, because the permissions of a
+	// requester end with its call.
+	Requester string `json:"requester,omitempty"`
+	// Keep is set for agents that live again with their member id when the node starts.
+	Keep  bool  `json:"keep,omitempty"`
+	State State `json:"state"`
+	// Open is true from the Task to the End of an exchange: it can go on.
+	Open    bool      `json:"open,omitempty"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	// Turns counts the answers of the model, Spent what they cost, over all exchanges.
+	Turns int          `json:"turns"`
+	Spent budget.Spent `json:"spent"`
+	// Limits is the budget of each task, as it was asked for.
+	Limits budget.Limits `json:"limits,omitzero"`
+}
+
+// Write is what a commit adds to one session.
+type Write struct {
+	// Info is the state after the entries. The store keeps a title that it has already.
+	Info    Info
+	Entries []Entry
+}
+
+// Filter selects sessions. The zero value selects all.
+type Filter struct {
+	Dir    string // "" = any
+	Parent string // the children of that session
+	Root   string // that session and all its descendants
+	States []State
+	Roots  bool // only sessions without a parent
+	Limit  int  // 0 = no limit
+}
+
+// Match is a result of a search.
+type Match struct {
+	Session Info   `json:"session"`
+	Entry   int64  `json:"entry"`
+	Kind    Kind   `json:"kind"`
+	Text    string `json:"text"` // the text around the first word that was found
+}
+
+// Store keeps sessions. All methods are safe for concurrent use, and may block for as long as a disk
+// takes.
+type Store interface {
+	// Commit adds the writes in one transaction. It returns when they are durable; with an error
+	// nothing was added.
+	Commit(writes []Write) error
+	// Sessions returns the selected sessions, the latest first.
+	Sessions(ctx context.Context, f Filter) ([]Info, error)
+	// Entries returns the entries of a session with an ID above after, in order. The error wraps
+	// ErrNotFound if there is no such session.
+	Entries(ctx context.Context, id string, after int64) ([]Entry, error)
+	// Search returns the entries that have all words, the latest first.
+	Search(ctx context.Context, words string, limit int) ([]Match, error)
+	// Content returns the content of a file before an edit of this session, by its hash.
+	Content(ctx context.Context, id, hash string) ([]byte, error)
+	// Rename sets the title of a session. Delete removes sessions.
+	Rename(ctx context.Context, id, title string) error
+	Delete(ctx context.Context, ids ...string) error
+	// Recover marks the sessions that were Working as Interrupted, or Lost if they have a
+	// Requester, and returns them. It is called once, before any Commit.
+	Recover(ctx context.Context) ([]Info, error)
+	Close() error
+}
