@@ -163,7 +163,7 @@ func (x *exchange) resumePast(o *openExchange, note string) error {
 		return nil
 	}
 	if len(o.calls) > 0 {
-		x.callAgain(o)
+		o.callAgain(x)
 		if x.ctx.Err() != nil {
 			return x.ctx.Err()
 		}
@@ -177,14 +177,14 @@ func (x *exchange) resumePast(o *openExchange, note string) error {
 
 // callAgain gives each call of the last answer a result: that of the record, or that it is not known,
 // or that of running it now.
-func (x *exchange) callAgain(o *openExchange) {
+func (o *openExchange) callAgain(x *exchange) {
 	var missing []llm.ToolCall
 	for _, c := range o.calls {
 		_, known := o.results[c.ID]
 		switch {
 		case known:
 		case o.started[c.ID] && !x.history.session.Tools.IsReadOnly(c):
-			x.recordUnknown(o, c)
+			o.recordUnknown(x.c.cfg.Journal, c)
 		default:
 			missing = append(missing, c)
 		}
@@ -198,12 +198,12 @@ func (x *exchange) callAgain(o *openExchange) {
 }
 
 // recordUnknown gives a call that had started the result that it is not known whether it ran.
-func (x *exchange) recordUnknown(o *openExchange, c llm.ToolCall) {
+func (o *openExchange) recordUnknown(j Journal, c llm.ToolCall) {
 	r := llm.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Text: fmt.Sprintf(
 		"Interrupted: the program ended during this call of %s, and it is not known whether it ran. It was not repeated. Check what it has done before you call it again. Its arguments were %s",
 		c.Name, visible.Prefix(string(c.Args), maxArgsShown))}
 	o.addResult(r)
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Result, Result: &r}) // the next Commit reports the error
+	_ = j.Add(session.Entry{Kind: session.Result, Result: &r}) // the next Commit reports the error
 }
 
 // abandon ends the exchange of the past because another message comes in its place: it is kept like
@@ -216,13 +216,12 @@ func (c *Conversation) abandon() error {
 	if o == nil {
 		return nil
 	}
-	x := &exchange{c: c, history: o.history}
 	for _, call := range o.calls {
 		if _, known := o.results[call.ID]; known {
 			continue
 		}
 		if o.started[call.ID] {
-			x.recordUnknown(o, call)
+			o.recordUnknown(c.cfg.Journal, call)
 			continue
 		}
 		r := llm.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Text: fmt.Sprintf("The call of %s did not run: the program ended before.", call.Name)}
