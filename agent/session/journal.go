@@ -280,13 +280,23 @@ func (i *Info) apply(e Entry) {
 			i.Title = visible.TruncateRunes(line, maxTitle)
 		}
 	case Resume:
-		i.State, i.Open = Working, true
+		i.State, i.Open, i.Asked = Working, true, 0
 	case Request:
 		i.Spent.ModelCalls++
+		i.Spent.Tokens += int64(e.Usage.Input)
+		i.Asked = int64(e.Usage.Input)
 	case Answer:
 		i.Turns++
+		i.Spent.Tokens -= i.Asked
+		i.Asked = 0
+	case Child:
+		i.Spent.Agents++
 	case End:
 		i.State, i.Open = e.Status, false
+		if e.Status == Failed {
+			i.Spent.Tokens -= i.Asked // the failure of the request is known, and it reported no cost
+		}
+		i.Asked = 0
 	}
 	if e.Usage != nil && e.Kind != Request {
 		i.Spent.Tokens += int64(e.Usage.Input + e.Usage.Output)

@@ -128,6 +128,9 @@ type Info struct {
 	// Turns counts the answers of the model, Spent what they cost, over all exchanges.
 	Turns int          `json:"turns"`
 	Spent budget.Spent `json:"spent"`
+	// Asked is the estimated size of the request that the model has not answered, in tokens. Spent has
+	// it, because the provider may charge it although the node ends before the answer is recorded.
+	Asked int64 `json:"asked,omitempty"`
 	// Limits is the budget of each task, as it was asked for.
 	Limits budget.Limits `json:"limits,omitzero"`
 }

@@ -6,32 +6,14 @@ import (
 	"symbio/agent/budget"
 )
 
-// Spent returns what the models of these entries cost. A request whose answer is missing counts with
-// its estimated size, because the provider may have charged it.
-func Spent(entries []Entry) (s budget.Spent) {
-	asked := 0 // tokens of a request without an answer
+// Spent returns what the models of these entries cost, and how many agents they spawned. A request
+// whose answer is missing counts with its estimated size.
+func Spent(entries []Entry) budget.Spent {
+	var i Info
 	for _, e := range entries {
-		switch {
-		case e.Kind == Request:
-			s.Tokens += int64(asked) // the one before was repeated
-			s.ModelCalls++
-			asked = e.Usage.Input
-		case e.Kind == End:
-			asked = 0 // its failure is known, and cost nothing that was reported
-		case e.Kind == Child:
-			s.Agents++
-		case e.Usage != nil:
-			if e.Kind == Answer {
-				asked = 0
-			}
-			s.Tokens += int64(e.Usage.Input + e.Usage.Output)
-			if e.Usage.Cost != nil {
-				s.Cost += *e.Usage.Cost
-			}
-		}
+		i.apply(e)
 	}
-	s.Tokens += int64(asked)
-	return s
+	return i.Spent
 }
 
 // RunningTime returns for how long the entries' exchange ran: from the first entry to the last,

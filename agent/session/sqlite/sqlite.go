@@ -29,6 +29,7 @@ type Store struct {
 	// db makes the commits, over its only connection; readers makes the queries.
 	db, readers *sql.DB
 	path        string
+	faults      faults
 }
 
 // migrations bring the schema from one version to the next. The version is in user_version.
@@ -165,6 +166,7 @@ func (s *Store) Close() error {
 
 // Commit implements session.Store.
 func (s *Store) Commit(writes []session.Write) error {
+	s.faults.reach("before")
 	tx, err := s.db.Begin()
 	if err != nil {
 		return err
@@ -175,7 +177,12 @@ func (s *Store) Commit(writes []session.Write) error {
 			return err
 		}
 	}
-	return tx.Commit()
+	s.faults.reach("during")
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.faults.reach("after")
+	return nil
 }
 
 // commit adds one write to a transaction.

@@ -1,0 +1,39 @@
+package session_test
+
+import (
+	"testing"
+
+	"symbio/agent/budget"
+	"symbio/agent/llm"
+	"symbio/agent/session"
+)
+
+// A request that the model may have been paid for counts, also if its answer was lost with the node: in
+// the entries and in the description of the session alike.
+func TestSpentCountsLostAnswers(t *testing.T) {
+	request := session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: 100}}
+	answer := session.Entry{Kind: session.Answer, Message: &llm.Message{}, Usage: &llm.Usage{Input: 80, Output: 5}}
+	task := session.Entry{Kind: session.Task, Message: &llm.Message{Text: "x"}}
+	for name, c := range map[string]struct {
+		entries []session.Entry
+		want    budget.Spent
+	}{
+		"answered": {[]session.Entry{task, request, answer}, budget.Spent{ModelCalls: 1, Tokens: 85}},
+		"open":     {[]session.Entry{task, request}, budget.Spent{ModelCalls: 1, Tokens: 100}},
+		"resumed":  {[]session.Entry{task, request, {Kind: session.Resume}, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 185}},
+		"left":     {[]session.Entry{task, request, {Kind: session.End, Status: session.Interrupted}}, budget.Spent{ModelCalls: 1, Tokens: 100}},
+		"failed":   {[]session.Entry{task, request, {Kind: session.End, Status: session.Failed}, task, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 85}},
+		"spawned":  {[]session.Entry{task, {Kind: session.Child, Child: &session.ChildAgent{}}}, budget.Spent{Agents: 1}},
+	} {
+		log := session.NewJournal(&session.Memory{}, "n").Create(session.Info{})
+		if err := log.Commit(c.entries...); err != nil {
+			t.Fatal(err)
+		}
+		if got := session.Spent(c.entries); got != c.want {
+			t.Errorf("%s: the entries have spent %+v, want %+v", name, got, c.want)
+		}
+		if got := log.Info().Spent; got != c.want {
+			t.Errorf("%s: the session has spent %+v, want %+v", name, got, c.want)
+		}
+	}
+}
