@@ -131,12 +131,12 @@ func (r *record) callEnded(result llm.ToolResult, others bool) {
 	_ = r.commit(e) // the commit before the next request reports the error
 }
 
-// outsideRequester returns the node or agent outside of the agent's tree for which it does a task; ""
-// if a person or the agent's own tree gave it.
+// outsideRequester names the node or agent outside of the agent's tree for which it does a task; "" if
+// a person or the agent's own tree gave it.
 func (i *instance) outsideRequester(s community.Signal) string {
 	for _, address := range s.Requester {
 		if r := i.factory.instances.byAddress(address); r == nil || !slices.Contains(i.permissions.lineage, r.permissions) {
-			return address
+			return append(i.permissions.remoteRequesters(s.Requester), address)[0] // the caller comes first
 		}
 	}
 	return ""

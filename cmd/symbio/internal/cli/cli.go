@@ -18,7 +18,7 @@ import (
 func Main(ctx context.Context, args []string) int {
 	env := command.NewEnv()
 	// The tour's nodes find their model by this name in their configuration.
-	env.Models = map[string]llm.Model{demo.ModelName: demo.Model()}
+	env.Models = map[string]llm.Model{demo.ModelName: demo.Model(), demo.StuckModelName: demo.StuckModel()}
 	// cobra must write where the commands write, so that help and completion go to the same
 	// streams.
 	root := root(env)

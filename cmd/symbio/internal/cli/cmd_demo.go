@@ -55,7 +55,9 @@ func cmdDemo(env *command.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.Report, "report", "", "`FILE` for the report (default in a new temporary directory)")
+	cmd.Flags().BoolVar(&o.Crash, "crash", false, "kill node b in the middle and start it again")
 	cmd.Flags().StringVar(&o.Model, "model", "", "`MODEL` of the agents (default a built-in function, which needs no key)")
+	cmd.MarkFlagsMutuallyExclusive("crash", "model")
 	return cmd
 }
 

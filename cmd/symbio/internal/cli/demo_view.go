@@ -162,6 +162,8 @@ func (t *demoView) line(e event.Event) string {
 		return fmt.Sprintf("node %s %s: %s", f.Name, f.State, f.Why)
 	case "joined", "updated", "left":
 		return t.memberLine(e, f, a)
+	case "session":
+		return fmt.Sprintf("INTERRUPTED: the task of %s: %s", f.Name, f.Why)
 	case "mcp":
 		return fmt.Sprintf("MCP: the server %s is %s, with %s", f.Server, f.State, chat.Plural(f.Tools, "tool"))
 	case "served":
@@ -248,6 +250,9 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 		}
 		return f.Name + " is done" + where + spent
 	case "failed":
+		if f.Parent != "" {
+			t.done++
+		}
 		return fmt.Sprintf("%s failed: %s", f.Name, f.Why)
 	}
 	return ""
@@ -333,6 +338,9 @@ func printDemoResult(env *command.Env, r demo.Result) error {
 			strings.Join(r.Skills.Catalog, ", "), chat.Plural(r.Skills.Activations, "time"), r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain),
 		"Spent on both nodes: " + chat.SpentText(r.Spent),
 		"The report: " + r.Report,
+	}
+	if r.Interrupted > 0 {
+		lines[2] += fmt.Sprintf(" Interrupted: %d.", r.Interrupted)
 	}
 	if s := chat.NewScreen(env); s != nil && env.OutIsTerminal {
 		for i, line := range lines[:len(lines)-1] {

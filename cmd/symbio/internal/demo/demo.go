@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"symbio/agent/budget"
 	"symbio/agent/event"
 )
@@ -20,6 +22,8 @@ type Options struct {
 	Report string
 	// Model is a model as --model takes it; "" means the Go function of this package.
 	Model string
+	// Crash kills node b while its sub-agent works, and starts it again.
+	Crash bool
 	// Self is the path of this program's executable, which the tour starts as its nodes.
 	Self string
 	// Show gets every event of both nodes, one call at a time.
@@ -49,6 +53,8 @@ type Result struct {
 	Approvals Approvals `json:"approvals"`
 	// Steered counts remarks that were delivered to the model while it worked.
 	Steered int `json:"steered"`
+	// Interrupted counts tasks that the end of a node interrupted.
+	Interrupted int `json:"interrupted,omitempty"`
 	// Spent is what the agents used on both nodes, as the account of the first agent has it.
 	Spent budget.Spent `json:"spent"`
 	// Summary is the agent's final answer.
@@ -113,7 +119,12 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
+	var crash errgroup.Group
+	if o.Crash {
+		crash.Go(func() error { return setup.crash(ctx, observer, nodes) })
+	}
 	outcome, err := setup.survey(ctx, observer)
+	err = errors.Join(err, crash.Wait())
 	// After stop has returned, the observer has seen all events of the nodes, so the counts are
 	// final.
 	if err := errors.Join(err, nodes.stop()); err != nil {

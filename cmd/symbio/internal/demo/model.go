@@ -20,6 +20,21 @@ const ModelName = "survey"
 // sub-agents share it.
 func Model() llm.Model { return llm.Func(answer) }
 
+// StuckModelName is the name of the model that node b has before it is killed: it gives its first
+// answer and then thinks until its node ends, so that there is work to be interrupted.
+const StuckModelName = "survey-stuck"
+
+// StuckModel returns the model of that name.
+func StuckModel() llm.Model {
+	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		if newConversation(r.Messages).turns == 0 {
+			return answer(ctx, r)
+		}
+		<-ctx.Done()
+		return llm.Response{}, context.Cause(ctx)
+	})
+}
+
 // turn is one answer of the model: text, calls of tools, or both.
 type turn = llm.Message
 
@@ -145,6 +160,8 @@ func (c *conversation) survey(dir, report string) turn {
 		return turn{Text: "They work side by side.", Calls: c.waitForAll()}
 	case c.after("wait_agents", `"status":"working"`):
 		return turn{Calls: c.waitForAll()}
+	case c.after("wait_agents", "") && len(c.repeatLost()) > 0:
+		return turn{Text: "A sub-agent was lost with its node. One on this node does its part.", Calls: c.repeatLost()}
 	case c.after("wait_agents", ""):
 		return turn{Text: "All have answered, and may go. The other node renders the report.",
 			Calls: []llm.ToolCall{call("stop_agents", nil), render(Survey{Dir: dir, Parts: c.parts(), Note: c.note()})}}
@@ -237,12 +254,14 @@ func (c *conversation) waitForAll() (calls []llm.ToolCall) {
 	return calls
 }
 
-// parts returns the results of all sub-agents. A part whose agent failed has an error.
-func (c *conversation) parts() (list []Part) {
-	type outcome struct {
-		ID            string `json:"agent_id"`
-		Result, Error string
-	}
+// outcome is the state of a sub-agent as wait_agents reports it.
+type outcome struct {
+	ID            string `json:"agent_id"`
+	Result, Error string
+}
+
+// outcomes returns the latest states of the sub-agents by their ids.
+func (c *conversation) outcomes() map[string]outcome {
 	outcomes := map[string]outcome{}
 	for _, r := range c.resultsOf("wait_agents") {
 		var answer struct{ Agents []outcome }
@@ -253,12 +272,45 @@ func (c *conversation) parts() (list []Part) {
 			outcomes[o.ID] = o
 		}
 	}
+	return outcomes
+}
+
+// repeatLost returns the calls that spawn sub-agents here for the parts whose sub-agents on another
+// node failed, once for each part.
+func (c *conversation) repeatLost() (calls []llm.ToolCall) {
+	outcomes, spawned := c.outcomes(), map[string]int{}
 	for _, r := range c.resultsOf("replicate_agent") {
-		var asked struct{ Reason string }
+		spawned[reasonOf(r)]++
+	}
+	for _, r := range c.resultsOf("replicate_agent") {
+		var args object
 		var made outcome
-		// The text of a refused call is no JSON; made stays empty then.
-		_, _ = json.Unmarshal(r.args, &asked), json.Unmarshal([]byte(r.Text), &made)
-		part := Part{Part: strings.TrimPrefix(asked.Reason, "survey "), Error: r.Text}
+		_, _ = json.Unmarshal(r.args, &args), json.Unmarshal([]byte(r.Text), &made)
+		if args["node"] == nil || outcomes[made.ID].Error == "" || spawned[reasonOf(r)] > 1 {
+			continue
+		}
+		delete(args, "node")
+		delete(args, "budget")
+		calls = append(calls, call("replicate_agent", args))
+	}
+	return calls
+}
+
+// reasonOf returns the reason in a call of replicate_agent, which names the part.
+func reasonOf(r result) string {
+	var args struct{ Reason string }
+	_ = json.Unmarshal(r.args, &args) // the model wrote it itself
+	return args.Reason
+}
+
+// parts returns the results of all sub-agents. A part whose agent failed has an error, unless another
+// agent did it.
+func (c *conversation) parts() (list []Part) {
+	outcomes := c.outcomes()
+	for _, r := range c.resultsOf("replicate_agent") {
+		var made outcome
+		_ = json.Unmarshal([]byte(r.Text), &made) // the text of a refused call is no JSON; made stays empty then
+		part := Part{Part: strings.TrimPrefix(reasonOf(r), "survey "), Error: r.Text}
 		if !r.IsError {
 			o := outcomes[made.ID]
 			if part.Error = o.Error; part.Error == "" {
@@ -268,6 +320,10 @@ func (c *conversation) parts() (list []Part) {
 			if json.Unmarshal([]byte(o.Result), &got) == nil {
 				part = got
 			}
+		}
+		if i := slices.IndexFunc(list, func(p Part) bool { return p.Part == part.Part }); i >= 0 {
+			list[i] = part // it was done again
+			continue
 		}
 		list = append(list, part)
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -129,6 +130,41 @@ func (p *nodeProcess) readEvents(from io.Reader, to *observer, first chan<- read
 		to.observe(e)
 	}
 	return lines.Err()
+}
+
+// kill ends the process as a crash does, and waits for it.
+func (p *nodeProcess) kill() error {
+	defer p.cancel()
+	if err := p.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	readErr := p.reader.Wait()
+	_ = p.cmd.Wait() // it says that it was killed
+	return readErr
+}
+
+// crash kills node b when its sub-agent works, and starts it again. The restarted node takes the place
+// of the killed one in nodes.
+func (s setup) crash(ctx context.Context, p *observer, nodes nodeProcesses) error {
+	select {
+	case <-p.lentWorks:
+	case <-ctx.Done():
+		return nil
+	}
+	i := slices.IndexFunc(nodes, func(n *nodeProcess) bool { return n.name == "b" })
+	address := nodes[i].ready.Listen
+	p.note("b", "KILLED: the tour kills this node, as a crash does, while its sub-agent works")
+	if err := nodes[i].kill(); err != nil {
+		return err
+	}
+	p.killed()
+	// The address is that of before, so that a node without mDNS finds it, too.
+	b, err := s.startNode(ctx, p, "b", "--config", filepath.Join(s.dir, restartedConfig), "--listen", address)
+	if err != nil {
+		return err
+	}
+	nodes[i] = b
+	return nil
 }
 
 // stop ends the node and waits for it and for the end of its events. If the node failed, the end of

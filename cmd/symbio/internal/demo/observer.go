@@ -21,6 +21,9 @@ type observer struct {
 	// ready is closed when node a knows that b renders reports and lends agents.
 	ready chan struct{}
 
+	// lentWorks is closed when the sub-agent on node b has answered once.
+	lentWorks chan struct{}
+
 	// mu guards the fields below.
 	mu sync.Mutex
 	// counts is the result so far.
@@ -39,7 +42,7 @@ type observer struct {
 
 func newObserver(show func(event.Event)) *observer {
 	return &observer{
-		show: show, met: make(chan struct{}), ready: make(chan struct{}), counts: Result{Type: "result", Skills: Skills{Catalog: []string{}}},
+		show: show, met: make(chan struct{}), ready: make(chan struct{}), lentWorks: make(chan struct{}), counts: Result{Type: "result", Skills: Skills{Catalog: []string{}}},
 		members: map[string]string{}, spawned: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{},
 		skills: skillCalls{granted: map[string]bool{}, asked: map[string]bool{}, lifted: map[string]bool{}},
 	}
@@ -72,7 +75,7 @@ func (p *observer) observe(e event.Event) {
 func (p *observer) count(e event.Event, d event.Fields) {
 	c := &p.counts
 	switch e.Type {
-	case "joined", "updated":
+	case "joined", "updated", "became available":
 		p.memberEvent(e, d)
 	case "spawned":
 		p.spawned[d.Member] = e.Node
@@ -88,6 +91,12 @@ func (p *observer) count(e event.Event, d event.Fields) {
 		}
 	case "refused":
 		c.Denied++
+	case "turn":
+		if e.Node == "b" {
+			closeOnce(p.lentWorks)
+		}
+	case "session":
+		c.Interrupted++
 	case "steered":
 		if d.Outcome == "delivered" {
 			c.Steered++
@@ -119,9 +128,28 @@ func (p *observer) memberEvent(e event.Event, d event.Fields) {
 		p.provided[name] = true
 	}
 	closeOnce(p.met)
-	if p.provided[renderCapability] && p.provided[lendCapability] {
+	if p.offersAll() {
 		closeOnce(p.ready)
 	}
+}
+
+// offersAll reports whether a knows that b renders reports and lends agents. The caller holds mu.
+func (p *observer) offersAll() bool {
+	return p.provided[renderCapability] && p.provided[lendCapability]
+}
+
+// isBack is offersAll for callers that do not hold mu.
+func (p *observer) isBack() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offersAll()
+}
+
+// killed forgets what node b offered.
+func (p *observer) killed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.provided)
 }
 
 // closeOnce closes a channel that may be closed already. The caller holds mu; without it two

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 
@@ -31,6 +32,9 @@ type setup struct {
 	state statedir.Dir
 }
 
+// restartedConfig is the configuration of node b after it was killed.
+const restartedConfig = "b-again.yaml"
+
 // The capabilities of node b that the tour uses.
 const (
 	renderCapability = "report.render"
@@ -49,7 +53,11 @@ func prepare(dir string, o Options) (setup, error) {
 	if err != nil {
 		return s, err
 	}
-	b, err := yaml.Marshal(s.nodeB(agents))
+	b, err := yaml.Marshal(s.nodeB(agents, s.firstModel()))
+	if err != nil {
+		return s, err
+	}
+	again, err := yaml.Marshal(s.nodeB(agents, s.model()))
 	if err != nil {
 		return s, err
 	}
@@ -57,7 +65,7 @@ func prepare(dir string, o Options) (setup, error) {
 	if err != nil {
 		return s, err
 	}
-	for name, text := range map[string][]byte{"agents/surveyor.md": surveyor, "a.yaml": a, "b.yaml": b, "servers.json": mcp} {
+	for name, text := range map[string][]byte{"agents/surveyor.md": surveyor, "a.yaml": a, "b.yaml": b, restartedConfig: again, "servers.json": mcp} {
 		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600); err != nil {
 			return s, err
 		}
@@ -68,6 +76,23 @@ func prepare(dir string, o Options) (setup, error) {
 // model returns the model of both nodes as a configuration names it.
 func (s setup) model() string {
 	return cmp.Or(s.options.Model, "func:"+ModelName)
+}
+
+// firstModel returns the model of node b when it starts for the first time.
+func (s setup) firstModel() string {
+	if s.options.Crash {
+		return "func:" + StuckModelName
+	}
+	return s.model()
+}
+
+// renderRule returns the rule that allows node a to have its report rendered. In a tour that kills
+// node b there is none: the scripted user is asked, and says yes when b is there again.
+func (s setup) renderRule() []string {
+	if s.options.Crash {
+		return nil
+	}
+	return []string{"invoke_capability(" + renderCapability + ")"}
 }
 
 // deniedFile is the name of the files that a rule denies to all agents of the tour: it shows that a
@@ -95,7 +120,7 @@ func (s setup) nodeA(agents string) map[string]any {
 		"directories":     []string{filepath.Dir(s.options.Report)},
 		"permissions": map[string]any{
 			"preset": "none",
-			"allow":  append(skill.Names(), "Read(./*/**)", "Glob(./*/**)", "Grep(./*/**)", "find_members", "replicate_agent", "invoke_capability("+renderCapability+")", "invoke_capability("+lendCapability+")"),
+			"allow":  slices.Concat(skill.Names(), s.renderRule(), []string{"Read(./*/**)", "Glob(./*/**)", "Grep(./*/**)", "find_members", "replicate_agent", "invoke_capability(" + lendCapability + ")"}),
 			"deny":   []string{"Read(" + deniedFile + ")"},
 		},
 		"budget": map[string]any{"depth": 1, "agents": maxParts, "spawns_per_minute": 2 * maxParts, "model_calls": maxCalls, "tokens": maxTokens},
@@ -113,14 +138,14 @@ const (
 
 // nodeB returns the configuration of node b. It runs an MCP server and offers its one tool as a
 // capability, and lends its surveyor for one part with the permissions of the skill and no others.
-func (s setup) nodeB(agents string) map[string]any {
+func (s setup) nodeB(agents, model string) map[string]any {
 	return map[string]any{
 		"node":        map[string]any{"name": "b"},
 		"skills":      map[string]any{"discover": false, "tools": skill.Names()},
 		"mcp":         map[string]any{"file": filepath.Join(s.dir, "servers.json"), "project": false},
 		"workspace":   s.options.Dir,
 		"agents":      agents,
-		"model":       s.model(),
+		"model":       model,
 		"permissions": map[string]any{"preset": "none", "allow": skill.Names(), "deny": []string{"Read(" + deniedFile + ")"}},
 		"capabilities": []map[string]any{
 			{"name": renderCapability, "description": "Renders a survey, given as JSON, as a Markdown report.", "mcp": serverName + "/" + renderTool, "idempotent": true},
