@@ -259,6 +259,7 @@ func (p *parts) run(ctx context.Context) error {
 	part("record of calls", p.inbound.Run)
 	part("checkpoints of the record", p.audit.Run)
 	part("addresses", p.keepAddresses)
+	part("retention of sessions", p.pruneSessions)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	g.Go(func() error {

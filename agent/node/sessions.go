@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"symbio/agent"
 	"symbio/agent/event"
@@ -48,6 +49,35 @@ func (n *Node) closeSessions() error {
 		return nil
 	}
 	return n.sessions.Close()
+}
+
+// pruneEvery is how often sessions that are too old or too many are deleted.
+const pruneEvery = time.Hour
+
+// pruneSessions deletes finished sessions above the limits of the configuration,
+// at once and then every hour, until ctx ends.
+func (n *Node) pruneSessions(ctx context.Context) error {
+	s := n.cfg.Settings.Session
+	if n.sessions == nil || s.Keep == 0 && s.Max == 0 {
+		return nil
+	}
+	for {
+		var before time.Time
+		if s.Keep > 0 {
+			before = time.Now().Add(-time.Duration(s.Keep))
+		}
+		switch deleted, err := n.sessions.Prune(ctx, before, int64(s.Max)); {
+		case err != nil && ctx.Err() == nil:
+			n.cfg.Logger.Warn("old sessions could not be deleted", "err", err)
+		case deleted > 0:
+			n.cfg.Logger.Info("deleted old sessions", "sessions", deleted, "keep", s.Keep, "max", s.Max)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pruneEvery):
+		}
+	}
 }
 
 // reportInterrupted publishes the tasks that the end of the node interrupted.

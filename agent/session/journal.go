@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,9 @@ type Journal struct {
 	node  string
 	// committing has room for one: who holds it makes a commit.
 	committing chan struct{}
+	// opening is held by Open and Prune, so that no session is opened while it is deleted. It is
+	// locked before mu.
+	opening sync.Mutex
 
 	mu   sync.Mutex
 	next *batch          // collects writes until the next commit; guarded by mu
@@ -103,6 +107,16 @@ func (j *Journal) isSuspended() bool {
 	return j.suspended
 }
 
+// Prune deletes sessions like Store.Prune, but none that an agent has.
+func (j *Journal) Prune(ctx context.Context, before time.Time, maxBytes int64) (deleted int, err error) {
+	j.opening.Lock()
+	defer j.opening.Unlock()
+	j.mu.Lock()
+	inUse := slices.Collect(maps.Keys(j.open))
+	j.mu.Unlock()
+	return j.store.Prune(ctx, before, maxBytes, inUse...)
+}
+
 // Close commits what is left and closes the store.
 func (j *Journal) Close() error {
 	j.mu.Lock()
@@ -142,9 +156,10 @@ func (j *Journal) Create(info Info) *Log {
 func NewID() string { return strings.ToLower(rand.Text()[:10]) }
 
 // Open returns the log and the entries of a session that the store has. The error wraps ErrNotFound
-// if there is none, or
-// ErrInUse if an agent has it. Close the log when the agent ends.
+// if there is none, or ErrInUse if an agent has it. Close the log when the agent ends.
 func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
+	j.opening.Lock()
+	defer j.opening.Unlock()
 	all, err := j.store.Sessions(ctx, Filter{})
 	if err != nil {
 		return nil, nil, err

@@ -1,11 +1,14 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Memory is a Store that keeps sessions until the program ends. Its zero value is usable.
@@ -15,14 +18,15 @@ type Memory struct {
 	infos    map[string]Info    // guarded by mu
 	entries  map[string][]Entry // guarded by mu
 	contents map[string][]byte  // by session and hash; guarded by mu
+	sizes    map[string]int64   // bytes, by session; guarded by mu
 }
 
-// Commit implements Store. It never fails.
+// Commit implements Store.
 func (m *Memory) Commit(writes []Write) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.infos == nil {
-		m.infos, m.entries, m.contents = map[string]Info{}, map[string][]Entry{}, map[string][]byte{}
+		m.infos, m.entries, m.contents, m.sizes = map[string]Info{}, map[string][]Entry{}, map[string][]byte{}, map[string]int64{}
 	}
 	for _, w := range writes {
 		info := w.Info
@@ -35,7 +39,15 @@ func (m *Memory) Commit(writes []Write) error {
 			e.ID = m.last
 			if e.Edit != nil && e.Edit.Content != nil {
 				m.contents[info.ID+e.Edit.Before] = e.Edit.Content
+				m.sizes[info.ID] += int64(len(e.Edit.Content))
+				edit := *e.Edit
+				edit.Content, e.Edit = nil, &edit
 			}
+			data, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			m.sizes[info.ID] += int64(len(data))
 			m.entries[info.ID] = append(m.entries[info.ID], e)
 		}
 	}
@@ -92,8 +104,8 @@ func (m *Memory) Search(_ context.Context, words string, limit int) (found []Mat
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Match) int { return int(b.Entry - a.Entry) })
-	return found[:min(len(found), limit)], nil
+	slices.SortFunc(found, func(a, b Match) int { return cmp.Compare(b.Entry, a.Entry) })
+	return found[:min(len(found), cmp.Or(limit, len(found)))], nil
 }
 
 // Content implements Store.
@@ -127,6 +139,8 @@ func (m *Memory) Delete(_ context.Context, ids ...string) error {
 		if _, ok := m.infos[id]; !ok {
 			return notFound(id)
 		}
+	}
+	for _, id := range ids {
 		for _, e := range m.entries[id] {
 			if e.Edit != nil {
 				delete(m.contents, id+e.Edit.Before)
@@ -134,8 +148,24 @@ func (m *Memory) Delete(_ context.Context, ids ...string) error {
 		}
 		delete(m.infos, id)
 		delete(m.entries, id)
+		delete(m.sizes, id)
 	}
 	return nil
+}
+
+// Prune implements Store.
+func (m *Memory) Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (int, error) {
+	return Prune(ctx, m, m.size, before, maxBytes, except)
+}
+
+// size returns the bytes that the sessions take, as JSON.
+func (m *Memory) size(context.Context) (bytes int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.sizes {
+		bytes += n
+	}
+	return bytes, nil
 }
 
 // Recover implements Store.

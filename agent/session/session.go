@@ -171,13 +171,19 @@ type Store interface {
 	// Entries returns the entries of a session with an ID above after, in order. The error wraps
 	// ErrNotFound if there is no such session.
 	Entries(ctx context.Context, id string, after int64) ([]Entry, error)
-	// Search returns the entries that have all words, the latest first.
+	// Search returns the entries that have all words, the latest first; limit 0 = all of them.
 	Search(ctx context.Context, words string, limit int) ([]Match, error)
 	// Content returns the content of a file before an edit of this session, by its hash.
 	Content(ctx context.Context, id, hash string) ([]byte, error)
-	// Rename sets the title of a session. Delete removes sessions.
+	// Rename sets the title of a session. Delete removes sessions. Both fail with an error that wraps
+	// ErrNotFound, and change nothing, if one does not exist.
 	Rename(ctx context.Context, id, title string) error
 	Delete(ctx context.Context, ids ...string) error
+	// Prune deletes whole trees of finished sessions, the oldest first: all that were not used since
+	// before, and others while the store has more than maxBytes (0 = no limit). It never deletes a
+	// session that can go on or is kept, nor the tree of one that except names. The size is that of
+	// what is stored; a file may take longer to shrink.
+	Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (deleted int, err error)
 	// Recover marks the sessions that were Working as Interrupted, or Lost if they have a
 	// Requester, and returns them. It is called once, before any Commit.
 	Recover(ctx context.Context) ([]Info, error)

@@ -37,6 +37,7 @@ var migrations = []string{`
 CREATE TABLE sessions (id TEXT PRIMARY KEY, title TEXT NOT NULL, dir TEXT NOT NULL, parent TEXT NOT NULL, root TEXT NOT NULL, state TEXT NOT NULL, updated INTEGER NOT NULL, info BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX sessions_updated ON sessions (updated);
 CREATE INDEX sessions_root ON sessions (root);
+CREATE INDEX sessions_state ON sessions (state, updated);
 CREATE TABLE entries (id INTEGER PRIMARY KEY, session TEXT NOT NULL, time INTEGER NOT NULL, kind TEXT NOT NULL, data BLOB NOT NULL);
 CREATE INDEX entries_session ON entries (session, id);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', contentless_delete=1);
@@ -317,7 +318,7 @@ func (s *Store) Search(ctx context.Context, words string, limit int) ([]session.
 		return nil, nil
 	}
 	rows, err := s.readers.QueryContext(ctx, `SELECT s.title, s.info, e.id, e.kind, e.data FROM words w JOIN entries e ON e.id = w.rowid JOIN sessions s ON s.id = e.session
-		WHERE words MATCH ? ORDER BY w.rowid DESC LIMIT ?`, strings.Join(terms, " "), limit)
+		WHERE words MATCH ? ORDER BY w.rowid DESC LIMIT ?`, strings.Join(terms, " "), cmp.Or(limit, -1))
 	if err != nil {
 		return nil, err
 	}
@@ -368,13 +369,19 @@ func (s *Store) Delete(ctx context.Context, ids ...string) error {
 	}
 	defer tx.Rollback() // has no effect after Commit
 	for _, id := range ids {
+		var gone sql.Result // of the last statement
 		for _, statement := range []string{
 			"DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session = ?)", "DELETE FROM entries WHERE session = ?",
 			"DELETE FROM contents WHERE session = ?", "DELETE FROM sessions WHERE id = ?",
 		} {
-			if _, err := tx.Exec(statement, id); err != nil {
+			done, err := tx.Exec(statement, id)
+			if err != nil {
 				return err
 			}
+			gone = done
+		}
+		if n, err := gone.RowsAffected(); n == 0 && err == nil {
+			return fmt.Errorf("session %q: %w", id, session.ErrNotFound)
 		}
 	}
 	if err := tx.Commit(); err != nil {
@@ -382,6 +389,17 @@ func (s *Store) Delete(ctx context.Context, ids ...string) error {
 	}
 	_, err = s.db.ExecContext(ctx, "PRAGMA incremental_vacuum")
 	return err
+}
+
+// Prune implements session.Store.
+func (s *Store) Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (int, error) {
+	return session.Prune(ctx, s, s.size, before, maxBytes, except)
+}
+
+// size returns the bytes of the pages that are used.
+func (s *Store) size(ctx context.Context) (bytes int64, err error) {
+	err = s.readers.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&bytes)
+	return bytes, err
 }
 
 // Recover implements session.Store.
