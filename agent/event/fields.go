@@ -80,6 +80,8 @@ type Fields struct {
 
 	// Turn is the number of a turn within a task.
 	Turn int
+	// Tasks is how many messages of a session began to be answered.
+	Tasks int
 	// Tools is the number of tools of an MCP server.
 	Tools int
 	// Missed is the number of events that a gap stands for.

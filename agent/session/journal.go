@@ -290,6 +290,7 @@ func (i *Info) apply(e Entry) {
 	switch e.Kind {
 	case Task:
 		i.State, i.Open = Working, true
+		i.Tasks++
 		if i.Title == "" {
 			line, _, _ := strings.Cut(strings.TrimFunc(e.Message.Text, unicode.IsSpace), "\n")
 			i.Title = visible.TruncateRunes(line, maxTitle)

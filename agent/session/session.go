@@ -125,6 +125,8 @@ type Info struct {
 	Open    bool      `json:"open,omitempty"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
+	// Tasks counts the exchanges that began.
+	Tasks int `json:"tasks"`
 	// Turns counts the answers of the model, Spent what they cost, over all exchanges.
 	Turns int          `json:"turns"`
 	Spent budget.Spent `json:"spent"`

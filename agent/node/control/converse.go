@@ -150,7 +150,7 @@ func (d *conversationStream) run(ctx context.Context, task string, s session.Inf
 	})
 	g.Go(func() error {
 		if s.ID != "" {
-			d.emit(ctx, "session", sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume})
+			d.emit(ctx, "session", sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume, Tasks: s.Tasks})
 		}
 		return d.runTurns(ctx)
 	})
@@ -165,6 +165,7 @@ type sessionStart struct {
 	Text    string `json:"text,omitempty"` // the title
 	State   string `json:"state"`
 	Resumed bool   `json:"resumed,omitempty"`
+	Tasks   int    `json:"tasks"` // how many messages of the session began to be answered; see result
 }
 
 // receive reads messages until the person ends the stream. Before it returns,

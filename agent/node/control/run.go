@@ -129,6 +129,10 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 // result is the last event of a run, and the last event of each turn of a
 // conversation.
 type result struct {
+	// Tasks is how many messages of the session began to be answered, this one included. A caller that
+	// connects again compares it to that of the event "session": so it knows which of its messages the
+	// agent never got.
+	Tasks int `json:"tasks,omitempty"`
 	// Text is the answer. After an exceeded budget it is the agent's summary of what was done.
 	Text string `json:"text"`
 	// Status is done, failed or interrupted.
@@ -153,7 +157,7 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 		}
 	}
 	reply, err := c.cfg.Community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
-	r := result{Text: string(reply.Data), Status: "done"}
+	r := result{Tasks: c.cfg.Agents.Session(member.ID).Tasks, Text: string(reply.Data), Status: "done"}
 	var over *budget.ExceededError
 	switch {
 	case err == nil:

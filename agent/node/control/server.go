@@ -28,6 +28,7 @@ import (
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/steering"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/discovery"
@@ -264,6 +265,9 @@ var statusOf = []struct {
 	{community.ErrInvalid, codes.InvalidArgument},
 	{community.ErrNotFound, codes.NotFound},
 	{skills.ErrNotFound, codes.NotFound},
+	{session.ErrNotFound, codes.NotFound},
+	{session.ErrInUse, codes.ResourceExhausted},
+	{agent.ErrNoSessions, codes.FailedPrecondition},
 	{community.ErrRemoteMember, codes.FailedPrecondition},
 	{community.ErrLocalMember, codes.FailedPrecondition},
 	{community.ErrNotAccepted, codes.NotFound},

@@ -77,6 +77,16 @@ func (n Node) Audit() string { return filepath.Join(n.path(), "audit") }
 // Sessions returns the file of the node's conversations.
 func (n Node) Sessions() string { return filepath.Join(n.path(), "sessions.db") }
 
+// WithSessions returns the sorted names of the nodes that have kept
+// conversations.
+func (s Dir) WithSessions() (names []string) {
+	files, _ := filepath.Glob(s.Node("*").Sessions()) // the pattern is well-formed
+	for _, f := range files {
+		names = append(names, filepath.Base(filepath.Dir(f)))
+	}
+	return names
+}
+
 // Checkpoint returns the file that says how long the record of decisions was.
 // It is outside of the record, so that removing the record does not remove the
 // proof.

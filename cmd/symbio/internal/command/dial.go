@@ -52,14 +52,14 @@ func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grp
 	if err != nil {
 		return nil, nil, err
 	}
-	return env.dialMatching(func(name string) bool { return sameDir(env.workspaceOf(ctx, name), here) })
+	return env.dialMatching(func(name string) bool { return SameDir(env.WorkspaceOf(ctx, name), here) })
 }
 
 // dialMatching connects to the node that --node names, else to the only running node for which fits
 // returns true. fits is not asked about a node that --node names.
 func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	if env.Node != "" {
-		return env.dialNode(env.Node)
+		return env.DialNode(env.Node)
 	}
 	state, err := env.State()
 	if err != nil {
@@ -79,12 +79,12 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	case len(found) > 1:
 		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nChoose one with --node NAME", len(found), strings.Join(found, ", ")))
 	}
-	return env.dialNode(found[0])
+	return env.DialNode(found[0])
 }
 
-// dialNode connects to the node of that name. A missing socket means that the node is not running;
+// DialNode connects to the node of that name. A missing socket means that the node is not running;
 // the error then says how to start it. The caller must close the connection.
-func (env *Env) dialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	state, err := env.State()
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +103,7 @@ func (env *Env) dialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 // other than the current one. A node that does not report its directory passes.
 func (env *Env) CheckWorkspace(ctx context.Context) error {
 	here, err := env.Workspace()
-	if at := env.workspaceOf(ctx, env.Node); err == nil && at != "" && !sameDir(at, here) {
+	if at := env.WorkspaceOf(ctx, env.Node); err == nil && at != "" && !SameDir(at, here) {
 		err = Usage(fmt.Errorf("the agents of node %s work in %s, not in this directory, %s\nRun the command there, or leave out --node", env.Node, terminal.Printable(at), terminal.Printable(here)))
 	}
 	return err
@@ -113,10 +113,10 @@ func (env *Env) CheckWorkspace(ctx context.Context) error {
 // milliseconds; a hanging one must not block every command of the user.
 const statusTimeout = 2 * time.Second
 
-// workspaceOf returns the directory in which the agents of a running node work. It is "" when the
+// WorkspaceOf returns the directory in which the agents of a running node work. It is "" when the
 // node does not answer within statusTimeout, which matches no directory.
-func (env *Env) workspaceOf(ctx context.Context, name string) string {
-	client, conn, err := env.dialNode(name)
+func (env *Env) WorkspaceOf(ctx context.Context, name string) string {
+	client, conn, err := env.DialNode(name)
 	if err != nil {
 		return ""
 	}
@@ -127,8 +127,8 @@ func (env *Env) workspaceOf(ctx context.Context, name string) string {
 	return s.GetWorkspace()
 }
 
-// sameDir reports whether two paths lead to the same directory, whatever links are in them.
-func sameDir(a, b string) bool {
+// SameDir reports whether two paths lead to the same directory, whatever links are in them.
+func SameDir(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)

@@ -88,6 +88,10 @@ func exitStatus(err error) int {
 	}
 }
 
+// IsUnavailable reports whether the process would end with the status for a node that cannot be
+// reached or has no time now: the same call may succeed later.
+func IsUnavailable(err error) bool { return err != nil && exitStatus(err) == exitUnavailable }
+
 // ErrorText returns the text of err for people: "interrupted" when ctx was cancelled by a signal,
 // the message alone of a gRPC status (without "rpc error: code = …"), and err.Error() otherwise.
 func ErrorText(ctx context.Context, err error) string {

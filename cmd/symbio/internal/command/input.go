@@ -60,6 +60,35 @@ func (in *Input) Next() <-chan string {
 	return in.lines
 }
 
+// ReadLine returns the next line of standard input. It reads no byte behind it, so that what is typed
+// ahead stays for the conversation that follows. The error is io.EOF at the end of the input, or the
+// cause of ctx: then a read stays behind, which ends with the process.
+func (env *Env) ReadLine(ctx context.Context) (string, error) {
+	var line []byte
+	end := make(chan error, 1)
+	var reader errgroup.Group
+	reader.Go(func() error {
+		for b := [1]byte{}; len(line) < maxLine; {
+			n, err := env.In.Read(b[:])
+			if n > 0 && b[0] != '\n' {
+				line = append(line, b[0])
+			}
+			if err != nil || n > 0 && b[0] == '\n' {
+				end <- err
+				return nil
+			}
+		}
+		end <- bufio.ErrTooLong
+		return nil
+	})
+	select {
+	case err := <-end:
+		return strings.TrimSuffix(string(line), "\r"), err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
 // Confirmer returns a function that asks the person at the terminal a yes-or-no question. "y" and
 // "yes" are a yes; any other line and the end of the input are a no. The function blocks until
 // there is a line, and returns an error only when ctx ends. It must not be called by two goroutines
