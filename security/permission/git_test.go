@@ -139,3 +139,26 @@ func TestTheToolGitStaysInTheWorkspace(t *testing.T) {
 		}
 	}
 }
+
+// An option whose value is optional, or that has none in this sub-command, hides no option behind it.
+func TestGitOptionIsNoValue(t *testing.T) {
+	p := policy(t, "allow: Bash(git:*) | default: ask")
+	for command, want := range map[string]permission.Action{
+		"git diff-tree -m --ext-diff -p HEAD":    permission.Ask,
+		"git diff-tree -c --ext-diff -p HEAD":    permission.Ask,
+		"git whatchanged -m --ext-diff":          permission.Ask,
+		"git whatchanged -c --ext-diff":          permission.Ask,
+		"git show -m --ext-diff":                 permission.Ask,
+		"git log --pretty --ext-diff":            permission.Ask,
+		"git stash show -m --ext-diff":           permission.Ask,
+		"git diff-tree --pretty --ext-diff HEAD": permission.Ask,
+		"git log --pretty=oneline --grep x":      permission.Allow,
+		"git cherry-pick -m 1 HEAD":              permission.Allow,
+		"git commit -m 'a b' -C HEAD":            permission.Allow,
+		"git tag -m \"$X\" v1":                   permission.Allow,
+	} {
+		if v := judged(p, bash(command)); v.Action != want {
+			t.Errorf("%s: %v, want %v (%s)", command, v.Action, want, v.Why)
+		}
+	}
+}

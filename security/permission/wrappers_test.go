@@ -90,6 +90,24 @@ printf -- '-%n' PATH
 	}
 }
 
+// su and runuser take options behind the user, and pass what follows -- to the user's shell.
+func TestDenySeesCommandOfSu(t *testing.T) {
+	for _, command := range []string{
+		"su -c 'evil x'", "su bob -c 'evil x'", "su - bob -c 'evil x'", "su -l bob -c 'evil x'", "su - -c 'evil x'", "su bob - -c 'evil x'",
+		"su bob -- -c 'evil x'", "su -- bob -c 'evil x'", "su - bob -- -c 'evil x'", "su bob x -c 'evil x'", "su bob -- -lc 'evil x'", "su bob --command 'evil x'",
+		"runuser - bob -c 'evil x'", "runuser bob -c 'evil x'", "runuser -l bob -c 'evil x'", "runuser bob -- -c 'evil x'", "runuser -u bob evil x", "runuser -u bob -- evil x",
+		"flock -- f -c 'evil x'",
+	} {
+		if v := judged(policy(t, "deny: Bash(evil:*) | default: allow"), bash(command)); v.Action != permission.Deny {
+			t.Errorf("%s where evil is denied: %v, %s", command, v.Action, v.Why)
+		}
+		head, _, _ := strings.Cut(command, " ")
+		if v := judged(policy(t, "allow: Bash("+head+":*) | default: ask"), bash(command)); v.Action != permission.Ask {
+			t.Errorf("%s where only %s is allowed: %v, %s", command, head, v.Action, v.Why)
+		}
+	}
+}
+
 // Options and operands of guarded programs that write a file or run something are no part of a rule for the program.
 func TestProgramsThatWrite(t *testing.T) {
 	for command, want := range map[string]permission.Action{

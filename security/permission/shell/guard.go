@@ -129,18 +129,12 @@ func (w guardedCommand) subcommand() string {
 	return w.by(merge(w.Subs[sub], all), w.args).scan(at + 1)
 }
 
-// merge returns the guard of a sub-command (a) with what holds for all of them (b). Valued of b
-// counts only if a has none, and not for letters that a bans: there the letter has another
-// meaning.
+// merge returns the guard of a sub-command (a) with what holds for all of them (b). Letters with a
+// value are a's alone: git commit -m takes one, git diff-tree -m does not.
 func merge(a, b guard) guard {
 	a.Long, a.Single = slices.Concat(a.Long, b.Long), slices.Concat(a.Single, b.Single)
 	a.Exact, a.Longs, a.Outs = slices.Concat(a.Exact, b.Exact), slices.Concat(a.Longs, b.Longs), slices.Concat(a.Outs, b.Outs)
-	a.Checked, a.Below, a.Literal = b.Checked, b.Below, b.Literal
-	for _, letter := range b.Valued {
-		if !strings.ContainsRune(a.Short, letter) && a.Valued == "" {
-			a.Valued += string(letter)
-		}
-	}
+	a.Checked, a.Below, a.Literal = slices.Concat(a.Checked, b.Checked), slices.Concat(a.Below, b.Below), slices.Concat(a.Literal, b.Literal)
 	a.Short += b.Short
 	a.Output += b.Output
 	a.Dashes = a.Dashes || b.Dashes
@@ -287,9 +281,15 @@ func (w *guardedCommand) option(i int) (taken int, reason string) {
 	case w.Dashes && w.Short == "":
 		return 0, ""
 	case strings.HasPrefix(name, "--"):
-		return w.long(text, next)
+		taken, reason = w.long(text, next)
+	default:
+		taken, reason = w.cluster(text, next)
 	}
-	return w.cluster(text, next)
+	// A value that looks like an option is compared as one, too: the value may be optional.
+	if taken > 0 && next != nil && next.Text != "-" && !next.Dynamic && strings.HasPrefix(next.Text, "-") {
+		taken = 0
+	}
+	return taken, reason
 }
 
 // long looks at a long option. Programs accept unique abbreviations (--out for --output), so

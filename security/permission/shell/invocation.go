@@ -174,6 +174,7 @@ func (v invocation) operands(at int, args []Word, w wrapper) {
 	all := len(args)
 	args, certain := v.skip(at, args, w)
 	at += all - len(args)
+	v.shellArguments(at, args, w)
 	if !certain {
 		v.runs("it cannot be told what " + v.command().Words[0].Text + " runs here")
 		for j := range min(20, len(args)) {
@@ -210,6 +211,18 @@ func (v invocation) operands(at int, args []Word, w wrapper) {
 	}
 }
 
+// shellArguments adds the scripts behind -c in args, the words behind the wrapper's options and
+// first operands. su and runuser (Flags has -) look for options in all words, and pass those behind
+// -- to a shell. Others pass a -c only where the command would begin.
+func (v invocation) shellArguments(at int, args []Word, w wrapper) {
+	for j := 0; j+1 < len(args) && w.Script == "c" && (j == 0 || strings.Contains(w.Flags, "-")); j++ {
+		text := args[j].Text
+		if text == "--command" || strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "--") && strings.HasSuffix(text, "c") {
+			v.script(at+j+1, args[j+1], syntax.LangBash)
+		}
+	}
+}
+
 // skip returns the words behind the wrapper's options and first operands, and adds the scripts
 // among them (su -c TEXT). certain is false when an option is not known, since it may take the
 // next word as its value, and for opaque wrappers. rest then begins at the word that is in doubt.
@@ -223,7 +236,7 @@ func (v invocation) skip(at int, args []Word, w wrapper) (rest []Word, certain b
 		switch {
 		case word.Dynamic && word.MayBeOption():
 			return args, false
-		case word.Dynamic || word.Text == "-" || !strings.HasPrefix(word.Text, "-"):
+		case word.Dynamic || word.Text == "-" && !strings.Contains(w.Flags, "-") || !strings.HasPrefix(word.Text, "-"):
 			if operands == 0 {
 				return args, true
 			}
