@@ -65,6 +65,7 @@ func newAgent(i *instance) *Agent {
 		},
 		OnStart:     i.record.callsStart,
 		OnEnd:       i.record.callEnded,
+		OnEdit:      i.record.onEdit(),
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
 		Progress: func(c llm.ToolCall, p community.Progress) {

@@ -11,6 +11,7 @@ import (
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/session"
+	"symbio/agent/tool"
 	"symbio/community"
 )
 
@@ -129,6 +130,19 @@ func (r *record) callEnded(result llm.ToolResult, others bool) {
 		return
 	}
 	_ = r.commit(e) // the commit before the next request reports the error
+}
+
+// onEdit returns what records the changes of files; see tool.SetConfig.OnEdit. It returns nil if
+// nothing is kept, because then no file need be read before a change.
+func (r *record) onEdit() func(llm.ToolCall, tool.FileEdit) error {
+	if r.log == nil {
+		return nil
+	}
+	return func(c llm.ToolCall, e tool.FileEdit) error {
+		return r.commit(session.Entry{Kind: session.Edit, Edit: &session.FileEdit{
+			Path: e.Path, Call: c.ID, Before: e.Before, After: e.After, Mode: uint32(e.Mode.Perm()), Content: e.Content,
+		}})
+	}
 }
 
 // outsideRequester names the node or agent outside of the agent's tree for which it does a task; "" if

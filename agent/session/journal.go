@@ -136,6 +136,8 @@ type Log struct {
 	mu   sync.Mutex
 	info Info  // guarded by mu
 	err  error // why entries were lost; cleared when a task begins; guarded by mu
+	// contents is how many bytes of files are kept; see MaxContents; guarded by mu.
+	contents int64
 }
 
 // Create begins a session. It becomes durable with its first commit. ID, Node, State
@@ -178,7 +180,13 @@ func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
 		return nil, nil, err
 	}
 	j.open[info.ID] = true
-	return &Log{journal: j, info: info}, entries, nil
+	l := &Log{journal: j, info: info}
+	for _, e := range entries {
+		if e.Edit != nil {
+			l.contents += e.Edit.Size
+		}
+	}
+	return l, entries, nil
 }
 
 // Find returns the session with this id, or with the only id that begins with it. The error wraps
@@ -266,6 +274,7 @@ func (l *Log) add(entries []Entry) (*batch, error) {
 		}
 		if l.err == nil {
 			l.info.apply(entries[i])
+			l.contents += entries[i].Edit.limit(MaxContents - l.contents)
 		}
 	}
 	if l.err != nil {
@@ -279,6 +288,18 @@ func (l *Log) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
+}
+
+// limit drops the content if it is longer than room, sets Size, and returns it.
+func (e *FileEdit) limit(room int64) int64 {
+	if e == nil {
+		return 0
+	}
+	if int64(len(e.Content)) > room {
+		e.Content = nil
+	}
+	e.Size = int64(len(e.Content))
+	return e.Size
 }
 
 // maxTitle is the longest title that is made of a task, in letters.

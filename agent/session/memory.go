@@ -33,7 +33,9 @@ func (m *Memory) Commit(writes []Write) error {
 		if known, ok := m.infos[info.ID]; ok && known.Title != "" {
 			info.Title = known.Title
 		}
-		m.infos[info.ID] = info
+		if info.Root != "" {
+			m.infos[info.ID] = info
+		}
 		for _, e := range w.Entries {
 			m.last++
 			e.ID = m.last

@@ -80,8 +80,10 @@ type FileEdit struct {
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 	Mode   uint32 `json:"mode,omitempty"` // permission bits before the change
-	// Content is the content before the change. It is stored apart from the entry: see Store.Content.
+	// Content is the content before the change; nil = it is not kept, or there is no file. It is stored
+	// apart from the entry: see Store.Content. Size is its length in bytes; a Log sets it.
 	Content []byte `json:"-"`
+	Size    int64  `json:"size,omitempty"`
 }
 
 // State is the state of a session's latest exchange.
@@ -137,9 +139,14 @@ type Info struct {
 	Limits budget.Limits `json:"limits,omitzero"`
 }
 
+// MaxContents is how many bytes of files a session keeps. The content before later changes is not
+// kept, so that they cannot be undone.
+const MaxContents = 256 << 20
+
 // Write is what a commit adds to one session.
 type Write struct {
-	// Info is the state after the entries. The store keeps a title that it has already.
+	// Info is the state after the entries. The store keeps a title that it has already. With an ID
+	// alone the session stays as it is, for entries that another process than its node adds.
 	Info    Info
 	Entries []Entry
 }

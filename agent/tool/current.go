@@ -2,6 +2,8 @@ package tool
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
 	"maps"
 	"reflect"
 
@@ -84,6 +86,36 @@ func Report(ctx context.Context, p community.Progress) {
 	if c := currentOf(ctx); c.set.cfg.Progress != nil {
 		c.set.cfg.Progress(c.job.call, p)
 	}
+}
+
+// FileEdit is a change of a file that a tool is about to make. Before and After are the SHA-256 of the
+// content in hex; "" means that the file does not exist.
+type FileEdit struct {
+	Path          string // absolute, with links followed
+	Before, After string
+	Mode          fs.FileMode // permission bits before the change
+	Content       []byte      // before the change; nil if there is no file, or it is above MaxKept
+}
+
+// MaxKept is the size up to which the content of a file is kept before a change, in bytes.
+const MaxKept = 16 << 20
+
+// RecordEdit records a change of a file, so that it can be undone. A tool must call it before the
+// change, and must not make the change if it returns an error. describe returns the change, and is
+// called only if changes are recorded.
+func RecordEdit(ctx context.Context, describe func() (FileEdit, error)) error {
+	c := currentOf(ctx)
+	if c.set.cfg.OnEdit == nil {
+		return nil
+	}
+	e, err := describe()
+	if err != nil {
+		return err
+	}
+	if err := c.set.cfg.OnEdit(c.job.call, e); err != nil {
+		return fmt.Errorf("nothing was written, because it could not be undone: %w", err)
+	}
+	return nil
 }
 
 // Notes returns the T that is stored for the agent whose call ctx belongs to. It is created at the

@@ -101,6 +101,9 @@ type SetConfig struct {
 	// OnEnd is called with each result as soon as there is one, by the goroutine of its call. others
 	// is true if other calls may still run. Default: not called.
 	OnEnd func(r llm.ToolResult, others bool)
+	// OnEdit is called before a tool changes a file, by the goroutine of its call. If it returns an
+	// error the file is not changed: a change without a record could not be undone. Default: not called.
+	OnEdit func(c llm.ToolCall, e FileEdit) error
 	// Middleware is put around the running of each call, the first outermost; see Middleware.
 	// Default: none.
 	Middleware []Middleware

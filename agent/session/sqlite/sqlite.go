@@ -68,8 +68,8 @@ func Open(path string) (*Store, error) {
 	return fresh, fmt.Errorf("%w and was set aside as %s: %w", session.ErrDamaged, aside, err)
 }
 
-// OpenReader opens an existing file for commands beside the node that writes it. Commit must not be
-// called; Rename and Delete may. The error wraps fs.ErrNotExist if there is no file.
+// OpenReader opens an existing file for commands beside the node that writes it. Rename and Delete may
+// be called, and Commit of entries without an Info (session.Write). The error wraps fs.ErrNotExist if there is no file.
 func OpenReader(path string) (*Store, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -189,15 +189,10 @@ func (s *Store) Commit(writes []session.Write) error {
 // commit adds one write to a transaction.
 func commit(tx *sql.Tx, w session.Write) error {
 	i := w.Info
-	info, err := json.Marshal(i)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(`INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`,
-		i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info)
-	if err != nil {
-		return err
+	if i.Root != "" {
+		if err := commitInfo(tx, i); err != nil {
+			return err
+		}
 	}
 	for _, e := range w.Entries {
 		data, err := json.Marshal(e)
@@ -224,6 +219,18 @@ func commit(tx *sql.Tx, w session.Write) error {
 		}
 	}
 	return nil
+}
+
+// commitInfo adds or replaces the description of a session.
+func commitInfo(tx *sql.Tx, i session.Info) error {
+	info, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`,
+		i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info)
+	return err
 }
 
 // Sessions implements session.Store.

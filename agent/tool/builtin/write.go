@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -144,8 +145,13 @@ func (w *Workspace) replace(ctx context.Context, path string, d operation, conte
 		return explain(path, err)
 	}
 	defer dir.Close()
-	if err := w.ledTo(ctx, dir, d.name, path); err != nil {
+	file, err := w.ledTo(ctx, dir, d.name, path)
+	if err != nil {
 		return err
+	}
+	err = tool.RecordEdit(ctx, func() (tool.FileEdit, error) { return d.describe(dir, file, content) })
+	if err != nil {
+		return explain(path, err)
 	}
 	if err := d.putInto(dir, content); err != nil {
 		return explain(path, err)
@@ -153,28 +159,55 @@ func (w *Workspace) replace(ctx context.Context, path string, d operation, conte
 	return nil
 }
 
-// ledTo returns an error if dir, the open directory to which path led, must not be written to: it
-// lies in .git, or needs a permission of its own. The check is about the open directory and not
-// about a path, so that a link created after target cannot get around it.
-func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) error {
+// describe returns the change for its record: how the file in dir is, and that content replaces it.
+// It returns errChanged if the file is not the one that was checked.
+func (d operation) describe(dir *os.Root, file string, content []byte) (tool.FileEdit, error) {
+	e := tool.FileEdit{Path: file, After: fmt.Sprintf("%x", sha256.Sum256(content))}
+	if d.before == nil {
+		return e, nil
+	}
+	f, info, err := openRegular(dir, filepath.Base(d.name))
+	if err != nil {
+		return e, err
+	}
+	defer f.Close()
+	if !same(d.before, info) {
+		return e, errChanged
+	}
+	hash := sha256.New()
+	kept, err := io.ReadAll(io.LimitReader(io.TeeReader(f, hash), tool.MaxKept+1))
+	if err == nil && len(kept) > tool.MaxKept {
+		kept = nil
+		_, err = io.Copy(hash, f)
+	}
+	e.Before, e.Mode, e.Content = fmt.Sprintf("%x", hash.Sum(nil)), info.Mode().Perm(), kept
+	return e, err
+}
+
+// ledTo returns the real path of the file name in dir, the open directory to which path led. It
+// returns an error if dir must not be written to: it lies in .git, or needs a permission of its own.
+// The check is about the open directory and not about a path, so that a link created after target
+// cannot get around it.
+func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) (string, error) {
 	here, err := dir.Open(".")
 	if err != nil {
-		return explain(path, err)
+		return "", explain(path, err)
 	}
 	defer here.Close()
 	at := pathOf(here)
 	if at == "" {
 		// The system does not tell the path of an open file. target has followed the links, which
 		// is all that can be done there.
-		return nil
+		return w.key(name), nil
 	}
 	if rel, err := filepath.Rel(w.real, at); err != nil || inGit(rel) {
-		return errInGit(path)
+		return "", errInGit(path)
 	}
-	if file := filepath.Join(at, filepath.Base(name)); file != filepath.Join(w.real, name) && !tool.MayFollowLink(ctx, file) {
-		return errLeads(path, file)
+	file := filepath.Join(at, filepath.Base(name))
+	if file != filepath.Join(w.real, name) && !tool.MayFollowLink(ctx, file) {
+		return "", errLeads(path, file)
 	}
-	return nil
+	return file, nil
 }
 
 // putInto writes the content into dir under d's name. It keeps the permission bits of a replaced
