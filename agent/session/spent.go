@@ -27,12 +27,23 @@ func RunningTime(entries []Entry) (ran time.Duration) {
 	return ran
 }
 
+// Exchanges returns the exchanges in entries, each from its Task up to the next one.
+func Exchanges(entries []Entry) (all [][]Entry) {
+	for i, e := range entries {
+		if e.Kind == Task {
+			all = append(all, entries[i:i])
+		}
+		if last := len(all) - 1; last >= 0 {
+			all[last] = all[last][:len(all[last])+1]
+		}
+	}
+	return all
+}
+
 // Latest returns the entries of the latest exchange, from its Task on.
 func Latest(entries []Entry) []Entry {
-	for i := len(entries) - 1; i >= 0; i-- {
-		if entries[i].Kind == Task {
-			return entries[i:]
-		}
+	if all := Exchanges(entries); len(all) > 0 {
+		return all[len(all)-1]
 	}
 	return nil
 }

@@ -66,17 +66,18 @@ func (d *Queue) Offer() error {
 		Input: json.RawMessage(`{"type":["object","null"],"properties":{"id":{"type":"string"}}}`)}
 	answer := community.Capability{Name: approvalsAnswer, Description: "Decides one of them. For people at other nodes: `symbio approvals allow`.",
 		Input: json.RawMessage(`{"type":"object","required":["id","digest","allow"],"properties":{"id":{"type":"string"},"digest":{"type":"string","minLength":64,"maxLength":64},"allow":{"type":"boolean"},"always":{"type":"boolean"}}}`)}
-	return errors.Join(d.cfg.Community.Offer(list, requirePerson(d.serveList)), d.cfg.Community.Offer(answer, requirePerson(d.serveAnswer)))
+	const refusal = "approvals are answered by people, not by agents" // agents must not approve their own calls
+	return errors.Join(d.cfg.Community.Offer(list, RequirePerson(d.serveList, refusal)), d.cfg.Community.Offer(answer, RequirePerson(d.serveAnswer, refusal)))
 }
 
-// requirePerson refuses calls that a node makes on behalf of an agent, because
-// agents must not approve their own calls. Only the calling node is
+// RequirePerson returns a provider that refuses calls that a node makes on
+// behalf of an agent, with the text of refusal. Only the calling node is
 // authenticated, so a node that lies about its requester is not stopped here;
 // it acts with the authority of its owner in any case.
-func requirePerson(provide community.Provider) community.Provider {
+func RequirePerson(provide community.Provider, refusal string) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		if len(s.Requester) != 1 || strings.Contains(s.Requester[0], "/") {
-			return community.Reply{}, community.Explain(community.ErrDenied, "approvals are answered by people, not by agents")
+			return community.Reply{}, community.Explain(community.ErrDenied, refusal)
 		}
 		return provide(ctx, s)
 	}

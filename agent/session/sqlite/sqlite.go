@@ -69,7 +69,8 @@ func Open(path string) (*Store, error) {
 }
 
 // OpenReader opens an existing file for commands beside the node that writes it. Rename and Delete may
-// be called, and Commit of entries without an Info (session.Write). The error wraps fs.ErrNotExist if there is no file.
+// be called, and Commit with new sessions and of entries without an Info (session.Write). The error
+// wraps fs.ErrNotExist if there is no file.
 func OpenReader(path string) (*Store, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -400,11 +401,11 @@ func (s *Store) Delete(ctx context.Context, ids ...string) error {
 
 // Prune implements session.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (int, error) {
-	return session.Prune(ctx, s, s.size, before, maxBytes, except)
+	return session.Prune(ctx, s, s.Size, before, maxBytes, except)
 }
 
-// size returns the bytes of the pages that are used.
-func (s *Store) size(ctx context.Context) (bytes int64, err error) {
+// Size returns the bytes of the pages that are used.
+func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
 	err = s.readers.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&bytes)
 	return bytes, err
 }

@@ -29,8 +29,8 @@ type Rule struct {
 	//
 	// The name of a node proves nothing, so no form matches it.
 	From string `yaml:"from" json:"from"`
-	// Invoke are capabilities, Send perceptions; * stands for any characters. Capabilities that begin with OwnersPrefix
-	// or AgentsPrefix match only patterns that begin with it, too, unless From is local.
+	// Invoke are capabilities, Send perceptions; * stands for any characters. Capabilities that begin with OwnersPrefix,
+	// AgentsPrefix or SessionsPrefix match only patterns that begin with it, too, unless From is local.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`
 	Send   []string `yaml:"send,omitempty" json:"send,omitempty"`
 	// Deny refuses capabilities and perceptions, whatever other rules accept.
@@ -53,17 +53,18 @@ const (
 	KindSend   Kind = "send"   // of a perception
 )
 
-// OwnersPrefix and AgentsPrefix begin the names of capabilities by which another node acts for this node's owner: it
-// answers the questions of agents, and spawns, steers, interrupts and reads agents. A rule has to name them: "*" does not
-// match them.
+// OwnersPrefix, AgentsPrefix and SessionsPrefix begin the names of capabilities by which another node acts for this
+// node's owner: it answers the questions of agents; spawns, steers, interrupts and reads agents; reads and resumes
+// conversations. A rule has to name them: "*" does not match them.
 const (
-	OwnersPrefix = "approvals."
-	AgentsPrefix = "agents."
+	OwnersPrefix   = "approvals."
+	AgentsPrefix   = "agents."
+	SessionsPrefix = "sessions."
 )
 
 // ownersPrefix returns the one of them that a capability's name begins with; "" if none.
 func ownersPrefix(name string) string {
-	for _, prefix := range []string{OwnersPrefix, AgentsPrefix} {
+	for _, prefix := range []string{OwnersPrefix, AgentsPrefix, SessionsPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return prefix
 		}

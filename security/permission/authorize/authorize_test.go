@@ -150,13 +150,16 @@ func TestWhatIsTheOwnersHasToBeNamed(t *testing.T) {
 		if v := in.Judge(tt.who, authorize.KindInvoke, "approvals.answer"); v.Action != tt.want {
 			t.Errorf("from %s: invoke %s: %v, want %v", tt.from, tt.glob, v.Action, tt.want)
 		}
-		agents := strings.NewReplacer("approvals", "agents", "answer", "steer").Replace(tt.glob)
-		of, err := authorize.New([]authorize.Rule{{From: tt.from, Invoke: []string{agents}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := of.Judge(tt.who, authorize.KindInvoke, "agents.steer"); v.Action != tt.want {
-			t.Errorf("from %s: invoke %s: %v, want %v", tt.from, agents, v.Action, tt.want)
+		for _, other := range []string{"agents.steer", "sessions.read"} {
+			prefix, verb, _ := strings.Cut(other, ".")
+			glob := strings.NewReplacer("approvals", prefix, "answer", verb).Replace(tt.glob)
+			of, err := authorize.New([]authorize.Rule{{From: tt.from, Invoke: []string{glob}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := of.Judge(tt.who, authorize.KindInvoke, other); v.Action != tt.want {
+				t.Errorf("from %s: invoke %s: %v, want %v", tt.from, glob, v.Action, tt.want)
+			}
 		}
 		if v := in.Judge(tt.who, authorize.KindSend, "approvals.answer"); v.Action != permission.Deny {
 			t.Errorf("from %s: a perception of that name: %v", tt.from, v.Action)

@@ -10,7 +10,7 @@ import (
 // SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost
 // and time. Spent.Agents counts sub-agents only, so the first agent is added.
 func SpentText(s budget.Spent) string {
-	return Plural(s.Agents+1, "agent") + " · " + usageText(s) + " · " + durationText(time.Duration(s.Wall*float64(time.Second)))
+	return Plural(s.Agents+1, "agent") + " · " + UsageText(s) + " · " + durationText(time.Duration(s.Wall*float64(time.Second)))
 }
 
 // usageAndTime returns what one agent has used in the time d; s may be nil.
@@ -18,17 +18,25 @@ func usageAndTime(s *budget.Spent, d time.Duration) string {
 	if s == nil {
 		return durationText(d)
 	}
-	return usageText(*s) + " · " + durationText(d)
+	return UsageText(*s) + " · " + durationText(d)
 }
 
-// usageText returns model calls, tokens, and the cost if there is one. The cost is in the currency
+// UsageText returns model calls, tokens, and the cost if there is one. The cost is in the currency
 // of the configured prices, shown as dollars.
-func usageText(s budget.Spent) string {
+func UsageText(s budget.Spent) string {
 	text := Plural(s.ModelCalls, "model call") + " · " + RoundedCount(s.Tokens) + " tokens"
 	if s.Cost > 0 {
-		text += fmt.Sprintf(" · $%.*f", decimals(s.Cost), s.Cost)
+		text += " · " + CostText(s)
 	}
 	return text
+}
+
+// CostText returns the cost with as many decimal places as it needs to be readable.
+func CostText(s budget.Spent) string {
+	if s.Cost < 0.01 {
+		return fmt.Sprintf("$%.4f", s.Cost)
+	}
+	return fmt.Sprintf("$%.2f", s.Cost)
 }
 
 // Plural returns a number of things: "1 skill", "2 skills". what must form its plural with "s".
@@ -48,12 +56,4 @@ func RoundedCount(n int64) string {
 		return fmt.Sprintf("%dk", n/1000)
 	}
 	return fmt.Sprintf("%dM", n/1_000_000)
-}
-
-// decimals returns how many decimal places a cost needs to be readable.
-func decimals(cost float64) int {
-	if cost < 0.01 {
-		return 4
-	}
-	return 2
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 
@@ -11,38 +12,75 @@ import (
 )
 
 // Sessions returns the sessions that the nodes of this user have kept, running or not, the latest
-// first; with --node those of that node. Node in each is the node whose file has it. A file that
-// cannot be read is reported on standard error, because it must not hide the others.
+// first; with --node those of that node. Node in each is the node whose file has it. Sessions that
+// are Working in the file of a node that does not run are Interrupted or Lost; f.States and f.Limit
+// select them so.
 func (env *Env) Sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
 	state, err := env.State()
 	if err != nil {
 		return nil, err
 	}
-	names := state.WithSessions()
-	if env.Node != "" {
-		names = []string{env.Node}
-	}
-	var all []session.Info
-	for _, name := range names {
-		found, err := readSessions(ctx, state.Node(name).Sessions(), f)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			env.Notef("note: the sessions of node %s are not listed: %v", name, err)
-		}
-		for _, s := range found {
-			s.Node = name
-			all = append(all, s)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b session.Info) int { return b.Updated.Compare(a.Updated) })
-	return all, nil
-}
-
-// readSessions reads the sessions in one file. A node may write it meanwhile.
-func readSessions(ctx context.Context, file string, f session.Filter) ([]session.Info, error) {
-	store, err := sqlite.OpenReader(file)
+	running, err := state.Running()
 	if err != nil {
 		return nil, err
 	}
-	found, err := store.Sessions(ctx, f)
-	return found, errors.Join(err, store.Close())
+	of := f
+	if len(f.States) > 0 {
+		of.States, of.Limit = append([]session.State{session.Working}, f.States...), 0
+	}
+	var all []session.Info
+	err = env.OnSessionStores(func(node string, store *sqlite.Store) error {
+		found, err := store.Sessions(ctx, of)
+		for _, s := range found {
+			s.Node = node
+			if s.State == session.Working && !slices.Contains(running, node) {
+				s.State = s.Recovered()
+			}
+			if len(f.States) == 0 || slices.Contains(f.States, s.State) {
+				all = append(all, s)
+			}
+		}
+		return err
+	})
+	slices.SortStableFunc(all, func(a, b session.Info) int { return b.Updated.Compare(a.Updated) })
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, err
+}
+
+// OnSessionStores calls do with the sessions of each node of this user, or with those of the node that
+// --node names. A node may write to its own meanwhile. With several nodes an error is reported on
+// standard error, because it must not hide the sessions of the others.
+func (env *Env) OnSessionStores(do func(node string, store *sqlite.Store) error) error {
+	state, err := env.State()
+	if err != nil {
+		return err
+	}
+	if env.Node != "" {
+		return env.OnSessionStore(env.Node, do)
+	}
+	for _, name := range state.WithSessions() {
+		if err := env.OnSessionStore(name, do); err != nil {
+			env.Notef("note: the sessions of node %s are left out: %s", name, err.Error())
+		}
+	}
+	return nil
+}
+
+// OnSessionStore calls do with the sessions of one node. The exit status of its error is 4 if the node
+// has kept none.
+func (env *Env) OnSessionStore(node string, do func(node string, store *sqlite.Store) error) error {
+	state, err := env.State()
+	if err != nil {
+		return err
+	}
+	store, err := sqlite.OpenReader(state.Node(node).Sessions())
+	if errors.Is(err, fs.ErrNotExist) {
+		return NotFound(fmt.Errorf("node %q has kept no sessions on this machine", node))
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(node, store), store.Close())
 }

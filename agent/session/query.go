@@ -1,0 +1,84 @@
+package session
+
+import (
+	"context"
+	"time"
+)
+
+// Query asks for sessions, or for the entries of one. Its JSON is a wire format: the input of the
+// capability sessions.read.
+type Query struct {
+	// Op is OpList, OpSearch or OpShow.
+	Op string `json:"op"`
+	// ID is the id of the session to show, or the beginning of it.
+	ID string `json:"id,omitempty"`
+	// Words are what is searched; see Store.Search.
+	Words string `json:"words,omitempty"`
+	// Dir and State select the sessions of a list; "" = any. All adds those of sub-agents.
+	Dir   string `json:"dir,omitempty"`
+	State State  `json:"state,omitempty"`
+	All   bool   `json:"all,omitempty"`
+	// Limit is the largest number of results; 0 = no limit.
+	Limit int `json:"limit,omitempty"`
+}
+
+// The values of Query.Op.
+const (
+	OpList, OpSearch, OpShow = "list", "search", "show"
+)
+
+// Line is a result of a Query. Its JSON is a line of `symbio sessions export` and of sessions.read. A
+// list has the sessions. A search has the session, the ID and Kind of the entry, and Text. What is
+// shown of a session begins with its description; all other lines are entries.
+type Line struct {
+	Session *Info     `json:"session,omitempty"`
+	ID      int64     `json:"id,omitempty"`
+	Time    time.Time `json:"time,omitzero"`
+	Kind    Kind      `json:"kind,omitempty"`
+	Entry
+}
+
+// Filter returns the filter of a list.
+func (q Query) Filter() Filter {
+	f := Filter{Dir: q.Dir, Roots: !q.All, Limit: q.Limit}
+	if q.State != "" {
+		f.States = []State{q.State}
+	}
+	return f
+}
+
+// Run returns the results of a query. The error is that of the store, or of Find.
+func (q Query) Run(ctx context.Context, s Store) (lines []Line, err error) {
+	switch q.Op {
+	case OpSearch:
+		found, err := s.Search(ctx, q.Words, q.Limit)
+		for _, m := range found {
+			lines = append(lines, Line{Session: &m.Session, ID: m.Entry, Kind: m.Kind, Entry: Entry{Text: m.Text}})
+		}
+		return lines, err
+	case OpShow:
+		q = Query{Op: OpShow, ID: q.ID, All: true}
+	}
+	all, err := s.Sessions(ctx, q.Filter())
+	if q.Op == OpShow && err == nil {
+		return show(ctx, s, all, q.ID)
+	}
+	for _, i := range all {
+		lines = append(lines, Line{Session: &i})
+	}
+	return lines, err
+}
+
+// show returns the lines of one session among all.
+func show(ctx context.Context, s Store, all []Info, id string) ([]Line, error) {
+	i, err := Find(all, id)
+	if err != nil {
+		return nil, err
+	}
+	lines := []Line{{Session: &i}}
+	entries, err := s.Entries(ctx, i.ID, 0)
+	for _, e := range entries {
+		lines = append(lines, Line{ID: e.ID, Time: e.Time, Kind: e.Kind, Entry: e})
+	}
+	return lines, err
+}
