@@ -149,6 +149,13 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 	if len(s.Requester) == 0 {
 		task += a.skills.activateMentioned(ctx, task)
 	}
+	if a.conversation.CanResume() { // a new task comes in the place of the interrupted one
+		note, err := a.instance.loseChildren(ctx)
+		if err != nil {
+			return "", err
+		}
+		task = strings.TrimSpace(note + "\n\n" + task)
+	}
 	reply, err := a.conversation.Send(ctx, task)
 	a.turns = reply.Turns
 	return reply.Text, err

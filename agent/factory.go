@@ -205,8 +205,12 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 
 // begin registers an instance with the community, which starts it. The constraints are resolved
 // before that, so that no agent ever runs without them.
-func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (community.Member, error) {
-	var err error
+func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (m community.Member, err error) {
+	defer func() {
+		if err != nil {
+			i.record.close() // so that a later agent can go on with the session
+		}
+	}()
 	if i.permissions.own, err = constraintsOf(i.def, i.security, f.cfg.Dir); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}

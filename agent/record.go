@@ -13,6 +13,7 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 // record is the session of an agent: what is kept of it over restarts. The zero value keeps nothing.
@@ -167,38 +168,81 @@ func (a *Agent) resumeTask(ctx context.Context) (string, error) {
 	return reply.Text, err
 }
 
-// loseChildren marks the sub-agents that ended with the node as lost, and returns the sentence about
-// them for the model.
+// maxAnswerShown is how much of a sub-agent's answer the model reads after a restart, in bytes: enough
+// for a result, and 16 of them fit into any context.
+const maxAnswerShown = 2000
+
+// loseChildren marks the sub-agents that ended with the node as lost, and returns the sentences for
+// the model about them, and about those that had ended their tasks, whose answers it may not have read.
 func (i *instance) loseChildren(ctx context.Context) (string, error) {
-	var names []string
-	for _, e := range session.Latest(i.record.past) {
-		if e.Kind == session.Child && e.Child.Node != "" {
-			names = append(names, fmt.Sprintf("%s (%s, on another node)", e.Child.Name, e.Child.Member))
+	// After the last answered exchange: of those since then the model may not have been told.
+	own, journal := i.record.past, i.factory.cfg.Journal
+	for at, e := range slices.Backward(own) {
+		if e.Kind == session.End && e.Status == session.Done {
+			own = own[at+1:]
+			break
 		}
 	}
-	journal := i.factory.cfg.Journal
-	children, err := journal.Store().Sessions(ctx, session.Filter{Parent: i.record.id()})
+	below, err := descendants(ctx, journal.Store(), i.record.id())
 	if err != nil {
 		return "", err
 	}
-	for _, c := range children {
-		if !c.Open {
-			continue
+	var lost, done []string
+	for _, e := range own {
+		// Without a session it ended before its first task.
+		if e.Kind == session.Child && !slices.ContainsFunc(below, func(c session.Info) bool { return c.ID == e.Child.Session }) {
+			lost = append(lost, fmt.Sprintf("%s (%s)", e.Child.Name, e.Child.Member))
 		}
-		names = append(names, fmt.Sprintf("%s (%s)", c.Name, c.Member))
-		log, _, err := journal.Open(ctx, c.ID)
-		if err == nil {
-			defer log.Close()
-			err = log.Commit(session.Entry{Kind: session.End, Status: session.Lost, Text: "its parent went on without it"})
+	}
+	for _, c := range below {
+		switch {
+		case c.Open:
+			err = loseSession(ctx, journal, c.ID)
+			fallthrough
+		case c.State == session.Lost && !c.Updated.Before(own[0].Time): // an earlier restart ended before the model was told
+			lost = append(lost, fmt.Sprintf("%s (%s)", c.Name, c.Member))
+		case !c.Updated.Before(own[0].Time):
+			var entries []session.Entry
+			entries, err = journal.Store().Entries(ctx, c.ID, 0)
+			done = append(done, fmt.Sprintf("%s (%s), %s: %s", c.Name, c.Member, c.State, visible.Prefix(session.LastAnswer(entries), maxAnswerShown)))
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	if len(names) == 0 {
-		return "", nil
+	return childrenNote(lost, done), nil
+}
+
+// childrenNote returns the sentences for the model about sub-agents that ended with the node.
+func childrenNote(lost, done []string) string {
+	var note []string
+	if len(lost) > 0 {
+		note = append(note, "[These sub-agents ended with it, and their tasks are lost; what they did until then is done: "+strings.Join(lost, ", ")+".]")
 	}
-	return "[These sub-agents ended with it, and their tasks are lost; what they did until then is done: " + strings.Join(names, ", ") + ".]", nil
+	if len(done) > 0 {
+		note = append(note, "[These sub-agents had ended their tasks before; their last words were:\n"+strings.Join(done, "\n")+"]")
+	}
+	return strings.Join(note, "\n\n")
+}
+
+// descendants returns the sessions of the sub-agents below a session.
+func descendants(ctx context.Context, store session.Store, id string) ([]session.Info, error) {
+	all, err := store.Sessions(ctx, session.Filter{Parent: id})
+	for _, c := range all {
+		more, e := descendants(ctx, store, c.ID)
+		all, err = append(all, more...), errors.Join(err, e)
+	}
+	return all, err
+}
+
+// loseSession ends the exchange of a sub-agent's session as lost.
+func loseSession(ctx context.Context, journal *session.Journal, id string) error {
+	log, _, err := journal.Open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	return log.Commit(session.Entry{Kind: session.End, Status: session.Lost, Text: "its parent went on without it"})
 }
 
 // chargePast books what the interrupted task and its sub-agents spent before the restart, and returns

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"symbio/agent/budget"
@@ -46,4 +47,14 @@ func Latest(entries []Entry) []Entry {
 		return all[len(all)-1]
 	}
 	return nil
+}
+
+// LastAnswer returns the text of the model's last answer; "" = there is none.
+func LastAnswer(entries []Entry) string {
+	for _, e := range slices.Backward(entries) {
+		if e.Kind == Answer {
+			return e.Message.Text
+		}
+	}
+	return ""
 }

@@ -317,20 +317,26 @@ func (n *crashNode) check(m *strictModel) {
 	for _, v := range m.violations {
 		n.t.Errorf("the model was sent what no server accepts: %s", v)
 	}
-	if text := lastAnswer(h.entries[root.ID]); text != crashAnswer {
+	if text := session.LastAnswer(h.entries[root.ID]); text != crashAnswer {
 		n.t.Errorf("the last answer is %q, want %q", text, crashAnswer)
 	}
-	told := results(h.entries[root.ID])
+	known := results(h.entries[root.ID])
 	for _, r := range lastHistory(m, strings.Fields(crashTask)[0]) {
-		if e, ok := told[r.ID]; !ok || !strings.Contains(r.Text, e.Text) {
+		if e, ok := known[r.ID]; !ok || !strings.Contains(r.Text, e.Text) {
 			n.t.Errorf("the model read %q as the result of %s, the session has %q", r.Text, r.ID, e.Text)
 		}
 	}
 	var tokens int64
 	for _, i := range h.infos {
 		tokens += i.Spent.Tokens
-		if i.Parent != "" && i.Open {
+		if i.Parent == "" {
+			continue
+		}
+		if i.Open {
 			n.t.Errorf("the session of the sub-agent is open: %+v", i)
+		}
+		if i.State == session.Done && !strings.Contains(told(h.entries[root.ID]), childAnswer) {
+			n.t.Errorf("the sub-agent is done, and its parent was not told: %q", told(h.entries[root.ID]))
 		}
 	}
 	if tokens < int64(m.tokens) {
@@ -345,7 +351,7 @@ func (n *crashNode) checkEffects(h crashHistory, root session.Info) {
 	lines := n.read("effects")
 	for _, i := range h.infos {
 		entries := h.entries[i.ID]
-		told := results(entries)
+		known := results(entries)
 		for _, c := range calls(entries) {
 			count, ok := 0, false
 			switch c.Name {
@@ -354,12 +360,12 @@ func (n *crashNode) checkEffects(h crashHistory, root session.Info) {
 			case "Edit":
 				count, ok = strings.Count(n.read("notes.txt"), "(edited)"), true
 			}
-			r, answered := told[c.ID]
+			r, answered := known[c.ID]
 			switch {
 			case !answered && i.ID == root.ID:
 				n.t.Errorf("the call %s of %s has no result", c.ID, c.Name)
 			case !answered: // the sub-agent was lost, which its parent was told: see below
-				if !strings.Contains(texts(h.entries[root.ID]), i.Member) || count > 1 {
+				if !strings.Contains(told(h.entries[root.ID]), i.Member) || count > 1 {
 					n.t.Errorf("effect of %s: %d times, and the parent was not told that its sub-agent is lost", c.Args, count)
 				}
 			case !ok:
@@ -415,23 +421,17 @@ func results(entries []session.Entry) map[string]llm.ToolResult {
 	return all
 }
 
-// texts returns what the model was told by the program, after the task.
-func texts(entries []session.Entry) (all string) {
+// told returns all that the model was told after the task: results, and texts of the program.
+func told(entries []session.Entry) (all string) {
 	for _, e := range entries {
-		if e.Kind == session.Text {
-			all += e.Text
+		switch e.Kind {
+		case session.Text:
+			all += e.Text + "\n"
+		case session.Result:
+			all += e.Result.Text + "\n"
 		}
 	}
 	return all
-}
-
-func lastAnswer(entries []session.Entry) (text string) {
-	for _, e := range entries {
-		if e.Kind == session.Answer {
-			text = e.Message.Text
-		}
-	}
-	return text
 }
 
 // lastHistory returns the results in the latest request of a history. The caller holds the lock.
