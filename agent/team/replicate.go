@@ -76,6 +76,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 		}
 	}
 	made := []replicate.Replica{}
+	assigned := 0
 	var problem error
 	for i := range count {
 		c, err := t.cfg.Spawn(ctx, SpawnRequest{
@@ -89,6 +90,9 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 			if args.Task != "" {
 				err = t.assign(ctx, c, key, numberTask(args.Task, i, count))
 				unassigned--
+				if err == nil {
+					assigned++
+				}
 			}
 		}
 		if err != nil {
@@ -99,7 +103,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 			break
 		}
 	}
-	return replicateResult(made, count, args.Task != "", problem)
+	return replicateResult(made, count, assigned > 0, problem)
 }
 
 // replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the
@@ -114,7 +118,7 @@ func replicateResult(made []replicate.Replica, count int, working bool, problem 
 		*replicate.Replica
 		// Agents are the sub-agents if several were asked for.
 		Agents []replicate.Replica `json:"agents,omitempty"`
-		// Working reports whether they have begun with a task.
+		// Working reports whether at least one of them has begun with the task.
 		Working bool `json:"working,omitempty"`
 		// Problem says how many were spawned, and why not all.
 		Problem string `json:"problem,omitempty"`

@@ -36,6 +36,8 @@ var (
 	ErrTokenUsed = errors.New("the token has been used")
 	// ErrTokenExpired: its time is over.
 	ErrTokenExpired = errors.New("the token has expired")
+	// ErrRole: NewToken got a text that cannot be a role.
+	ErrRole = errors.New("not a role")
 	// ErrBadRequest: a join or renewal that asks for something that cannot be signed.
 	ErrBadRequest = errors.New("the certificate request is not one of a node's key")
 	// ErrPlaintext: the other side does not speak TLS.

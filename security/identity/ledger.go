@@ -51,7 +51,8 @@ type use struct {
 
 // NewToken returns a token that lets one node join in a role ("" = node) within life (0 =
 // TokenLife, at most MaxTokenLife). Only this machine can redeem it, and must run a node when it is
-// used. The token cannot be shown again. NewToken also removes the files of old tokens.
+// used. The token cannot be shown again. NewToken also removes the files of old tokens. It returns
+// ErrRole for a role that is no lower-case name.
 func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 	if life == 0 {
 		life = TokenLife
@@ -63,7 +64,7 @@ func (c *Cluster) NewToken(life time.Duration, role string) (Token, error) {
 		return Token{}, fmt.Errorf("a token is good for up to %v, not %v", MaxTokenLife, life)
 	}
 	if !label(role) {
-		return Token{}, fmt.Errorf("role %q: want lower-case letters, digits and - inside", role)
+		return Token{}, fmt.Errorf("role %q: %w: want lower-case letters, digits and - inside", role, ErrRole)
 	}
 	now := time.Now()
 	if err := c.tidy(now); err != nil {

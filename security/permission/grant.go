@@ -101,7 +101,7 @@ func (r Rule) WithSkillDir(dir string) Rule {
 		}
 		// The words are read from the quoted form, so that a blank or $ in dir stays one literal
 		// part of its word. The spec then gets dir as it is, for comparisons with a text.
-		r.readCommandWords(false)
+		r.readCommandWords(r.tool == "Git")
 		for _, name := range skillDirs {
 			whole = strings.ReplaceAll(whole, name, dir)
 		}

@@ -103,3 +103,21 @@ func TestASkillMayWriteItsDirectoryInTwoWaysAndInQuotes(t *testing.T) {
 		}
 	}
 }
+
+func TestSkillGrantOfGitNamesItsDirectory(t *testing.T) {
+	call := permission.Call{Tool: "Git", Args: map[string]any{"command": "log", "args": []any{"/s/a/x"}}, Dir: "/w"}
+	for _, c := range []struct {
+		rule string
+		call permission.Call
+		want permission.Action
+	}{
+		{"Git(log ${SKILL_DIR}/x)", call, permission.Allow},
+		{"Git(log ${SKILL_DIR}/x:*)", call, permission.Allow},
+		{"Git(log ${SKILL_DIR}/y)", call, permission.Ask},
+		{"Git(log ${SKILL_DIR}/x)", bash("log /s/a/x"), permission.Ask},
+	} {
+		if v := grantedTo(t, "default: ask", c.rule, "/s/a").Judge(c.call); v.Action != c.want {
+			t.Errorf("%s, %v: got %v (%s), want %v", c.rule, c.call.Args, v.Action, v.Why, c.want)
+		}
+	}
+}

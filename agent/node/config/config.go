@@ -335,10 +335,11 @@ func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 	return next
 }
 
-// unknownKey and goType match the parts of a yaml.v3 error that name Go types,
-// which a reader of the file does not know.
+// unknownKey, presetOnly and goType match the parts of a yaml.v3 error that name
+// Go types, which a reader of the file does not know.
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	presetOnly = regexp.MustCompile("cannot unmarshal !!str `([^`]*)` into (?:config.Sandbox|permission.Config)")
 	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
 )
 
@@ -351,5 +352,6 @@ func PlainError(err error) string {
 		text = strings.Join(typed.Errors, "; ")
 	}
 	text = unknownKey.ReplaceAllString(text, "unknown key $1")
+	text = presetOnly.ReplaceAllString(text, "write {preset: $1} instead of $1")
 	return goType.ReplaceAllString(text, "a different kind of value")
 }

@@ -20,7 +20,7 @@ func TestTheSandboxOfAnMCPServerIsReadAsThatOfACapability(t *testing.T) {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	for text, want := range map[string]string{
-		`{"network": "wide"}`: "network", `{"levels": ["bwrap"]}`: "levels", `{"hide": ["/x"]}`: "hide", `{"presets": "off"}`: "presets", `[]`: "sandbox",
+		`{"network": "wide"}`: "network", `{"levels": ["bwrap"]}`: "levels", `{"hide": ["/x"]}`: "hide", `{"presets": "off"}`: "presets", `off`: "write {preset: off} instead of off", `[]`: "sandbox",
 	} {
 		if _, err := ParseSandbox([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error about %s", text, err, want)

@@ -253,6 +253,15 @@ func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
 			problem := &symbiov1.SkillProblem{Path: "/x/SKILL.md", Message: "it is broken"}
 			w.Nodes[0].Skills = &symbiov1.SkillsReply{Errors: []*symbiov1.SkillProblem{problem, problem}}
 		}, []string{"warn|/x/SKILL.md: it is broken|symbio skills validate /x"}},
+		{"skill", "left out below a path with a colon", func(w *World) {
+			w.Nodes = running()
+			w.Nodes[0].Skills = &symbiov1.SkillsReply{Errors: []*symbiov1.SkillProblem{{Path: "/x: y/z/SKILL.md", Message: "it is broken"}}}
+		}, []string{"warn|/x: y/z/SKILL.md: it is broken|symbio skills validate /x: y/z"}},
+		{"skill", "left out where the node does not answer", func(w *World) {
+			w.Nodes = running()
+			w.Options.Settings.Skills.Dirs = []string{filepath.Join(w.Options.Dir, "skills")}
+			write(filepath.Join(w.Options.Dir, "skills", "broken", "SKILL.md"), "no front matter\n")
+		}, []string{"warn|broken|symbio skills validate"}},
 	} {
 		t.Run(test.check+"/"+test.name, func(t *testing.T) {
 			w := healthy(t)

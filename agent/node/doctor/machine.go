@@ -273,13 +273,16 @@ func writable(dir string) error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
-// leftOutSkills reports the invalid skills. It asks the running nodes, and scans the disk if there
-// are none. Several nodes report the same files, so each line appears once.
+// leftOutSkills reports the invalid skills. It takes the replies of the running nodes, and scans the
+// disk if there are none. Several nodes report the same files, so each line appears once.
 func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
-	var left, notes []string
+	var left []Finding
+	var notes []string
+	answered := false
 	add := func(r *symbiov1.SkillsReply) {
+		answered = answered || r != nil
 		for _, p := range r.GetErrors() {
-			left = append(left, p.GetPath()+": "+p.GetMessage())
+			left = append(left, warn("see all that is wrong with it: symbio skills validate "+filepath.Dir(p.GetPath()), "left out: %s: %s", p.GetPath(), p.GetMessage()))
 		}
 		for _, p := range r.GetNotes() {
 			notes = append(notes, p.GetPath()+": "+p.GetMessage())
@@ -288,19 +291,15 @@ func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
 	for _, n := range w.Nodes {
 		add(n.Skills)
 	}
-	if len(w.Nodes) == 0 {
+	if !answered {
 		catalog, err := skills.Scan(ctx, w.Options.SkillsConfig())
 		if err != nil {
 			return []Finding{warn("run it again", "looking for skills: %v", err)}
 		}
 		add(node.SkillsReply(catalog, nil))
 	}
-	slices.Sort(left)
-	for _, l := range slices.Compact(left) {
-		// The path of a skill ends at the first ": ", which add wrote.
-		path, _, _ := strings.Cut(l, ": ")
-		out = append(out, warn("see all that is wrong with it: symbio skills validate "+filepath.Dir(path), "left out: %s", l))
-	}
+	slices.SortFunc(left, func(a, b Finding) int { return cmp.Compare(a.Detail, b.Detail) })
+	out = slices.Compact(left)
 	slices.Sort(notes)
 	for _, n := range slices.Compact(notes) {
 		out = append(out, warn("see all of them: symbio skills list", "%s", n))

@@ -218,6 +218,20 @@ func TestGlobFindsNamesAndCountsAll(t *testing.T) {
 	b.refused(t, "does not exist", "Glob", "pattern", "*", "path", "nowhere")
 }
 
+// A directory is read after the files beside it, so the first names in order may come last.
+func TestGlobShowsFirstNamesOfMany(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"a/1": "", "a/2": "", "b/3": ""}
+	for i := range 50 {
+		files[fmt.Sprintf("z%02d", i)] = ""
+	}
+	write(t, dir, files)
+	want := "a/\na/1\na/2\n# 52 more are not shown; narrow the pattern or raise limit\ntotal\t53 files\t2 directories"
+	if got := open(t, dir, nil, "").ok(t, "Glob", "pattern", "**", "limit", 3); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestTheToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "x\n"})

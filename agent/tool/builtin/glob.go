@@ -17,13 +17,8 @@ import (
 //go:embed glob.md
 var globText string
 
-const (
-	// globLimit is the default of limit, in lines.
-	globLimit = 1000
-	// maxGlobMatches limits the matches that are kept, for a search that matches a whole disk.
-	// Later matches are only counted.
-	maxGlobMatches = 200_000
-)
+// globLimit is the default of limit, in lines.
+const globLimit = 1000
 
 // globArgs are the arguments of Glob.
 type globArgs struct {
@@ -71,13 +66,15 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	var found []string
 	files, dirs := 0, 0
 	show := w.shower(ctx)
-	// Every match is counted, also when there are too many to keep, so that the totals are always
-	// right.
+	// All matches are counted, and the first in order are kept: at most twice as many as are shown,
+	// because a search may match a whole disk. A line has two bytes or more.
+	keep := min(a.Limit, maxText/2)
 	note := func(rel, mark string, count *int) {
 		if ok, _ := doublestar.Match(pattern, rel); ok {
 			*count++
-			if len(found) < maxGlobMatches {
-				found = append(found, path.Join(top, rel)+mark)
+			if found = append(found, path.Join(top, rel)+mark); len(found) == 2*keep {
+				slices.Sort(found)
+				found = found[:keep]
 			}
 		}
 	}
@@ -97,12 +94,8 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 		return "", explain(orDot(a.Path), err)
 	}
 	slices.Sort(found)
-	// more counts first the matches that were not kept, then those beyond the limit.
+	found = found[:min(len(found), keep)]
 	more := files + dirs - len(found)
-	if len(found) > a.Limit {
-		more += len(found) - a.Limit
-		found = found[:a.Limit]
-	}
 	// Names are converted after the sort and the cut: only those that are shown cost the
 	// conversion. The slash of a quoted name goes before its closing quotation mark.
 	for i, name := range found {

@@ -209,6 +209,13 @@ func TestAWorldLeavesNothingAndPutsHomeBack(t *testing.T) {
 	}
 }
 
+func TestCaseHasHomeOfItsOwn(t *testing.T) {
+	const rest = ", kind: attack, expect: ask, rules: {}, tool: Read, args: {file_path: '~/x'}, setup: {symlinks: {'${HOME}/x': '${WORK}'}}}\n"
+	if got := judge(t, "- {id: a"+rest+"- {id: b"+rest); len(got) != 2 {
+		t.Errorf("%d results, want 2", len(got))
+	}
+}
+
 func FuzzReadNeverPanics(f *testing.F) {
 	f.Add("version: 1\ncases: [{id: a, kind: attack, tool: T, rules: {}, expect: ask}]")
 	f.Fuzz(func(t *testing.T, text string) {

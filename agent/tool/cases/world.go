@@ -12,7 +12,7 @@ import (
 )
 
 // World is the temporary directory in which the cases of a file run, one after the other. It
-// changes the process's HOME, so only one World may exist at a time.
+// changes the process's HOME for each case, so only one World may exist at a time.
 type World struct {
 	// base is the temporary directory, with links followed, because rules are matched with real
 	// paths.
@@ -24,8 +24,9 @@ type World struct {
 	next int
 }
 
-// NewWorld creates a home directory for the cases and sets HOME to it until Close. HOME belongs to
-// the whole process, so nothing else may depend on it meanwhile. The caller must close the World.
+// NewWorld creates the directory. From the first case until Close, HOME is that of the current case.
+// HOME belongs to the whole process, so nothing else may depend on it meanwhile. The caller must
+// close the World.
 func NewWorld() (*World, error) {
 	base, err := os.MkdirTemp("", "symbio-cases-")
 	if err != nil {
@@ -36,10 +37,7 @@ func NewWorld() (*World, error) {
 		return nil, err
 	}
 	w.home, w.had = os.LookupEnv("HOME")
-	if err := os.MkdirAll(w.path("home"), 0o700); err != nil {
-		return nil, err
-	}
-	return w, os.Setenv("HOME", w.path("home"))
+	return w, nil
 }
 
 // Close restores HOME and removes the directory.
@@ -58,24 +56,22 @@ func (w *World) path(names ...string) string {
 	return filepath.Join(append([]string{w.base}, names...)...)
 }
 
-// caseRun has the directories of one case: work is the workspace, outside is beside it.
+// caseRun has the directories of one case.
 type caseRun struct {
-	// work is the workspace. outside is a directory beside it. home is the HOME of all cases of the
-	// World.
+	// work is the workspace, outside a directory beside it, and home the HOME during the case.
 	work, outside, home string
 	// dir is the working directory of the call.
 	dir string
 }
 
-// set creates the directories, files and links of a case. Each case gets a workspace of its own, so
-// that none sees the files of another. Files in ${HOME} stay until Close: there is one HOME for all
-// cases.
+// set creates the directories, files and links of a case, and sets HOME. Each case gets directories
+// of its own, so that none sees the files of another. They stay until Close.
 func (w *World) set(c Case) (*caseRun, error) {
 	w.next++
 	here := fmt.Sprint(w.next)
-	s := &caseRun{work: w.path(here, "work"), outside: w.path(here, "outside"), home: w.path("home")}
+	s := &caseRun{work: w.path(here, "work"), outside: w.path(here, "outside"), home: w.path(here, "home")}
 	s.dir = s.work
-	dirs := []string{s.work, s.outside}
+	dirs := []string{s.work, s.outside, s.home}
 	for _, d := range c.Setup.Dirs {
 		dirs = append(dirs, s.expand(d))
 	}
@@ -99,7 +95,7 @@ func (w *World) set(c Case) (*caseRun, error) {
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, os.Setenv("HOME", s.home)
 }
 
 // make creates one entry with do, and the directories above it. The entry must be inside the World,

@@ -156,6 +156,13 @@ func pages(read func(cursor string) (next string, err error)) error {
 // in what was cut off. It does not cover the output schema.
 func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 	name := toolName(s.Name, t.Name)
+	// JSON separates the texts, so that none can move from one to the next unnoticed.
+	// It is encoded before schemaOf changes the schema.
+	all, err := json.Marshal([]any{t.Name, t.Description, t.Title, t.InputSchema})
+	if err != nil {
+		// A description that cannot be encoded is not shown either.
+		all = []byte(name)
+	}
 	in, why := schemaOf(t.InputSchema)
 	if why != "" {
 		note("the schema of %s %s: any arguments are let through to it", name, why)
@@ -191,12 +198,6 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 			return Answer{}, errTask
 		}
 		return a, nil
-	}
-	// JSON separates the texts, so that none can move from one to the next unnoticed.
-	all, err := json.Marshal([]any{t.Name, t.Description, t.Title, t.InputSchema})
-	if err != nil {
-		// A description that cannot be encoded was not shown either.
-		all = []byte(name)
 	}
 	sum := sha256.Sum256(all)
 	remote.Hash = hex.EncodeToString(sum[:])

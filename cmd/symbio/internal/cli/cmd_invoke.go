@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -117,6 +118,8 @@ type streamPrinter struct {
 	// printed holds the end of the output so far, at most 2*maxPrinted bytes: enough to tell
 	// whether the result repeats it.
 	printed []byte
+	// cut is the beginning of a character that the last chunk ended in, on a terminal.
+	cut []byte
 }
 
 // maxPrinted is the largest result of a capability, in bytes. It is the largest value that
@@ -136,6 +139,11 @@ func (s *streamPrinter) text(e *symbiov1.CallEvent) error {
 		// copies each byte at most once on average.
 		if len(s.printed) > 2*maxPrinted {
 			s.printed = append([]byte(nil), s.printed[len(s.printed)-maxPrinted:]...)
+		}
+		if s.env.OutIsTerminal {
+			data = slices.Concat(s.cut, data)
+			whole := wholeCharacters(data)
+			data, s.cut = data[:whole], data[whole:]
 		}
 		_, err := s.env.Out.Write(terminalText(s.env, data))
 		return err
@@ -173,8 +181,22 @@ func (s *streamPrinter) lineBreak() error {
 	if n := len(s.printed); n == 0 || s.printed[n-1] == '\n' {
 		return nil
 	}
-	_, err := fmt.Fprintln(s.env.Out)
+	_, err := fmt.Fprintf(s.env.Out, "%s\n", terminalText(s.env, s.cut))
+	s.cut = nil
 	return err
+}
+
+// wholeCharacters returns the length of data without an unfinished character at its end.
+func wholeCharacters(data []byte) int {
+	for i := len(data) - 1; i >= max(0, len(data)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(data[i]) {
+			if utf8.FullRune(data[i:]) {
+				break
+			}
+			return i
+		}
+	}
+	return len(data)
 }
 
 // plainText returns the text of a payload: that of a JSON string, else the payload itself.
@@ -188,8 +210,7 @@ func plainText(data []byte) []byte {
 }
 
 // terminalText removes from another node's output what could control the terminal. A file or a pipe
-// gets all bytes. Line breaks and tabs are kept. A character that is cut in two by the end of data
-// becomes U+FFFD.
+// gets all bytes. Line breaks and tabs are kept. Invalid UTF-8 becomes U+FFFD.
 func terminalText(env *command.Env, data []byte) []byte {
 	if !env.OutIsTerminal {
 		return data

@@ -83,11 +83,16 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			policy, err := policyOf(env, file, rules)
+			settings := *env
+			if rules != "" {
+				// The rules of the configuration do not count, so a note about it would mislead.
+				settings.Err = io.Discard
+			}
+			opts, err := agentOptions(&settings, file)
 			if err != nil {
 				return err
 			}
-			opts, err := agentOptions(env, file)
+			policy, err := policyOf(opts.Settings.Permissions, rules)
 			if err != nil {
 				return err
 			}
@@ -151,15 +156,11 @@ func toolCall(env *command.Env, name, text string) (permission.Call, error) {
 	return call, nil
 }
 
-// policyOf returns the policy of the rules in file, else that of the configuration. An empty file
+// policyOf returns the policy of the rules in file, else that of the configured ones. An empty file
 // gives a policy without rules. Errors name the file.
-func policyOf(env *command.Env, config, file string) (permission.Policy, error) {
+func policyOf(configured permission.Config, file string) (permission.Policy, error) {
 	if file == "" {
-		c, _, err := env.LoadConfig(config)
-		if err != nil {
-			return permission.Policy{}, err
-		}
-		return c.Permissions.Policy()
+		return configured.Policy()
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -143,8 +143,11 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 		return err
 	}
 	token, err := c.NewToken(life, role)
+	if errors.Is(err, identity.ErrRole) {
+		err = command.Usage(err)
+	}
 	if err != nil {
-		return command.Usage(err)
+		return err
 	}
 	// JoinAddress replaces an unspecified host by the address of this machine on the LAN, because
 	// the other machine has to dial it.
