@@ -10,6 +10,11 @@ import (
 	"symbio/community"
 )
 
+// runningHandle is a sub-agent that runs. Its other methods are not called.
+type runningHandle struct{ Handle }
+
+func (runningHandle) Gone() error { return nil }
+
 func TestReplicateReportsUnassignedTask(t *testing.T) {
 	noConstraints := errors.New("no constraints")
 	for name, want := range map[string]struct {
@@ -19,7 +24,7 @@ func TestReplicateReportsUnassignedTask(t *testing.T) {
 		team := New(Config{
 			Definition: "general",
 			Spawn: func(context.Context, SpawnRequest) (*Child, error) {
-				return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}}, nil
+				return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}}, nil
 			},
 			OnBehalf: func(*Child) ([]byte, error) { return nil, want.fail },
 			Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
