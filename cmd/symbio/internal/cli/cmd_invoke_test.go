@@ -32,7 +32,7 @@ func TestAStreamedResultIsPrintedOnce(t *testing.T) {
 		"the output is other":    {[]*symbiov1.CallEvent{said(nil, "row 1", ""), said(nil, "", `{"rows":1}`)}, false, "row 1\n{\"rows\":1}\n", ""},
 		"nothing at the end":     {[]*symbiov1.CallEvent{said(nil, "row 1", ""), said(nil, "", ``)}, false, "row 1\n", ""},
 		"escapes to a terminal":  {[]*symbiov1.CallEvent{said(nil, "a\x1b[2Jb\tc\n", ""), said(nil, "", "d")}, true, "a[2Jb\tc\nd\n", ""},
-		"a cut character":       {[]*symbiov1.CallEvent{said(nil, "caf\xc3", ""), said(nil, "\xa9 \xe2\x82", ""), said(nil, "\xac", ""), said(nil, "", "d")}, true, "café €\nd\n", ""},
+		"a cut character":        {[]*symbiov1.CallEvent{said(nil, "caf\xc3", ""), said(nil, "\xa9 \xe2\x82", ""), said(nil, "\xac", ""), said(nil, "", "d")}, true, "café €\nd\n", ""},
 		"a character unfinished": {[]*symbiov1.CallEvent{said(nil, "a\xc3", ""), said(nil, "", "d")}, true, "a\uFFFD\nd\n", ""},
 		"a percentage in words":  {[]*symbiov1.CallEvent{said(&symbiov1.Progress{Message: "50% done", Done: 50, Total: 100}, "", ""), said(nil, "", "1")}, false, "1\n", "50% done\n"},
 		"no words":               {[]*symbiov1.CallEvent{said(&symbiov1.Progress{Done: 3, Total: 3}, "", ""), said(nil, "", "1")}, false, "1\n", "100%\n"},
