@@ -32,7 +32,7 @@ func Fork(ctx context.Context, s Store, i Info, turn int) (Info, error) {
 	}
 	kept := slices.DeleteFunc(slices.Concat(all[:last]...), func(e Entry) bool { return e.Kind == Edit })
 	i.ID, i.Parent, i.Member, i.Requester, i.Title = NewID(), "", "", "", i.Title+" (fork)"
-	i.Root, i.Keep, i.Turns, i.Spent = i.ID, false, 0, budget.Spent{}
+	i.Root, i.Keep, i.Tasks, i.Turns, i.Spent = i.ID, false, 0, 0, budget.Spent{}
 	for _, e := range kept {
 		i.apply(e)
 	}
