@@ -19,6 +19,7 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/permission"
@@ -43,6 +44,7 @@ type place struct {
 	factory   *agent.Factory
 	lender    *lending.Lender
 	end       func() error
+	journal   *session.Journal // nil = nothing is kept
 
 	mu      sync.Mutex
 	spawned []time.Time // agents, by others; guarded by mu
@@ -97,7 +99,7 @@ func (p *place) start(t *testing.T) {
 		Authorize: func(community.Peer, community.Call) error { return nil },
 	})
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Tools: p.tools, Dir: "/work",
+		Community: p.community, Tools: p.tools, Dir: "/work", Journal: p.journal,
 		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
 		Report: func(e agent.Event) {
 			p.mu.Lock()
@@ -468,6 +470,49 @@ func TestAfterARestartALenderLendsAgain(t *testing.T) {
 		l.meet()
 		if got, err := l.a.task(t.Context(), parent, "have help: x"); got != "again" || err != nil {
 			t.Errorf("after the restart: %q, %v", got, err)
+		}
+	})
+}
+
+func TestLostLentAgentIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			switch m := last(r); {
+			case strings.Contains(r.System, "You are a sub-agent of"):
+				if m.Role == llm.User {
+					return call(use("1", "nothing", nil))
+				}
+				return hang(ctx, r, "")
+			case m.Role == llm.User:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "it is to help", "node": "bob", "task": "help"}))
+			case m.Results[0].Name == "replicate_agent":
+				return call(use("2", "wait_agents", map[string]any{}))
+			default:
+				return say(m.Results[0].Text)
+			}
+		})
+		l := newLAN(t, model, general())
+		if err := l.b.end(); err != nil {
+			t.Fatal(err)
+		}
+		store := &session.Memory{}
+		l.b.journal = session.NewJournal(store, "bob")
+		l.b.start(t)
+		l.b.lend(t, general())
+		time.Sleep(5 * time.Second)
+		l.meet()
+		_, said := lease(t, l)
+		// What a restart of the lender would find.
+		lost, err := store.Recover(t.Context())
+		if err != nil || len(lost) != 1 || lost[0].State != session.Lost || lost[0].Requester == "" {
+			t.Errorf("the lender's sessions are %+v, %v", lost, err)
+		}
+		l.hub.Kill(l.b.id)
+		got := <-said
+		for _, want := range []string{`"status":"failed"`, "it is lost, because its node did not report its end; it had reported ", `"model_calls":49`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the parent reads %q, want %q", got, want)
+			}
 		}
 	})
 }

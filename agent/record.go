@@ -269,5 +269,8 @@ func (i *instance) chargePast(ctx context.Context) (ran time.Duration, err error
 		spent = spent.Add(session.Spent(entries))
 	}
 	i.account.Charge(spent)
+	if i.factory.cfg.RealTime {
+		return time.Since(own[0].Time), nil
+	}
 	return session.RunningTime(own), nil
 }

@@ -342,6 +342,9 @@ func (b *BorrowedAgent) settle(final update, err error) {
 	case b.id() == "":
 		b.account.Close()
 	default:
+		s := b.account.Total()
+		err = fmt.Errorf("it is lost, because its node did not report its end; it had reported %d model calls and %d tokens, and all of its share counts as spent: %w",
+			s.ModelCalls, s.Tokens, cmp.Or(err, community.ErrUnavailable))
 		b.account.CloseLost()
 	}
 	b.borrower.Spent()

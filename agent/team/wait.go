@@ -2,6 +2,7 @@ package team
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -133,7 +134,11 @@ func (t *Team) inspect(c *Child, limit int) status {
 	case w != nil && !w.done:
 		s.Status, s.Doing = "working", doing
 	case w != nil && w.err != nil:
-		s.Status, s.Error = "failed", shorten(w.err.Error(), limit)
+		err := w.err
+		if gone != nil && errors.Is(err, community.ErrUnavailable) {
+			err = gone // it says what became of the sub-agent
+		}
+		s.Status, s.Error = "failed", shorten(err.Error(), limit)
 		w.reported = true
 	case w != nil:
 		s.Status, s.Result = "done", shorten(w.text, limit)
