@@ -40,7 +40,7 @@ func NewImage(data []byte) (Image, error) {
 	}
 	switch width, height, err := img.Size(); {
 	case err != nil:
-		return img, fmt.Errorf("%w: an image that says it is %s, and cannot be read as that", ErrInvalid, img.Type)
+		return img, fmt.Errorf("%w: an image of the declared type %s cannot be read as that type", ErrInvalid, img.Type)
 	case width < 1 || height < 1 || width > maxSide || height > maxSide:
 		return img, fmt.Errorf("%w: an image of %d x %d pixels; at most %d a side can be sent", ErrInvalid, width, height, maxSide)
 	}
@@ -60,9 +60,9 @@ func (i Image) check() error {
 	case len(i.Data) > MaxImage:
 		return fmt.Errorf("%w: an image of %d KiB; at most %d KiB can be sent", ErrInvalid, len(i.Data)>>10, MaxImage>>10)
 	case !slices.Contains(imageTypes, is):
-		return fmt.Errorf("%w: an image that is %s; png, jpeg, gif and webp can be sent", ErrInvalid, is)
+		return fmt.Errorf("%w: an image of the type %s; png, jpeg, gif and webp can be sent", ErrInvalid, is)
 	case is != i.Type:
-		return fmt.Errorf("%w: an image that is called %s and is %s", ErrInvalid, i.Type, is)
+		return fmt.Errorf("%w: an image declared as %s has the type %s", ErrInvalid, i.Type, is)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen ma
 			s.Enum = append(s.Enum, word)
 		}
 		if len(s.Enum) == 0 {
-			return fmt.Errorf("%v: Enum allows nothing", t)
+			return fmt.Errorf("%v: Enum lists no value", t)
 		}
 		known[t] = s
 		return nil
@@ -115,7 +115,7 @@ func addEnums(known map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen ma
 			}
 		}
 	case reflect.Interface:
-		return errors.New("an interface says nothing about its values; use a type")
+		return errors.New("the values of an interface are not known; use a type")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (p Prices) Check() error {
 	for name, price := range p {
 		for _, n := range []*float64{&price.Input, &price.Output, price.CacheRead, price.CacheWrite} {
 			if n != nil && !(*n >= 0 && *n < math.MaxInt32) { // what is not a number is neither
-				return fmt.Errorf("%q: a price is a number of at least 0, for a million tokens", name)
+				return fmt.Errorf("%q: write a price of 0 or more for a million tokens", name)
 			}
 		}
 		if i := strings.Index(name, "*"); i >= 0 && i < len(name)-1 || name == "" {

@@ -324,7 +324,7 @@ func stopServer(s *grpc.Server) {
 func (p *parts) record(e audit.Entry) error {
 	err := p.audit.Append(e)
 	if err != nil {
-		p.events.Warn(event.Warning{Why: "nothing is allowed now: " + err.Error(), Mend: "symbio doctor"})
+		p.events.Warn(event.Warning{Why: "all calls are denied now: " + err.Error(), Mend: "symbio doctor"})
 	}
 	return err
 }

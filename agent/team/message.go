@@ -67,7 +67,7 @@ func CheckText(text string) error {
 	case len(text) > MaxText:
 		return fmt.Errorf("%d KiB to say meanwhile: %w", len(text)>>10, community.ErrTooLarge)
 	case !utf8.ValidString(text) || strings.TrimSpace(text) == "":
-		return errors.Join(community.ErrInvalid, errors.New("there is no text to say"))
+		return errors.Join(community.ErrInvalid, errors.New("the text is empty"))
 	}
 	return nil
 }

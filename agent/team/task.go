@@ -37,7 +37,7 @@ type taskReservation struct {
 }
 
 // errDuplicateTask is the error of a task that a sub-agent of the same definition works on already.
-var errDuplicateTask = errors.New("exactly this task is being done already")
+var errDuplicateTask = errors.New("exactly this task is in progress already")
 
 // taskKey identifies a task: the definition and the text, without differences in white space.
 func taskKey(definition, task string) string {

@@ -213,7 +213,7 @@ func (t *Team) findOne(name string) (found *Child, err error) {
 	case found != nil:
 		return found, nil
 	case len(names) == 0:
-		return nil, fmt.Errorf("you have no sub-agent %q, nor any other; replicate_agent makes them", name)
+		return nil, fmt.Errorf("you have no sub-agents, so none is %q; replicate_agent spawns them", name)
 	}
 	return nil, fmt.Errorf("you have no sub-agent %q; yours are %v", name, names)
 }

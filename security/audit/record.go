@@ -114,7 +114,7 @@ func parse(text []byte) (record, error) {
 	}
 	again := r
 	if line, err := again.line(); err != nil || r.Hash != again.Hash || !bytes.Equal(line, append(bytes.Clone(text), '\n')) {
-		return r, errors.New("it was changed: its hash is not that of what it says")
+		return r, errors.New("it was changed: its hash does not match its content")
 	}
 	return r, nil
 }
@@ -123,7 +123,7 @@ func parse(text []byte) (record, error) {
 func (r record) follows(seq uint64, hash string) error {
 	switch {
 	case r.Seq != seq+1:
-		return fmt.Errorf("it is number %d where %d has to be: records are missing or were moved", r.Seq, seq+1)
+		return fmt.Errorf("its number is %d, and %d is expected: records are missing or were moved", r.Seq, seq+1)
 	case r.Prev != hash:
 		return errors.New("it does not follow the record before it: one of them was replaced")
 	}

@@ -78,7 +78,7 @@ func verify(ctx context.Context, files []segment, each func(Entry) error, points
 	}
 	if len(v.points) > 0 {
 		p := v.points[0]
-		return r, fmt.Errorf("%w: record %d, with the hash %s, was in it and is not: it ends with record %d now, so the end was cut off or all was replaced", ErrBroken, p.Seq, p.Hash, r.Last)
+		return r, fmt.Errorf("%w: record %d with the hash %s is missing: the log now ends with record %d, so its end was cut off or all of it was replaced", ErrBroken, p.Seq, p.Hash, r.Last)
 	}
 	return r, nil
 }
@@ -152,7 +152,7 @@ func (v *verifier) line(text []byte, first bool) error {
 		return fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	if first && v.Files > 0 && r.Torn != v.rest {
-		return fmt.Errorf("%w: %d bytes after the last record of the file before, and %d were there", ErrBroken, v.rest, r.Torn)
+		return fmt.Errorf("%w: there are %d bytes behind the last record of the file before, and the record says %d", ErrBroken, v.rest, r.Torn)
 	}
 	if !begun {
 		v.First = r.Seq

@@ -205,7 +205,7 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 	case err != nil:
 		return nil, err
 	case p.Authority != c.authority.name || id != p.ID:
-		return nil, fmt.Errorf("%w: a renewal keeps the node's key", ErrBadRequest)
+		return nil, fmt.Errorf("%w: the request of a renewal must have the node's present key", ErrBadRequest)
 	case c.revoked.Has(id):
 		return nil, removedHere(c.authority.name)
 	}

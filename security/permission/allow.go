@@ -22,12 +22,12 @@ var commandTools = namesOf("Bash", "Git")
 func rest(a Action, why string) Verdict {
 	switch a {
 	case Allow:
-		why += " What no rule speaks of is allowed."
+		why += " The default is to allow."
 	case Ask:
-		why += " So a person has to say."
+		why += " A person must approve it."
 	default:
 		a = Deny
-		why += " What no rule allows is denied."
+		why += " The default is to deny."
 	}
 	return Verdict{Action: a, Stage: StageDefault, Why: why}
 }
@@ -92,7 +92,7 @@ func (p allowRules) command(i int, byDefault Action) Verdict {
 		}
 		return v
 	}
-	return rest(byDefault, fmt.Sprintf("No rule speaks of %s.", show(*c)))
+	return rest(byDefault, fmt.Sprintf("No rule matches %s.", show(*c)))
 }
 
 // unread returns a command that only the default allows and that runs text which is not parsed

@@ -127,13 +127,13 @@ func TestWhySaysWhichRuleAndWhatWouldChangeIt(t *testing.T) {
 		{"allow: Bash(git:*)", "git status", "The rule Bash(git:*) allows this."},
 		{"allow: Bash(python3:*)", "python3 x.py", "runs what it is given"},
 		{"allow: Bash(find:*) | default: ask", "find . -delete", "The rule Bash(find:*) speaks of `find . -delete`, but does not cover it, because it is given -delete; a rule that spells that out would."},
-		{"allow: Bash(git:*) | default: ask", "git status; rm x", "No rule speaks of `rm x`. So a person has to say."},
+		{"allow: Bash(git:*) | default: ask", "git status; rm x", "No rule matches `rm x`. A person must approve it."},
 		{"allow: Bash(echo:*) | default: ask", "echo x > y", `A redirection would write "y", and no Write rule allows that.`},
 		{"deny: Bash(rm:*) | allow: Bash", "ls; timeout 5 rm x", "The rule Bash(rm:*) denies this. It means `rm x`."},
 		{"allow: Bash(echo:*) | default: ask", "echo ${x^^}", "No rule for single commands can allow this: it changes a variable's value while using it"},
 		{"allow: Bash | default: ask", "ls\u202e", "No rule can allow this: it holds the character U+202E"},
 		{"deny: Bash(rm:*) | allow: Bash", "$X y", "may deny this, and it cannot be told whether it does"},
-		{"default: allow", "ls", "What no rule speaks of is allowed."},
+		{"default: allow", "ls", "The default is to allow."},
 	} {
 		if v := judged(policy(t, c.policy), bash(c.command)); !strings.Contains(v.Why, c.want) {
 			t.Errorf("%s, %q: got %q, want %q", c.policy, c.command, v.Why, c.want)

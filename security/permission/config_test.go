@@ -60,9 +60,9 @@ final_deny:
 override:
   - {rule: "Bash(rm:*.tmp)", match: ["rm a.tmp"], not_match: ["rm -f a.tmp", "rm a.txt"]}
 `, ""},
-		"one does not match":   {`allow: [{rule: "Bash(git log:*)", match: ["git push"]}]`, `allow rule "Bash(git log:*)": it has to match "git push"`},
+		"one does not match":   {`allow: [{rule: "Bash(git log:*)", match: ["git push"]}]`, `allow rule "Bash(git log:*)": it must match "git push"`},
 		"one matches too much": {`allow: [{rule: "Bash(git:*)", not_match: ["git push"]}]`, `it must not match "git push"`},
-		"a deny that is weak":  {`deny: [{rule: "Bash(rm -rf:*)", match: ["rm -r x"]}]`, `deny rule "Bash(rm -rf:*)": it has to match "rm -r x"`},
+		"a deny that is weak":  {`deny: [{rule: "Bash(rm -rf:*)", match: ["rm -r x"]}]`, `deny rule "Bash(rm -rf:*)": it must match "rm -r x"`},
 		"a deny that is wide":  {`deny: [{rule: "Bash", not_match: ["ls"]}]`, `it must not match "ls"`},
 		"many tools":           {`allow: [{rule: "mcp__a__*", match: [x]}]`, "one tool"},
 		"an unknown key":       {`allow: [{rule: Read, matches: [x]}]`, `no key "matches"`},

@@ -65,7 +65,7 @@ func (l Link) judge(f *facts) Verdict {
 	}
 	denied, unsure := f.firstDenial(p.FinalDeny)
 	if denied != nil {
-		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this for good")+f.about(denied, nil))
+		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this and cannot be overridden")+f.about(denied, nil))
 	}
 	floor := StageFinalDeny
 	answer, here, remembered := l.Memory.recall(f.call, p)
@@ -197,7 +197,7 @@ func (l Link) permit(f *facts) Verdict {
 	}
 	v := l.allowCall(f, granted)
 	if odd := f.oddity(); odd != "" && v.Action == Allow { // two parsers may read such a URL differently, so no rule can allow it
-		v.Action, v.Why = Ask, fmt.Sprintf("The URL may mean two things: %s. So a person has to say.", odd)
+		v.Action, v.Why = Ask, fmt.Sprintf("The URL is ambiguous: %s. A person must approve it.", odd)
 	}
 	return v
 }
@@ -213,15 +213,15 @@ func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 		return v
 	}
 	if name, risk := f.protected(); name != "" && l.Policy.Default != Deny && !l.mute {
-		return Verdict{Action: Ask, Stage: StageDefault, Why: risk + ", and no rule names it. So a person has to say."}
+		return Verdict{Action: Ask, Stage: StageDefault, Why: risk + ", and no rule names it. A person must approve it."}
 	}
 	switch l.Policy.Default {
 	case Allow:
-		return Verdict{Action: Allow, Stage: StageDefault, Why: "No rule speaks of this, and what no rule speaks of is allowed."}
+		return Verdict{Action: Allow, Stage: StageDefault, Why: "No rule matches this call, and the default is to allow."}
 	case Ask:
-		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule speaks of this, so a person has to say."}
+		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule matches this call. A person must approve it."}
 	}
-	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this, and what no rule allows is denied."}
+	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this call, and the default is to deny."}
 }
 
 // allowed returns the verdict of an allow rule or grant that covers a call which runs nothing,

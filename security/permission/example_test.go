@@ -32,7 +32,7 @@ func ExampleChain() {
 	// Output:
 	// Read allow by parent: The rule Read allows this.
 	// Read deny by child: The rule Read(*.key) denies this.
-	// Write deny by parent: The rule Edit denies this for good.
+	// Write deny by parent: The rule Edit denies this and cannot be overridden.
 }
 
 func ExampleConfig() {

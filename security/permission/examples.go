@@ -20,12 +20,12 @@ func (t RuleText) verify(r Rule, denies bool) error {
 		// A deny rule has to turn an allowed call into another verdict; a question counts as a
 		// match.
 		if v := r.alone(text, denies); v.Action == Allow == denies {
-			return fmt.Errorf("it has to match %q, and does not: %s", text, v.Why)
+			return fmt.Errorf("it must match %q, but does not: %s", text, v.Why)
 		}
 	}
 	for _, text := range t.NotMatch {
 		if v := r.alone(text, denies); v.Action == Allow != denies {
-			return fmt.Errorf("it must not match %q, and does: %s", text, v.Why)
+			return fmt.Errorf("it must not match %q, but does: %s", text, v.Why)
 		}
 	}
 	return nil

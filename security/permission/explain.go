@@ -187,7 +187,7 @@ func (l Link) widen(call Call) (changes []Change, never string) {
 			if v.Stage == StageDeny {
 				return nil, fmt.Sprintf("no override means exactly this; take %s out of deny", v.Rule)
 			}
-			return nil, lowerFirst(strings.TrimSuffix(v.Why, " So a person has to say."))
+			return nil, lowerFirst(strings.TrimSuffix(v.Why, " A person must approve it."))
 		}
 		l, changes = next, append(changes, add...)
 	}

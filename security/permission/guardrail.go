@@ -76,5 +76,5 @@ func (r guardrailLink) judge(f *facts) Verdict {
 	if asks = cmp.Or(asks, may); asks == nil {
 		return v
 	}
-	return Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "has a person say about this")}
+	return Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "requires approval for this")}
 }

@@ -22,10 +22,10 @@ const (
 )
 
 // ErrRecord means that a value cannot be a record, or that a file does not hold one that counts.
-var ErrRecord = errors.New("not a record that counts")
+var ErrRecord = errors.New("the record is not valid")
 
 // ErrFull means that a limit of size or number is reached.
-var ErrFull = errors.New("too much is kept already")
+var ErrFull = errors.New("too many records are kept")
 
 // Book keeps decisions of a person, such as which skills they trust, each in a file of its own in a
 // directory, which need not exist yet. So many processes may decide at the same time, and a file

@@ -17,7 +17,7 @@ func exposed(path string, info fs.FileInfo, closed fs.FileMode, want string) err
 		return fmt.Errorf("%s belongs to another user; move it away: %w", path, ErrExposed)
 	}
 	if mode := info.Mode().Perm(); mode&closed != 0 {
-		return fmt.Errorf("other users may use %s (mode %04o): look at what is in it, then run `chmod %s %s`: %w", path, mode, want, path, ErrExposed)
+		return fmt.Errorf("other users have access to %s (mode %04o): look at what is in it, then run `chmod %s %s`: %w", path, mode, want, path, ErrExposed)
 	}
 	return nil
 }

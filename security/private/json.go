@@ -25,7 +25,7 @@ func ReadJSON(file string, limit int64, v any) error {
 		return fmt.Errorf("%s: %w: %w", file, ErrDamaged, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w: something follows its end", file, ErrDamaged)
+		return fmt.Errorf("%s: %w: there is data behind its end", file, ErrDamaged)
 	}
 	return nil
 }

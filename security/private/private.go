@@ -26,11 +26,11 @@ import (
 
 // ErrExposed means that other users could have read or written a file, or put it there. The error
 // says which permissions allow that, and how to close them.
-var ErrExposed = errors.New("others may use it")
+var ErrExposed = errors.New("other users have access to it")
 
 // ErrUnfit means that a path cannot be such a file: it is a directory, a link, a device, or too
 // long.
-var ErrUnfit = errors.New("symbio did not write it like this")
+var ErrUnfit = errors.New("it is not a file that symbio writes")
 
 // Read returns the content of a file of at most limit bytes that only its owner can use, in a
 // directory that only its owner can change; the owner is the user of this process, or root. The

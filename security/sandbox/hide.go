@@ -79,7 +79,7 @@ func (b *Box) hidden(f Files) ([]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look at what to hide from the command: %w", err)
+			return nil, fmt.Errorf("find the files to hide from the command: %w", err)
 		}
 		if !shows(f, at) {
 			real = append(real, at)

@@ -147,7 +147,7 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 			continue
 		}
 		if err != nil {
-			return nil, nothing, fmt.Errorf("look at what to hide from the command: %w", err)
+			return nil, nothing, fmt.Errorf("find the files to hide from the command: %w", err)
 		}
 		// Sealed after the kept paths are mounted, which need mount points in it.
 		if st.IsDir() {
@@ -181,7 +181,7 @@ func around(top string, hidden []string) (paths []string, err error) {
 		todo = todo[1:]
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, fmt.Errorf("look at what is beside the hidden: %w", err)
+			return nil, fmt.Errorf("list the files beside hidden ones: %w", err)
 		}
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())

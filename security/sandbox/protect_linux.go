@@ -156,7 +156,7 @@ func (p *protection) add(base, name string, create bool) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("look at what to protect: %w", err)
+			return fmt.Errorf("find the files to protect: %w", err)
 		}
 		// An existing part on the way is pinned; the last part, or a file or mask on the way, is
 		// made read-only.

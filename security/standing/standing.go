@@ -37,7 +37,7 @@ const maxShown = 512
 // Errors that callers tell apart.
 var (
 	// ErrFull says that a Book holds MaxEntries.
-	ErrFull = errors.New("as many things are allowed for good as can be kept; take some back with `symbio approvals forget`")
+	ErrFull = errors.New("the list of lasting approvals is full; remove some with `symbio approvals forget`")
 )
 
 // Entry is one call that is allowed in one directory under one policy. check says which values are
@@ -71,7 +71,7 @@ type Book struct {
 func Open(file string) (*Book, error) {
 	entries, err := read(file)
 	if err != nil {
-		return nil, fmt.Errorf("what was allowed for good: %w", err)
+		return nil, fmt.Errorf("lasting approvals: %w", err)
 	}
 	return &Book{file: file, entries: entries}, nil
 }
@@ -116,7 +116,7 @@ func (b *Book) Forget(id string) (bool, error) {
 // become writes the entries to the file and only then puts them in force. The caller holds b.mu.
 func (b *Book) become(entries []Entry) error {
 	if err := write(b.file, entries); err != nil {
-		return fmt.Errorf("what was allowed for good: %w", err)
+		return fmt.Errorf("lasting approvals: %w", err)
 	}
 	b.entries, b.views = entries, nil
 	return nil
@@ -173,15 +173,15 @@ func (e *Entry) check() error {
 	bad := func(what string) error { return fmt.Errorf("entry %.20q: %s", e.ID, what) }
 	switch {
 	case !idForm.MatchString(e.ID):
-		return bad("its id is none")
+		return bad("its id is not valid")
 	case !filepath.IsAbs(e.Dir) || filepath.Clean(e.Dir) != e.Dir:
-		return bad("its directory is no absolute path")
+		return bad("its directory is not an absolute path")
 	case !scopeForm.MatchString(e.Scope):
-		return bad("its scope is none")
+		return bad("its scope is not valid")
 	case len(e.Shown) > maxShown+64 || len(e.By) > 256 || !utf8.ValidString(e.Shown+e.By):
-		return bad("its words are too long, or none")
+		return bad("its text is missing or too long")
 	case !callForm.MatchString(e.Call):
-		return bad("its call is none")
+		return bad("its call is not valid")
 	}
 	return nil
 }

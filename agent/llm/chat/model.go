@@ -179,7 +179,7 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) err
 	}
 	more, follows := strings.CutPrefix(got.Text, h.text.String())
 	if !follows {
-		return bad("the reply does not begin with what was heard of it")
+		return bad("the reply does not begin with the text that was streamed before")
 	}
 	var chunks []llm.Chunk
 	if more != "" {
@@ -201,7 +201,7 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) err
 	case got.Stop == "":
 		return &llm.Error{Model: m.cfg.Name, Detail: "node " + p.Node + " does not say why the answer ended", Err: llm.ErrCut}
 	default:
-		return bad("an end that is none")
+		return bad("an unknown reason for the end")
 	}
 	for _, c := range append(chunks, llm.Chunk{Usage: sanitize(got.Usage), Stop: got.Stop}) {
 		if err := h.emit(c); err != nil {

@@ -92,7 +92,7 @@ func (c Config) base() (*url.URL, error) {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return nil, errors.New("the base URL must look like http://HOST:PORT/v1")
 	case u.User != nil:
-		return nil, errors.New("the base URL holds a user or password; pass the key on its own")
+		return nil, errors.New("the base URL contains a user or password; pass the key separately")
 	}
 	u.Fragment = ""
 	return u, nil
@@ -102,7 +102,7 @@ func (c Config) base() (*url.URL, error) {
 func (c Config) checkKey() error {
 	for _, r := range c.Key.Reveal() {
 		if r <= ' ' || r > '~' {
-			return errors.New("the key has a character in it that no key has")
+			return errors.New("the key contains a character that cannot be in a key")
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // ErrFormat says that there is no such format.
-var ErrFormat = errors.New("there are text and json")
+var ErrFormat = errors.New("write text or json")
 
 // Open returns a Logger. The caller closes the file.
 func Open(o Options) (*slog.Logger, io.Closer, error) {

@@ -120,8 +120,8 @@ func (r *Rules) Reload() (changed, restart []string, err error) {
 	}
 	if err != nil {
 		r.cfg.Logger.Warn("configuration not taken up", "err", err)
-		r.cfg.Events.Warn(event.Warning{Why: "the old rules hold: " + err.Error()})
-		return nil, nil, fmt.Errorf("the old rules hold: %w", err)
+		r.cfg.Events.Warn(event.Warning{Why: "the old rules stay in force: " + err.Error()})
+		return nil, nil, fmt.Errorf("the old rules stay in force: %w", err)
 	}
 	for i := range now.NumField() {
 		switch key := now.Type().Field(i).Tag.Get("yaml"); {

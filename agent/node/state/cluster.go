@@ -30,7 +30,7 @@ const loopbackListen = "127.0.0.1:0"
 // ErrNoCluster says that a node is in no cluster, ErrNoAuthority that the
 // authority is elsewhere.
 var (
-	ErrNoCluster   = errors.New("this node is in no cluster\nMake one with: symbio cluster init\nor join one with the line that that prints")
+	ErrNoCluster   = errors.New("this node is in no cluster\nCreate one with `symbio cluster init`, or join one with the line that `symbio cluster token` prints")
 	ErrNoAuthority = errors.New("the cluster's authority is not on this machine\nRun this on the machine where `symbio cluster init` ran, or on one that was promoted")
 )
 

@@ -83,6 +83,6 @@ func (p *inspection) look(path string, dir bool, closed fs.FileMode) {
 	case !isOwn(info):
 		p.found = append(p.found, Problem{path, "it belongs to another user", "give it to the user who runs the node: chown"})
 	case open != 0:
-		p.found = append(p.found, Problem{path, fmt.Sprintf("other users may use it (mode %04o)", info.Mode().Perm()), "chmod " + mode + " " + path})
+		p.found = append(p.found, Problem{path, fmt.Sprintf("other users have access to it (mode %04o)", info.Mode().Perm()), "chmod " + mode + " " + path})
 	}
 }

@@ -116,7 +116,7 @@ func decode(from io.Reader, head []byte) io.Reader {
 	return from
 }
 
-var errUTF16 = errors.New("it begins as UTF-16 and goes on as something else")
+var errUTF16 = errors.New("it begins as UTF-16, but its rest is not")
 
 // toText decodes a whole file into the text that edits work on. toBytes restores the same bytes
 // from it; a file for which that is not true is an error. A mark of UTF-8 stays a part of the text;

@@ -149,7 +149,7 @@ func CheckPattern(pattern string) error {
 	case slices.Contains(strings.Split(pattern, "/"), ".."):
 		return errors.New("the pattern holds ..; put the directory in path, and a pattern relative to it in pattern")
 	case !doublestar.ValidatePattern(pattern):
-		return fmt.Errorf("the pattern %s is malformed; see whether each [ and { is closed", quoted(pattern))
+		return fmt.Errorf("the pattern %s is malformed; check that each [ and { is closed", quoted(pattern))
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (w *Workspace) target(ctx context.Context, path string) (operation, error) 
 		// The rename in putInto would put a file in the link's place, not in its target's.
 		return operation{}, fmt.Errorf("%s is a symbolic link; write the file that it leads to", quoted(path))
 	case err == nil && !info.Mode().IsRegular():
-		return operation{}, fmt.Errorf("%s is %w; it is not replaced", quoted(path), errNotRegular)
+		return operation{}, fmt.Errorf("%s is not replaced: it is %w", quoted(path), errNotRegular)
 	case err == nil:
 		did.before = info
 	case !errors.Is(err, fs.ErrNotExist):

@@ -135,8 +135,8 @@ func TestAFileThatIsNotClearIsRefused(t *testing.T) {
 	const good = "id: a, kind: attack, tool: T, rules: {}, expect: ask"
 	for text, want := range map[string]string{
 		"":                        "empty",
-		"version: 2\ncases: []":   "version: 2",
-		"cases: []":               "version: 0",
+		"version: 2\ncases: []":   "version 2",
+		"cases: []":               "version 0",
 		"version: 1\ncases: [{}]": "no id",
 		"version: 1\ncases: [{" + good + ", more: 1}]":                                                 "more",
 		"version: 1\ncases: [{" + good + "}, {" + good + "}]":                                          "twice",

@@ -122,7 +122,7 @@ func Read(r io.Reader) ([]Case, error) {
 		return nil, err
 	}
 	if file.Version != version {
-		return nil, fmt.Errorf("version: %d, and only %d is known", file.Version, version)
+		return nil, fmt.Errorf("version %d is not supported: write %d", file.Version, version)
 	}
 	// An id that occurs twice would make a report ambiguous. The first case with it is judged.
 	seen := map[string]bool{}

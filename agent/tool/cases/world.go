@@ -110,7 +110,7 @@ func (w *World) make(path string, do func(string) error) error {
 	// The path is checked again with its links followed: one of an earlier entry could lead out.
 	real, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if rel, relErr := filepath.Rel(w.base, real); err != nil || relErr != nil || !filepath.IsLocal(rel) {
-		return fmt.Errorf("setup: %s lies behind a link that leads elsewhere", path)
+		return fmt.Errorf("setup: %s is behind a link that leaves the directories of the case", path)
 	}
 	if err := do(path); err != nil {
 		return fmt.Errorf("setup: %w", err)

@@ -38,7 +38,7 @@ func Example() {
 	}
 	// Output:
 	// ann wants to call Write {"content":"hello","file_path":"a.txt"}
-	// No rule speaks of this, so a person has to say.
+	// No rule matches this call. A person must approve it.
 	// Allow it? y = once, a = always in this session, n = no, b = block always in this session
 	// > Created a.txt: 5 bytes, 0 lines.
 }

@@ -96,7 +96,7 @@ func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
 // all its processes.
 func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
 	if r.cfg.Box == nil {
-		return failed("there is no sandbox here, and commands run in nothing else")
+		return failed("no sandbox is available, and commands run only in a sandbox")
 	}
 	box, err := r.cfg.Box(ctx)
 	if err != nil {

@@ -191,7 +191,7 @@ func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
 	answer.Allow = true
 	asks := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Ask}}}
 	wants(t, "two questions in one", run(t.Context(), true, asks, "echo hi"), false, "hi")
-	if len(asked) != 1 || !strings.Contains(asked[0].Verdict.Why, "No rule speaks of") || !strings.Contains(asked[0].Verdict.Why, "git's hooks") {
+	if len(asked) != 1 || !strings.Contains(asked[0].Verdict.Why, "No rule matches") || !strings.Contains(asked[0].Verdict.Why, "git's hooks") {
 		t.Errorf("asked %+v; want one question with both reasons", asked)
 	}
 	answer.Always = true

@@ -116,7 +116,7 @@ func (s *SearXNG) Search(ctx context.Context, query string, page int) (Found, er
 	}
 	var said searxAnswer
 	if err := json.Unmarshal(body, &said); err != nil {
-		return Found{}, fmt.Errorf("%s answered with what is not SearXNG's JSON; see that web.search.url is right", s.at.Host)
+		return Found{}, fmt.Errorf("%s did not answer with SearXNG's JSON; check web.search.url", s.at.Host)
 	}
 	return said.found(), nil
 }
@@ -167,5 +167,5 @@ func (s *SearXNG) explainStatus(ctx context.Context, err error) error {
 	if errors.As(err, &of) {
 		err = of.Err
 	}
-	return fmt.Errorf("%s was not reached: %w; see that web.search.url is right and the instance runs", s.at.Host, err)
+	return fmt.Errorf("cannot reach %s: %w; check web.search.url, and that the instance runs", s.at.Host, err)
 }

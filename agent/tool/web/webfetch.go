@@ -91,7 +91,7 @@ func (p *page) text() (string, error) {
 		}
 	}
 	if !readable(kind) {
-		return "", fmt.Errorf("it is %s, %d bytes of it, which is not shown", shown(kind), len(p.body))
+		return "", fmt.Errorf("it has the type %s (%d bytes), which is not shown", shown(kind), len(p.body))
 	}
 	r, err := charset.NewReader(bytes.NewReader(p.body), p.kind)
 	if err != nil {

@@ -104,8 +104,8 @@ func TestASearchThatGoesWrongSaysWhatToDo(t *testing.T) {
 	}{
 		"json is off":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, "json under search.formats"},
 		"a page":       {says("text/html", "<html>"), "text/html in place of JSON"},
-		"not its JSON": {says("application/json", `[1, 2]`), "not SearXNG's JSON"},
-		"cut":          {says("application/json", `{"results": [{"url": "htt`), "not SearXNG's JSON"},
+		"not its JSON": {says("application/json", `[1, 2]`), "did not answer with SearXNG's JSON"},
+		"cut":          {says("application/json", `{"results": [{"url": "htt`), "did not answer with SearXNG's JSON"},
 		"endless":      {says("application/json", `{"results": [`+strings.Repeat(`{},`, 50_000)), "more than 100000 bytes"},
 		"too many":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, "too many searches"},
 		"broken":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "502"},

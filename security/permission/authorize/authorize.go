@@ -107,7 +107,7 @@ func (r Rule) check() error {
 	case !isRole && !isCluster && r.From != "*" && r.From != "local" && strings.Trim(r.From, "0123456789abcdef*") != "":
 		return fmt.Errorf("from %q is no node id (lower-case hex digits), cluster/NAME, role/NAME, local or \"*\": a node's name proves nothing, use its id", r.From)
 	case len(r.Invoke)+len(r.Send)+len(r.Deny) == 0:
-		return fmt.Errorf("from %q gives nothing: write invoke, send or deny", r.From)
+		return fmt.Errorf("from %q has none of invoke, send and deny: write at least one", r.From)
 	}
 	for _, globs := range [][]string{r.Invoke, r.Send, r.Deny} {
 		for _, g := range globs {

@@ -142,7 +142,7 @@ func (c *child) start() (pid int, err error) {
 	case n == 0:
 		return int(forked), nil // execve closed the pipe
 	case n < int(unsafe.Sizeof(f)) || f.doing >= uint32(len(doings)):
-		return 0, errors.New("start the command: what it said is damaged")
+		return 0, errors.New("start the command: its first message is damaged")
 	case f.doing == doingExec:
 		return 0, startError{unix.Errno(f.errno)}
 	}

@@ -38,7 +38,7 @@ func (r Report) line() []byte {
 
 // errReport is the error for a line that is not a whole report, for example because the helper was
 // killed while it wrote.
-var errReport = errors.New("what the helper says is damaged")
+var errReport = errors.New("the report of the sandbox's helper is damaged")
 
 // ParseReport reads a line that line wrote, with its line break.
 func ParseReport(line []byte) (Report, error) {
