@@ -172,7 +172,7 @@ func slow() tool.Tool {
 	})
 }
 
-func TestTheModelAndTheToolsTakeTurnsUntilTheModelIsDone(t *testing.T) {
+func TestModelAndTheToolsTakeTurnsUntilTheModelIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			if m := last(r); m.Role == llm.Tool {
@@ -221,7 +221,7 @@ func TestWhatNoRuleAllowsIsRefusedAndReported(t *testing.T) {
 	})
 }
 
-func TestATaskEndsAtTheLimitOfTurns(t *testing.T) {
+func TestTaskEndsAtTheLimitOfTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := script(func(context.Context, llm.Request) (llm.Message, error) { return call(use("1", "slow", waitArgs{"1s"})) })
 		h := newHouse(t, model, slow())
@@ -237,7 +237,7 @@ func TestATaskEndsAtTheLimitOfTurns(t *testing.T) {
 	})
 }
 
-func TestATaskEndsWithItsCallerAndWithItsBudget(t *testing.T) {
+func TestTaskEndsWithItsCallerAndWithItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
 			<-ctx.Done()
@@ -259,7 +259,7 @@ func TestATaskEndsWithItsCallerAndWithItsBudget(t *testing.T) {
 	})
 }
 
-func TestAFailedTaskLeavesTheConversationWhole(t *testing.T) {
+func TestFailedTaskLeavesTheConversationWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got [][]llm.Role
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
@@ -327,7 +327,7 @@ func TestSubAgentsEndWithTheirParent(t *testing.T) {
 	})
 }
 
-func TestTheBudgetHoldsOverTheWholeTree(t *testing.T) {
+func TestBudgetHoldsOverTheWholeTree(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits budget.Limits
 		want   string
@@ -389,7 +389,7 @@ func TestDepthIsLimited(t *testing.T) {
 	})
 }
 
-func TestACopyHasAtMostItsParentsPermissions(t *testing.T) {
+func TestCopyHasAtMostItsParentsPermissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ask := func(r llm.Request, keep any) (llm.Message, error) {
 			m := last(r)
@@ -429,7 +429,7 @@ func TestACopyHasAtMostItsParentsPermissions(t *testing.T) {
 	})
 }
 
-func TestASkillsGrantsAreItsTakersOnlyAndEndWithIt(t *testing.T) {
+func TestSkillsGrantsAreItsTakersOnlyAndEndWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The agent takes the skill, which allows slow; its copy does not, and may not.
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
@@ -470,7 +470,7 @@ func TestASkillsGrantsAreItsTakersOnlyAndEndWithIt(t *testing.T) {
 	})
 }
 
-func TestATaskOfAnotherNodeIsMarkedAsOne(t *testing.T) {
+func TestTaskOfAnotherNodeIsMarkedAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say(r.System) }))
 		m := h.spawn(agent.Order{})
@@ -493,7 +493,7 @@ func TestATaskOfAnotherNodeIsMarkedAsOne(t *testing.T) {
 	})
 }
 
-func TestASkillThatACopyTakesDoesNotLiftItOverItsParent(t *testing.T) {
+func TestSkillThatACopyTakesDoesNotLiftItOverItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			m := last(r)

@@ -40,7 +40,7 @@ func family() llm.Model {
 
 // A task ends at every moment, in every way, and what it had begun is not left running: goroutines that are fail the
 // bubble.
-func TestATaskEndsAtEveryMomentAndLeavesNothing(t *testing.T) {
+func TestTaskEndsAtEveryMomentAndLeavesNothing(t *testing.T) {
 	for way, want := range map[string]error{"cancel": context.Canceled, "interrupt": conversation.ErrInterrupted, "terminate": nil} {
 		t.Run(way, func(t *testing.T) {
 			for n := 1; n <= 16; n++ {

@@ -164,7 +164,7 @@ func TestWaitingEndsWithTheFirstOrWithTheTimeOrAtOnce(t *testing.T) {
 	}
 }
 
-func TestATaskThatIsBeingDoneIsNotGivenTwice(t *testing.T) {
+func TestTaskThatIsBeingDoneIsNotGivenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		same := map[string]any{"reason": "a", "name": "one", "task": "count  the\nfiles"}
 		var results []llm.ToolResult
@@ -206,7 +206,7 @@ func TestATaskThatIsBeingDoneIsNotGivenTwice(t *testing.T) {
 	})
 }
 
-func TestAnIdleSubAgentTakesAMessageAsItsTaskAndAWorkingOneIsTold(t *testing.T) {
+func TestIdleSubAgentTakesAMessageAsItsTaskAndAWorkingOneIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var results []llm.ToolResult
 		var heard []string
@@ -424,7 +424,7 @@ func TestSeveralAreToldWhichTheyAre(t *testing.T) {
 }
 
 // A parent that is ended at any time leaves nobody behind, whatever they do.
-func TestATreeEndsWithItsRootAtAnyTime(t *testing.T) {
+func TestTreeEndsWithItsRootAtAnyTime(t *testing.T) {
 	for ms := range 12 {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t, script(func(ctx context.Context, r llm.Request) (llm.Message, error) {

@@ -80,7 +80,7 @@ func defined(t *testing.T, lines ...string) definition.Definition {
 
 var everything = permission.Policy{Default: permission.Allow}
 
-func TestADefinitionNarrowsTheCallsOfItsAgentsAndOfWhoWorksForThem(t *testing.T) {
+func TestDefinitionNarrowsTheCallsOfItsAgentsAndOfWhoWorksForThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, calling(), runs("go"), runs("stop"))
 		bounded := defined(t, "guardrail: {deny: [stop]}", "sandbox: {network: none}")
@@ -151,7 +151,7 @@ func TestNoOverrideLiftsWhatADefinitionsGuardrailDenies(t *testing.T) {
 	})
 }
 
-func TestADefinitionsBudgetIsALimitBesideTheOrders(t *testing.T) {
+func TestDefinitionsBudgetIsALimitBesideTheOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, calling(), runs("go"))
 		none := h.spawn(agent.Order{Policy: everything, Definition: defined(t, "budget: {model_calls: 3}"), Limits: budget.Limits{ModelCalls: 100}})
@@ -168,7 +168,7 @@ func TestADefinitionsBudgetIsALimitBesideTheOrders(t *testing.T) {
 	})
 }
 
-func TestADirectoryThatIsNotThereKeepsAnAgentFromBeginning(t *testing.T) {
+func TestDirectoryThatIsNotThereKeepsAnAgentFromBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, calling())
 		_, err := h.factory.Spawn(t.Context(), agent.Order{Definition: defined(t, "sandbox: {write: [nowhere]}")})
@@ -232,7 +232,7 @@ func TestThinkingIsAskedForAndItsAbsenceTold(t *testing.T) {
 }
 
 // Whatever a definition says, and whatever the node allows: what is left is within what the node allows.
-func TestADefinitionsSandboxOnlyTakesAway(t *testing.T) {
+func TestDefinitionsSandboxOnlyTakesAway(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestADefinitionsSandboxOnlyTakesAway(t *testing.T) {
 }
 
 // The narrowing of a definition is asked by all calls of an agent at once.
-func TestADefinitionNarrowsManyCallsAtOnce(t *testing.T) {
+func TestDefinitionNarrowsManyCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 8 // which run beside each other
 		var there sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 )
 
 // Who asks an agent for something keeps what they put around it, whatever the agent may do for others.
-func TestAGuardrailOfTheCallerHoldsInTheAgentItAsks(t *testing.T) {
+func TestGuardrailOfTheCallerHoldsInTheAgentItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			if m := last(r); m.Role == llm.Tool {

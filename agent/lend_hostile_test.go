@@ -17,7 +17,7 @@ import (
 	"symbio/community"
 )
 
-func TestALenderTakesNothingAtItsWord(t *testing.T) {
+func TestLenderTakesNothingAtItsWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), general())
 		hear := func(community.Update) {}
@@ -53,7 +53,7 @@ func TestALenderTakesNothingAtItsWord(t *testing.T) {
 }
 
 // Only the node that has an agent can end it, and only that one is known to have it.
-func TestALoanIsItsBorrowersAlone(t *testing.T) {
+func TestLoanIsItsBorrowersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(hang), general())
 		lease(t, l)
@@ -76,7 +76,7 @@ func TestALoanIsItsBorrowersAlone(t *testing.T) {
 }
 
 // A node that says it lends, and does not, costs no more than the share, and no more than some time.
-func TestALenderThatLies(t *testing.T) {
+func TestLenderThatLies(t *testing.T) {
 	const hers = "cc000000000000000000000000000000"
 	for name, tt := range map[string]struct {
 		lines, answer string
@@ -135,7 +135,7 @@ func TestALenderThatLies(t *testing.T) {
 }
 
 // Signals without end from a lender are held to what any call may say.
-func TestALenderThatSaysTooMuchIsCutOff(t *testing.T) {
+func TestLenderThatSaysTooMuchIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(hang), general())
 		if err := l.b.community.Withdraw(lending.Capability); err != nil {

@@ -219,7 +219,7 @@ func general() lending.LenderConfig {
 	return lending.LenderConfig{Definitions: []definition.Definition{definition.General()}}
 }
 
-func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
+func TestAgentOfAnotherNodeIsLent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
 			if last(r).Role == llm.Tool {
@@ -249,7 +249,7 @@ func TestAnAgentOfAnotherNodeIsLent(t *testing.T) {
 }
 
 // What the parent may not do, a lent agent may not either, whatever its node allows; nor may those that it spawns.
-func TestALentAgentIsHeldToItsParentsPermissionsToo(t *testing.T) {
+func TestLentAgentIsHeldToItsParentsPermissionsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(func(_ context.Context, r llm.Request, task string) (llm.Message, error) {
 			m := last(r)
@@ -326,7 +326,7 @@ func TestDepthCountsOnOverNodes(t *testing.T) {
 	})
 }
 
-func TestALenderLendsSoManyAndNoMore(t *testing.T) {
+func TestLenderLendsSoManyAndNoMore(t *testing.T) {
 	for _, tt := range []struct {
 		most, perNode int
 		want          string
@@ -383,7 +383,7 @@ func lease(t *testing.T, l *lan) (parent community.Member, answer <-chan string)
 	return parent, said
 }
 
-func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
+func TestLeaseEndsWithWhatItIsFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    func(l *lan, parent, child community.Member)
 		within time.Duration // until the agent is gone
@@ -427,7 +427,7 @@ func TestALeaseEndsWithWhatItIsFor(t *testing.T) {
 }
 
 // A call that does not end although its caller is gone, as one that a relay holds open, is no lease any longer.
-func TestALeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
+func TestLeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := general()
 		cfg.MaxLifetime = 10 * time.Minute
@@ -546,7 +546,7 @@ func TestNothingStaysOfALoanThatIsGivenUp(t *testing.T) {
 }
 
 // A lent agent whose share is used up says so, with how far it got, and its parent goes on.
-func TestALentAgentSaysThatItsShareIsUsedUp(t *testing.T) {
+func TestLentAgentSaysThatItsShareIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			m := last(r)
@@ -575,7 +575,7 @@ func TestALentAgentSaysThatItsShareIsUsedUp(t *testing.T) {
 
 // Where a rule has people say whether something is invoked, they say whether an agent is spawned elsewhere, though
 // spawning is allowed.
-func TestAPersonIsAskedAboutSpawningElsewhere(t *testing.T) {
+func TestPersonIsAskedAboutSpawningElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(func(context.Context, llm.Request, string) (llm.Message, error) { return say("done") }), general())
 		policy := allowed(t, "replicate_agent", "send_signal")
@@ -597,7 +597,7 @@ func TestAPersonIsAskedAboutSpawningElsewhere(t *testing.T) {
 	})
 }
 
-func TestALentAgentHasTheToolsThatItsParentLeavesIt(t *testing.T) {
+func TestLentAgentHasTheToolsThatItsParentLeavesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			m := last(r)

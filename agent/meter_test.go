@@ -25,7 +25,7 @@ const usedUp = "The budget of this task is used up"
 // told reports whether a model was told that it is its last turn.
 func told(r llm.Request) bool { return strings.Contains(last(r).Text, usedUp) }
 
-func TestAModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
+func TestModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		calls, toldOf, withTools := 0, 0, 0
@@ -78,7 +78,7 @@ func TestAModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
 	})
 }
 
-func TestAnAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
+func TestAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limits []int
 		used := 0
@@ -108,7 +108,7 @@ func TestAnAnswerIsNoLongerThanWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestACallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
+func TestCallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string]string{}
 		var mu sync.Mutex
@@ -153,7 +153,7 @@ func TestACallWaitsForWhatThoseInFlightMayNotNeed(t *testing.T) {
 	})
 }
 
-func TestACostThatIsNotKnownIsNotRun(t *testing.T) {
+func TestCostThatIsNotKnownIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		model := script(func(context.Context, llm.Request) (llm.Message, error) { asked++; return say("done") })
@@ -192,7 +192,7 @@ func TestToolsEndInTimeForLastWords(t *testing.T) {
 	})
 }
 
-func TestAShareIsWhatASubAgentHasAndTheRestComesBack(t *testing.T) {
+func TestShareIsWhatASubAgentHasAndTheRestComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var results []llm.ToolResult
 		h := newHouse(t, parents(func(n int, all []llm.ToolResult) (llm.Message, error) {
@@ -230,7 +230,7 @@ func TestAShareIsWhatASubAgentHasAndTheRestComesBack(t *testing.T) {
 	})
 }
 
-func TestADefinitionsBudgetHoldsForSubAgentsOfIt(t *testing.T) {
+func TestDefinitionsBudgetHoldsForSubAgentsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var results []llm.ToolResult
 		h := newHouse(t, parents(func(n int, all []llm.ToolResult) (llm.Message, error) {
@@ -263,7 +263,7 @@ func TestADefinitionsBudgetHoldsForSubAgentsOfIt(t *testing.T) {
 	})
 }
 
-func TestAFirstAgentsTaskHasItsBudgetAnewUnlessItsOwnTreeGivesIt(t *testing.T) {
+func TestFirstAgentsTaskHasItsBudgetAnewUnlessItsOwnTreeGivesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var root community.Member
 		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
@@ -416,7 +416,7 @@ func (w *wild) model() llm.Model {
 }
 
 // Whatever a tree of agents does, at any time, it keeps to its limits, and nothing of it is left.
-func TestAWildTreeKeepsToItsLimits(t *testing.T) {
+func TestWildTreeKeepsToItsLimits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), rapid.Uint64().Draw(rt, "more")))
 		w := &wild{r: r, limits: budget.Limits{

@@ -15,7 +15,7 @@ import (
 	"symbio/security/permission"
 )
 
-func TestAnOutlookIsWhatAnAgentWouldHave(t *testing.T) {
+func TestOutlookIsWhatAnAgentWouldHave(t *testing.T) {
 	f := agent.NewFactory(agent.Config{
 		Tools: []tool.Tool{named("Read"), named("Bash")}, Dir: t.TempDir(),
 		DynamicTools: func(context.Context) []tool.Tool { return []tool.Tool{named("mcp__a__b"), named("mcp__c__d")} },
@@ -42,7 +42,7 @@ func TestAnOutlookIsWhatAnAgentWouldHave(t *testing.T) {
 	}
 }
 
-func TestTheNamesOfToolsAreThoseThatAgentsCanHave(t *testing.T) {
+func TestNamesOfToolsAreThoseThatAgentsCanHave(t *testing.T) {
 	all := agent.ToolNames()
 	for _, want := range []string{"Read", "MultiEdit", "WebSearch", "Git", "replicate_agent", "send_signal", "find_members", "activate_skill", "skill_load"} {
 		if !slices.Contains(all, want) {
@@ -51,7 +51,7 @@ func TestTheNamesOfToolsAreThoseThatAgentsCanHave(t *testing.T) {
 	}
 }
 
-func TestAGuardrailOfADefinitionDeniesASkillThatAPersonNames(t *testing.T) {
+func TestGuardrailOfADefinitionDeniesASkillThatAPersonNames(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"notes/SKILL.md": front("notes", "")})
 	for line, want := range map[string]int{"": 1, "guardrail: {deny: [activate_skill]}": 0} {
 		s.requests, s.events, s.next = nil, nil, func(llm.Request) (llm.Message, error) { return say("done") }

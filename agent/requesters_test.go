@@ -14,7 +14,7 @@ import (
 )
 
 // A deputy that may do more than who asks it does no more than that for them (security.md 7.3).
-func TestAnAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
+func TestAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deputy string
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
@@ -56,7 +56,7 @@ func TestAnAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
 }
 
 // An agent that works for one of another node does no more than that one may, as far as its node says so.
-func TestAnAgentDoesForOneOfAnotherNodeOnlyWhatThatOneMayDo(t *testing.T) {
+func TestAgentDoesForOneOfAnotherNodeOnlyWhatThatOneMayDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deputy string
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {

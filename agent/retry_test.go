@@ -23,7 +23,7 @@ func (broken) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
 	}
 }
 
-func TestAModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T) {
+func TestModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cost := 0.5
 		var kept []llm.Thinking

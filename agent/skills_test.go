@@ -151,8 +151,8 @@ func takes(name string) llm.ToolCall {
 	return use("t", "activate_skill", map[string]any{"skillName": name})
 }
 
-// TestTheSystemPromptHoldsTheCatalogAndTheDefinitionsSkills is the prompt as a model reads it.
-func TestTheSystemPromptHoldsTheCatalogAndTheDefinitionsSkills(t *testing.T) {
+// TestSystemPromptHoldsTheCatalogAndTheDefinitionsSkills is the prompt as a model reads it.
+func TestSystemPromptHoldsTheCatalogAndTheDefinitionsSkills(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{
 		"pre/SKILL.md": front("pre", "metadata: {version: '1.2'}\nallowed-tools: Write\n"), "pre/assets/form.md": "x",
 		"one/SKILL.md": front("one", ""), "mine/SKILL.md": front("mine", "disable-model-invocation: true\n"), "gone/SKILL.md": front("gone", ""),
@@ -234,7 +234,7 @@ func TestSkillToolsAreThereWhileThereAreSkills(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsNotShownWhatItMayNotTake(t *testing.T) {
+func TestAgentIsNotShownWhatItMayNotTake(t *testing.T) {
 	files := map[string]string{"one/SKILL.md": front("one", ""), "two/SKILL.md": front("two", "")}
 	tools := func(names ...string) *definition.Definition {
 		d := definition.General()
@@ -274,7 +274,7 @@ func TestAnAgentIsNotShownWhatItMayNotTake(t *testing.T) {
 	}
 }
 
-func TestARuleAboutASkillHoldsHoweverItIsNamed(t *testing.T) {
+func TestRuleAboutASkillHoldsHoweverItIsNamed(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{Tools: []string{"activate_skill", "skill_load"}}, map[string]string{"one/SKILL.md": front("one", "allowed-tools: Write\n"), "two/SKILL.md": front("two", "")})
 	policy := allowed(t, "activate_skill", "skill_load")
 	policy.Deny = allowed(t, "Skill(one)").Allow
@@ -303,7 +303,7 @@ func TestARuleAboutASkillHoldsHoweverItIsNamed(t *testing.T) {
 	}
 }
 
-func TestAMissSaysWhatWasMeant(t *testing.T) {
+func TestMissSaysWhatWasMeant(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", "")})
 	m := s.spawn(agent.Order{})
 	if got := s.tell(m, "go", takes("One")); !strings.Contains(got, `did you mean "one"?`) {
@@ -311,8 +311,8 @@ func TestAMissSaysWhatWasMeant(t *testing.T) {
 	}
 }
 
-// TestTheFilesOfASkillAreReadByTheToolRead holds R61: while the skill is active, and nothing else.
-func TestTheFilesOfASkillAreReadByTheToolRead(t *testing.T) {
+// TestFilesOfASkillAreReadByTheToolRead holds R61: while the skill is active, and nothing else.
+func TestFilesOfASkillAreReadByTheToolRead(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{
 		"one/SKILL.md": front("one", ""), "one/references/a.md": "the reference\n", "two/SKILL.md": front("two", ""), "two/a.md": "another's\n", "secret": "s3cret\n",
 	})
@@ -355,7 +355,7 @@ func TestTheFilesOfASkillAreReadByTheToolRead(t *testing.T) {
 	}
 }
 
-func TestAPersonNamesSkillsInAMessage(t *testing.T) {
+func TestPersonNamesSkillsInAMessage(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{
 		"one/SKILL.md": front("one", "allowed-tools: Write\n"), "mine/SKILL.md": front("mine", "disable-model-invocation: true\n"), "model/SKILL.md": front("model", "user-invocable: false\n"),
 		"never/SKILL.md": front("never", "allowed-tools: Write\n"), "a/twin/SKILL.md": front("twin", ""), "b/twin/SKILL.md": front("twin", ""),
@@ -424,7 +424,7 @@ func TestOnlyAPersonNamesSkills(t *testing.T) {
 	}
 }
 
-func TestATextThatTheConversationLostComesBack(t *testing.T) {
+func TestTextThatTheConversationLostComesBack(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", ""), "pre/SKILL.md": front("pre", "")})
 	def := definition.General()
 	def.Skills = []string{"pre"}
@@ -475,7 +475,7 @@ func TestSkillsEndWithAnAgentThatBreaksDown(t *testing.T) {
 	}
 }
 
-func TestATurnsSkillsEndWithTheNextMessage(t *testing.T) {
+func TestTurnsSkillsEndWithTheNextMessage(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", "allowed-tools: Write\n")}, func(c *skills.Config) { c.GrantTTL = skills.GrantTurn })
 	m := s.spawn(agent.Order{})
 	s.tell(m, "go", takes("one"))
@@ -488,7 +488,7 @@ func TestATurnsSkillsEndWithTheNextMessage(t *testing.T) {
 	}
 }
 
-func TestATaskBeginsWithTheSkillsThatAreOnTheDisk(t *testing.T) {
+func TestTaskBeginsWithTheSkillsThatAreOnTheDisk(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", "")}, func(c *skills.Config) { c.Fresh = time.Nanosecond })
 	m := s.spawn(agent.Order{})
 	s.tell(m, "go")
@@ -501,8 +501,8 @@ func TestATaskBeginsWithTheSkillsThatAreOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestASkillMadeDuringATaskIsFoundInIt has another process make it, or the agent itself, between two turns.
-func TestASkillMadeDuringATaskIsFoundInIt(t *testing.T) {
+// TestSkillMadeDuringATaskIsFoundInIt has another process make it, or the agent itself, between two turns.
+func TestSkillMadeDuringATaskIsFoundInIt(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"one/SKILL.md": front("one", "")})
 	m := s.spawn(agent.Order{})
 	inner := []llm.ToolCall{use("1", "skill_search", map[string]any{"query": "made"}), use("2", "skill_search", map[string]any{"query": "made"}), takes("made")}

@@ -35,7 +35,7 @@ func patient() llm.Model {
 	})
 }
 
-func TestAnAgentIsSteeredWhileItWorks(t *testing.T) {
+func TestAgentIsSteeredWhileItWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, patient(), slow())
 		m := h.spawn(agent.Order{Policy: allowed(t, "slow")})
@@ -71,7 +71,7 @@ func TestAnAgentIsSteeredWhileItWorks(t *testing.T) {
 	})
 }
 
-func TestAnInterruptedAgentStaysAndRemembers(t *testing.T) {
+func TestInterruptedAgentStaysAndRemembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, patient(), slow())
 		m := h.spawn(agent.Order{Policy: allowed(t, "slow")})
@@ -323,7 +323,7 @@ func TestSkillsAreShownAgainWhenRoomIsMade(t *testing.T) {
 }
 
 // A restart makes another conversation, and the agent is known as before.
-func TestAnAgentThatWasRestartedIsReachedAgain(t *testing.T) {
+func TestAgentThatWasRestartedIsReachedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			switch m := last(r); {
@@ -369,7 +369,7 @@ func TestAnotherNodeIsToldThatItsTaskWasInterrupted(t *testing.T) {
 	})
 }
 
-func TestATaskIsATextOrAJSONStringOfOne(t *testing.T) {
+func TestTaskIsATextOrAJSONStringOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) { return say("<" + last(r).Text + ">") }))
 		m := h.spawn(agent.Order{})

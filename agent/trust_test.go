@@ -131,7 +131,7 @@ func (p *project) expect(what string, questions int, want ...string) {
 	p.asked = nil
 }
 
-func TestAPersonIsAskedOnceWhatAProjectsSkillMayGrant(t *testing.T) {
+func TestPersonIsAskedOnceWhatAProjectsSkillMayGrant(t *testing.T) {
 	p := newProject(t, true)
 	p.answers = []tool.Answer{{}, {Allow: true, By: "terminal"}, {Allow: true, Always: true}}
 	text := p.take()
@@ -165,7 +165,7 @@ func TestAPersonIsAskedOnceWhatAProjectsSkillMayGrant(t *testing.T) {
 	}
 }
 
-func TestASkillThatChangesWhileAPersonIsAskedGrantsNothing(t *testing.T) {
+func TestSkillThatChangesWhileAPersonIsAskedGrantsNothing(t *testing.T) {
 	p := newProject(t, true)
 	p.answers = []tool.Answer{{Allow: true, Always: true}}
 	p.between = func() { p.write(" Bash(rm:*)") }

@@ -38,7 +38,7 @@ func TestEverySubscriberIsToldEverything(t *testing.T) {
 	})
 }
 
-func TestASlowSubscriberGetsAGapAndTheWholeListAnew(t *testing.T) {
+func TestSlowSubscriberGetsAGapAndTheWholeListAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{})
 		slow, fast := c.Subscribe(), c.Subscribe()

@@ -7,7 +7,7 @@ import (
 	"symbio/community"
 )
 
-func TestTheUsualPerceptionIsTheOnlyOneBesideTheKind(t *testing.T) {
+func TestUsualPerceptionIsTheOnlyOneBesideTheKind(t *testing.T) {
 	for _, test := range []struct {
 		accepts []string
 		kind    string

@@ -16,7 +16,7 @@ import (
 var shown = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([^`]+))?`")
 
 // A page that says which test shows what is of no use when they are gone.
-func TestThePageOfFailuresNamesTestsThatExist(t *testing.T) {
+func TestPageOfFailuresNamesTestsThatExist(t *testing.T) {
 	var page []byte
 	for _, name := range []string{"failures", "invariants", "attacks"} {
 		text, err := os.ReadFile("design/" + name + ".md")

@@ -52,7 +52,7 @@ func TestReconnectingReconciles(t *testing.T) {
 	})
 }
 
-func TestALostNodeIsForgottenAfterAWhile(t *testing.T) {
+func TestLostNodeIsForgottenAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := withPeer(t, &wire{})
 		other := c.Attach(community.Peer{ID: id[community.NodeID]("cc"), Name: "cc"})
@@ -90,7 +90,7 @@ func TestALostNodeIsForgottenAfterAWhile(t *testing.T) {
 
 // A node is forgotten each time that it is lost, also when somebody looked in vain for whom to forget
 // meanwhile.
-func TestANodeThatCameBackIsForgottenWhenItIsLostAgain(t *testing.T) {
+func TestNodeThatCameBackIsForgottenWhenItIsLostAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := withPeer(t, &wire{})
 		for range 3 {
@@ -112,7 +112,7 @@ func TestANodeThatCameBackIsForgottenWhenItIsLostAgain(t *testing.T) {
 	})
 }
 
-func TestAPeerThatConnectsButSaysNothingLosesItsMembers(t *testing.T) {
+func TestPeerThatConnectsButSaysNothingLosesItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := withPeer(t, &wire{})
 		l.Lost(nil)
@@ -169,7 +169,7 @@ func TestNothingLateOfARetiredLeaseCounts(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsRefusedIsRetiredFromTheStart(t *testing.T) {
+func TestLeaseThatIsRefusedIsRetiredFromTheStart(t *testing.T) {
 	self := id[community.NodeID]("aa")
 	c, stop := run(t, community.Config{Node: self})
 	for name, p := range map[string]community.Peer{
@@ -194,7 +194,7 @@ func TestALeaseThatIsRefusedIsRetiredFromTheStart(t *testing.T) {
 	}
 }
 
-func TestAPeerSpeaksForItselfOnly(t *testing.T) {
+func TestPeerSpeaksForItselfOnly(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	many := make([]string, 257)
 	for i := range many {
@@ -264,7 +264,7 @@ func TestAPeerSpeaksForItselfOnly(t *testing.T) {
 	}
 }
 
-func TestANodesOwnIDCannotBeTaken(t *testing.T) {
+func TestNodesOwnIDCannotBeTaken(t *testing.T) {
 	c, _ := run(t, community.Config{})
 	thief, owner := c.Attach(community.Peer{ID: peer}), community.NodeID("cc000000000000000000000000000000")
 	thief.Joined(remote(peer, community.MemberID(owner), "thief"))
@@ -276,7 +276,7 @@ func TestANodesOwnIDCannotBeTaken(t *testing.T) {
 	}
 }
 
-func TestAPeerCanHaveSoManyMembersAndCapabilities(t *testing.T) {
+func TestPeerCanHaveSoManyMembersAndCapabilities(t *testing.T) {
 	c, _ := run(t, community.Config{})
 	l := c.Attach(community.Peer{ID: peer})
 	var all community.Catalog

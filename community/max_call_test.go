@@ -9,7 +9,7 @@ import (
 	"symbio/community"
 )
 
-func TestACallMayOutlastTheCapWhereBothEndsSaySo(t *testing.T) {
+func TestCallMayOutlastTheCapWhereBothEndsSaySo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{Authorize: anybody, MaxCall: time.Minute})
 		var left time.Duration
@@ -65,7 +65,7 @@ func TestACallMayOutlastTheCapWhereBothEndsSaySo(t *testing.T) {
 	})
 }
 
-func TestACallerThatIsPatientWaitsLonger(t *testing.T) {
+func TestCallerThatIsPatientWaitsLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left time.Duration
 		c, _ := withPeer(t, &wire{invoke: func(ctx context.Context, _ community.NodeID, _ community.Call) (community.Reply, error) {
@@ -89,7 +89,7 @@ func TestACallerThatIsPatientWaitsLonger(t *testing.T) {
 	})
 }
 
-func TestAProviderKnowsWhetherItIsListenedTo(t *testing.T) {
+func TestProviderKnowsWhetherItIsListenedTo(t *testing.T) {
 	c, _ := run(t, community.Config{Authorize: anybody})
 	listened := false
 	if err := c.Offer(community.Capability{Name: "look"}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {

@@ -18,7 +18,7 @@ var tableFolders = []string{
 }
 
 // A table of names is of no use when they are gone: each name of its second column is declared in one of the folders.
-func TestTheTableOfTheSpecsNamesIsTrue(t *testing.T) {
+func TestTableOfTheSpecsNamesIsTrue(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestInputThatDoesNotFitIsNotSent(t *testing.T) {
 	})
 }
 
-func TestASchemaThatCannotBeUsedTakesAnythingAndIsLogged(t *testing.T) {
+func TestSchemaThatCannotBeUsedTakesAnythingAndIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c, l := withPeer(t, &wire{invoke: func(context.Context, community.NodeID, community.Call) (community.Reply, error) {
@@ -90,7 +90,7 @@ func TestASchemaThatCannotBeUsedTakesAnythingAndIsLogged(t *testing.T) {
 	})
 }
 
-func TestTheProviderChecksWhatCallersMayNotHave(t *testing.T) {
+func TestProviderChecksWhatCallersMayNotHave(t *testing.T) {
 	c, _ := run(t, community.Config{Authorize: anybody})
 	called, answer := 0, `2`
 	if err := c.Offer(count, func(context.Context, community.Signal) (community.Reply, error) {
@@ -122,7 +122,7 @@ func TestTheProviderChecksWhatCallersMayNotHave(t *testing.T) {
 	}
 }
 
-func TestACapabilityHasItsOwnLimits(t *testing.T) {
+func TestCapabilityHasItsOwnLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{Authorize: anybody})
 		hold := func(ctx context.Context, _ community.Signal) (community.Reply, error) {
@@ -213,7 +213,7 @@ func ExampleOfferFunc() {
 }
 
 // A schema of many parts makes a large answer too much to check, here and at the caller. It is given all the same.
-func TestAnAnswerTooLargeToCheckIsGiven(t *testing.T) {
+func TestAnswerTooLargeToCheckIsGiven(t *testing.T) {
 	schema, answer := map[string]any{}, map[string]string{}
 	for i := range 90 {
 		schema[fmt.Sprint("p", i)] = map[string]string{"type": "string"}

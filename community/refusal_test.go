@@ -107,7 +107,7 @@ func TestEachReasonIsCounted(t *testing.T) {
 	})
 }
 
-func TestAFullMailboxIsARefusal(t *testing.T) {
+func TestFullMailboxIsARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{Authorize: anybody, System: withMailbox(t, 1)})
 		release := make(chan bool)

@@ -95,7 +95,7 @@ func TestWhatASchemaTakes(t *testing.T) {
 	}
 }
 
-func TestAMessageAboutALargeValueSaysWhatIsWrongWithIt(t *testing.T) {
+func TestMessageAboutALargeValueSaysWhatIsWrongWithIt(t *testing.T) {
 	s, err := compile(json.RawMessage(`{"properties":{"x":{"type":"integer"}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestAMessageAboutALargeValueSaysWhatIsWrongWithIt(t *testing.T) {
 }
 
 // The worst that a schema can make of a value is bounded, and so is what is not checked at all.
-func TestACheckByAHostileSchemaEnds(t *testing.T) {
+func TestCheckByAHostileSchemaEnds(t *testing.T) {
 	var all, refs []string
 	for range 30 {
 		all = append(all, `{"anyOf":[{"type":"integer"},{"items":{"not":{}}},{"contains":{"type":"string","pattern":"x*x*x*y"}}]}`)

@@ -121,7 +121,7 @@ func TestWhatACallCarries(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatComesAfterItsLeaseDoesNotCount(t *testing.T) {
+func TestAnswerThatComesAfterItsLeaseDoesNotCount(t *testing.T) {
 	for name, retire := range map[string]func(*community.Community, *community.Lease){
 		"lost":    func(_ *community.Community, l *community.Lease) { l.Lost(errors.New("silence")) },
 		"goodbye": func(_ *community.Community, l *community.Lease) { l.Goodbye("done") },
@@ -224,7 +224,7 @@ func TestAFullMailboxRefusesAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnAgentsOwnErrorReachesALocalCaller(t *testing.T) {
+func TestAgentsOwnErrorReachesALocalCaller(t *testing.T) {
 	own := errors.New("the oven is cold")
 	c, _ := run(t, community.Config{})
 	m := spawn(t, c, "baker", &worker{receive: func(context.Context, community.Signal) (community.Reply, error) {

@@ -39,7 +39,7 @@ func TestInboundCallsAreAuthorisedBeforeAnythingElse(t *testing.T) {
 	}
 }
 
-func TestTheAuthoriserSeesWhoIsBehindACallButNotThePayload(t *testing.T) {
+func TestAuthoriserSeesWhoIsBehindACallButNotThePayload(t *testing.T) {
 	var from community.Peer
 	var seen community.Call
 	c, _ := run(t, community.Config{Authorize: func(p community.Peer, call community.Call) error { from, seen = p, call; return nil }})

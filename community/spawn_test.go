@@ -237,7 +237,7 @@ func TestTerminateCancelsWhatTakesTooLong(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatDoesNotStopLeavesAllTheSame(t *testing.T) {
+func TestAgentThatDoesNotStopLeavesAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stop := run(t, community.Config{Drain: 2 * time.Second})
 		release, terminated := make(chan bool), false
@@ -275,7 +275,7 @@ func TestAnAgentThatDoesNotStopLeavesAllTheSame(t *testing.T) {
 	})
 }
 
-func TestAFailedAgentIsMadeAnewAndLeavesIfItGoesOnFailing(t *testing.T) {
+func TestFailedAgentIsMadeAnewAndLeavesIfItGoesOnFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{})
 		var selves []community.Member
@@ -327,7 +327,7 @@ func TestAFailedAgentIsMadeAnewAndLeavesIfItGoesOnFailing(t *testing.T) {
 	})
 }
 
-func TestARestartWhoseFactoryFailsCountsAsAFailure(t *testing.T) {
+func TestRestartWhoseFactoryFailsCountsAsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{})
 		made := 0

@@ -20,7 +20,7 @@ func listened(t *testing.T, tell func(ctx context.Context, listen func(community
 	}}, tune...)
 }
 
-func TestANodeThatTellsWithoutEndIsCutOff(t *testing.T) {
+func TestNodeThatTellsWithoutEndIsCutOff(t *testing.T) {
 	for name, u := range map[string]community.Update{
 		"progress":       {Progress: community.Progress{Message: "x"}},
 		"nothing at all": {},
@@ -103,7 +103,7 @@ func TestUpdatesThatComeAfterTheirLeaseDoNotCount(t *testing.T) {
 	})
 }
 
-func TestAListenedCallIsCheckedAsAnyOther(t *testing.T) {
+func TestListenedCallIsCheckedAsAnyOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := listened(t, func(ctx context.Context, _ func(community.Update)) (community.Reply, error) {
 			if d, ok := ctx.Deadline(); !ok || time.Until(d) != 5*time.Minute {

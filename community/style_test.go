@@ -33,7 +33,7 @@ var atRoot = []string{
 	"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent", "cmd", "deploy",
 }
 
-func TestTheRootHoldsWhatTheDesignLists(t *testing.T) {
+func TestRootHoldsWhatTheDesignLists(t *testing.T) {
 	entries, err := os.ReadDir("..")
 	if err != nil {
 		t.Fatal(err)

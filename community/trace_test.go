@@ -9,7 +9,7 @@ import (
 
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-func TestATraceIsToTheLetterOrNone(t *testing.T) {
+func TestTraceIsToTheLetterOrNone(t *testing.T) {
 	for name, tt := range map[string]struct{ parent, state, wantParent, wantState string }{
 		"both":                   {parent, "x=y,vendor@t=0 1", parent, "x=y,vendor@t=0 1"},
 		"not sampled":            {parent[:53] + "00", "", parent[:53] + "00", ""},

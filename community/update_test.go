@@ -74,7 +74,7 @@ func TestProgressIsThinnedToWhatAPersonReads(t *testing.T) {
 	})
 }
 
-func TestALoneReportIsToldAtOnce(t *testing.T) {
+func TestLoneReportIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var at []time.Duration
@@ -121,7 +121,7 @@ func TestWhatIsReportedIsFitToBeShown(t *testing.T) {
 }
 
 // The queue of a caller that takes nothing is bounded: reports are replaced, output waits.
-func TestASlowCallerHoldsUpOutputAndNotReports(t *testing.T) {
+func TestSlowCallerHoldsUpOutputAndNotReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emitted, reported := 0, false
 		call := serving(t, community.Config{}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {
@@ -180,7 +180,7 @@ func TestTextIsNotCutInACharacter(t *testing.T) {
 }
 
 // An answer counts only with all the output before it.
-func TestAnAnswerWithoutItsOutputIsNone(t *testing.T) {
+func TestAnswerWithoutItsOutputIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		call := serving(t, community.Config{}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 			_ = community.Emit(ctx, make([]byte, 1), "a/b")
@@ -246,7 +246,7 @@ func TestReportsWhereNobodyListensAreNothing(t *testing.T) {
 	}
 }
 
-func TestATooLongOutputIsARefusalOfItsSize(t *testing.T) {
+func TestTooLongOutputIsARefusalOfItsSize(t *testing.T) {
 	var refused []community.Reason
 	call := serving(t, community.Config{MaxPartial: 1000, OnRefused: func(r community.Refusal) { refused = append(refused, r.Reason) }},
 		func(ctx context.Context, _ community.Signal) (community.Reply, error) {

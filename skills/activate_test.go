@@ -30,7 +30,7 @@ func take(t *testing.T, r *skills.Registry, w skills.ActivateRequest) skills.Act
 	return a
 }
 
-func TestATextIsShownOnceInAnEpoch(t *testing.T) {
+func TestTextIsShownOnceInAnEpoch(t *testing.T) {
 	root := real(t)
 	dir := skill(t, filepath.Join(root, "one"), "allowed-tools: Read")
 	file := filepath.Join(dir, "SKILL.md")
@@ -116,7 +116,7 @@ func TestWhoMayTakeASkill(t *testing.T) {
 	}
 }
 
-func TestTheStricterOfFlagsAndChoicesCounts(t *testing.T) {
+func TestStricterOfFlagsAndChoicesCounts(t *testing.T) {
 	s := promptEntry("a", "d")
 	s.UserOnly = true
 	for e, want := range map[skills.Exposure]skills.Exposure{skills.On: skills.PeopleOnly, skills.NameOnly: skills.PeopleOnly, skills.PeopleOnly: skills.PeopleOnly, skills.Off: skills.Off, "never": skills.Off} {
@@ -156,7 +156,7 @@ func TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestAFlagThatCameAfterTheScanCounts(t *testing.T) {
+func TestFlagThatCameAfterTheScanCounts(t *testing.T) {
 	root := real(t)
 	dir := skill(t, filepath.Join(root, "one"))
 	r, _ := registry(t, user(root))
@@ -166,7 +166,7 @@ func TestAFlagThatCameAfterTheScanCounts(t *testing.T) {
 	}
 }
 
-func TestASkillIsTheOneWhoseNameWasJudged(t *testing.T) {
+func TestSkillIsTheOneWhoseNameWasJudged(t *testing.T) {
 	root := real(t)
 	dir := skill(t, filepath.Join(root, "one"), "allowed-tools: Read")
 	cfg := user(root)
@@ -179,7 +179,7 @@ func TestASkillIsTheOneWhoseNameWasJudged(t *testing.T) {
 	expect(t, r, "ann")
 }
 
-func TestAnAgentHasSoManySkills(t *testing.T) {
+func TestAgentHasSoManySkills(t *testing.T) {
 	root := real(t)
 	for i := range 4 {
 		skill(t, filepath.Join(root, fmt.Sprint("s-", i)), fmt.Sprint("allowed-tools: Tool", i))
@@ -201,7 +201,7 @@ func TestAnAgentHasSoManySkills(t *testing.T) {
 	activate(t, r, "ann", "s-2")
 }
 
-func TestATurnEndsWhatWasTakenInIt(t *testing.T) {
+func TestTurnEndsWhatWasTakenInIt(t *testing.T) {
 	root := real(t)
 	skill(t, filepath.Join(root, "kept"), "allowed-tools: Grep")
 	skill(t, filepath.Join(root, "one"), "allowed-tools: Read")
@@ -221,7 +221,7 @@ func TestATurnEndsWhatWasTakenInIt(t *testing.T) {
 	}
 }
 
-func TestASkillThatIsSwitchedOffIsTakenBack(t *testing.T) {
+func TestSkillThatIsSwitchedOffIsTakenBack(t *testing.T) {
 	root := real(t)
 	skill(t, filepath.Join(root, "one"), "allowed-tools: Read")
 	skill(t, filepath.Join(root, "two"), "allowed-tools: Read")
@@ -433,7 +433,7 @@ func TestTextsComeBackAfterAConversationWasShortened(t *testing.T) {
 	}
 }
 
-func TestAFileIsHandedOutWholeIfSoConfigured(t *testing.T) {
+func TestFileIsHandedOutWholeIfSoConfigured(t *testing.T) {
 	root := real(t)
 	skill(t, filepath.Join(root, "one"))
 	cfg := user(root)

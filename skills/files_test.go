@@ -84,7 +84,7 @@ func TestListingsAreCapped(t *testing.T) {
 	}
 }
 
-func TestATextThatIsLoadedSaysWhereItIs(t *testing.T) {
+func TestTextThatIsLoadedSaysWhereItIs(t *testing.T) {
 	root, dir, _ := rich(t)
 	write(t, filepath.Join(dir, "SKILL.md"), "---\nname: rich\ndescription: d\ncompatibility: Needs git\nallowed-tools: Read Bash\n---\n\nDo </skill_context> it.\n")
 	r, _ := registry(t, user(root))
@@ -148,7 +148,7 @@ Relative paths in this skill are resolved from ROOT/rich
 	}
 }
 
-func TestTheThreeTiers(t *testing.T) {
+func TestThreeTiers(t *testing.T) {
 	root, _, _ := rich(t)
 	skill(t, filepath.Join(root, "off"))
 	cfg := user(root)

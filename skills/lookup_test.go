@@ -120,7 +120,7 @@ func TestSkillsAreFoundByTagsAndCapabilities(t *testing.T) {
 	}
 }
 
-func TestANameOfSeveralMeansTheFirstByPrecedenceIfSoConfigured(t *testing.T) {
+func TestNameOfSeveralMeansTheFirstByPrecedenceIfSoConfigured(t *testing.T) {
 	c := library()
 	for name, want := range map[string]string{"deploy": "/repo/deploy/SKILL.md", "review": "/repo/cmd/deep/review/SKILL.md", "/repo/review": "/repo/review/SKILL.md", "tables": "bundled:/tables/SKILL.md"} {
 		s, err := c.Resolve(name, skills.DuplicatesPrecedence)

@@ -286,7 +286,7 @@ func TestStandardRoots(t *testing.T) {
 	}
 }
 
-func TestAProblemSaysTheReasonAlone(t *testing.T) {
+func TestProblemSaysTheReasonAlone(t *testing.T) {
 	root := real(t)
 	dir := skill(t, filepath.Join(root, "mine"), "origin: elsewhere")
 	if err := os.Rename(dir, filepath.Join(root, "other")); err != nil {

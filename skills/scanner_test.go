@@ -104,8 +104,8 @@ func TestOnlyWhatChangedIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestARefreshSeesEveryChange makes one change at a time, and compares with a scan that knows nothing.
-func TestARefreshSeesEveryChange(t *testing.T) {
+// TestRefreshSeesEveryChange makes one change at a time, and compares with a scan that knows nothing.
+func TestRefreshSeesEveryChange(t *testing.T) {
 	base := real(t)
 	root := filepath.Join(base, "root")
 	a := skill(t, filepath.Join(root, "a"))
@@ -181,8 +181,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestABrokenEditLeavesTheLastGoodVersion holds the row F20 of skills.md.
-func TestABrokenEditLeavesTheLastGoodVersion(t *testing.T) {
+// TestBrokenEditLeavesTheLastGoodVersion holds the row F20 of skills.md.
+func TestBrokenEditLeavesTheLastGoodVersion(t *testing.T) {
 	root := real(t)
 	file := filepath.Join(skill(t, filepath.Join(root, "a")), "SKILL.md")
 	s := skills.NewScanner(user(root))
@@ -217,7 +217,7 @@ func TestABrokenEditLeavesTheLastGoodVersion(t *testing.T) {
 	}
 }
 
-func TestAPlaceTakenByASocketIsNoSkill(t *testing.T) {
+func TestPlaceTakenByASocketIsNoSkill(t *testing.T) {
 	root := real(t)
 	dir := filepath.Join(root, "a")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -181,7 +181,7 @@ func TestHomeThatIsTheRepositoryIsSearchedOnce(t *testing.T) {
 	}
 }
 
-func TestAFlatRootIsOneDirectoryOfSkills(t *testing.T) {
+func TestFlatRootIsOneDirectoryOfSkills(t *testing.T) {
 	base := real(t)
 	skill(t, in(base, "a"))
 	skill(t, in(base, "group", "b"))

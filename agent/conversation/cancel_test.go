@@ -92,7 +92,7 @@ func end(t *testing.T, way string, after time.Duration) (ended bool) {
 	return ended
 }
 
-func TestAnExchangeEndsAtEveryMomentAndLeavesNothing(t *testing.T) {
+func TestExchangeEndsAtEveryMomentAndLeavesNothing(t *testing.T) {
 	for _, way := range []string{"cancel", "deadline", "interrupt"} {
 		t.Run(way, func(t *testing.T) {
 			for n := 1; ; n++ {

@@ -133,7 +133,7 @@ func TestResultsOfToolsAreCutBeforeAnythingElse(t *testing.T) {
 	})
 }
 
-func TestTheModelSumsUpTheOlderPartAndTheTaskStaysWordForWord(t *testing.T) {
+func TestModelSumsUpTheOlderPartAndTheTaskStaysWordForWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, calls: times(40, talks(200)), says: 2000}
 		c, told := compacting(b, 12_000)
@@ -171,7 +171,7 @@ func TestTheModelSumsUpTheOlderPartAndTheTaskStaysWordForWord(t *testing.T) {
 	})
 }
 
-func TestAModelThatTakesLessThanAssumedIsGivenLess(t *testing.T) {
+func TestModelThatTakesLessThanAssumedIsGivenLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, most: 20_000, calls: times(30, talks(2000)), says: 500}
 		c, told := compacting(b, 0)
@@ -200,7 +200,7 @@ func TestWhatCannotBeMadeShorterIsTheModelsError(t *testing.T) {
 	})
 }
 
-func TestAResultThatIsTooLargeByItselfIsCut(t *testing.T) {
+func TestResultThatIsTooLargeByItselfIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, most: 30_000, calls: times(1, talks(60_000))}
 		c, told := compacting(b, 10_000)
@@ -280,7 +280,7 @@ func TestWhatTheModelCountsIsBelievedWithinReason(t *testing.T) {
 	}
 }
 
-func TestAnEndWhileItSumsUpIsAnEnd(t *testing.T) {
+func TestEndWhileItSumsUpIsAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, calls: times(20, talks(200)), says: 2000}
 		c, told := compacting(b, 12_000)
@@ -314,7 +314,7 @@ func TestRoomIsMadeOnceForATurnThatIsTooLong(t *testing.T) {
 	})
 }
 
-func TestAConversationOfManyMessagesIsSummedUp(t *testing.T) {
+func TestConversationOfManyMessagesIsSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t}
 		long := llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
@@ -345,7 +345,7 @@ func TestAConversationOfManyMessagesIsSummedUp(t *testing.T) {
 	})
 }
 
-func TestATaskThatBeginsWithASummaryStaysWordForWordInTheNext(t *testing.T) {
+func TestTaskThatBeginsWithASummaryStaysWordForWordInTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, says: 1000}
 		c, told := compacting(b, 6000)

@@ -143,7 +143,7 @@ func TestMessagesAreAnsweredInTheOrderInWhichTheyCame(t *testing.T) {
 	})
 }
 
-func TestACancelledMessageLeavesTheQueueWithoutATrace(t *testing.T) {
+func TestCancelledMessageLeavesTheQueueWithoutATrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := conversation.New(conversation.Config{Model: echo(), Waiting: 1})
 		first := send(t.Context(), c, "first")
@@ -165,7 +165,7 @@ func TestACancelledMessageLeavesTheQueueWithoutATrace(t *testing.T) {
 }
 
 // Whoever has the slot at the very moment at which they give up hands it on.
-func TestASlotIsNotLostOnSomebodyWhoGivesUpAtThatMoment(t *testing.T) {
+func TestSlotIsNotLostOnSomebodyWhoGivesUpAtThatMoment(t *testing.T) {
 	for range 50 { // which of the two comes first is a matter of luck
 		synctest.Test(t, func(t *testing.T) {
 			c := conversation.New(conversation.Config{Model: echo()})

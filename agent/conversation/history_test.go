@@ -26,7 +26,7 @@ func (k *keeper) model(f func(ctx context.Context, r llm.Request) (llm.Message, 
 
 func (k *keeper) last() []string { return texts(k.requests[len(k.requests)-1].Messages) }
 
-func TestAnInterruptedExchangeIsRememberedAsFarAsItIsWhole(t *testing.T) {
+func TestInterruptedExchangeIsRememberedAsFarAsItIsWhole(t *testing.T) {
 	for name, test := range map[string]struct {
 		at   time.Duration
 		want []string
@@ -100,7 +100,7 @@ func TestWhatWasHeardOfAnAnswerThatWasInterruptedIsRemembered(t *testing.T) {
 	})
 }
 
-func TestTheLimitOfTurnsEndsAnExchangeAndItIsRemembered(t *testing.T) {
+func TestLimitOfTurnsEndsAnExchangeAndItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := conversation.New(conversation.Config{Model: worker(), Tools: tools(), MaxTurns: 2})
 		want(t, "work", send(t.Context(), c, "work"), "", conversation.ErrTurns)
@@ -111,7 +111,7 @@ func TestTheLimitOfTurnsEndsAnExchangeAndItIsRemembered(t *testing.T) {
 	})
 }
 
-func TestAnExchangeThatTheModelFailedInIsForgotten(t *testing.T) {
+func TestExchangeThatTheModelFailedInIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keeper
 		lost := 0
@@ -137,7 +137,7 @@ func TestAnExchangeThatTheModelFailedInIsForgotten(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatIsNoneIsForgotten(t *testing.T) {
+func TestAnswerThatIsNoneIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := conversation.New(conversation.Config{Model: stopping(llm.StopFilter)})
 		r, err := c.Send(t.Context(), "go")
@@ -147,7 +147,7 @@ func TestAnAnswerThatIsNoneIsForgotten(t *testing.T) {
 	})
 }
 
-func TestAnAnswerAtTheLimitOfItsLengthSaysSo(t *testing.T) {
+func TestAnswerAtTheLimitOfItsLengthSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := conversation.New(conversation.Config{Model: stopping(llm.StopLength)})
 		r, err := c.Send(t.Context(), "go")
@@ -157,7 +157,7 @@ func TestAnAnswerAtTheLimitOfItsLengthSaysSo(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatBreaksOffIsResumed(t *testing.T) {
+func TestAnswerThatBreaksOffIsResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		parts []string // each but the last breaks off
 		why   error
@@ -194,7 +194,7 @@ func TestAnAnswerThatBreaksOffIsResumed(t *testing.T) {
 	}
 }
 
-func TestTheHistoryIsReplacedForTheNextMessage(t *testing.T) {
+func TestHistoryIsReplacedForTheNextMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keeper
 		lost := 0

@@ -24,7 +24,7 @@ func looked(r llm.Request) (n int) {
 	return n
 }
 
-func TestARequestShowsNoMorePicturesThanAModelIsShown(t *testing.T) {
+func TestRequestShowsNoMorePicturesThanAModelIsShown(t *testing.T) {
 	var file bytes.Buffer
 	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // What is tested here lasts an instant, too short to be met from outside.
-func TestASlotThatComesWithTheEndOfTheContextIsHandedOn(t *testing.T) {
+func TestSlotThatComesWithTheEndOfTheContextIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{})
 		if err := c.acquire(t.Context()); err != nil {

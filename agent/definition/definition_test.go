@@ -18,7 +18,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestADefinitionIsFrontMatterAndInstructions(t *testing.T) {
+func TestDefinitionIsFrontMatterAndInstructions(t *testing.T) {
 	got, err := parse([]byte("\uFEFF---\r\nname: reviewer\r\ndescription: Reviews.\r\ntools: [Read]\r\nskills: [git]\r\n---\r\n\r\nYou review.\r\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestEachKeyOfADefinitionIsRead(t *testing.T) {
 	}
 }
 
-func TestADefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
+func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		text []byte
 		want string
@@ -282,8 +282,8 @@ func FuzzParseDefinition(f *testing.F) {
 	})
 }
 
-// TestADefinitionNeedsNoDescription reads the examples of the designs, and takes a description from their text.
-func TestADefinitionNeedsNoDescription(t *testing.T) {
+// TestDefinitionNeedsNoDescription reads the examples of the designs, and takes a description from their text.
+func TestDefinitionNeedsNoDescription(t *testing.T) {
 	for name, want := range map[string]string{
 		"my-agent": "You are an agent for small jobs.", "with-skill": "You are an agent that knows its domain.", "technical-analyst": "You analyse tender materials v1.2 and say what they ask for!", "bare": "bare",
 	} {

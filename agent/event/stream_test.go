@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestAnEventIsOneFlatObject(t *testing.T) {
+func TestEventIsOneFlatObject(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for want, e := range map[string]Event{
 		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"done","node":"a","agent":"x","text":"hi"}`: {7, at, "done", "a", "x", json.RawMessage(`{"text":"hi"}`)},
@@ -43,7 +43,7 @@ func TestFieldsOfAnEvent(t *testing.T) {
 	}
 }
 
-func TestASubscriberGetsThePastItAsksForAndAllThatFollows(t *testing.T) {
+func TestSubscriberGetsThePastItAsksForAndAllThatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := NewStream("a")
 		events.Publish("old", "", struct{}{})
@@ -113,7 +113,7 @@ func TestGapComesBeforeLaterEvents(t *testing.T) {
 	}
 }
 
-func TestASlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
+func TestSlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
 	events := NewStream("a")
 	tap := events.Subscribe(time.Time{})
 	const over = 10
@@ -140,7 +140,7 @@ func TestASlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestTheMemoryOfEventsIsBounded(t *testing.T) {
+func TestMemoryOfEventsIsBounded(t *testing.T) {
 	events := NewStream("a")
 	for range 3 * keptEvents {
 		events.Publish("tick", "", struct{}{})

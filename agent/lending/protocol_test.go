@@ -75,7 +75,7 @@ func TestRequestsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLinesOfALenderAreCutAnyhow(t *testing.T) {
+func TestLinesOfALenderAreCutAnyhow(t *testing.T) {
 	want := []update{
 		{Member: &memberInfo{ID: "aa000000000000000000000000000000", Name: "w", Accepts: []string{"task"}}}, {Spent: &budget.Spent{Tokens: 7, Wall: 1.5}}, {Spent: &budget.Spent{Tokens: 9}},
 	}

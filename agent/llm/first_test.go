@@ -48,7 +48,7 @@ func (o *one) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, er
 	}
 }
 
-func TestAListAsksTheNextWhenOneFails(t *testing.T) {
+func TestListAsksTheNextWhenOneFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fails error
@@ -89,7 +89,7 @@ func TestAListAsksTheNextWhenOneFails(t *testing.T) {
 	}
 }
 
-func TestAListThatFailsWhollySaysWhy(t *testing.T) {
+func TestListThatFailsWhollySaysWhy(t *testing.T) {
 	_, err := llm.Collect(llm.First(&one{name: "a", fails: llm.ErrAuth}, &one{name: "b", fails: llm.ErrUnavailable}).Stream(t.Context(), llm.Request{}), nil)
 	if !errors.Is(err, llm.ErrAuth) || !errors.Is(err, llm.ErrUnavailable) || !strings.Contains(err.Error(), "model a: the key was refused; model b: not available") {
 		t.Errorf("error = %v, want both", err)
@@ -102,7 +102,7 @@ func TestAListThatFailsWhollySaysWhy(t *testing.T) {
 	}
 }
 
-func TestAModelThatFailedIsAskedLastForAWhile(t *testing.T) {
+func TestModelThatFailedIsAskedLastForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &one{name: "a", fails: llm.ErrUnavailable}, &one{name: "b"}
 		list := llm.First(a, b)
@@ -178,7 +178,7 @@ func (m *named) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error]
 	return stream([]llm.Chunk{{Usage: &m.u, Stop: llm.StopEnd}}, nil)
 }
 
-func TestAnUnknownCostMakesTheSumUnknown(t *testing.T) {
+func TestUnknownCostMakesTheSumUnknown(t *testing.T) {
 	one, two, three := 1.0, 2.0, 3.0
 	a, b, unknown := llm.Usage{Input: 1, CacheRead: 1, Cost: &one}, llm.Usage{Output: 2, CacheWrite: 3, Cost: &two}, llm.Usage{Input: 5}
 	if d := cmp.Diff(llm.Usage{Input: 1, Output: 2, CacheRead: 1, CacheWrite: 3, Cost: &three}, a.Add(b)); d != "" {

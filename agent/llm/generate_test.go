@@ -59,7 +59,7 @@ func TestGenerateGivesAValue(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatDoesNotFitIsSentBackOnce(t *testing.T) {
+func TestAnswerThatDoesNotFitIsSentBackOnce(t *testing.T) {
 	const good = `{"name":"Oslo","people":1}`
 	for name, c := range map[string]struct{ bad, says string }{
 		"prose":            {"It is Oslo.", "not JSON"},

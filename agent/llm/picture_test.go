@@ -43,7 +43,7 @@ func webp(kind string, body ...byte) []byte {
 	return append(data, make([]byte, max(0, 32-len(data)))...)
 }
 
-func TestAPictureIsWhatItsBytesSay(t *testing.T) {
+func TestPictureIsWhatItsBytesSay(t *testing.T) {
 	for kind, data := range pictures(t) {
 		img, err := llm.NewImage(data)
 		if err != nil || img.Type != kind || !llm.IsImage(data) {
@@ -113,7 +113,7 @@ func shown(messages []llm.Message) string {
 	return b.String()
 }
 
-func TestTheOldestPicturesGiveWay(t *testing.T) {
+func TestOldestPicturesGiveWay(t *testing.T) {
 	conversation := func(n, size int) (messages []llm.Message) {
 		for i := range n {
 			img := llm.Image{Type: "image/png", Data: bytes.Repeat([]byte{byte('a' + i)}, size)}
@@ -152,7 +152,7 @@ func TestTheOldestPicturesGiveWay(t *testing.T) {
 	}
 }
 
-func TestAModelWithoutEyesIsToldInWords(t *testing.T) {
+func TestModelWithoutEyesIsToldInWords(t *testing.T) {
 	img := llm.Image{Type: "image/png", Data: pictures(t)["image/png"]}
 	r := llm.Request{System: "s", Messages: []llm.Message{
 		{Role: llm.User, Text: "look", Images: []llm.Image{img}},

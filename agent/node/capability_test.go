@@ -6,7 +6,7 @@ import (
 	"symbio/community"
 )
 
-func TestAnAgentsAnswerIsJSONWhereASchemaWantsIt(t *testing.T) {
+func TestAgentsAnswerIsJSONWhereASchemaWantsIt(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                     `{"a":1}`,
 		"```json\n{\"a\":1}\n```":     `{"a":1}`,

@@ -170,7 +170,7 @@ func (d dialogue) ends() (results int, err error) {
 	}
 }
 
-func TestAConversationIsHeldOverTheControlSocket(t *testing.T) {
+func TestConversationIsHeldOverTheControlSocket(t *testing.T) {
 	c := startNode(t)
 	t.Run("messages are answered in turn, and all of them before the end", func(t *testing.T) {
 		d := converse(t, c, &symbiov1.RunRequest{Task: "one"})

@@ -8,7 +8,7 @@ import (
 	"symbio/agent/node/config"
 )
 
-func TestACallMayLastAsLongAsWhatIsLent(t *testing.T) {
+func TestCallMayLastAsLongAsWhatIsLent(t *testing.T) {
 	c := config.Default()
 	if got := peerLimits(c).MaxDeadline; got != 30*time.Minute {
 		t.Errorf("calls last up to %v where nothing is lent, want 30m", got)

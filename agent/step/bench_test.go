@@ -90,7 +90,7 @@ func tenFive(from int) (a, b, c, d, e step.Step[int, int]) {
 	return all[0], all[1], all[2], all[3], all[4]
 }
 
-func TestAPipelineAllocatesNothing(t *testing.T) {
+func TestPipelineAllocatesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for name, s := range map[string]step.Step[int, int]{

@@ -27,7 +27,7 @@ func (p *passing) Invoke(context.Context, community.MemberID, string, community.
 	return community.Reply{Data: []byte(`1`)}, nil
 }
 
-func TestAClusterForgetsWhoHasLeft(t *testing.T) {
+func TestClusterForgetsWhoHasLeft(t *testing.T) {
 	c := NewCluster(&passing{})
 	for range 100 {
 		if _, err := With(c, Capability[int, int]("work")).Run(t.Context(), 1); err != nil {

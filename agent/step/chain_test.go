@@ -51,7 +51,7 @@ func TestPipelineIsAssociative(t *testing.T) {
 	})
 }
 
-func TestAPipelineEndsWithTheFirstError(t *testing.T) {
+func TestPipelineEndsWithTheFirstError(t *testing.T) {
 	after := 0
 	p := step.Pipeline(step.Empty[int](), fails[int, int](errTest), step.Transform(func(in int) int { after++; return in }))
 	if _, err := p.Run(t.Context(), 1); err != errTest || after != 0 {
@@ -59,7 +59,7 @@ func TestAPipelineEndsWithTheFirstError(t *testing.T) {
 	}
 }
 
-func TestAPipelineEndsWithItsContext(t *testing.T) {
+func TestPipelineEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	after := 0
 	last := step.Transform(func(in int) int { after++; return in })
@@ -87,7 +87,7 @@ func TestChainsOfTwoToEightStepsChangeTypes(t *testing.T) {
 	}
 }
 
-func TestALoopHasAConditionAndALimit(t *testing.T) {
+func TestLoopHasAConditionAndALimit(t *testing.T) {
 	double := step.Transform(func(in int) int { return 2 * in })
 	over := func(n int) func(int) bool { return func(v int) bool { return v > n } }
 	if got := run(t, step.Loop(10, over(50), double), 1); got != 64 {

@@ -84,7 +84,7 @@ func on[In, Out any](w *town, node string, s step.Step[In, Out]) step.Step[In, O
 	return step.With(step.NewCluster(w.of[node]), s)
 }
 
-func TestACapabilityIsAStep(t *testing.T) {
+func TestCapabilityIsAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "a", "b", "c")
 		w.counts("b", true, 0)
@@ -164,7 +164,7 @@ func TestAnotherProviderIsAskedWhenOneIsLostMeanwhile(t *testing.T) {
 	}
 }
 
-func TestABusyProviderIsPassedByEvenIfNotIdempotent(t *testing.T) {
+func TestBusyProviderIsPassedByEvenIfNotIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "a", "b", "c")
 		offer(w, "b", community.Capability{Name: "work"}, func(context.Context, textIn) (string, error) { return "", community.ErrBusy })
@@ -219,7 +219,7 @@ func (w *town) spawn(node, name string, c clerk) {
 	}
 }
 
-func TestAnAgentIsAStepHereAndElsewhere(t *testing.T) {
+func TestAgentIsAStepHereAndElsewhere(t *testing.T) {
 	for _, home := range []string{"a", "b"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTown(t, "a", "b")
@@ -259,7 +259,7 @@ func TestAnAgentIsAStepHereAndElsewhere(t *testing.T) {
 }
 
 // Agents do not say that they may be asked twice.
-func TestASignalIsNotSentToAnotherWhenItsAgentIsLost(t *testing.T) {
+func TestSignalIsNotSentToAnotherWhenItsAgentIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "a", "b", "c")
 		var asked atomic.Int64
@@ -328,7 +328,7 @@ func TestParallelOverTheCluster(t *testing.T) {
 }
 
 // Who is asked to work inside a guardrail lifts nothing of it.
-func TestAnAgentWorksInsideTheGuardrailsOfWhoAsksIt(t *testing.T) {
+func TestAgentWorksInsideTheGuardrailsOfWhoAsksIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "a")
 		inner := step.Guardrail(calls(t), guardrail.Override("Bash(rm:*)"))

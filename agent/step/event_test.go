@@ -67,7 +67,7 @@ func TestEventsAreEmittedBeforeAndAfterAStep(t *testing.T) {
 	}
 }
 
-func TestAListenerCannotBlockOrBreakAStep(t *testing.T) {
+func TestListenerCannotBlockOrBreakAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
 		bus := step.EventBus{Logger: slog.New(slog.NewTextHandler(&said, nil))}
@@ -122,7 +122,7 @@ func TestListenersHearBeforeTheStepGoesOn(t *testing.T) {
 	}
 }
 
-func TestAListenerThatIsOffHearsNoMore(t *testing.T) {
+func TestListenerThatIsOffHearsNoMore(t *testing.T) {
 	var bus step.EventBus
 	var e ear
 	off := bus.On(asked, e.hear)

@@ -169,7 +169,7 @@ func TestTraceNamesErrorsAndTellsSpans(t *testing.T) {
 	})
 }
 
-func TestASpanBelongsToTheCallAroundIt(t *testing.T) {
+func TestSpanBelongsToTheCallAroundIt(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	ctx := community.WithTrace(t.Context(), community.ParseTrace(parent, "vendor=1"))
 	var span step.Span

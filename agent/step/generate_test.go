@@ -70,7 +70,7 @@ func TestGenerateGivesUpAfterTwoAnswers(t *testing.T) {
 	}
 }
 
-func TestASessionIsToldWhatItsAnswersCost(t *testing.T) {
+func TestSessionIsToldWhatItsAnswersCost(t *testing.T) {
 	var total llm.Usage
 	session := step.Session{
 		Used: func(u llm.Usage) { total = total.Add(u) },
@@ -87,7 +87,7 @@ func TestASessionIsToldWhatItsAnswersCost(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatWasCutOrRefusedIsNone(t *testing.T) {
+func TestAnswerThatWasCutOrRefusedIsNone(t *testing.T) {
 	for stop, want := range map[llm.Stop]error{llm.StopLength: llm.ErrCut, llm.StopFilter: llm.ErrRefused} {
 		model := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 			return llm.Response{Message: llm.Message{Text: "half"}, Stop: stop}, nil
@@ -98,7 +98,7 @@ func TestAnAnswerThatWasCutOrRefusedIsNone(t *testing.T) {
 	}
 }
 
-func TestATypeWithoutAFormIsAnError(t *testing.T) {
+func TestTypeWithoutAFormIsAnError(t *testing.T) {
 	if _, err := step.Generate[string, chan int](planOf).Run(t.Context(), "x"); err == nil {
 		t.Error("a channel was generated")
 	}

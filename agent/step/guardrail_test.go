@@ -96,14 +96,14 @@ func TestGuardrailsNestAroundSteps(t *testing.T) {
 	}
 }
 
-func TestAGuardrailHoldsForItsStepAlone(t *testing.T) {
+func TestGuardrailHoldsForItsStepAlone(t *testing.T) {
 	s := step.Chain2(
 		step.Guardrail(step.Catch(func(context.Context, string, error) (sandbox.Policy, error) { return sandbox.Policy{}, nil }, calls(t)), guardrail.Deny("Bash")),
 		step.Transform(func(sandbox.Policy) string { return "Bash ls" }))
 	run(t, step.Chain2(s, calls(t)), "Bash ls")
 }
 
-func TestTheSandboxOfAGuardrailHoldsInside(t *testing.T) {
+func TestSandboxOfAGuardrailHoldsInside(t *testing.T) {
 	s := step.Guardrail(step.Guardrail(calls(t), guardrail.Sandbox(sandbox.Policy{Network: sandbox.NetworkFull})),
 		guardrail.Sandbox(sandbox.Policy{Network: sandbox.NetworkLocal, Subprocess: true}))
 	if got := run(t, s, "Bash ls"); got.Network != sandbox.NetworkLocal || got.Subprocess {
@@ -114,7 +114,7 @@ func TestTheSandboxOfAGuardrailHoldsInside(t *testing.T) {
 	}
 }
 
-func TestAGuardrailThatCannotBeReadLetsNothingRun(t *testing.T) {
+func TestGuardrailThatCannotBeReadLetsNothingRun(t *testing.T) {
 	ran := false
 	s := step.Guardrail(step.Transform(func(int) int { ran = true; return 1 }), guardrail.Deny("Bash("))
 	_, err := s.Run(t.Context(), 1)

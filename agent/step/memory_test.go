@@ -13,7 +13,7 @@ import (
 	"symbio/agent/step"
 )
 
-func TestAMemoryIsReadAndWrittenThroughItsRelay(t *testing.T) {
+func TestMemoryIsReadAndWrittenThroughItsRelay(t *testing.T) {
 	m := step.NewMemory(1)
 	r := m.Relay()
 	r.Set(10)
@@ -56,7 +56,7 @@ func TestRelaysAreDerived(t *testing.T) {
 	}
 }
 
-func TestTheZeroRelayIsTheConstantZero(t *testing.T) {
+func TestZeroRelayIsTheConstantZero(t *testing.T) {
 	var n step.Relay[int]
 	n.Set(1)
 	if got := step.Add(n, 2); got != 2 || n.Get() != 0 {
@@ -75,7 +75,7 @@ func TestTheZeroRelayIsTheConstantZero(t *testing.T) {
 	}
 }
 
-func TestAMemorySetInsertsContainsAndUnites(t *testing.T) {
+func TestMemorySetInsertsContainsAndUnites(t *testing.T) {
 	var m step.Memory[step.Set[string]]
 	r := m.Relay()
 	got := []bool{step.Insert(r, "a"), step.Insert(r, "a"), step.Contains(r, "a"), step.Contains(r, "b")}
@@ -87,7 +87,7 @@ func TestAMemorySetInsertsContainsAndUnites(t *testing.T) {
 	}
 }
 
-func TestAMemoryListAppends(t *testing.T) {
+func TestMemoryListAppends(t *testing.T) {
 	m := step.NewMemory([]string{"a"})
 	step.Append(m.Relay(), "b", "c")
 	if diff := cmp.Diff([]string{"a", "b", "c"}, m.Get()); diff != "" {
@@ -95,7 +95,7 @@ func TestAMemoryListAppends(t *testing.T) {
 	}
 }
 
-func TestAMemoryNumberCountsUpAndDown(t *testing.T) {
+func TestMemoryNumberCountsUpAndDown(t *testing.T) {
 	m := step.NewMemory(uint8(3))
 	r := m.Relay()
 	if step.Add(r, 5) != 8 || step.Add(r, 1) != 9 || step.Add(r, ^uint8(0)) != 8 || m.Get() != 8 {

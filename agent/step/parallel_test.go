@@ -181,7 +181,7 @@ func TestMapCancelsOnlyWhatComesBehindAFailure(t *testing.T) {
 }
 
 // A bug in a step is a bug of who runs it, as without a goroutine, and leaves nobody behind.
-func TestAPanicBesideOthersIsAPanicOfTheRun(t *testing.T) {
+func TestPanicBesideOthersIsAPanicOfTheRun(t *testing.T) {
 	panics := step.Func(func(context.Context, int) (int, error) { panic("a bug") })
 	waits := step.Func(func(ctx context.Context, in int) (int, error) {
 		if in == 7 {
@@ -206,7 +206,7 @@ func TestAPanicBesideOthersIsAPanicOfTheRun(t *testing.T) {
 	}
 }
 
-func TestAStepThatEndsItsGoroutineIsAFailure(t *testing.T) {
+func TestStepThatEndsItsGoroutineIsAFailure(t *testing.T) {
 	gone := step.Func(func(context.Context, int) (int, error) { runtime.Goexit(); return 0, nil })
 	if _, err := step.Race(gone, gone).Run(t.Context(), 1); err == nil {
 		t.Error("Race: no error")

@@ -166,7 +166,7 @@ func timed[In, Out any](d time.Duration, s step.Step[In, Out]) step.Step[In, Out
 	return step.Timeout(d, s)
 }
 
-func TestTheErrorsOfARaceAreAllThere(t *testing.T) {
+func TestErrorsOfARaceAreAllThere(t *testing.T) {
 	_, err := step.Race(fails[int, int](errA), fails[int, int](errB)).Run(t.Context(), 1)
 	if !errors.Is(err, errA) || !errors.Is(err, errB) {
 		t.Errorf("got %v", err)
@@ -176,7 +176,7 @@ func TestTheErrorsOfARaceAreAllThere(t *testing.T) {
 	}
 }
 
-func TestARaceDoesNotBeginWhenItsContextHasEnded(t *testing.T) {
+func TestRaceDoesNotBeginWhenItsContextHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTest)
 	ran := false
@@ -185,7 +185,7 @@ func TestARaceDoesNotBeginWhenItsContextHasEnded(t *testing.T) {
 	}
 }
 
-func TestARaceWhoseContextEndsFailsWithItsCause(t *testing.T) {
+func TestRaceWhoseContextEndsFailsWithItsCause(t *testing.T) {
 	for name, late := range map[string]error{"a late success": nil, "late failures": errA} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())

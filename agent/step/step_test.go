@@ -35,7 +35,7 @@ type counter struct{ runs int }
 
 func (c *counter) Run(context.Context, string) (int, error) { c.runs++; return c.runs, nil }
 
-func TestAStepIsAFunctionOrAnythingThatRuns(t *testing.T) {
+func TestStepIsAFunctionOrAnythingThatRuns(t *testing.T) {
 	length := step.Func(func(_ context.Context, in string) (int, error) { return len(in), nil })
 	if got := run(t, length, "four"); got != 4 {
 		t.Errorf("Func: got %d", got)
@@ -49,7 +49,7 @@ func TestAStepIsAFunctionOrAnythingThatRuns(t *testing.T) {
 }
 
 // One step, many runs at once: what a step keeps for a run is that run's.
-func TestAStepMayBeRunByManyAtOnce(t *testing.T) {
+func TestStepMayBeRunByManyAtOnce(t *testing.T) {
 	var bus step.EventBus
 	defer bus.Close()
 	inner := step.Guardrail(step.EmitAfter("doubled", func(n int) any { return n }, step.Transform(func(n int) int { return 2 * n })), guardrail.Deny("Bash"))
@@ -91,7 +91,7 @@ func TestAnyChecksTypesWhenItRuns(t *testing.T) {
 	}
 }
 
-func TestAGatePassesChangesOrBlocks(t *testing.T) {
+func TestGatePassesChangesOrBlocks(t *testing.T) {
 	gate := step.Gate(func(in string) (string, error) {
 		if in == "" {
 			return "", step.Block("there is no question")

@@ -25,7 +25,7 @@ func reads() step.Step[string, [2]int] {
 	})
 }
 
-func TestAValueIsThereForWhatIsInside(t *testing.T) {
+func TestValueIsThereForWhatIsInside(t *testing.T) {
 	both := step.With(settings{5}, step.With(&library{2}, reads()))
 	for name, c := range map[string]struct {
 		s    step.Step[string, [2]int]
@@ -44,7 +44,7 @@ func TestAValueIsThereForWhatIsInside(t *testing.T) {
 	}
 }
 
-func TestAValueEndsWithItsStep(t *testing.T) {
+func TestValueEndsWithItsStep(t *testing.T) {
 	inside := [2]int{}
 	s := step.Chain2(
 		step.With(settings{5}, step.Func(func(ctx context.Context, in string) (string, error) {

@@ -20,7 +20,7 @@ func TestArgumentsAreReadAsTheyStand(t *testing.T) {
 	}
 }
 
-func TestAKeyMayBeThereOnce(t *testing.T) {
+func TestKeyMayBeThereOnce(t *testing.T) {
 	for _, text := range []string{`{"a":1,"a":2}`, `{"a":1,"A":2}`, `{"A":1,"a":2}`, `{"A":1,"A":2}`, `{"x":{"s":1,"\u017f":2}}`, `{"k":1,"K":2}`, `[{"a":1,"\u0061":1}]`} {
 		if _, err := tool.DecodeArgs(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), "there twice") {
 			t.Errorf("%s: %v", text, err)

@@ -22,7 +22,7 @@ func (d *doubtful) Decode(json.RawMessage) (tool.Invocation, error) {
 	return tool.Invocation{Args: map[string]any{}, Doubt: func() string { return d.why }, Run: says("ran")}, nil
 }
 
-func TestACallThatIsDoubtedIsAskedAboutWhateverAllowsIt(t *testing.T) {
+func TestCallThatIsDoubtedIsAskedAboutWhateverAllowsIt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		why   string

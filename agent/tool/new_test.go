@@ -29,7 +29,7 @@ func greet(got *greeting) tool.Tool {
 		func(_ context.Context, g greeting) tool.Result { *got = g; return tool.Result{Text: "hello " + g.Name} })
 }
 
-func TestTheSchemaComesFromTheStruct(t *testing.T) {
+func TestSchemaComesFromTheStruct(t *testing.T) {
 	var got, want any
 	if err := json.Unmarshal(greet(new(greeting)).Spec().Schema, &got); err != nil {
 		t.Fatal(err)

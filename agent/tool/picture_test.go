@@ -24,7 +24,7 @@ func dot(t testing.TB, more int) []byte {
 	return append(b.Bytes(), make([]byte, more)...)
 }
 
-func TestAResultCarriesPicturesThatCanBeShown(t *testing.T) {
+func TestResultCarriesPicturesThatCanBeShown(t *testing.T) {
 	good := dot(t, 0)
 	show := func(data ...[]byte) func(context.Context) tool.Result {
 		return func(context.Context) tool.Result {
@@ -71,7 +71,7 @@ func TestAResultCarriesPicturesThatCanBeShown(t *testing.T) {
 	}
 }
 
-func TestThePicturesOfATurnAreBoundedTogether(t *testing.T) {
+func TestPicturesOfATurnAreBoundedTogether(t *testing.T) {
 	good := dot(t, 0)
 	look := plain("Look", func(context.Context) tool.Result {
 		return tool.Result{Text: "x", Images: []llm.Image{{Data: good}, {Data: good}, {Data: good}}}

@@ -8,7 +8,7 @@ import (
 	"symbio/agent/tool"
 )
 
-func TestAPresetStandsForItsTools(t *testing.T) {
+func TestPresetStandsForItsTools(t *testing.T) {
 	got := tool.Expand([]string{"send_signal", "preset:read_only", "preset:nosuch", "files"})
 	want := []string{"send_signal", "Read", "Glob", "Grep", "preset:nosuch", "files"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -81,7 +81,7 @@ func TestNoToolRunsWithoutTheGuardsWord(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhatAPersonWouldHaveToChange(t *testing.T) {
+func TestRefusalSaysWhatAPersonWouldHaveToChange(t *testing.T) {
 	ask, deny := permission.Policy{Default: permission.Ask}, permission.Policy{FinalDeny: []permission.Rule{{}}, Default: permission.Allow}
 	said := func(context.Context, tool.Decision) tool.Answer { return tool.Answer{By: "bob"} }
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestEachDecisionIsReportedBeforeTheToolRuns(t *testing.T) {
 	}
 }
 
-func TestADecisionThatCannotBeRecordedRunsNothing(t *testing.T) {
+func TestDecisionThatCannotBeRecordedRunsNothing(t *testing.T) {
 	ran := false
 	cfg := tool.SetConfig{Guard: by{"a": permission.Allow}, OnDecision: func(tool.Decision) error { return errors.New("the disk is full") }}
 	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { ran = true; return tool.Result{} })).Run(t.Context(), calls("a"))
@@ -132,7 +132,7 @@ func TestADecisionThatCannotBeRecordedRunsNothing(t *testing.T) {
 	}
 }
 
-func TestTheReasonOfANoReachesTheModel(t *testing.T) {
+func TestReasonOfANoReachesTheModel(t *testing.T) {
 	cfg := tool.SetConfig{Guard: by{"a": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Why: "It took too long."} }}
 	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { return tool.Result{} })).Run(t.Context(), calls("a"))
 	if !strings.Contains(results[0].Text, "It took too long.") {
@@ -140,7 +140,7 @@ func TestTheReasonOfANoReachesTheModel(t *testing.T) {
 	}
 }
 
-func TestTheGuardSeesWhatTheToolGets(t *testing.T) {
+func TestGuardSeesWhatTheToolGets(t *testing.T) {
 	var got greeting
 	var seen permission.Call
 	guard := guardFunc(func(c permission.Call) permission.Verdict {
@@ -190,7 +190,7 @@ func TestCallsRunBesideEachOtherAndAnswerInOrder(t *testing.T) {
 	})
 }
 
-func TestACallThatHasToBeAloneIs(t *testing.T) {
+func TestCallThatHasToBeAloneIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
@@ -229,7 +229,7 @@ func TestWhatGoesWrongIsAResult(t *testing.T) {
 	}
 }
 
-func TestABrokenGuardOrListenerRunsNothing(t *testing.T) {
+func TestBrokenGuardOrListenerRunsNothing(t *testing.T) {
 	ran := false
 	one := plain("x", func(context.Context) tool.Result { ran = true; return tool.Result{} })
 	for name, cfg := range map[string]tool.SetConfig{
@@ -243,7 +243,7 @@ func TestABrokenGuardOrListenerRunsNothing(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsTheTurn(t *testing.T) {
+func TestEndedContextEndsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -259,7 +259,7 @@ func TestAnEndedContextEndsTheTurn(t *testing.T) {
 	})
 }
 
-func TestAPersonIsNotWaitedForWhenTheTurnEnds(t *testing.T) {
+func TestPersonIsNotWaitedForWhenTheTurnEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := false
 	cfg := tool.SetConfig{Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { cancel(); return tool.Answer{Allow: true} }}
@@ -269,7 +269,7 @@ func TestAPersonIsNotWaitedForWhenTheTurnEnds(t *testing.T) {
 	}
 }
 
-func TestTheToolLearnsItsDirectoryAndWhatToLeaveOut(t *testing.T) {
+func TestToolLearnsItsDirectoryAndWhatToLeaveOut(t *testing.T) {
 	except := &file.Except{}
 	guard := guardFunc(func(permission.Call) permission.Verdict {
 		return permission.Verdict{Action: permission.Allow, Except: except}
@@ -293,7 +293,7 @@ func TestSpecsComeInTheOrderGivenAndOnce(t *testing.T) {
 	}
 }
 
-func TestALongResultKeepsItsBeginningAndItsEnd(t *testing.T) {
+func TestLongResultKeepsItsBeginningAndItsEnd(t *testing.T) {
 	long := "first line\n" + strings.Repeat("é", 50_000) + "\nlast line"
 	s := tool.NewSet(tool.SetConfig{Guard: by{"x": permission.Allow}, MaxText: 1001}, plain("x", says(long)))
 	got := s.Run(t.Context(), calls("x"))[0].Text

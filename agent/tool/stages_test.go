@@ -18,7 +18,7 @@ import (
 	"symbio/security/permission/file"
 )
 
-func TestACallGoesThroughTheStagesInTheirOrder(t *testing.T) {
+func TestCallGoesThroughTheStagesInTheirOrder(t *testing.T) {
 	var log []string
 	note := func(s string) { log = append(log, s) }
 	around := func(name string) tool.Middleware {
@@ -54,7 +54,7 @@ func TestACallGoesThroughTheStagesInTheirOrder(t *testing.T) {
 }
 
 // What a middleware does to the call, to its context or to next changes nothing about what was judged.
-func TestAMiddlewareCannotGetAroundThePermission(t *testing.T) {
+func TestMiddlewareCannotGetAroundThePermission(t *testing.T) {
 	except := &file.Except{}
 	guard := guardFunc(func(c permission.Call) permission.Verdict {
 		if c.Tool == "greet" && c.Args["name"] == "ann" {
@@ -104,7 +104,7 @@ func (b byMap) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	return tool.Invocation{Args: args, Run: run}, err
 }
 
-func TestAMiddlewareIsGivenACopyOfTheArguments(t *testing.T) {
+func TestMiddlewareIsGivenACopyOfTheArguments(t *testing.T) {
 	cfg := tool.SetConfig{Guard: by{"x": permission.Allow}, Middleware: []tool.Middleware{
 		func(ctx context.Context, c tool.Call, next func(context.Context) tool.Result) tool.Result {
 			c.Args["a"] = "evil"
@@ -117,7 +117,7 @@ func TestAMiddlewareIsGivenACopyOfTheArguments(t *testing.T) {
 	}
 }
 
-func TestAMiddlewareMayAnswerAndBreakDown(t *testing.T) {
+func TestMiddlewareMayAnswerAndBreakDown(t *testing.T) {
 	cfg := tool.SetConfig{Guard: by{"a": permission.Allow, "b": permission.Allow}, Middleware: []tool.Middleware{
 		func(_ context.Context, c tool.Call, _ func(context.Context) tool.Result) tool.Result {
 			if c.Tool == "b" {
@@ -150,7 +150,7 @@ func TestGuardrailsStayAroundWhatAMiddlewareDoes(t *testing.T) {
 	}
 }
 
-func TestACallThatTakesTooLongIsEnded(t *testing.T) {
+func TestCallThatTakesTooLongIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := plain("x", func(ctx context.Context) tool.Result {
 			<-ctx.Done()
@@ -165,7 +165,7 @@ func TestACallThatTakesTooLongIsEnded(t *testing.T) {
 
 type counter struct{ n int }
 
-func TestAToolRemembersWhatItNotedOfAnAgentOnly(t *testing.T) {
+func TestToolRemembersWhatItNotedOfAnAgentOnly(t *testing.T) {
 	count := plain("x", func(ctx context.Context) tool.Result {
 		c := tool.Notes[counter](ctx)
 		c.n++
@@ -248,8 +248,8 @@ func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 	}
 }
 
-// TestAnAgentsOwnToolsAreAlwaysShown: a search stands for those of MCP servers alone.
-func TestAnAgentsOwnToolsAreAlwaysShown(t *testing.T) {
+// TestAgentsOwnToolsAreAlwaysShown: a search stands for those of MCP servers alone.
+func TestAgentsOwnToolsAreAlwaysShown(t *testing.T) {
 	own := []tool.Tool{plain("Read", says("read")), plain("wait_agents", says("job"))}
 	s := tool.NewSet(tool.SetConfig{SearchAbove: 1}, own...)
 	if d := cmp.Diff([]string{"Read", "wait_agents"}, names(s)); d != "" {
@@ -314,7 +314,7 @@ func BenchmarkACall(b *testing.B) {
 	}
 }
 
-func TestACallAllocatesLittle(t *testing.T) {
+func TestCallAllocatesLittle(t *testing.T) {
 	if n := testing.AllocsPerRun(100, guarded(t)); n > 150 {
 		t.Errorf("%v allocations in a call, want at most 150", n)
 	}

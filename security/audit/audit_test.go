@@ -148,7 +148,7 @@ func TestRecordsThatAreTakenOutMovedOrDoubledAreSeen(t *testing.T) {
 	}
 }
 
-func TestALogGoesOnInNewFiles(t *testing.T) {
+func TestLogGoesOnInNewFiles(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, audit.Config{MaxFile: 1000}, 10)
 	all := files(t, dir)
@@ -173,7 +173,7 @@ func TestALogGoesOnInNewFiles(t *testing.T) {
 	}
 }
 
-func TestARecordThatWasCutOffIsLeftAndSaid(t *testing.T) {
+func TestRecordThatWasCutOffIsLeftAndSaid(t *testing.T) {
 	for name, first := range map[string]int{"in the first record of the file": 0, "in a later one": 2} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -197,7 +197,7 @@ func TestARecordThatWasCutOffIsLeftAndSaid(t *testing.T) {
 	}
 }
 
-func TestADamagedEndIsNotWrittenOn(t *testing.T) {
+func TestDamagedEndIsNotWrittenOn(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, audit.Config{}, 2)
 	file := files(t, dir)[0]
@@ -231,7 +231,7 @@ func TestManyMayAppendAtOnce(t *testing.T) {
 	}
 }
 
-func TestALongCallIsRecordedByItsHash(t *testing.T) {
+func TestLongCallIsRecordedByItsHash(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, audit.Config{})
 	e := entry(0)
@@ -253,7 +253,7 @@ func TestALongCallIsRecordedByItsHash(t *testing.T) {
 	}
 }
 
-func TestAClosedLogTakesNothing(t *testing.T) {
+func TestClosedLogTakesNothing(t *testing.T) {
 	l := open(t, t.TempDir(), audit.Config{})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestAClosedLogTakesNothing(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheReaderEndsTheReading(t *testing.T) {
+func TestErrorOfTheReaderEndsTheReading(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, audit.Config{}, 3)
 	enough := errors.New("enough")

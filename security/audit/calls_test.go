@@ -62,7 +62,7 @@ func note(t *testing.T, c *audit.Calls, in audit.Inbound) {
 	}
 }
 
-func TestTheFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *testing.T) {
+func TestFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{}
 		c := newCalls(s, audit.CallsConfig{})
@@ -112,7 +112,7 @@ func TestTheFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *test
 	})
 }
 
-func TestAFloodOfCallsThatAllDifferFillsNoDisk(t *testing.T) {
+func TestFloodOfCallsThatAllDifferFillsNoDisk(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		s := &shelf{}
 		c := newCalls(s, audit.CallsConfig{Allowed: 8, Refused: 8})
@@ -150,7 +150,7 @@ func TestAFloodOfCallsThatAllDifferFillsNoDisk(t *testing.T) {
 	}
 }
 
-func TestALongCallHasAShortRecord(t *testing.T) {
+func TestLongCallHasAShortRecord(t *testing.T) {
 	s := &shelf{}
 	c := newCalls(s, audit.CallsConfig{})
 	in := call("b", "x", false)
@@ -162,7 +162,7 @@ func TestALongCallHasAShortRecord(t *testing.T) {
 	}
 }
 
-func TestACallThatCannotBeRecordedIsNotDecided(t *testing.T) {
+func TestCallThatCannotBeRecordedIsNotDecided(t *testing.T) {
 	s := &shelf{err: errors.New("disk full")}
 	c := newCalls(s, audit.CallsConfig{})
 	if err := c.Note(call("b", "x", true)); err == nil || !strings.Contains(err.Error(), "disk full") {

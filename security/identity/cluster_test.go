@@ -118,7 +118,7 @@ func trusts(t *testing.T, a, b *identity.Identity) {
 	}
 }
 
-func TestAClusterIsMadeOnceAndKept(t *testing.T) {
+func TestClusterIsMadeOnceAndKept(t *testing.T) {
 	f := found(t, "home")
 	if _, err := identity.CreateCluster(f.dir, "other"); !errors.Is(err, identity.ErrClusterExists) {
 		t.Errorf("making a second one: got %v, want %v", err, identity.ErrClusterExists)
@@ -140,7 +140,7 @@ func TestAClusterIsMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-func TestATokenMakesANodeAMember(t *testing.T) {
+func TestTokenMakesANodeAMember(t *testing.T) {
 	f := found(t, "home")
 	worker, dir := f.join(t, "worker")
 	other, _ := f.join(t, "")
@@ -163,7 +163,7 @@ func TestATokenMakesANodeAMember(t *testing.T) {
 	}
 }
 
-func TestAJoinIsRefusedWithTheReason(t *testing.T) {
+func TestJoinIsRefusedWithTheReason(t *testing.T) {
 	f, away := found(t, "home"), found(t, "away")
 	used := f.token(t, 0, "")
 	if _, err := f.ask(t, used, key(t)); err != nil {
@@ -222,7 +222,7 @@ func TestAJoinIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestARefusedJoinDoesNotUseTheTokenUp(t *testing.T) {
+func TestRefusedJoinDoesNotUseTheTokenUp(t *testing.T) {
 	f := found(t, "home")
 	token, k := f.token(t, 0, ""), key(t)
 	if _, err := f.ask(t, token, k, func(r *pb.JoinRequest) { r.Clock.Seconds += 3600 }); !errors.Is(err, identity.ErrSkew) {
@@ -238,7 +238,7 @@ func TestARefusedJoinDoesNotUseTheTokenUp(t *testing.T) {
 	}
 }
 
-func TestAProofIsOfOneConnectionOnly(t *testing.T) {
+func TestProofIsOfOneConnectionOnly(t *testing.T) {
 	f := found(t, "home")
 	token := f.token(t, 0, "")
 	_, c, _, _ := handshake(t, f.seed.JoinTLS(), token.ClientTLS())
@@ -253,7 +253,7 @@ func TestAProofIsOfOneConnectionOnly(t *testing.T) {
 }
 
 // What the authority keeps of a token must not be enough to join with.
-func TestTheAuthorityKeepsNothingThatJoins(t *testing.T) {
+func TestAuthorityKeepsNothingThatJoins(t *testing.T) {
 	f := found(t, "home")
 	token := f.token(t, 0, "")
 	parts := strings.Split(token.Text(), "-")
@@ -275,7 +275,7 @@ func TestTheAuthorityKeepsNothingThatJoins(t *testing.T) {
 	}
 }
 
-func TestATokenEnds(t *testing.T) {
+func TestTokenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := found(t, "home")
 		token := f.token(t, 0, "")
@@ -387,7 +387,7 @@ func TestOfTwoProcessesThatTakeATokenOneWins(t *testing.T) {
 	}
 }
 
-func TestACertificateIsRenewedWithoutARestart(t *testing.T) {
+func TestCertificateIsRenewedWithoutARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := found(t, "home")
 		node, dir := f.join(t, "worker")
@@ -429,7 +429,7 @@ func TestACertificateIsRenewedWithoutARestart(t *testing.T) {
 	})
 }
 
-func TestARenewalIsForTheSameKeyOnly(t *testing.T) {
+func TestRenewalIsForTheSameKeyOnly(t *testing.T) {
 	f := found(t, "home")
 	node, _ := f.join(t, "")
 	r, err := node.RenewRequest()
@@ -567,7 +567,7 @@ func later(t *testing.T, f founded, node *identity.Identity) *x509.Certificate {
 }
 
 // Both sides of a refusal say what was wrong: whose clock, an end, or a removal, and what helps.
-func TestARefusedCertificateIsExplainedOnBothSides(t *testing.T) {
+func TestRefusedCertificateIsExplainedOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := found(t, "home")
 		node, _ := f.join(t, "")
@@ -605,7 +605,7 @@ func TestARefusedCertificateIsExplainedOnBothSides(t *testing.T) {
 	})
 }
 
-func TestARemovedNodeIsRefusedInEveryHandshake(t *testing.T) {
+func TestRemovedNodeIsRefusedInEveryHandshake(t *testing.T) {
 	f := found(t, "home")
 	eve, eveDir := f.join(t, "")
 	bob, bobDir := f.join(t, "")

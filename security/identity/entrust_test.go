@@ -33,7 +33,7 @@ func (f founded) promote(t testing.TB, to *identity.Identity) (founded, error) {
 	return founded{to.Cluster(), dir, to}, nil
 }
 
-func TestAPromotedNodeAdmitsRenewsAndRemoves(t *testing.T) {
+func TestPromotedNodeAdmitsRenewsAndRemoves(t *testing.T) {
 	f := found(t, "home")
 	bob, dir := f.join(t, "worker")
 	carl, _ := f.join(t, "")
@@ -88,7 +88,7 @@ func TestAPromotedNodeAdmitsRenewsAndRemoves(t *testing.T) {
 	}
 }
 
-func TestATokenIsGoodAtTheNodeThatMadeItOnly(t *testing.T) {
+func TestTokenIsGoodAtTheNodeThatMadeItOnly(t *testing.T) {
 	f := found(t, "home")
 	before := f.token(t, 0, "")
 	bob, _ := f.join(t, "")
@@ -191,7 +191,7 @@ func TestOnlyAHolderCanEntrustAndOnlyTheOneItSealedFor(t *testing.T) {
 	}
 }
 
-func TestAMachineHoldsOneAuthority(t *testing.T) {
+func TestMachineHoldsOneAuthority(t *testing.T) {
 	f, away := found(t, "home"), found(t, "away")
 	bob, _ := f.join(t, "")
 	r, prepared, err := bob.Prepare(f.seed.ID())
@@ -306,7 +306,7 @@ func TestRemovalsMadeInTwoPlacesAllHold(t *testing.T) {
 	all("who heard all", third.Revocations())
 }
 
-func TestAHolderRenewsItself(t *testing.T) {
+func TestHolderRenewsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := found(t, "home")
 		bob, dir := f.join(t, "worker")
@@ -338,7 +338,7 @@ func TestAHolderRenewsItself(t *testing.T) {
 	})
 }
 
-func TestAConnectionOutlivesItsCertificateByANewerOneOfTheSameNodeOnly(t *testing.T) {
+func TestConnectionOutlivesItsCertificateByANewerOneOfTheSameNodeOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := found(t, "home")
 		bob, _ := f.join(t, "worker")

@@ -48,7 +48,7 @@ func issue(t testing.TB, a *identity.Authority) *identity.Identity {
 	return i
 }
 
-func TestAKeyIsMadeOnceAndKept(t *testing.T) {
+func TestKeyIsMadeOnceAndKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "node", "key.pem")
 	first, err := identity.LoadOrCreateKey(file)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestAKeyIsMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-func TestAnUnsafeOrBrokenKeyFileIsRefusedAndNotTouched(t *testing.T) {
+func TestUnsafeOrBrokenKeyFileIsRefusedAndNotTouched(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "node", "key.pem")
 	if _, err := identity.LoadOrCreateKey(good); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestProcessesThatStartAtOnceShareOneAuthority(t *testing.T) {
 	}
 }
 
-func TestABrokenAuthorityIsRefused(t *testing.T) {
+func TestBrokenAuthorityIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "authority")
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "authority.pem"), []byte("x"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestPlaintextIsNamed(t *testing.T) {
 	}
 }
 
-func TestALongRunningNodeRenewsItsCertificate(t *testing.T) {
+func TestLongRunningNodeRenewsItsCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := authority(t)
 		ann, bob := issue(t, a), issue(t, a)
@@ -401,7 +401,7 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-func TestANodeWithoutAnIdentityHasNone(t *testing.T) {
+func TestNodeWithoutAnIdentityHasNone(t *testing.T) {
 	if p, err := identity.PeerOf(tls.ConnectionState{}); err == nil {
 		t.Errorf("an empty connection is %+v", p)
 	}
@@ -446,7 +446,7 @@ func secrets(t *testing.T, files ...string) []string {
 	return all
 }
 
-func TestTheLifeOfAnAuthorityIsReadWithoutMakingOne(t *testing.T) {
+func TestLifeOfAnAuthorityIsReadWithoutMakingOne(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "authority")
 	if _, _, err := identity.LocalAuthorityLife(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without an authority: %v, want fs.ErrNotExist", err)

@@ -26,7 +26,7 @@ func TestExplainTellsEarlyFromLate(t *testing.T) {
 	}
 }
 
-func TestACertificateMustBeOfItsKey(t *testing.T) {
+func TestCertificateMustBeOfItsKey(t *testing.T) {
 	dir := t.TempDir()
 	a, err := OpenLocalAuthority(filepath.Join(dir, "a"))
 	if err != nil {
@@ -170,7 +170,7 @@ func TestTimesThatDoNotFitAreSaidInWords(t *testing.T) {
 }
 
 // Certificates tolerate clocks that differ by 5 minutes, and no more.
-func TestAClockMayBeFiveMinutesWrong(t *testing.T) {
+func TestClockMayBeFiveMinutesWrong(t *testing.T) {
 	dir := t.TempDir()
 	a, err := OpenLocalAuthority(filepath.Join(dir, "a"))
 	if err != nil {
@@ -196,7 +196,7 @@ func TestAClockMayBeFiveMinutesWrong(t *testing.T) {
 }
 
 // A key that somebody else signed as if it were the node's is not sealed to.
-func TestTheAuthorityIsSealedToTheKeyOfThatNodeOnly(t *testing.T) {
+func TestAuthorityIsSealedToTheKeyOfThatNodeOnly(t *testing.T) {
 	c, err := CreateCluster(filepath.Join(t.TempDir(), "cluster"), "home")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // A reversed connection is one of its own kind, and proves as much as any other.
-func TestAReversedConnectionIsProvenLikeAnyOther(t *testing.T) {
+func TestReversedConnectionIsProvenLikeAnyOther(t *testing.T) {
 	home := authority(t)
 	ann, bob, eve := issue(t, home), issue(t, home), issue(t, authority(t))
 	s, c, serverErr, clientErr := handshake(t, ann.ReverseServerTLS(), bob.ReverseClientTLS(ann.ID()))

@@ -37,7 +37,7 @@ func TestNamedAttacks(t *testing.T) {
 	}
 }
 
-func TestThePlanIsWhatWasJudged(t *testing.T) {
+func TestPlanIsWhatWasJudged(t *testing.T) {
 	p := policy(t, "allow: Bash(git:*); Git(log:*) | default: ask")
 	for command, want := range map[string]string{
 		"git  status # all":          "git status\n",
@@ -156,7 +156,7 @@ func TestRulesThatAllowMuchSaySo(t *testing.T) {
 	}
 }
 
-func TestAGrantedRuleNamesTheSkillsDirectory(t *testing.T) {
+func TestGrantedRuleNamesTheSkillsDirectory(t *testing.T) {
 	r, err := permission.ParseGrant("Bash(${CLAUDE_SKILL_DIR}/run.sh:*)")
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestMoreCommandsAreNeverPermittedThanEachOfThem(t *testing.T) {
 	})
 }
 
-func TestTheCanonicalTextIsJudgedLikeTheText(t *testing.T) {
+func TestCanonicalTextIsJudgedLikeTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy(t)
 		c := permission.Call{Tool: "Bash", Args: map[string]any{"command": drawScript(t)}, Dir: "/w"}
@@ -234,7 +234,7 @@ func TestTheCanonicalTextIsJudgedLikeTheText(t *testing.T) {
 	})
 }
 
-func TestACaseFileCountsBothKinds(t *testing.T) {
+func TestCaseFileCountsBothKinds(t *testing.T) {
 	counts := map[string]int{}
 	for _, cases := range caseFiles(t) {
 		for _, c := range cases {
@@ -246,7 +246,7 @@ func TestACaseFileCountsBothKinds(t *testing.T) {
 	}
 }
 
-func TestADeniedFileIsFoundBelowADirectory(t *testing.T) {
+func TestDeniedFileIsFoundBelowADirectory(t *testing.T) {
 	work, _ := tree(t)
 	p := policy(t, "deny: Read(.env) | allow: Bash")
 	grep := permission.Call{Tool: "Bash", Args: map[string]any{"command": "grep -r x ."}, Dir: work}

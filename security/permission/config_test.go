@@ -10,7 +10,7 @@ import (
 	"symbio/security/permission"
 )
 
-func TestARuleMayNameTheArgumentThatItIsAbout(t *testing.T) {
+func TestRuleMayNameTheArgumentThatItIsAbout(t *testing.T) {
 	query := func(sql any, more ...any) permission.Call {
 		c := permission.Call{Tool: "mcp__db__query", Args: map[string]any{"sql": sql}, Dir: "/w"}
 		for i := 0; i < len(more); i += 2 {
@@ -82,7 +82,7 @@ override:
 	}
 }
 
-func TestALaterConfigurationIsPutOverAnEarlierOne(t *testing.T) {
+func TestLaterConfigurationIsPutOverAnEarlierOne(t *testing.T) {
 	early := permission.Config{Preset: "standard", Allow: permission.Rules("Read", "Write"), Deny: permission.Rules("Bash(rm:*)"), Default: "ask"}
 	late := permission.Config{
 		Preset: "restrictive", Allow: append(permission.Rules("Glob"), permission.RuleText{Rule: "Write", Match: []string{"a"}}), FinalDeny: permission.Rules("Bash(sudo:*)"),
@@ -103,7 +103,7 @@ func TestALaterConfigurationIsPutOverAnEarlierOne(t *testing.T) {
 	}
 }
 
-func TestARuleTextIsWrittenAsShortAsItIs(t *testing.T) {
+func TestRuleTextIsWrittenAsShortAsItIs(t *testing.T) {
 	out, err := yaml.Marshal(permission.Config{Allow: []permission.RuleText{{Rule: "Read"}, {Rule: "Write", Match: []string{"a"}}}})
 	if err != nil {
 		t.Fatal(err)

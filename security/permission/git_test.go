@@ -116,7 +116,7 @@ func TestGitPrintsNothingThatIsDenied(t *testing.T) {
 	}
 }
 
-func TestTheToolGitStaysInTheWorkspace(t *testing.T) {
+func TestToolGitStaysInTheWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Symlink("/etc", filepath.Join(dir, "link")), os.WriteFile(filepath.Join(dir, "f"), nil, 0o644)); err != nil {
 		t.Fatal(err)

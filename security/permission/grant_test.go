@@ -20,7 +20,7 @@ func grantedTo(t *testing.T, rules, text, dir string) permission.Chain {
 }
 
 // The vectors of skills.md 4.3, for a rule of a skill and for the same rule of a configuration.
-func TestAGrantMeansItsVectors(t *testing.T) {
+func TestGrantMeansItsVectors(t *testing.T) {
 	const tmp = "/tmp/x"
 	command := func(text string) permission.Call { return bash(text) }
 	write := func(path string) permission.Call {
@@ -75,7 +75,7 @@ func TestAGrantMeansItsVectors(t *testing.T) {
 // quotes writes a path as it stands between double quotes.
 var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
 
-func TestASkillMayWriteItsDirectoryInTwoWaysAndInQuotes(t *testing.T) {
+func TestSkillMayWriteItsDirectoryInTwoWaysAndInQuotes(t *testing.T) {
 	for _, dir := range []string{"/s/a", "/s/a b", "/s/a'b", `/s/a"b`, "/s/$x", "/s/`x`"} {
 		run := bash(`"` + quotes.Replace(dir+"/scripts/x.sh") + `" one`)
 		for _, text := range []string{

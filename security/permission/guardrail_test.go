@@ -69,7 +69,7 @@ func TestGuardrailsNestAsTheSpecDescribes(t *testing.T) {
 	}
 }
 
-func TestAVerdictNamesTheGuardrail(t *testing.T) {
+func TestVerdictNamesTheGuardrail(t *testing.T) {
 	c := call("Write", "file_path", "a")
 	c.Within = []permission.Guardrail{{}, rail(t, "deny: Write")}
 	v := permission.Chain{{Name: "agent", Policy: policy(t, "allow: Write")}}.Judge(c)
@@ -78,7 +78,7 @@ func TestAVerdictNamesTheGuardrail(t *testing.T) {
 	}
 }
 
-func TestAWalkLeavesOutWhatAGuardrailDenies(t *testing.T) {
+func TestWalkLeavesOutWhatAGuardrailDenies(t *testing.T) {
 	c := call("Glob", "pattern", "*", "path", "/w")
 	c.Within = []permission.Guardrail{rail(t, "deny: Read(/w/secret/*)")}
 	v := permission.Chain{{Policy: policy(t, "allow: Glob")}}.Judge(c)
@@ -87,7 +87,7 @@ func TestAWalkLeavesOutWhatAGuardrailDenies(t *testing.T) {
 	}
 }
 
-func TestAGuardrailNeverWidens(t *testing.T) {
+func TestGuardrailNeverWidens(t *testing.T) {
 	texts := []string{"Read", "Read(/w/*)", "Write", "Bash", "Bash(rm:*)", "Bash(rm:*.tmp)", "Bash(git:*)", "Edit(/w/*)", "Git"}
 	calls := []permission.Call{
 		bash("rm a.tmp"), bash("git status; rm x"), bash("echo $(git push)"), call("Read", "file_path", "/w/a"), call("Write", "file_path", "/w/a"),

@@ -314,7 +314,7 @@ func TestRulesForPaths(t *testing.T) {
 	})
 }
 
-func TestAWalkLeavesOutWhatIsDenied(t *testing.T) {
+func TestWalkLeavesOutWhatIsDenied(t *testing.T) {
 	work, outside := tree(t)
 	walk := permission.Call{Tool: "Grep", Args: map[string]any{"pattern": "x"}, Dir: work}
 	chain := permission.Chain{
@@ -423,7 +423,7 @@ func TestGrantedRulesAreAskedForEachTime(t *testing.T) {
 	}
 }
 
-func TestTheStrictestLinkDecides(t *testing.T) {
+func TestStrictestLinkDecides(t *testing.T) {
 	read, all := policy(t, "allow: Read"), policy(t, "allow: Read; Write | default: ask")
 	for _, c := range []struct {
 		chain permission.Chain

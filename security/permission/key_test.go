@@ -91,7 +91,7 @@ func TestWhatLastsIsExactlyWhatWasShown(t *testing.T) {
 	}
 }
 
-func TestAPolicysDigestIsThatOfItsRules(t *testing.T) {
+func TestPolicysDigestIsThatOfItsRules(t *testing.T) {
 	base := "allow: Read; Write(./a) | deny: Bash(rm:*) | default: ask"
 	same := policy(t, "allow: Write(./a); Read; Read | deny: Bash(rm:*) | default: ask")
 	if policy(t, base).Digest() != same.Digest() {

@@ -90,7 +90,7 @@ func TestKeysAreReadOnlyByARuleThatNamesThem(t *testing.T) {
 	}
 }
 
-func TestAWalkLeavesKeysOut(t *testing.T) {
+func TestWalkLeavesKeysOut(t *testing.T) {
 	home, work := keyring(t)
 	top := filepath.Dir(home)
 	for _, c := range []struct {

@@ -52,7 +52,7 @@ func drawLink(t *rapid.T) permission.Link {
 	return l
 }
 
-func TestAChainIsNeverMorePermissiveThanAnyLink(t *testing.T) {
+func TestChainIsNeverMorePermissiveThanAnyLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chain := permission.Chain(rapid.SliceOfN(rapid.Custom(drawLink), 1, 4).Draw(t, "chain"))
 		c := rapid.SampledFrom(someCalls).Draw(t, "call")
@@ -82,7 +82,7 @@ func TestAddingADenyNeverPermitsMore(t *testing.T) {
 	})
 }
 
-func TestTheOrderOfRulesIsIrrelevant(t *testing.T) {
+func TestOrderOfRulesIsIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, c := drawPolicy(t), rapid.SampledFrom(someCalls).Draw(t, "call")
 		q := permission.Policy{

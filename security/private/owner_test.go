@@ -11,7 +11,7 @@ import (
 	"symbio/security/private"
 )
 
-func TestAFileOfAnotherUserIsNotRead(t *testing.T) {
+func TestFileOfAnotherUserIsNotRead(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // What makes a helper quick: before it, nothing is initialised that other packages wait for, but what it needs itself.
-func TestTheHelperComesFirst(t *testing.T) {
+func TestHelperComesFirst(t *testing.T) {
 	c := exec.Command("/proc/self/exe", "-test.run=^$")
 	c.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := c.CombinedOutput()

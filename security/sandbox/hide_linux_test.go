@@ -157,7 +157,7 @@ func TestWhatIsNotHiddenIsThere(t *testing.T) {
 	})
 }
 
-func TestAPolicyShowsWhatItNames(t *testing.T) {
+func TestPolicyShowsWhatItNames(t *testing.T) {
 	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap, sandbox.Landlock}, func(t *testing.T, b *sandbox.Box) {
 		h := newHouse(t)
 		b = h.box(t, b.Status().Level)

@@ -6,7 +6,7 @@ import (
 )
 
 // Kernels that this machine does not have.
-func TestAnOlderKernelLacksMore(t *testing.T) {
+func TestOlderKernelLacksMore(t *testing.T) {
 	narrow := Policy{Files: Files{Read: []string{"/srv"}}}
 	work := Policy{Files: Files{Read: []string{"/"}, Write: []string{"/w"}}}
 	bare := work

@@ -103,7 +103,7 @@ func TestMeetAllowsExactlyWhatBothAllow(t *testing.T) {
 	})
 }
 
-func TestAPathThatIsNotAbsoluteIsNoPlace(t *testing.T) {
+func TestPathThatIsNotAbsoluteIsNoPlace(t *testing.T) {
 	p := sandbox.Policy{Files: sandbox.Files{Read: []string{"", ".", "a", "/a\x00b"}, Write: []string{"../..", "/x/../../y"}}}
 	want := sandbox.Files{Read: []string{"/y"}, Write: []string{"/y"}}
 	if diff := cmp.Diff(want, sandbox.Meet(p, p).Files); diff != "" {

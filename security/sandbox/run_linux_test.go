@@ -45,7 +45,7 @@ func sh(t *testing.T, ctx context.Context, b *sandbox.Box, dir, line string, cha
 	return b.Run(ctx, p, s)
 }
 
-func TestACommandRuns(t *testing.T) {
+func TestCommandRuns(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()
 		r, err := sh(t, t.Context(), b, dir, `cat; echo out; echo err >&2; echo x > new; echo y > "$TMPDIR/t" && cat "$TMPDIR/t"; pwd; exit 7`,
@@ -66,7 +66,7 @@ func TestACommandRuns(t *testing.T) {
 	})
 }
 
-func TestASignalIsTold(t *testing.T) {
+func TestSignalIsTold(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		r, err := sh(t, t.Context(), b, t.TempDir(), "kill -SEGV $$")
 		if err != nil || r.Code != 139 || r.Signal != "segmentation fault" {
@@ -75,7 +75,7 @@ func TestASignalIsTold(t *testing.T) {
 	})
 }
 
-func TestACommandThatIsNotThereSaysSo(t *testing.T) {
+func TestCommandThatIsNotThereSaysSo(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()
 		for _, argv := range [][]string{{"no-such-program"}, {"/no/such/program"}, {dir}, {""}, {}, {"a\x00b"}} {
@@ -91,12 +91,12 @@ func TestACommandThatIsNotThereSaysSo(t *testing.T) {
 	})
 }
 
-func TestTheEnvironmentIsAListOfWhatIsLetIn(t *testing.T) {
+func TestEnvironmentIsAListOfWhatIsLetIn(t *testing.T) {
 	mine := []string{"PATH=/usr/bin:/bin", "HOME=/h", "OPENAI_API_KEY=k", "LD_PRELOAD=/x", "EXTRA=e", "TERM=t", "BASH_ENV=/x"}
 	for _, l := range every {
 		b := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{l}, Env: mine})
 		if b.Status().Level != l {
-			continue // TestACommandRuns says why
+			continue // TestCommandRuns says why
 		}
 		dir := t.TempDir()
 		r, err := sh(t, t.Context(), b, dir, "exec env", func(p *sandbox.Policy, s *sandbox.Spec) {
@@ -141,7 +141,7 @@ func TestNetworkLocalIsACommandsOwn(t *testing.T) {
 	})
 }
 
-func TestANetworkThatIsFullReachesTheMachine(t *testing.T) {
+func TestNetworkThatIsFullReachesTheMachine(t *testing.T) {
 	w := newWorld(t)
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		p := w.policy(t)
@@ -245,7 +245,7 @@ func TestNothingIsLeftOpenOrUnburied(t *testing.T) {
 	}
 }
 
-func TestAFloodIsCutAndCounted(t *testing.T) {
+func TestFloodIsCutAndCounted(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		r, err := sh(t, t.Context(), b, t.TempDir(), "echo first; yes | head -c 200000000; echo last")
 		if err != nil {
@@ -259,7 +259,7 @@ func TestAFloodIsCutAndCounted(t *testing.T) {
 	})
 }
 
-func TestAFloodWithoutEndEnds(t *testing.T) {
+func TestFloodWithoutEndEnds(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		mark := unique(t)
 		r, err := sh(t, t.Context(), b, t.TempDir(), "(sleep "+mark+" &); yes >&2", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Flood, s.Keep = 1<<20, 100 })
@@ -308,7 +308,7 @@ func TestProcessesAreBounded(t *testing.T) {
 	})
 }
 
-func TestAServerIsTalkedToAndEnds(t *testing.T) {
+func TestServerIsTalkedToAndEnds(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		dir, mark := t.TempDir(), unique(t)
 		p, err := sandbox.Standard(dir)
@@ -349,7 +349,7 @@ func TestAServerIsTalkedToAndEnds(t *testing.T) {
 	})
 }
 
-func TestASymlinkPlantedBetweenCheckAndUse(t *testing.T) {
+func TestSymlinkPlantedBetweenCheckAndUse(t *testing.T) {
 	w := newWorld(t)
 	sub, away := filepath.Join(w.dir, "sub"), filepath.Join(w.dir, "away")
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
@@ -495,7 +495,7 @@ func TestMasksOfANodeThatWasKilledGoWithTheNextCommand(t *testing.T) {
 	})
 }
 
-func TestALinkThatCannotBeProtectedIsRefused(t *testing.T) {
+func TestLinkThatCannotBeProtectedIsRefused(t *testing.T) {
 	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap}, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()
 		if err := os.Symlink("elsewhere", filepath.Join(dir, ".git")); err != nil {
@@ -556,7 +556,7 @@ func TestWhatALevelLacksIsRefusedWithTheWayToMendIt(t *testing.T) {
 	}
 }
 
-func TestAPrivateTmpHidesNothingThatThePolicyNames(t *testing.T) {
+func TestPrivateTmpHidesNothingThatThePolicyNames(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		top, err := os.MkdirTemp("/tmp", "symbio-test-")
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestACommandHasASessionOfItsOwn(t *testing.T) {
+func TestCommandHasASessionOfItsOwn(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		r, err := sh(t, t.Context(), b, t.TempDir(), "echo $$; cat /proc/$$/stat")
 		// pid, name, state, parent, group, session, terminal: proc_pid_stat(5)

@@ -50,7 +50,7 @@ func answers(sockets []string) error {
 	return nil
 }
 
-func TestACommandConnectsToTheSocketsThatAreNamed(t *testing.T) {
+func TestCommandConnectsToTheSocketsThatAreNamed(t *testing.T) {
 	top, err := os.MkdirTemp("/var/tmp", "symbio-test-")
 	if err != nil {
 		t.Skip("no directory outside of /tmp to try it in:", err)

@@ -36,7 +36,7 @@ func TestEachPlaceIsNamedOnceAndLiesBelowTheHome(t *testing.T) {
 	}
 }
 
-func TestAPathIsFoundInItsPlace(t *testing.T) {
+func TestPathIsFoundInItsPlace(t *testing.T) {
 	for below, want := range map[string]string{
 		".ssh": ".ssh", ".ssh/id": ".ssh", ".SSH/id": ".ssh", ".sshd": "", "src/.ssh": "", "": "", ".config": "", ".config/gh/hosts.yml": ".config/gh",
 		".config/ghost": "", ".Netrc": ".netrc", ".netrc.old": "", ".docker/config.json": ".docker/config.json", ".docker/contexts": "",

@@ -144,7 +144,7 @@ func TestOnlyExactThingsAreKept(t *testing.T) {
 	}
 }
 
-func TestAFullBookTakesNoMore(t *testing.T) {
+func TestFullBookTakesNoMore(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
 	var all []permission.Grant
 	for i := range standing.MaxEntries {
@@ -157,7 +157,7 @@ func TestAFullBookTakesNoMore(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotAsItWasWrittenCountsForNothing(t *testing.T) {
+func TestFileThatIsNotAsItWasWrittenCountsForNothing(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Chmod(folder, 0o700); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func keys(t *testing.T, b choice.Book) string {
 	return strings.Join(choice.Choices(all).Disabled, " ")
 }
 
-func TestABookKeepsWhatIsOff(t *testing.T) {
+func TestBookKeepsWhatIsOff(t *testing.T) {
 	b := choice.NewBook(filepath.Join(t.TempDir(), "deep", "off"))
 	if got := keys(t, b); got != "" {
 		t.Errorf("a new book has %q", got)
@@ -47,7 +47,7 @@ func TestABookKeepsWhatIsOff(t *testing.T) {
 	}
 }
 
-func TestAChoiceByNameHoldsForAllOfThatName(t *testing.T) {
+func TestChoiceByNameHoldsForAllOfThatName(t *testing.T) {
 	b := choice.NewBook(t.TempDir())
 	if err := errors.Join(b.Disable("notes"), b.Disable("/a/x/SKILL.md")); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestAChoiceByNameHoldsForAllOfThatName(t *testing.T) {
 	}
 }
 
-func TestASpoiltChoiceCostsOnlyItself(t *testing.T) {
+func TestSpoiltChoiceCostsOnlyItself(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "off")
 	b := choice.NewBook(dir)
 	if err := b.Disable("notes"); err != nil {

@@ -76,7 +76,7 @@ func TestNothingIsRepairedThatDecidesWhatTheSkillIs(t *testing.T) {
 	}
 }
 
-func TestTheWidestGrantsAreRefused(t *testing.T) {
+func TestWidestGrantsAreRefused(t *testing.T) {
 	for _, rule := range []string{"Bash", "Bash(*)", "Bash(:*)", "bash", "BASH(**)", "*", "*(x)", "**", "Re*", "mcp__*"} {
 		for _, level := range []format.Level{format.Strict, format.Standard, format.Lenient} {
 			m, _, diags := format.Parse([]byte(extra("allowed-tools: \""+rule+" Read\"")), "my-skill", format.Policy{Level: level})
@@ -119,7 +119,7 @@ func TestHeadAndWholeFileGiveTheSameAnswer(t *testing.T) {
 	}
 }
 
-func TestAHalfReadLineIsNoDelimiter(t *testing.T) {
+func TestHalfReadLineIsNoDelimiter(t *testing.T) {
 	content := "---\n" + ok2 + "note: " + strings.Repeat("x", format.HeadSize)
 	at := format.HeadSize - len("---\n"+ok2+"note: \n---")
 	content = content[:len("---\n"+ok2+"note: ")+at] + "\n---more\nlicense: MIT\n---\n"

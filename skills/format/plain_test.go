@@ -64,7 +64,7 @@ func sameAsYAML(t *testing.T, front string) bool {
 	return true
 }
 
-func TestTheFastReaderTakesWhatIsPlain(t *testing.T) {
+func TestFastReaderTakesWhatIsPlain(t *testing.T) {
 	for front, want := range map[string]bool{
 		"name: a\ndescription: b\n":                         true,
 		"name: a\r\ndescription: b\r\n":                     true,
@@ -112,9 +112,9 @@ func TestTheFastReaderTakesWhatIsPlain(t *testing.T) {
 	}
 }
 
-// TestTheFastReaderGivesWhatYAMLGives puts front matter together from parts that mean something to
+// TestFastReaderGivesWhatYAMLGives puts front matter together from parts that mean something to
 // YAML, many times, and compares.
-func TestTheFastReaderGivesWhatYAMLGives(t *testing.T) {
+func TestFastReaderGivesWhatYAMLGives(t *testing.T) {
 	parts := []string{
 		"name", "description", "metadata", "k", "null", "true", "~", "1.0", "0x1F", "1e3", ".inf", "2026-02-27", "12:30:45", "yes", "a b", "é", "把脉",
 		": ", ":", ":\n", "\n", "\n", "\r\n", "\n  ", "\n  ", "\n    ", "\n ", " ", "  ", "\t", "#", " #", "\"", "'", "''", "\\", "\\n", "-", "- ", "--", "---", "...",

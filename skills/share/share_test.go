@@ -90,7 +90,7 @@ func serving(cfg share.Config, dirs ...string) (*share.Server, share.Call) {
 	}
 }
 
-func TestASkillArrivesAsItWasShared(t *testing.T) {
+func TestSkillArrivesAsItWasShared(t *testing.T) {
 	files := map[string]string{
 		"scripts/x.sh!": "#!/bin/sh\necho hi\n", "references/über.md": strings.Repeat("x", 900_000), "references/more.md": strings.Repeat("y", 900_001), "assets/empty": "",
 		".secret": "not to be shared", ".git/config": "nor this",
@@ -197,7 +197,7 @@ func manifest(lines ...string) string {
 	return "symbio-skill 1 my-skill\n" + strings.Join(lines, "\n") + "\n"
 }
 
-func TestAHostileNodeIsRefused(t *testing.T) {
+func TestHostileNodeIsRefused(t *testing.T) {
 	file := func(path string) string { return "- 1 " + hash("x") + " " + path }
 	long := strings.Repeat("a/", 100) + "b"
 	for name, c := range map[string]struct {
@@ -305,7 +305,7 @@ func TestAHostileNodeIsRefused(t *testing.T) {
 	}
 }
 
-func TestANodeThatNeverAnswersIsGivenUp(t *testing.T) {
+func TestNodeThatNeverAnswersIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		_, err := share.Fetch(t.Context(), func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
@@ -359,7 +359,7 @@ func TestWhatCannotBeCarriedIsNotRead(t *testing.T) {
 	}
 }
 
-func TestANodeSharesWhatItWasToldTo(t *testing.T) {
+func TestNodeSharesWhatItWasToldTo(t *testing.T) {
 	dir := tree(t, map[string]string{"a": "x"})
 	_, none := serving(share.Config{}, dir)
 	if list, err := share.List(t.Context(), none); err != nil || len(list) != 0 {

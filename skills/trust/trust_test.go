@@ -94,7 +94,7 @@ func (p *place) state(a skills.Activation, want trust.State) {
 	}
 }
 
-func TestAProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
+func TestProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
 	p := newPlace(t)
 	dir := p.skill("own", "Read Bash(git:*) Bash")
 	r := p.registry(format.Policy{})
@@ -156,8 +156,8 @@ func TestAProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
 	}
 }
 
-// TestAGrantEndsAtOnce takes away what each grant rests on, while the skill is active.
-func TestAGrantEndsAtOnce(t *testing.T) {
+// TestGrantEndsAtOnce takes away what each grant rests on, while the skill is active.
+func TestGrantEndsAtOnce(t *testing.T) {
 	revoke := func(p *place, a skills.Activation) error { return p.keeper.Book.Remove(a.Skill.Dir, a.Hash) }
 	edit := func(_ *place, a skills.Activation) error {
 		return os.WriteFile(a.Skill.Path, []byte("---\nname: own\ndescription: A test skill\nallowed-tools: Read\n---\nrun ${SKILL_DIR}/x or {baseDir}/y.\n"), 0o600)
@@ -236,7 +236,7 @@ func TestWhatWasNotShownIsNotGrantedLater(t *testing.T) {
 	p.granted("without the setting", r, "Read")
 }
 
-func TestAYesIsForWhatWasShown(t *testing.T) {
+func TestYesIsForWhatWasShown(t *testing.T) {
 	p := newPlace(t)
 	p.skill("own", "Read")
 	r := p.registry(format.Policy{})
@@ -263,7 +263,7 @@ func TestAYesIsForWhatWasShown(t *testing.T) {
 	}
 }
 
-func TestASkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
+func TestSkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	p := newPlace(t)
 	dir := p.skill("far", "Read Bash(git:*)")
 	p.skill("far/inner", "Write") // a skill within is a file of the skill, and no skill
@@ -365,7 +365,7 @@ func (p *place) fetched(o share.Origin, policy format.Policy) (skills.Skill, str
 	return s, text, hash, err
 }
 
-func TestAHostileRecordIsAnErrorAndNoTrust(t *testing.T) {
+func TestHostileRecordIsAnErrorAndNoTrust(t *testing.T) {
 	p := newPlace(t)
 	p.skill("own", "Read")
 	r := p.registry(format.Policy{})

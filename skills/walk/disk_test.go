@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAMarkIsTrustedOnceItsFileHasBeenLeftAlone(t *testing.T) {
+func TestMarkIsTrustedOnceItsFileHasBeenLeftAlone(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	at := func(d time.Duration) int64 { return now.Add(d).UnixNano() }
 	for about, row := range map[string]struct {

@@ -7,7 +7,7 @@ import (
 	"symbio/agent/llm"
 )
 
-func TestAnAnswerIsNoLongerThanItMayBe(t *testing.T) {
+func TestAnswerIsNoLongerThanItMayBe(t *testing.T) {
 	ask := func(most, thinking int) string {
 		return sent(t, llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "x"}}, MaxTokens: most, Thinking: thinking})
 	}

@@ -157,7 +157,7 @@ func TestThoughtsGoBackToTheModelThatThoughtThem(t *testing.T) {
 	}
 }
 
-func TestAModelThatWritesLessIsAskedForLess(t *testing.T) {
+func TestModelThatWritesLessIsAskedForLess(t *testing.T) {
 	for _, c := range []struct {
 		thinking, most int
 		want           []string // tokens, and of them for thoughts, of each request
@@ -224,7 +224,7 @@ func TestImagesThatCannotBeSentAreNotAskedAbout(t *testing.T) {
 	}
 }
 
-func TestAnImageThatTheServerCannotReadDoesNotEndTheConversation(t *testing.T) {
+func TestImageThatTheServerCannotReadDoesNotEndTheConversation(t *testing.T) {
 	var bodies []string
 	m := served(t, func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)

@@ -45,7 +45,7 @@ func use(t *testing.T, providers ...chat.Provider) llm.Model {
 	return chat.New(chat.Config{Name: "peer:m", Find: func() []chat.Provider { return providers }, Retry: retry.Policy{Max: -1}})
 }
 
-func TestTheWholeRequestArrives(t *testing.T) {
+func TestWholeRequestArrives(t *testing.T) {
 	cost := 0.25
 	want := llm.Request{
 		System: "s", Thinking: 7, Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
@@ -194,7 +194,7 @@ func TestErrorsKeepTheirKindAndHostsStayAtHome(t *testing.T) {
 	}
 }
 
-func TestTheNextNodeIsAskedAndAbsentOnesAreSaid(t *testing.T) {
+func TestNextNodeIsAskedAndAbsentOnesAreSaid(t *testing.T) {
 	fails := func(err error) llm.Model {
 		return llm.Func(func(context.Context, llm.Request) (llm.Response, error) { return llm.Response{}, err })
 	}
@@ -230,7 +230,7 @@ func TestCancellingEndsTheProvidersCall(t *testing.T) {
 	})
 }
 
-func TestTheProviderStopsWhenNobodyListens(t *testing.T) {
+func TestProviderStopsWhenNobodyListens(t *testing.T) {
 	gone := errors.New("gone")
 	asked := 0
 	m := llm.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
@@ -258,7 +258,7 @@ func says(heard []string, reply string, err error) chat.Provider {
 	}}
 }
 
-func TestAHostileNodeIsNotBelieved(t *testing.T) {
+func TestHostileNodeIsNotBelieved(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    chat.Provider
 		want error

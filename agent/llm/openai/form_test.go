@@ -32,7 +32,7 @@ type form struct {
 	Messages []struct{ Role, Content string }
 }
 
-func TestAFormIsAskedForAsTheServerKnowsIt(t *testing.T) {
+func TestFormIsAskedForAsTheServerKnowsIt(t *testing.T) {
 	var asked []form
 	refuses := ""
 	server := func(r *http.Request) (*http.Response, error) {
@@ -102,7 +102,7 @@ func TestImagesAreSentAsPartsAndBehindResults(t *testing.T) {
 	}
 }
 
-func TestAModelThatTakesNoImagesIsToldOfThem(t *testing.T) {
+func TestModelThatTakesNoImagesIsToldOfThem(t *testing.T) {
 	img := []llm.Image{{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\n rest")}}
 	look := llm.Request{Messages: []llm.Message{
 		{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "Look"}}},

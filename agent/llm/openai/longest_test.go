@@ -9,7 +9,7 @@ import (
 	"symbio/agent/llm"
 )
 
-func TestTheLongestAnswerIsNamedAsTheServerKnowsIt(t *testing.T) {
+func TestLongestAnswerIsNamedAsTheServerKnowsIt(t *testing.T) {
 	type limits struct {
 		Old int `json:"max_tokens"`
 		New int `json:"max_completion_tokens"`

@@ -102,7 +102,7 @@ func TestEachPhaseHasALimit(t *testing.T) {
 	}
 }
 
-func TestTheFirstTokenHasItsOwnLimit(t *testing.T) {
+func TestFirstTokenHasItsOwnLimit(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // a server notices a client's end only then
 		<-r.Context().Done()

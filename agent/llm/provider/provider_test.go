@@ -158,7 +158,7 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 	}
 }
 
-func TestABlindModelIsShownNoImages(t *testing.T) {
+func TestBlindModelIsShownNoImages(t *testing.T) {
 	for pattern, want := range map[string]bool{"openai:x": true, "openai:*": true, "*": true, "openai:x*": true, "openai:y": false, "x": false, "": false} {
 		var body string
 		cfg := provider.Config{OpenAIKey: llm.NewSecret("k"), TextOnly: []string{"ollama:*", pattern}, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -178,7 +178,7 @@ func TestABlindModelIsShownNoImages(t *testing.T) {
 	}
 }
 
-func TestAListIsReadAndOpened(t *testing.T) {
+func TestListIsReadAndOpened(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                  "auto",
 		"openai:a":                          "openai:a",
@@ -214,7 +214,7 @@ func TestAListIsReadAndOpened(t *testing.T) {
 	}
 }
 
-func TestARefusedKeyIsNamed(t *testing.T) {
+func TestRefusedKeyIsNamed(t *testing.T) {
 	refusing := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 401, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"error":{"message":"invalid"}}`))}, nil
 	})}

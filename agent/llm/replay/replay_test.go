@@ -145,7 +145,7 @@ func TestRecordingHasNoSecrets(t *testing.T) {
 	}
 }
 
-func TestADriftShowsTheFirstDifferenceAndIsFinal(t *testing.T) {
+func TestDriftShowsTheFirstDifferenceAndIsFinal(t *testing.T) {
 	dir := record(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, event("hi")+end) },
 		said("count the files in this directory, all of them"), said("something else"))
 	for _, c := range []struct {
@@ -386,7 +386,7 @@ func TestRecordingsThatCannotBePlayedSayWhy(t *testing.T) {
 	}
 }
 
-func TestARecordingThatCannotBeWrittenIsAnError(t *testing.T) {
+func TestRecordingThatCannotBeWrittenIsAnError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	r, err := replay.Record(dir, roundTrip(func(*http.Request) (*http.Response, error) {
 		return reply(200, "", strings.NewReader(event("x")+end)), nil

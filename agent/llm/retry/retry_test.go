@@ -58,7 +58,7 @@ func TestWhoReadsNoMoreEndsTheRepetitions(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheContextEndsAWait(t *testing.T) {
+func TestEndOfTheContextEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)

@@ -50,7 +50,7 @@ func (d desk) event(kind string) event.Event {
 	return e
 }
 
-func TestAnApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
+func TestApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		for _, want := range []tool.Answer{{Allow: true, By: "terminal"}, {By: "terminal"}, {Allow: true, Always: true, By: "x"}} {

@@ -108,7 +108,7 @@ var (
 	args      = map[string]any{"file_path": "a<b>\u202e", "content": "\x00\n"}
 )
 
-func TestADecisionIsSeenAndAnsweredFromAnotherNode(t *testing.T) {
+func TestDecisionIsSeenAndAnsweredFromAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mayAnswer)
 		defer p.end()
@@ -145,7 +145,7 @@ func TestADecisionIsSeenAndAnsweredFromAnotherNode(t *testing.T) {
 	})
 }
 
-func TestAnAnswerIsForExactlyWhatWasShown(t *testing.T) {
+func TestAnswerIsForExactlyWhatWasShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mayAnswer)
 		defer p.end()
@@ -218,7 +218,7 @@ func TestOnlyPeopleAtNodesThatMayAnswer(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatGetsLostIsANo(t *testing.T) {
+func TestAnswerThatGetsLostIsANo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mayAnswer)
 		defer p.end()
@@ -236,7 +236,7 @@ func TestAnAnswerThatGetsLostIsANo(t *testing.T) {
 	})
 }
 
-func TestADecisionEndsWithItsTaskForPeopleElsewhereToo(t *testing.T) {
+func TestDecisionEndsWithItsTaskForPeopleElsewhereToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mayAnswer)
 		defer p.end()
@@ -282,7 +282,7 @@ func TestWhatIsTooLongToBeShownIsNotAnsweredUnseen(t *testing.T) {
 	})
 }
 
-func TestANodeThatShowsSomethingElseIsNotBelieved(t *testing.T) {
+func TestNodeThatShowsSomethingElseIsNotBelieved(t *testing.T) {
 	s, err := newRequest(content{Node: "n", Number: 3, Tool: "Bash", Args: json.RawMessage(`{"command":"ls"}`)})
 	if err != nil {
 		t.Fatal(err)

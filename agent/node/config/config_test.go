@@ -10,7 +10,7 @@ import (
 	"symbio/agent/node/config"
 )
 
-func TestAnEmptyFileIsTheDefault(t *testing.T) {
+func TestEmptyFileIsTheDefault(t *testing.T) {
 	c, _, err := config.Parse("f", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestTheSandboxOfAnMCPServerIsReadAsThatOfACapability(t *testing.T) {
+func TestSandboxOfAnMCPServerIsReadAsThatOfACapability(t *testing.T) {
 	if s, err := ParseSandbox(nil); s != nil || err != nil {
 		t.Errorf("nothing: got %+v, %v", s, err)
 	}
@@ -28,7 +28,7 @@ func TestTheSandboxOfAnMCPServerIsReadAsThatOfACapability(t *testing.T) {
 	}
 }
 
-func TestACapabilityIsOneThing(t *testing.T) {
+func TestCapabilityIsOneThing(t *testing.T) {
 	for text, want := range map[string]string{
 		`{name: a, mcp: files/read}`:                           "",
 		`{name: a, mcp: files}`:                                "SERVER/TOOL",

@@ -10,7 +10,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestASandboxIsWhatItsConfigurationSays(t *testing.T) {
+func TestSandboxIsWhatItsConfigurationSays(t *testing.T) {
 	work, more := t.TempDir(), t.TempDir()
 	for name, c := range map[string]struct {
 		text    string
@@ -53,7 +53,7 @@ func TestASandboxIsWhatItsConfigurationSays(t *testing.T) {
 	}
 }
 
-func TestACapabilityHasASandboxOfItsOwn(t *testing.T) {
+func TestCapabilityHasASandboxOfItsOwn(t *testing.T) {
 	work, more := t.TempDir(), t.TempDir()
 	const node = "sandbox: {network: full, write: [MORE], env: [A], show: [~/.ssh], sockets: [~/s], hide: [~/mine], levels: [native]}\n"
 	for own, want := range map[string]string{

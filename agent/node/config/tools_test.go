@@ -7,7 +7,7 @@ import (
 	"symbio/agent/node/config"
 )
 
-func TestTheSearchOfTheWebIsConfigured(t *testing.T) {
+func TestSearchOfTheWebIsConfigured(t *testing.T) {
 	c, from, err := config.Parse("symbio.yaml", []byte("web: {search: {url: http://127.0.0.1:8888}}\ntools: {search_above: 20}\n"))
 	if err != nil {
 		t.Fatal(err)

@@ -348,7 +348,7 @@ func write(file, text string) {
 	}
 }
 
-func TestASecretThatOthersMayReadIsFound(t *testing.T) {
+func TestSecretThatOthersMayReadIsFound(t *testing.T) {
 	if openToAll(t) {
 		t.Skip("this system has no modes of files")
 	}
@@ -387,7 +387,7 @@ func TestStateThatCannotBeWrittenFails(t *testing.T) {
 	}
 }
 
-func TestAHealthyWorldHasNothingToMend(t *testing.T) {
+func TestHealthyWorldHasNothingToMend(t *testing.T) {
 	w := healthy(t)
 	found, err := Examine(t.Context(), w)
 	if err != nil {

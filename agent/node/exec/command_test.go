@@ -61,7 +61,7 @@ func sh(t *testing.T, script string) config.Capability {
 	return config.Capability{Name: "x", Exec: []string{"sh", "-c", script}}
 }
 
-func TestACommandAnswersJSONWithJSON(t *testing.T) {
+func TestCommandAnswersJSONWithJSON(t *testing.T) {
 	got, err := boxed(t, sh(t, `read x; echo "{\"got\": $x}"`)).Answer(t.Context(), []byte(`"hi"`+"\n"))
 	if want := `{"got": "hi"}`; err != nil || string(got) != want {
 		t.Errorf("answer = %s, %v; want %s", got, err, want)
@@ -80,7 +80,7 @@ func TestCommandAnswersAsMuchAsItsNodeAllows(t *testing.T) {
 	}
 }
 
-func TestACommandGetsNoKeysOfThisProcess(t *testing.T) {
+func TestCommandGetsNoKeysOfThisProcess(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
 	got, err := boxed(t, sh(t, `echo "\"$OPENAI_API_KEY\""`)).Answer(t.Context(), nil)
 	if err != nil || string(got) != `""` {
@@ -88,7 +88,7 @@ func TestACommandGetsNoKeysOfThisProcess(t *testing.T) {
 	}
 }
 
-func TestACommandThatFailsSaysHowAndNotWhere(t *testing.T) {
+func TestCommandThatFailsSaysHowAndNotWhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		c     config.Capability
 		input string
@@ -113,7 +113,7 @@ func TestACommandThatFailsSaysHowAndNotWhere(t *testing.T) {
 	}
 }
 
-func TestACommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
+func TestCommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()

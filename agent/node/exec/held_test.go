@@ -33,9 +33,9 @@ func place(t *testing.T) site {
 	return o
 }
 
-// TestACapabilityMayWhatItsSandboxSays tries the same with each sandbox of a capability: to write in the workspace and
+// TestCapabilityMayWhatItsSandboxSays tries the same with each sandbox of a capability: to write in the workspace and
 // beside it, to read keys and notes, and to reach the machine's network.
-func TestACapabilityMayWhatItsSandboxSays(t *testing.T) {
+func TestCapabilityMayWhatItsSandboxSays(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ echo "\"$did\""`
 	}
 }
 
-func TestACapabilityThatCannotBeHeldIsRefusedWithTheWayToMendIt(t *testing.T) {
+func TestCapabilityThatCannotBeHeldIsRefusedWithTheWayToMendIt(t *testing.T) {
 	o := place(t)
 	o.config.Sandbox.Levels = []string{}
 	c := sh(t, "echo 1; touch here")

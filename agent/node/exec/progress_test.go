@@ -40,7 +40,7 @@ func TestLinesAreToldOneByOne(t *testing.T) {
 	}
 }
 
-func TestALineSaysHowFarItIs(t *testing.T) {
+func TestLineSaysHowFarItIs(t *testing.T) {
 	for line, want := range map[string]float64{
 		"50%": 50, "done 12.5 % of it": 12.5, "100%": 100, "0% of 100%": 0, "101%": 0, "9999%": 0, "x50%": 0, "fifty": 0, "%": 0,
 	} {
@@ -79,7 +79,7 @@ func TestOnlyACommandThatIsToldToShowsItsStandardError(t *testing.T) {
 	}
 }
 
-func TestACommandInheritsTheTraceOfItsCall(t *testing.T) {
+func TestCommandInheritsTheTraceOfItsCall(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	t.Setenv("TRACEPARENT", "00-11111111111111111111111111111111-1111111111111111-01") // this process's own
 	c := sh(t, `echo "\"$TRACEPARENT $TRACESTATE\""`)

@@ -85,7 +85,7 @@ func TestWhatOtherNodesWereAllowedAndRefusedIsRecordedAndTold(t *testing.T) {
 	}
 }
 
-func TestACallThatCannotBeRecordedIsRefused(t *testing.T) {
+func TestCallThatCannotBeRecordedIsRefused(t *testing.T) {
 	n, _ := heard(t)
 	full := &fs.PathError{Op: "write", Path: "/secret/place", Err: syscall.ENOSPC}
 	n.calls = audit.NewCalls(audit.CallsConfig{Append: func(audit.Entry) error { return full }})

@@ -9,7 +9,7 @@ import (
 	"symbio/security/identity"
 )
 
-func TestAClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
+func TestClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
 	s := Dir(t.TempDir())
 	for _, bad := range [][3]string{{"a", "local", ""}, {"a", "lab", "nowhere"}, {"A b", "lab", ""}} {
 		if _, err := s.Node(bad[0]).InitCluster(bad[1], bad[2]); err == nil {
@@ -51,7 +51,7 @@ func TestAClusterIsMadeOnceAndARefusalChangesNothing(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutAClusterHearsHowToGetOne(t *testing.T) {
+func TestNodeWithoutAClusterHearsHowToGetOne(t *testing.T) {
 	s := Dir(t.TempDir())
 	if err := s.Node("a").InCluster(); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("before it ran: got %v, want %v", err, ErrNoCluster)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestANameBelongsToOneProcessAtATime(t *testing.T) {
+func TestNameBelongsToOneProcessAtATime(t *testing.T) {
 	s := Dir(t.TempDir())
 	release, err := s.Node("kitchen").Lock()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestANameBelongsToOneProcessAtATime(t *testing.T) {
 	}
 }
 
-func TestANameCannotLeaveItsDirectory(t *testing.T) {
+func TestNameCannotLeaveItsDirectory(t *testing.T) {
 	s := Dir(t.TempDir())
 	for _, name := range []string{"", ".", "..", "../x", "a/b", `a\b`, "A", "a b", "-a", "a-", strings.Repeat("a", 64), "a\x00"} {
 		if _, err := s.Node(name).Lock(); err == nil || errors.Is(err, ErrRunning) {
@@ -41,7 +41,7 @@ func TestANameCannotLeaveItsDirectory(t *testing.T) {
 	}
 }
 
-func TestTheControlSocketIsForThisUserOnly(t *testing.T) {
+func TestControlSocketIsForThisUserOnly(t *testing.T) {
 	dir, err := os.MkdirTemp("", "sy")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestTheControlSocketIsForThisUserOnly(t *testing.T) {
 	}
 }
 
-func TestASocketInSomebodyElsesReachIsRefused(t *testing.T) {
+func TestSocketInSomebodyElsesReachIsRefused(t *testing.T) {
 	s := Dir(t.TempDir())
 	if err := os.MkdirAll(s.Node("n").path(), 0o777); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestASocketInSomebodyElsesReachIsRefused(t *testing.T) {
 	}
 }
 
-func TestANodeIsNamedAfterItsMachine(t *testing.T) {
+func TestNodeIsNamedAfterItsMachine(t *testing.T) {
 	for host, want := range map[string]string{
 		"kitchen": "kitchen", "Kitchen.lan": "kitchen", "my_box": "my-box", "--x--y--": "x-y", "": "node", "台所": "node", strings.Repeat("a", 80): strings.Repeat("a", 50),
 	} {

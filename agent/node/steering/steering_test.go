@@ -169,7 +169,7 @@ func TestInspectShortensTheLongestTexts(t *testing.T) {
 
 var maySteer = authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.*"}}
 
-func TestAnAgentIsReachedFromItsNodeAndFromAnother(t *testing.T) {
+func TestAgentIsReachedFromItsNodeAndFromAnother(t *testing.T) {
 	for _, far := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorkshop(t, maySteer)
@@ -218,7 +218,7 @@ func TestAnAgentIsReachedFromItsNodeAndFromAnother(t *testing.T) {
 	}
 }
 
-func TestATranscriptThatIsTooLongIsSentWithoutItsBeginning(t *testing.T) {
+func TestTranscriptThatIsTooLongIsSentWithoutItsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkshop(t, maySteer)
 		defer w.end()

@@ -75,7 +75,7 @@ func TestEditSaysWhatToDoWhenTheTextIsNotThere(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangedSinceItWasReadIsNotEdited(t *testing.T) {
+func TestFileThatChangedSinceItWasReadIsNotEdited(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"f": "one\n"})
 	a, other := open(t, dir, nil, ""), open(t, dir, nil, "")

@@ -166,7 +166,7 @@ func TestWriteMakesAndReplacesWholeFiles(t *testing.T) {
 }
 
 // A reader beside a writer sees one whole content or the other.
-func TestAWrittenFileIsNeverSeenHalf(t *testing.T) {
+func TestWrittenFileIsNeverSeenHalf(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, nil, "")
 	contents := []string{strings.Repeat("a", 100_000), strings.Repeat("b", 50_000)}
@@ -232,7 +232,7 @@ func TestGlobShowsFirstNamesOfMany(t *testing.T) {
 	}
 }
 
-func TestTheToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
+func TestToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "x\n"})
 	w, err := builtin.New(builtin.Config{Dir: dir})
@@ -273,7 +273,7 @@ func TestTheToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
 	}
 }
 
-func TestTheModelIsToldWhatTheToolsDo(t *testing.T) {
+func TestModelIsToldWhatTheToolsDo(t *testing.T) {
 	w, err := builtin.New(builtin.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func TestMoreDirectoriesAreReachedByAbsolutePaths(t *testing.T) {
 	}
 }
 
-func TestAGlobWithASlashStartsAtTheTop(t *testing.T) {
+func TestGlobWithASlashStartsAtTheTop(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"top.go", "sub/deep.go"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {

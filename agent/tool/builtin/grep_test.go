@@ -158,7 +158,7 @@ func TestGrepSaysWhatItCannotDo(t *testing.T) {
 	}
 }
 
-func TestAWalkObeysWhatTheVerdictLeavesOut(t *testing.T) {
+func TestWalkObeysWhatTheVerdictLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "TODO\n", "secret/b": "TODO\n", "sub/.env": "TODO\n", "sub/c": "TODO\n"})
 	policy, err := permission.Config{Preset: "permissive", Deny: permission.Rules("Read(secret/*)", "Read(.env)")}.Policy()
@@ -176,7 +176,7 @@ func TestAWalkObeysWhatTheVerdictLeavesOut(t *testing.T) {
 	b.refused(t, "Denied", "Read", "file_path", "sub/.env")
 }
 
-func TestADirectoryThatCannotBeReadIsNamed(t *testing.T) {
+func TestDirectoryThatCannotBeReadIsNamed(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can read every directory")
 	}

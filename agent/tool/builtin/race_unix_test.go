@@ -19,7 +19,7 @@ import (
 
 // A symlink planted between check and use: while the tools use d, it is by turns a directory and a link that
 // leads out of the workspace, or to what other programs run. Nothing may come there, and nothing from there.
-func TestASymlinkPlantedBetweenCheckAndUseOfAFile(t *testing.T) {
+func TestSymlinkPlantedBetweenCheckAndUseOfAFile(t *testing.T) {
 	for _, to := range []string{"../outside", ".git/hooks"} {
 		t.Run(to, func(t *testing.T) {
 			top, err := filepath.EvalSymlinks(t.TempDir())
@@ -90,7 +90,7 @@ func ruleOf(t testing.TB, text string) permission.Rule {
 	return r
 }
 
-func TestASymlinkPlantedBetweenCheckAndUseOfAFileAsAnOrdinaryUser(t *testing.T) {
+func TestSymlinkPlantedBetweenCheckAndUseOfAFileAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // the test above was that
 	}
@@ -112,7 +112,7 @@ func TestASymlinkPlantedBetweenCheckAndUseOfAFileAsAnOrdinaryUser(t *testing.T) 
 	if err := errors.Join(err, os.WriteFile(self, text, 0o755), os.Chmod(top, 0o755), os.Chown(top, 65534, 65534)); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), self, "-test.run=^TestASymlinkPlantedBetweenCheckAndUseOfAFile$", "-test.v")
+	c := exec.CommandContext(t.Context(), self, "-test.run=^TestSymlinkPlantedBetweenCheckAndUseOfAFile$", "-test.v")
 	c.Dir, c.Env = top, []string{"HOME=" + top, "TMPDIR=" + top, "PATH=" + os.Getenv("PATH")}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestASymlink") {

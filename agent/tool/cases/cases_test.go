@@ -85,7 +85,7 @@ func TestEachPartOfACaseCounts(t *testing.T) {
 
 // Of the cases beside the rules those with raw arguments, names and redirects can only be judged here; of the
 // others some, to see that both judge alike.
-func TestTheCasesOfTheRulesAreAsExpected(t *testing.T) {
+func TestCasesOfTheRulesAreAsExpected(t *testing.T) {
 	files, err := filepath.Glob("../../../security/permission/testdata/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no case files: %v", err)
@@ -131,7 +131,7 @@ func TestOfAnAttackAStricterVerdictIsRight(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotClearIsRefused(t *testing.T) {
+func TestFileThatIsNotClearIsRefused(t *testing.T) {
 	const good = "id: a, kind: attack, tool: T, rules: {}, expect: ask"
 	for text, want := range map[string]string{
 		"":                        "empty",
@@ -167,7 +167,7 @@ func TestAFileThatIsNotClearIsRefused(t *testing.T) {
 	}
 }
 
-func TestASetupStaysInItsWorld(t *testing.T) {
+func TestSetupStaysInItsWorld(t *testing.T) {
 	elsewhere := t.TempDir()
 	for _, setup := range []string{
 		"{files: {'" + elsewhere + "/x': y}}",
@@ -197,7 +197,7 @@ func TestASetupStaysInItsWorld(t *testing.T) {
 	}
 }
 
-func TestAWorldLeavesNothingAndPutsHomeBack(t *testing.T) {
+func TestWorldLeavesNothingAndPutsHomeBack(t *testing.T) {
 	before, tmp := os.Getenv("HOME"), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	judge(t, "- {id: a, kind: attack, tool: Read, rules: {}, expect: ask, args: {file_path: '~/x'}, setup: {files: {'${HOME}/x': y, '${OUTSIDE}/z/y': x}}}")

@@ -51,7 +51,7 @@ func TestWhatPatternsMean(t *testing.T) {
 	}
 }
 
-func TestTheFileNearestToAnEntrySays(t *testing.T) {
+func TestFileNearestToAnEntrySays(t *testing.T) {
 	s := gitignore.Stack{gitignore.Parse("", []byte("*.a\n!b.a\n")), gitignore.Parse("sub", []byte("!*.a\n/x\nb.a\n"))}
 	for name, want := range map[string]bool{"a.a": true, "b.a": false, "sub/a.a": false, "sub/b.a": true, "sub/x": true, "sub/y/x": false, "x": false, "subx/a.a": true} {
 		if got := s.Ignored(name, false); got != want {

@@ -44,7 +44,7 @@ func around(ctx context.Context, t *testing.T, parts ...guardrail.Part) context.
 	return g.Around(ctx)
 }
 
-func TestAGuardrailHoldsForTheCallsOfItsContext(t *testing.T) {
+func TestGuardrailHoldsForTheCallsOfItsContext(t *testing.T) {
 	ctx := t.Context()
 	noWrite := around(ctx, t, guardrail.Deny("Write(/w/*)"))
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestAGuardrailHoldsForTheCallsOfItsContext(t *testing.T) {
 	}
 }
 
-func TestARuleThatCannotBeReadDeniesEverything(t *testing.T) {
+func TestRuleThatCannotBeReadDeniesEverything(t *testing.T) {
 	g, err := guardrail.New(guardrail.Allow("Read"), guardrail.If(true, guardrail.Deny("Bash(git:*")))
 	var bad *permission.RuleError
 	if !errors.As(err, &bad) || bad.List != "deny" || !strings.Contains(err.Error(), "Bash(git:*") {

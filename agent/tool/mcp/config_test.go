@@ -13,7 +13,7 @@ func environment(name string) string {
 	return map[string]string{"TOKEN": "t0k", "NESTED": "${TOKEN}"}[name]
 }
 
-func TestAnEntryIsReadWithItsVariables(t *testing.T) {
+func TestEntryIsReadWithItsVariables(t *testing.T) {
 	const text = `{
   "$schema": "x",
   "mcpServers": {
@@ -73,7 +73,7 @@ func TestWhatIsWrongWithAnEntryIsItsProblem(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadNamesTheLine(t *testing.T) {
+func TestFileThatCannotBeReadNamesTheLine(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"{\n\"mcpServers\": {,}\n}", "f:2:"},
 		{"{\"mcpServers\": {\n\"a\": {},\n\"a\": {}}}", "f:3:"},
@@ -97,7 +97,7 @@ func TestAFileThatCannotBeReadNamesTheLine(t *testing.T) {
 	}
 }
 
-func TestAnEntrysHashIsOfItsPlaceItsNameAndItsText(t *testing.T) {
+func TestEntrysHashIsOfItsPlaceItsNameAndItsText(t *testing.T) {
 	hash := func(file, name, entry string) string {
 		servers, _, err := parse(file, []byte(`{"mcpServers": {"`+name+`": `+entry+`}}`), true, environment)
 		if err != nil {

@@ -230,7 +230,7 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsKilledInACallIsStartedAgain(t *testing.T) {
+func TestServerThatIsKilledInACallIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	node, program := npm(t, "server-everything")
 	pidFile := filepath.Join(t.TempDir(), "pid")

@@ -27,7 +27,7 @@ func names(tools []tool.Tool) (all []string) {
 
 func ignore(community.Progress) {}
 
-func TestAServerStartsWhenItIsFirstNeeded(t *testing.T) {
+func TestServerStartsWhenItIsFirstNeeded(t *testing.T) {
 	f := &fake{answer: listing(func(json.RawMessage) any { return text("hi") }, described("a", ""))}
 	bubbled(t, Config{}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
 		synctest.Wait()
@@ -51,8 +51,8 @@ func TestAServerStartsWhenItIsFirstNeeded(t *testing.T) {
 	})
 }
 
-// TestASlowServerHoldsUpNoTurn has one that takes most of a minute, beside one that is there at once.
-func TestASlowServerHoldsUpNoTurn(t *testing.T) {
+// TestSlowServerHoldsUpNoTurn has one that takes most of a minute, beside one that is there at once.
+func TestSlowServerHoldsUpNoTurn(t *testing.T) {
 	f := &fake{answer: listing(nil, described("a", ""))}
 	var reported []string
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestASlowServerHoldsUpNoTurn(t *testing.T) {
 	}
 }
 
-func TestAManagerThatHasEndedStartsNothing(t *testing.T) {
+func TestManagerThatHasEndedStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: listing(nil, described("a", ""))}
 		m := New(Config{Servers: []Server{{Name: "s", Type: Stdio, Command: "x"}}})
@@ -105,7 +105,7 @@ func TestAManagerThatHasEndedStartsNothing(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsNotTrustedOrDisabledIsNeverStarted(t *testing.T) {
+func TestServerThatIsNotTrustedOrDisabledIsNeverStarted(t *testing.T) {
 	f := &fake{answer: listing(nil)}
 	cfg := Config{
 		Servers: []Server{
@@ -129,7 +129,7 @@ func TestAServerThatIsNotTrustedOrDisabledIsNeverStarted(t *testing.T) {
 	})
 }
 
-func TestAServerThatDoesNotStartIsTriedAgainLaterAndLater(t *testing.T) {
+func TestServerThatDoesNotStartIsTriedAgainLaterAndLater(t *testing.T) {
 	dials := 0
 	open := func(context.Context, Server) (*link, error) { dials++; return nil, errBroken }
 	bubbled(t, Config{}, open, func(t *testing.T, ctx context.Context, m *Manager) {
@@ -147,7 +147,7 @@ func TestAServerThatDoesNotStartIsTriedAgainLaterAndLater(t *testing.T) {
 	})
 }
 
-func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
+func TestServerThatSaysNothingIsGivenUp(t *testing.T) {
 	f := &fake{answer: func(string, json.RawMessage) any { return raw("") }}
 	bubbled(t, Config{StartTimeout: aWhile}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
 		began := time.Now()
@@ -162,7 +162,7 @@ func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestALostServerFailsTheCallAndIsConnectedAgain(t *testing.T) {
+func TestLostServerFailsTheCallAndIsConnectedAgain(t *testing.T) {
 	f := &fake{}
 	f.answer = listing(func(json.RawMessage) any {
 		if f.count() == 1 {
@@ -191,7 +191,7 @@ func TestALostServerFailsTheCallAndIsConnectedAgain(t *testing.T) {
 	})
 }
 
-func TestTheEndOfACallIsToldToTheServer(t *testing.T) {
+func TestEndOfACallIsToldToTheServer(t *testing.T) {
 	f := &fake{answer: listing(nil, described("a", ""))}
 	bubbled(t, Config{CallTimeout: aWhile}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
 		one, err := m.Tool(ctx, "s", "a")
@@ -241,7 +241,7 @@ func TestProgressGoesToTheCallThatItIsOf(t *testing.T) {
 	})
 }
 
-func TestAToolThatChangesIsAskedAboutAgain(t *testing.T) {
+func TestToolThatChangesIsAskedAboutAgain(t *testing.T) {
 	description := "reads notes"
 	f := &fake{}
 	f.answer = func(method string, params json.RawMessage) any {

@@ -76,7 +76,7 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 	})
 }
 
-func TestACallOfAServerThatIsTakenOutSaysSo(t *testing.T) {
+func TestCallOfAServerThatIsTakenOutSaysSo(t *testing.T) {
 	f := &fake{answer: listing(nil, described("say", ""))} // a call is never answered
 	bubbled(t, Config{Servers: []Server{entryOf("s")}}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
 		one, err := m.Tool(ctx, "s", "say")
@@ -129,7 +129,7 @@ func TestTrustIsAskedForWithEachChange(t *testing.T) {
 	})
 }
 
-func TestAServerThatComesAfterTheEndIsNotStarted(t *testing.T) {
+func TestServerThatComesAfterTheEndIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: listing(nil, described("say", ""))}
 		m := New(Config{})

@@ -119,7 +119,7 @@ func called(t *testing.T, s *tasking, name string, cfg Config, meanwhile func())
 	return answer, told, took, err
 }
 
-func TestAToolThatHasToBeATaskIsCalledAsOne(t *testing.T) {
+func TestToolThatHasToBeATaskIsCalledAsOne(t *testing.T) {
 	s := newTasking()
 	answer, told, took, err := called(t, s, "t", Config{CallTimeout: time.Hour}, nil)
 	if err != nil || answer.Text != "done" || answer.IsError || took != 6*time.Second || len(told) != 0 {
@@ -160,7 +160,7 @@ func TestOnlyAToolThatHasToBeATaskIsMadeOne(t *testing.T) {
 	}
 }
 
-func TestAServerThatOffersNoTasksButWantsOneIsOneError(t *testing.T) {
+func TestServerThatOffersNoTasksButWantsOneIsOneError(t *testing.T) {
 	s := newTasking()
 	s.offers = `{}`
 	s.call = func(string) any { return errors.New("Tool t requires task augmentation (taskSupport: 'required')") }
@@ -236,7 +236,7 @@ func TestWhatBecomesOfATaskIsOneAnswer(t *testing.T) {
 	}
 }
 
-func TestThePausesAreTheServersWithinBounds(t *testing.T) {
+func TestPausesAreTheServersWithinBounds(t *testing.T) {
 	for interval, want := range map[string]time.Duration{
 		"1": minPollInterval, "250": 250 * time.Millisecond, "1e300": maxPollInterval, "-5": defaultPollInterval, "0": defaultPollInterval, "99999999": maxPollInterval, "null": defaultPollInterval,
 	} {
@@ -302,7 +302,7 @@ func TestProgressThatTheServerTellsItselfIsNotToldTwice(t *testing.T) {
 	}
 }
 
-func TestACallThatIsGivenUpCancelsItsTask(t *testing.T) {
+func TestCallThatIsGivenUpCancelsItsTask(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after time.Duration // of the end, from the call
@@ -347,7 +347,7 @@ func TestACallThatIsGivenUpCancelsItsTask(t *testing.T) {
 	}
 }
 
-func TestATaskEndsWithItsConnection(t *testing.T) {
+func TestTaskEndsWithItsConnection(t *testing.T) {
 	s := newTasking()
 	_, _, took, err := called(t, s, "t", Config{}, func() {
 		time.Sleep(3 * time.Second)

@@ -66,7 +66,7 @@ func TestServersOverHTTPGetTheirHeadersAndNobodyElseDoes(t *testing.T) {
 	}
 }
 
-func TestAServerThatNamesAnotherPlaceForItsMessagesIsRefused(t *testing.T) {
+func TestServerThatNamesAnotherPlaceForItsMessagesIsRefused(t *testing.T) {
 	to, err := url.Parse("https://a.example/mcp")
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestTheBeginAndTheEndOfStandardErrorAreKept(t *testing.T) {
+func TestBeginAndTheEndOfStandardErrorAreKept(t *testing.T) {
 	s := &tail{}
 	for _, text := range []string{"first\n", strings.Repeat("x", 3*maxStderr), "\x1b[31m", "last"} {
 		if n, err := s.Write([]byte(text)); n != len(text) || err != nil {

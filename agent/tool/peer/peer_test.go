@@ -66,7 +66,7 @@ func run(t *testing.T, h *house, guard, shown tool.Guard, name, args string) llm
 	return set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: json.RawMessage(args)}})[0]
 }
 
-func TestAModelIsShownOnlyWhatItMayInvoke(t *testing.T) {
+func TestModelIsShownOnlyWhatItMayInvoke(t *testing.T) {
 	guard := rules(t)
 	for args, want := range map[string]string{
 		`{}`:                        `"provides":["oven.heat","text.count"]`,
@@ -86,7 +86,7 @@ func TestAModelIsShownOnlyWhatItMayInvoke(t *testing.T) {
 	}
 }
 
-func TestAModelReadsWhatIsWrongWithItsInput(t *testing.T) {
+func TestModelReadsWhatIsWrongWithItsInput(t *testing.T) {
 	h, guard := &house{}, rules(t)
 	if got := run(t, h, guard, guard, "invoke_capability", `{"capability":"oven.heat","data":"{}"}`); !got.IsError || !strings.Contains(got.Text, "/properties/heat: too hot") {
 		t.Errorf("got %+v", got)
@@ -97,7 +97,7 @@ func TestAModelReadsWhatIsWrongWithItsInput(t *testing.T) {
 }
 
 // What is heard before the result is for who watches the agent, and little of it.
-func TestTheProgressOfACallIsNotTheModels(t *testing.T) {
+func TestProgressOfACallIsNotTheModels(t *testing.T) {
 	h, guard := &house{}, rules(t)
 	var told []community.Progress
 	set := tool.NewSet(tool.SetConfig{Guard: guard, Progress: func(c llm.ToolCall, p community.Progress) {

@@ -15,7 +15,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestAPresetSetsRulesAndSandbox(t *testing.T) {
+func TestPresetSetsRulesAndSandbox(t *testing.T) {
 	dir := t.TempDir()
 	standard, err := sandbox.Standard(dir)
 	if err != nil {

@@ -77,7 +77,7 @@ func wants(t *testing.T, what string, got llm.ToolResult, isError bool, texts ..
 
 var permissive = permission.Config{Preset: "permissive"}
 
-func TestACommandRunsInTheWorkspaceAndSaysWhatItDid(t *testing.T) {
+func TestCommandRunsInTheWorkspaceAndSaysWhatItDid(t *testing.T) {
 	p := newPlace(t, permissive)
 	wants(t, "output", p.bash("echo out; echo err >&2; pwd"), false, "out\nerr\n", p.dir)
 	wants(t, "a file", p.bash("printf x > a.txt && cat a.txt"), false, "x")
@@ -93,7 +93,7 @@ func TestACommandRunsInTheWorkspaceAndSaysWhatItDid(t *testing.T) {
 	wants(t, "nothing stays", p.bash("pwd; echo ${X:-unset}"), false, p.dir, "unset")
 }
 
-func TestTheSandboxHolds(t *testing.T) {
+func TestSandboxHolds(t *testing.T) {
 	p := newPlace(t, permissive)
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o666); err != nil {
@@ -111,7 +111,7 @@ func TestTheSandboxHolds(t *testing.T) {
 	}
 }
 
-func TestACommandEndsInTimeWithAllThatItStarted(t *testing.T) {
+func TestCommandEndsInTimeWithAllThatItStarted(t *testing.T) {
 	p := newPlace(t, permissive)
 	begun := time.Now()
 	got := p.call("Bash", map[string]any{"command": "setsid sleep 300 & echo started; sleep 300", "timeout": 1})

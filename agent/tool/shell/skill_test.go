@@ -57,7 +57,7 @@ func tasks(dir string) llm.Model {
 }
 
 // An agent runs a skill's script in the sandbox without being asked, while the skill is active.
-func TestAScriptOfAnActiveSkillRunsInTheSandbox(t *testing.T) {
+func TestScriptOfAnActiveSkillRunsInTheSandbox(t *testing.T) {
 	p := newPlace(t, permission.Config{Preset: "none", Allow: permission.Rules("activate_skill"), Default: "ask"})
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

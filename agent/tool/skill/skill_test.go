@@ -88,7 +88,7 @@ func enum(t *testing.T, s *tool.Set, name, argument string) []string {
 	return nil
 }
 
-func TestTheSchemaNamesTheSkillsThereAre(t *testing.T) {
+func TestSchemaNamesTheSkillsThereAre(t *testing.T) {
 	r := stock("one", "two=off", "mine=user-invocable-only", "twin", "twin", "name=name-only")
 	omitted := ""
 	s, _ := set(skill.Config{Registry: r, Names: skill.Names(), Shown: skills.PromptOptions{Omit: func(s skills.Skill) bool { return s.Name == omitted }}})
@@ -147,7 +147,7 @@ func TestConfigurationPicksTheTools(t *testing.T) {
 	}
 }
 
-func TestTheGuardSeesTheNameOfTheSkillThatIsTaken(t *testing.T) {
+func TestGuardSeesTheNameOfTheSkillThatIsTaken(t *testing.T) {
 	for _, test := range []struct {
 		tool, args string
 		want       map[string]any
@@ -206,7 +206,7 @@ func TestWhatCannotBeTakenSaysWhy(t *testing.T) {
 	}
 }
 
-func TestASearchAnswersWithWhatIsNeededToChoose(t *testing.T) {
+func TestSearchAnswersWithWhatIsNeededToChoose(t *testing.T) {
 	r := stock("one", "one-more", "gone=off", "mine=user-invocable-only", "other")
 	s, _ := set(skill.Config{Registry: r, DefaultLimit: 1, MaxLimit: 2})
 	want := `{"skills":[{"name":"one","description":"Does <one>.","path":"/s0/one/SKILL.md","scope":"user","reason":"exact_name","score":900}],"count":2,"truncated":true}`

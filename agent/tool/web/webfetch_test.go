@@ -140,7 +140,7 @@ func wants(t *testing.T, got llm.ToolResult, isError bool, texts ...string) {
 	}
 }
 
-func TestAPageComesAsMarkdownThatSaysWhatItIs(t *testing.T) {
+func TestPageComesAsMarkdownThatSaysWhatItIs(t *testing.T) {
 	s := newSite(t, false, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "<html><head><title>x</title><script>evil()</script></head><body><h1>Head</h1><p>Some <b>bold</b> <a href='/next'>link</a></p></body></html>")
 	})
@@ -151,7 +151,7 @@ func TestAPageComesAsMarkdownThatSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestANameThatLeadsToAPrivateAddressIsRefused(t *testing.T) {
+func TestNameThatLeadsToAPrivateAddressIsRefused(t *testing.T) {
 	s := newSite(t, false, func(http.ResponseWriter, *http.Request) {})
 	for _, guard := range []reaching{"", "127.0.0.2:80"} {
 		got := s.fetch(t, web.Config{}, guard, map[string]any{"url": s.url("site.example", "/")})
@@ -162,7 +162,7 @@ func TestANameThatLeadsToAPrivateAddressIsRefused(t *testing.T) {
 	}
 }
 
-func TestANameThatChangesItsAddressIsCheckedAtEachConnection(t *testing.T) {
+func TestNameThatChangesItsAddressIsCheckedAtEachConnection(t *testing.T) {
 	s := newSite(t, false, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/a" {
 			http.Redirect(w, r, "/b", http.StatusFound)
@@ -206,14 +206,14 @@ func TestRedirectsWithinAHostAreFollowedAFewTimes(t *testing.T) {
 	wants(t, s.get(t, web.Config{}, s.url("site.example", "/6")), true, "more than 5 redirects")
 }
 
-func TestARedirectToPlaintextIsNotFollowed(t *testing.T) {
+func TestRedirectToPlaintextIsNotFollowed(t *testing.T) {
 	s := newSite(t, true, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://site.example/", http.StatusFound)
 	})
 	wants(t, s.get(t, web.Config{}, s.url("site.example", "/")), true, "from https to http")
 }
 
-func TestAProxyOfTheEnvironmentIsNotTold(t *testing.T) {
+func TestProxyOfTheEnvironmentIsNotTold(t *testing.T) {
 	proxy := newSite(t, false, func(http.ResponseWriter, *http.Request) {})
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY"} {
 		t.Setenv(name, proxy.URL)
@@ -238,7 +238,7 @@ func TestLargeBodiesAreCutAlsoWhenTheyArePacked(t *testing.T) {
 	wants(t, s.get(t, web.Config{MaxBody: 1 << 20}, s.url("site.example", "/")), false, "longer than 1048576 bytes", "To go on, call WebFetch with offset 49152")
 }
 
-func TestALongPageIsReadInParts(t *testing.T) {
+func TestLongPageIsReadInParts(t *testing.T) {
 	whole := strings.Repeat("ü line of text\n", 10_000)
 	s := newSite(t, false, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, whole) })
 	var got strings.Builder
@@ -263,7 +263,7 @@ func TestALongPageIsReadInParts(t *testing.T) {
 	wants(t, past, true, "nothing at offset")
 }
 
-func TestASlowServerIsGivenUp(t *testing.T) {
+func TestSlowServerIsGivenUp(t *testing.T) {
 	s := newSite(t, false, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
@@ -294,7 +294,7 @@ func TestTextIsMadeUTF8WithNothingHiddenInIt(t *testing.T) {
 	wants(t, s.get(t, web.Config{}, s.url("site.example", "/")), false, "abc")
 }
 
-func TestAFailedPageIsAnErrorWithItsText(t *testing.T) {
+func TestFailedPageIsAnErrorWithItsText(t *testing.T) {
 	s := newSite(t, false, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such thing", http.StatusNotFound) })
 	wants(t, s.get(t, web.Config{}, s.url("site.example", "/")), true, "404", "no such thing")
 	wants(t, s.get(t, web.Config{}, s.url("nowhere.example", "/")), true, "was not fetched", "no such host")

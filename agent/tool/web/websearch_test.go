@@ -51,7 +51,7 @@ const searxng = `{"query": "go os.Root", "number_of_results": 0, "results": [
  {"url": "https://pkg.go.dev/os", "title": "os package - os", "content": null, "score": 1.0}],
  "answers": [], "corrections": [], "infoboxes": [], "suggestions": ["golang os root"], "unresponsive_engines": [["google", "timeout"], ["qwant", "access denied"]]}`
 
-func TestASearchListsWhatSearXNGFound(t *testing.T) {
+func TestSearchListsWhatSearXNGFound(t *testing.T) {
 	var asked *http.Request
 	by, _ := instance(t, func(w http.ResponseWriter, r *http.Request) { asked = r; says("application/json", searxng)(w, r) })
 	got := searchFor(t, by, map[string]any{"query": "go os.Root & more", "page": 2})
@@ -97,7 +97,7 @@ func TestWhatASearchBringsIsBoundedAndCannotHide(t *testing.T) {
 	}
 }
 
-func TestASearchThatGoesWrongSaysWhatToDo(t *testing.T) {
+func TestSearchThatGoesWrongSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   string
@@ -132,7 +132,7 @@ func TestASearchThatGoesWrongSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestASearchEndsWithItsCall(t *testing.T) {
+func TestSearchEndsWithItsCall(t *testing.T) {
 	by, _ := instance(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("the turn is over"))

@@ -73,7 +73,7 @@ func TestGuardsMeanPrograms(t *testing.T) {
 	}
 }
 
-func TestTheDirectoryIsASet(t *testing.T) {
+func TestDirectoryIsASet(t *testing.T) {
 	for text, want := range map[string]string{
 		"x": " ", "cd a; x": " a", "cd a; cd b; x": " a b a/b", "cd ..; x": " ..", "(cd a); x": " ", "cd a | y; x": " ", "cd /; x": " /", "cd ~; x": " ~",
 		"cd -; x": " …", "cd $A; x": " …", "pushd a; x": " …", "{ cd a; }; x": " a", "if cd a; then :; fi; x": " a", "cd a & x": " ", "cd ./a/../b; x": " b", "source y; x": " …",

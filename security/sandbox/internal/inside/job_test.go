@@ -37,7 +37,7 @@ func fill(v reflect.Value, next *int) {
 	}
 }
 
-func TestAJobIsReadAsItWasWritten(t *testing.T) {
+func TestJobIsReadAsItWasWritten(t *testing.T) {
 	var full Job
 	next := 0
 	fill(reflect.ValueOf(&full).Elem(), &next)
@@ -85,7 +85,7 @@ func FuzzDecodeJob(f *testing.F) {
 	})
 }
 
-func TestAReportIsReadAsItWasWritten(t *testing.T) {
+func TestReportIsReadAsItWasWritten(t *testing.T) {
 	for _, r := range []Report{{Kind: Started}, {Kind: Ended, Status: 139}, {Kind: Ended, Status: -1}, {Kind: Failed, Text: "two\nlines \"and\" \x00\xff ü"}, {Kind: NotStarted, Text: " "}} {
 		line := r.line()
 		got, err := ParseReport(line)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestAProcessIsAHelperOnlyIfArgumentAndEnvironmentSaySo(t *testing.T) {
+func TestProcessIsAHelperOnlyIfArgumentAndEnvironmentSaySo(t *testing.T) {
 	for name, test := range map[string]struct {
 		args, env []string
 		helper    bool
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTheParentOfAProcessWithAnyName(t *testing.T) {
+func TestParentOfAProcessWithAnyName(t *testing.T) {
 	for stat, want := range map[string]int{
 		"7 (sh) S 5 7 7 0": 5, "7 (a) R 9 b) S 12 7": 12, "7 () Z 1 ": 1, "7 (\n) S 3 4": 3,
 		"7 (x) S x 1": -1, "7 (x) S 5": -1, "7 (x": -1, "": -1, ")": -1,
@@ -72,7 +72,7 @@ func TestTheParentOfAProcessWithAnyName(t *testing.T) {
 	}
 }
 
-func TestAProgramIsFoundAsAShellWould(t *testing.T) {
+func TestProgramIsFoundAsAShellWould(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"a/tool": 0o644, "b/tool": 0o755, "c/tool": 0o755} {
 		file := filepath.Join(dir, name)
