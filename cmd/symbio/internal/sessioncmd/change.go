@@ -76,7 +76,7 @@ func cmdDelete(env *command.Env) *cobra.Command {
 		case slices.Contains(agents, i.Member):
 			return i, fmt.Errorf("delete session %s: %w on node %s; end its conversation first", i.ID, session.ErrInUse, i.Node)
 		case i.Open && !force:
-			return i, fmt.Errorf("delete session %s: its task is unfinished: go on with symbio sessions resume %s, or write --force", i.ID, i.ID)
+			return i, fmt.Errorf("delete session %s: its task is unfinished: go on with symbio chat --resume %s, or write --force", i.ID, i.ID)
 		}
 		tree, err := s.Sessions(ctx, session.Filter{Root: i.ID})
 		if err != nil {
