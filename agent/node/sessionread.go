@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"symbio/agent/node/approvals"
 	"symbio/agent/session"
@@ -12,23 +13,38 @@ import (
 	"symbio/security/permission/authorize"
 )
 
+// SessionsResume is the capability with which people at other nodes go on with
+// an interrupted task of this node, which then runs in the background. Its input
+// is a session.Query with an ID, its reply the session.Info.
+const SessionsResume = authorize.SessionsPrefix + "resume"
+
 // SessionsRead is the capability with which people at other nodes read the
 // conversations of this node. Its input is a session.Query; its output is
 // streamed, a line of JSON for each session.Line. The reply is their number. A
 // rule of authorize must name it with its prefix.
 const SessionsRead = authorize.SessionsPrefix + "read"
 
-// offerSessions offers SessionsRead, if the node keeps sessions.
+// offerSessions offers both capabilities, if the node keeps sessions.
 func offerSessions(p *parts) error {
 	if p.sessions == nil {
 		return nil
 	}
 	read := community.Capability{Name: SessionsRead, Description: "The conversations of this node, as streamed lines of JSON. For people at other nodes: `symbio sessions list --on NODE`.", Idempotent: true,
 		Input: json.RawMessage(`{"type":"object","required":["op"],"properties":{"op":{"enum":["list","show","search"]},"limit":{"type":"integer","minimum":0}}}`)}
-	return p.offer(read, approvals.RequirePerson(func(ctx context.Context, s community.Signal) (community.Reply, error) {
+	resume := community.Capability{Name: SessionsResume, Description: "Goes on with an interrupted task of this node, in the background.",
+		Input: json.RawMessage(`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}
+	err := p.offer(resume, approvals.RequirePerson(func(ctx context.Context, s community.Signal) (community.Reply, error) {
+		i, err := resumeSession(ctx, p, s.Data)
+		if err != nil {
+			return community.Reply{}, err
+		}
+		data, err := json.Marshal(i)
+		return community.Reply{Data: data, ContentType: "application/json"}, err
+	}, "conversations are resumed by people, not by agents"))
+	return errors.Join(err, p.offer(read, approvals.RequirePerson(func(ctx context.Context, s community.Signal) (community.Reply, error) {
 		n, err := streamSessions(ctx, p.sessions.Store(), s.Data)
 		return community.Reply{Data: fmt.Append(nil, n), ContentType: "application/json"}, err
-	}, "conversations are read by people, not by agents"), community.WithConcurrency(sharing))
+	}, "conversations are read by people, not by agents"), community.WithConcurrency(sharing)))
 }
 
 // streamSessions sends the results of a query to the caller, and returns their
@@ -52,4 +68,51 @@ func streamSessions(ctx context.Context, store session.Store, query []byte) (int
 		}
 	}
 	return len(lines), err
+}
+
+// resumeSession spawns the agent of an interrupted session and hands it to
+// runResumed. It returns the description of the session.
+func resumeSession(ctx context.Context, p *parts, query []byte) (i session.Info, err error) {
+	var q session.Query
+	if err := json.Unmarshal(query, &q); err != nil {
+		return i, fmt.Errorf("%w: %w", community.ErrInvalid, err)
+	}
+	o, err := p.resumeOrder(ctx, q.ID)
+	switch i = o.Session; {
+	case errors.Is(err, session.ErrNotFound):
+		return i, community.Explain(community.ErrNotFound, err.Error())
+	case err != nil:
+		return i, community.Explain(community.ErrInvalid, err.Error())
+	case !i.Open || i.State == session.Lost:
+		return i, community.Explain(community.ErrInvalid, fmt.Sprintf("session %s has no interrupted task; it is %s", i.ID, i.State))
+	}
+	m, err := p.factory.Spawn(ctx, p.complete(o))
+	if errors.Is(err, session.ErrInUse) {
+		err = community.Explain(community.ErrBusy, err.Error())
+	}
+	if err != nil {
+		return i, err
+	}
+	select {
+	case p.resumed <- m:
+		i.State = session.Working
+		return i, nil
+	case <-ctx.Done():
+		return i, errors.Join(context.Cause(ctx), p.community.Terminate(context.WithoutCancel(ctx), m.ID))
+	}
+}
+
+// runResumed runs the interrupted tasks of agents in p.resumed until ctx ends.
+// Their outcome is in the events and in their sessions.
+func runResumed(ctx context.Context, p *parts) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		select {
+		case m := <-p.resumed:
+			running.Go(func() { _, _ = finishTask(ctx, p, m, community.Signal{}) }) // the session has the error
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
