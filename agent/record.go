@@ -58,6 +58,7 @@ func (i *instance) createRecord() {
 // load reads the entries again, for an agent that is restarted after a failure.
 func (r *record) load(ctx context.Context, journal *session.Journal) (err error) {
 	if r.log != nil {
+		_ = journal.Flush() // entries that cannot be written are lost, and the rest is what is known
 		r.past, err = journal.Store().Entries(ctx, r.log.Info().ID, 0)
 	}
 	return err

@@ -187,9 +187,7 @@ type Reply struct {
 // an error.
 func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
 	return c.exchange(ctx, func(x *exchange) error {
-		err := c.abandon()
-		x.takeHistory()
-		if err != nil {
+		if err := c.abandon(); err != nil {
 			return err
 		}
 		if err := x.begin(text, images); err != nil {

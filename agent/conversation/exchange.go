@@ -38,8 +38,9 @@ type exchange struct {
 	words []string
 	// begun is set when the model has sent the first chunk of its answer to the present request.
 	begun bool
-	// kept is set when the conversation has taken over history.
-	kept bool
+	// kept is set when the conversation has taken over history, resumed when the exchange began in the
+	// past.
+	kept, resumed bool
 	// next is steering that goes before the message. If the exchange ends before the model answers, it goes
 	// before the next message.
 	next []*steering
@@ -61,11 +62,10 @@ func (x *exchange) open(cancel context.CancelCauseFunc) {
 	c.live = x
 }
 
-// takeHistory makes the conversation's history that of the exchange, which begins behind it.
+// takeHistory makes the conversation's history that of the exchange, which begins behind it. The caller
+// holds mu.
 func (x *exchange) takeHistory() {
 	c := x.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	x.history, x.began = c.history, len(c.history.messages)
 	if c.history.lost {
 		c.window = c.cfg.Window // the new session may have another model
@@ -108,7 +108,7 @@ func (x *exchange) run(do func(*exchange) error) error {
 			x.emit(Event{Kind: Interrupted})
 		}
 		x.keepWhole(session.Interrupted, err)
-	case errors.Is(err, ErrTurns):
+	case x.resumed, errors.Is(err, ErrTurns):
 		x.keepWhole(session.Failed, err)
 	case errors.Is(err, ErrIdle):
 	default:
@@ -120,23 +120,33 @@ func (x *exchange) run(do func(*exchange) error) error {
 // begin adds the user's message to the history. Steering that waited for it, and the note after a broken
 // exchange, go before its text.
 func (x *exchange) begin(text string, images []llm.Image) error {
+	if len(x.next) > 0 {
+		text = joined(x.next) + "\n\n" + text
+	}
+	err := x.recordBegin(text, images)
 	if x.history.lost {
 		x.c.cfg.OnLost(true)
 		x.history.lost = false
 	}
-	if len(x.next) > 0 {
-		text = joined(x.next) + "\n\n" + text
+	if err != nil {
+		return err
 	}
+	return x.instruct()
+}
+
+// recordBegin takes the history and records the first message. It holds mu for both, so that the record
+// has a Replace on the same side of the message as the history.
+func (x *exchange) recordBegin(text string, images []llm.Image) error {
+	x.c.mu.Lock()
+	defer x.c.mu.Unlock()
+	x.takeHistory()
 	if x.history.broken {
 		text, x.history.broken = brokenNote+"\n\n"+text, false
 	}
 	m := llm.Message{Role: llm.User, Text: text, Images: images}
 	x.history.add(m)
 	x.words = append(x.words, text)
-	if err := x.c.cfg.Journal.Add(session.Entry{Kind: session.Task, Message: &m}); err != nil {
-		return err
-	}
-	return x.instruct()
+	return x.c.cfg.Journal.Add(session.Entry{Kind: session.Task, Message: &m})
 }
 
 // instruct computes the system prompt. The error is that of Config.System.
@@ -197,21 +207,21 @@ func (x *exchange) ask() (llm.Response, error) {
 	answer, err = x.resume(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
-			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}, Usage: answer.Usage}) // as far as it was received
+			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}, Usage: answer.Usage}, session.Interrupted) // as far as it was received
 		}
 		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
 	}
-	x.addAnswer(answer)
+	x.addAnswer(answer, "")
 	x.history.count(answer.Usage, x.prompt)
 	x.emit(Event{Kind: Answered, Usage: answer.Usage})
 	return answer, nil
 }
 
-// addAnswer adds an answer to the history and records it. An error is that of the next Commit, too,
-// without which nothing follows from the answer.
-func (x *exchange) addAnswer(answer llm.Response) {
+// addAnswer adds an answer to the history and records it. status is Interrupted if the answer is not
+// whole. An error is that of the next Commit, too, without which nothing follows from the answer.
+func (x *exchange) addAnswer(answer llm.Response, status session.State) {
 	x.history.add(answer.Message)
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Answer, Message: &answer.Message, Usage: &answer.Usage})
+	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Answer, Message: &answer.Message, Usage: &answer.Usage, Status: status})
 }
 
 // maxResumes is how often one answer is resumed. A connection that breaks more often is of no use.
@@ -325,18 +335,18 @@ func (x *exchange) keep(status session.State, why error) error {
 	return nil
 }
 
-// keepWhole keeps the messages of an interrupted exchange, if the model has answered at all. Steering in a
-// request that the model did not begin to answer is returned to its sender, so its message is dropped.
+// keepWhole keeps the messages of an interrupted exchange, if the model has answered at all.
 func (x *exchange) keepWhole(status session.State, why error) {
-	if last := len(x.history.messages) - 1; len(x.said) > 0 && last > x.began && x.history.messages[last].Role == llm.User {
-		x.history.grow(-tokens(x.history.messages[last]))
-		x.history.messages = x.history.messages[:last:last] // requests may refer to the array behind it
-	}
-	if len(x.history.messages) <= x.began+1 {
+	keep := x.history.lastWhole(x.began)
+	if keep == x.began {
 		x.forget(why)
 		return
 	}
-	_ = x.keep(status, why) // the exchange has an error already
+	for _, m := range x.history.messages[keep:] {
+		x.history.grow(-tokens(m))
+	}
+	x.history.messages = x.history.messages[:keep:keep] // requests may refer to the array behind it
+	_ = x.keep(status, why)                             // the exchange has an error already
 }
 
 // forget drops the messages of the exchange: the conversation's history stays as it was.

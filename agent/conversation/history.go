@@ -75,6 +75,20 @@ func (h *history) say(text string) bool {
 	return false
 }
 
+// lastWhole returns how many messages stay of a history whose last exchange, from index began on, has no
+// end: without a text at the end that the model did not answer, because providers refuse two user messages
+// in a row; without the whole exchange if the model has answered nothing.
+func (h *history) lastWhole(began int) int {
+	n := len(h.messages)
+	if n > 0 && h.messages[n-1].Role == llm.User {
+		n--
+	}
+	if n <= began+1 {
+		return began
+	}
+	return n
+}
+
 // count stores the size that the model reported for a request and its answer, which is the last message.
 // prompt is the estimated size of system prompt and tools. The report is clamped to between half and twice
 // the estimate, because some servers leave out tokens that they had in a cache.
@@ -183,13 +197,13 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	if err := Sound(s.Messages); err != nil {
 		return err
 	}
+	h := history{session: s, lost: true}
+	h.put(copied(s.Messages))
+	c.mu.Lock() // also for the record; see recordBegin
+	defer c.mu.Unlock()
 	if err := c.cfg.Journal.Commit(session.Entry{Kind: session.Compaction, Messages: s.Messages, Began: -1}); err != nil {
 		return err
 	}
-	h := history{session: s, lost: true}
-	h.put(copied(s.Messages))
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	h.version = c.history.version + 1
 	c.history, c.unfinished = h, nil
 	return nil

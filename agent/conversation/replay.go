@@ -3,7 +3,9 @@ package conversation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
@@ -50,26 +52,25 @@ func replay(h history, past []session.Entry) (history, *openExchange) {
 		case session.Task:
 			// An exchange without an end before this one could not be recorded any more. Its
 			// messages are dropped, as they were in memory.
-			h.broken = false
 			x = &openExchange{history: h, began: len(h.messages), words: []string{e.Message.Text}}
 			x.history.clip()
+			x.history.broken = false
 			x.history.add(*e.Message)
 		case session.Compaction:
 			switch {
 			case e.Began < 0: // Replace: an exchange that ran is not kept, and its entries are ignored
 				h, x = history{session: h.session}, nil
-				h.put(e.Messages)
+				h.put(slices.Clone(e.Messages))
 			case x != nil:
-				x.history.put(e.Messages)
+				x.history.put(slices.Clone(e.Messages)) // addText changes the last one, which the entry has, too
 				x.began = e.Began
 			}
 		case session.End:
-			if x == nil {
-				continue
+			if x != nil && e.Count > x.began { // else nothing of it is kept
+				h = x.history
+				h.put(slices.Clip(h.messages[:min(e.Count, len(h.messages))]))
+				h.broken = e.Status != session.Done
 			}
-			h = x.history
-			h.put(slices.Clip(h.messages[:min(e.Count, len(h.messages))]))
-			h.broken = e.Status == session.Interrupted && len(h.messages) > x.began
 			x = nil
 		default:
 			if x != nil {
@@ -83,6 +84,9 @@ func replay(h history, past []session.Entry) (history, *openExchange) {
 // addResult records the result of one of the last calls, and adds the results to the history when
 // all of them are there.
 func (x *openExchange) addResult(r llm.ToolResult) {
+	if len(x.calls) == 0 {
+		return // no call waits for it
+	}
 	x.results[r.CallID] = r
 	var results []llm.ToolResult
 	for _, c := range x.calls {
@@ -109,7 +113,7 @@ func (x *openExchange) apply(e session.Entry) {
 		x.turn++
 		x.history.add(*e.Message)
 		x.calls, x.started, x.results = e.Message.Calls, map[string]bool{}, map[string]llm.ToolResult{}
-		x.answered = len(x.calls) == 0
+		x.answered = len(x.calls) == 0 && e.Status == ""
 	case session.Call:
 		x.started[e.Call.ID] = true
 	case session.Result:
@@ -130,13 +134,11 @@ func (c *Conversation) CanResume() bool {
 // Resume goes on with the exchange that the past ended in, like a Send without a message. Calls
 // whose start is not recorded run now. Calls that had started have the result that it is not known
 // whether they ran, unless their tool only reads: then they run again. note is added to the text that
-// tells the model about the interruption. The error is ErrIdle if there is no such exchange.
+// tells the model about the interruption. The error is ErrIdle if there is no such exchange. After any
+// other error the history keeps the messages up to the last complete turn.
 func (c *Conversation) Resume(ctx context.Context, note string) (Reply, error) {
 	return c.exchange(ctx, func(x *exchange) error {
-		c.mu.Lock()
-		o := c.unfinished
-		c.unfinished = nil
-		c.mu.Unlock()
+		o := c.takeUnfinished()
 		if o == nil {
 			return ErrIdle
 		}
@@ -144,14 +146,29 @@ func (c *Conversation) Resume(ctx context.Context, note string) (Reply, error) {
 	})
 }
 
+// takeUnfinished returns the exchange of the past, which is the caller's from now on; nil = there is
+// none.
+func (c *Conversation) takeUnfinished() *openExchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.unfinished
+	c.unfinished = nil
+	return o
+}
+
 // resumePast goes on with an exchange of the past.
 func (x *exchange) resumePast(o *openExchange, note string) error {
+	x.c.mu.Lock()
 	x.takeHistory()
+	x.c.mu.Unlock()
 	s, version := x.history.session, x.history.version
-	x.history, x.began, x.words = o.history, o.began, o.words
+	x.history, x.began, x.words, x.resumed = o.history, o.began, o.words, true
 	x.history.session, x.history.version = s, version
 	x.turn.Store(int32(o.turn))
 	if err := x.c.cfg.Journal.Commit(session.Entry{Kind: session.Resume}); err != nil {
+		x.c.mu.Lock()
+		defer x.c.mu.Unlock()
+		x.c.unfinished = o // nothing was done of it
 		return err
 	}
 	x.c.cfg.OnLost(true)
@@ -168,10 +185,11 @@ func (x *exchange) resumePast(o *openExchange, note string) error {
 			return x.ctx.Err()
 		}
 	}
-	if note != "" {
-		note = "\n\n" + note
+	text := strings.TrimSpace(restartNote + "\n\n" + note)
+	if len(x.next) > 0 {
+		text += "\n\n" + joined(x.next)
 	}
-	x.addText(restartNote + note)
+	x.addText(text)
 	return x.turns()
 }
 
@@ -179,13 +197,12 @@ func (x *exchange) resumePast(o *openExchange, note string) error {
 // or that of running it now.
 func (o *openExchange) callAgain(x *exchange) {
 	var missing []llm.ToolCall
-	for _, c := range o.calls {
-		_, known := o.results[c.ID]
-		switch {
-		case known:
-		case o.started[c.ID] && !x.history.session.Tools.IsReadOnly(c):
-			o.recordUnknown(x.c.cfg.Journal, c)
-		default:
+	for _, c := range o.missing() {
+		if o.started[c.ID] && !x.history.session.Tools.IsReadOnly(c) {
+			r := unknownResult(c)
+			_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Result, Result: &r}) // the next Commit reports the error
+			o.addResult(r)
+		} else {
 			missing = append(missing, c)
 		}
 	}
@@ -197,48 +214,57 @@ func (o *openExchange) callAgain(x *exchange) {
 	x.history = o.history
 }
 
-// recordUnknown gives a call that had started the result that it is not known whether it ran.
-func (o *openExchange) recordUnknown(j Journal, c llm.ToolCall) {
-	r := llm.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Text: fmt.Sprintf(
+// missing returns the calls of the last answer that have no result.
+func (o *openExchange) missing() (calls []llm.ToolCall) {
+	for _, c := range o.calls {
+		if _, known := o.results[c.ID]; !known {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// unknownResult returns the result of a call that had started: it is not known whether it ran.
+func unknownResult(c llm.ToolCall) llm.ToolResult {
+	return llm.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Text: fmt.Sprintf(
 		"Interrupted: the program ended during this call of %s, and it is not known whether it ran. It was not repeated. Check what it has done before you call it again. Its arguments were %s",
 		c.Name, visible.Prefix(string(c.Args), maxArgsShown))}
-	o.addResult(r)
-	_ = j.Add(session.Entry{Kind: session.Result, Result: &r}) // the next Commit reports the error
 }
 
 // abandon ends the exchange of the past because another message comes in its place: it is kept like
-// an interrupted one.
+// an interrupted one. With an error it is not ended, and the next message tries again.
 func (c *Conversation) abandon() error {
-	c.mu.Lock()
-	o := c.unfinished
-	c.unfinished = nil
-	c.mu.Unlock()
-	if o == nil {
+	past := c.takeUnfinished()
+	if past == nil {
 		return nil
 	}
-	for _, call := range o.calls {
-		if _, known := o.results[call.ID]; known {
-			continue
+	o := *past
+	o.history.clip()
+	o.results = maps.Clone(o.results)
+	entries := []session.Entry{{Kind: session.Resume}}
+	for _, call := range o.missing() {
+		r := unknownResult(call)
+		if !o.started[call.ID] {
+			r.Text = fmt.Sprintf("The call of %s did not run: the program ended before.", call.Name)
 		}
-		if o.started[call.ID] {
-			o.recordUnknown(c.cfg.Journal, call)
-			continue
-		}
-		r := llm.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Text: fmt.Sprintf("The call of %s did not run: the program ended before.", call.Name)}
 		o.addResult(r)
-		_ = c.cfg.Journal.Add(session.Entry{Kind: session.Result, Result: &r}) // the Commit below reports the error
+		entries = append(entries, session.Entry{Kind: session.Result, Result: &r})
 	}
-	keep := len(o.history.messages)
-	if keep <= o.began+1 {
-		keep = o.began // the model had not answered
+	status, keep := session.Interrupted, o.history.lastWhole(o.began)
+	if o.answered {
+		status = session.Done
 	}
-	err := c.cfg.Journal.Commit(session.Entry{Kind: session.End, Status: session.Interrupted, Count: keep, Text: "the program ended"})
+	err := c.cfg.Journal.Commit(append(entries, session.Entry{Kind: session.End, Status: status, Count: keep, Text: "the program ended"})...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	version := c.history.version
-	c.history = o.history
-	c.history.version = version
-	c.history.put(slices.Clip(o.history.messages[:keep]))
-	c.history.broken = !o.answered && keep > o.began
+	switch {
+	case err != nil:
+		c.unfinished = past
+	case keep > o.began:
+		version := c.history.version
+		c.history = o.history
+		c.history.version, c.history.broken = version, !o.answered
+		c.history.put(slices.Clip(o.history.messages[:keep]))
+	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/security/visible"
 )
@@ -23,13 +24,16 @@ const (
 
 // summary returns a summary of messages that the conversation's model writes. If the model refuses the
 // request as too long, it gets half as much, down to smallest. If it fails, the summary is a shortened
-// transcript and done.Err has the reason: an exchange does not fail because it is long. The only error is
-// that of ctx.
+// transcript and done.Err has the reason: an exchange does not fail because it is long. The only errors are
+// those of ctx and of the record.
 func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, error) {
 	c := x.c
 	written := written(messages, maxSummaryInput, maxArgsShown)
 	for room := c.window / 5 * 3 * bytesPerToken; ; room /= 2 {
 		r := llm.Request{System: summaryPrompt, Messages: []llm.Message{{Role: llm.User, Text: tool.Shorten(written, room)}}}
+		if err := c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: sum(r.Messages)}}); err != nil {
+			return "", err
+		}
 		got, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
 			if chunk.Retry != nil {
 				x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: chunk.Retry}})

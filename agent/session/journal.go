@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +30,7 @@ type Journal struct {
 
 	mu   sync.Mutex
 	next *batch          // collects writes until the next commit; guarded by mu
-	open map[string]bool // the sessions that have a Log; guarded by mu
+	open map[string]*Log // by the id of the session; guarded by mu
 	// suspended is set when the node stops: exchanges that are broken off then stay open; guarded by mu.
 	suspended bool
 }
@@ -45,7 +46,7 @@ type batch struct {
 // NewJournal returns a Journal of a store. node is the name of the node, for the descriptions of new
 // sessions.
 func NewJournal(s Store, node string) *Journal {
-	return &Journal{store: s, node: node, committing: make(chan struct{}, 1), next: newBatch(), open: map[string]bool{}}
+	return &Journal{store: s, node: node, committing: make(chan struct{}, 1), next: newBatch(), open: map[string]*Log{}}
 }
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
@@ -82,7 +83,10 @@ func (j *Journal) flush(b *batch) error {
 		j.mu.Lock()
 		j.next = newBatch() // b was the next one, since only the holder of committing replaces it
 		j.mu.Unlock()
-		if b.err = j.store.Commit(b.writes); b.err != nil {
+		if len(b.writes) > 0 {
+			b.err = j.store.Commit(b.writes)
+		}
+		if b.err != nil {
 			for _, l := range b.logs {
 				l.fail(b.err)
 			}
@@ -117,15 +121,18 @@ func (j *Journal) Prune(ctx context.Context, before time.Time, maxBytes int64) (
 	return j.store.Prune(ctx, before, maxBytes, inUse...)
 }
 
-// Close commits what is left and closes the store.
-func (j *Journal) Close() error {
+// Flush returns when all that was added is durable, or lost with an error that the next Commit of its
+// session returns.
+func (j *Journal) Flush() error {
 	j.mu.Lock()
 	b := j.next
 	j.mu.Unlock()
-	var err error
-	if len(b.writes) > 0 {
-		err = j.flush(b)
-	}
+	return j.flush(b)
+}
+
+// Close commits what is left and closes the store.
+func (j *Journal) Close() error {
+	err := j.Flush()
 	return cmp.Or(j.store.Close(), err)
 }
 
@@ -135,7 +142,7 @@ type Log struct {
 
 	mu   sync.Mutex
 	info Info  // guarded by mu
-	err  error // why entries were lost; cleared when a task begins; guarded by mu
+	err  error // why entries were lost; cleared when a task begins or goes on; guarded by mu
 	// contents is how many bytes of files are kept; see MaxContents; guarded by mu.
 	contents int64
 }
@@ -150,8 +157,9 @@ func (j *Journal) Create(info Info) *Log {
 	info.Updated = info.Created
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.open[info.ID] = true
-	return &Log{journal: j, info: info}
+	l := &Log{journal: j, info: info}
+	j.open[info.ID] = l
+	return l
 }
 
 // NewID returns the id of a new session: ten letters and digits, 50 random bits.
@@ -162,6 +170,9 @@ func NewID() string { return strings.ToLower(rand.Text()[:10]) }
 func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
 	j.opening.Lock()
 	defer j.opening.Unlock()
+	if err := j.Flush(); err != nil { // of a log of the session that was closed
+		return nil, nil, err
+	}
 	all, err := j.store.Sessions(ctx, Filter{})
 	if err != nil {
 		return nil, nil, err
@@ -170,17 +181,21 @@ func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	l := &Log{journal: j, info: info}
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.open[info.ID] {
+	used := j.open[info.ID] != nil
+	if !used {
+		j.open[info.ID] = l
+	}
+	j.mu.Unlock()
+	if used {
 		return nil, nil, fmt.Errorf("session %s: %w", info.ID, ErrInUse)
 	}
 	entries, err := j.store.Entries(ctx, info.ID, 0)
 	if err != nil {
+		l.Close()
 		return nil, nil, err
 	}
-	j.open[info.ID] = true
-	l := &Log{journal: j, info: info}
 	for _, e := range entries {
 		if e.Edit != nil {
 			l.contents += e.Edit.Size
@@ -237,7 +252,9 @@ func (l *Log) SetRequester(name string) {
 func (l *Log) Close() {
 	l.journal.mu.Lock()
 	defer l.journal.mu.Unlock()
-	delete(l.journal.open, l.info.ID)
+	if l.journal.open[l.info.ID] == l { // else it was closed, and another one was opened
+		delete(l.journal.open, l.info.ID)
+	}
 }
 
 // Add records entries without waiting: they are durable no later than those of the next Commit. The
@@ -264,12 +281,15 @@ func (l *Log) add(entries []Entry) (*batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.journal.isSuspended() {
+		if slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == Task }) {
+			return nil, errors.New("the node stops, and begins no task")
+		}
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Kind == End && e.Status != Done })
 	}
 	now := time.Now().UTC()
 	for i := range entries {
 		entries[i].Time = now
-		if entries[i].Kind == Task {
+		if entries[i].Kind == Task || entries[i].Kind == Resume { // they rely on no entry that was lost
 			l.err = nil
 		}
 		if l.err == nil {
@@ -322,8 +342,10 @@ func (i *Info) apply(e Entry) {
 		i.Spent.ModelCalls++
 		i.Spent.Tokens += int64(e.Usage.Input)
 		i.Asked = int64(e.Usage.Input)
-	case Answer:
-		i.Turns++
+	case Answer, Compaction:
+		if e.Kind == Answer {
+			i.Turns++
+		}
 		i.Spent.Tokens -= i.Asked
 		i.Asked = 0
 	case Child:
