@@ -169,7 +169,7 @@ func (x *exchange) sumUp(done *Compaction, messages *[]llm.Message, from int) er
 	}
 	first := llm.Message{Role: llm.User, Text: summaryHead + strings.TrimSpace(text)}
 	if x.began < from {
-		first.Text += "\n\n" + wordsHead + visible.Prefix(strings.Join(x.gone(all[from:]), "\n\n"), x.c.recent()*bytesPerToken)
+		first.Text += "\n\n" + wordsHead + visible.Prefix(strings.Join(gone(x.words, all[from:]), "\n\n"), x.c.recent()*bytesPerToken)
 		first.Images = all[x.began].Images
 		x.began = 0
 	} else {
@@ -193,13 +193,13 @@ const (
 	latestHead  = "[What was said then, word for word:]\n"
 )
 
-// gone are the words of this exchange that are not among the messages that stay.
-func (x *exchange) gone(stay []llm.Message) []string {
-	n := len(x.words)
+// gone returns the words of an exchange that are not among the messages that stay.
+func gone(words []string, stay []llm.Message) []string {
+	n := len(words)
 	for _, m := range stay {
 		if m.Role == llm.User {
 			n--
 		}
 	}
-	return x.words[:max(n, 0)]
+	return words[:max(n, 0)]
 }
