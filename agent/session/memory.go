@@ -14,11 +14,11 @@ import (
 // Memory is a Store that keeps sessions until the program ends. Its zero value is usable.
 type Memory struct {
 	mu       sync.Mutex
-	last     int64              // the ID of the latest entry; guarded by mu
-	infos    map[string]Info    // guarded by mu
-	entries  map[string][]Entry // guarded by mu
-	contents map[string][]byte  // by session and hash; guarded by mu
-	sizes    map[string]int64   // bytes, by session; guarded by mu
+	last     int64                // the ID of the latest entry; guarded by mu
+	infos    map[string]Info      // guarded by mu
+	entries  map[string][]Entry   // guarded by mu
+	contents map[[2]string][]byte // by session and hash; guarded by mu
+	sizes    map[string]int64     // bytes, by session; guarded by mu
 }
 
 // Commit implements Store.
@@ -26,7 +26,7 @@ func (m *Memory) Commit(writes []Write) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.infos == nil {
-		m.infos, m.entries, m.contents, m.sizes = map[string]Info{}, map[string][]Entry{}, map[string][]byte{}, map[string]int64{}
+		m.infos, m.entries, m.contents, m.sizes = map[string]Info{}, map[string][]Entry{}, map[[2]string][]byte{}, map[string]int64{}
 	}
 	for _, w := range writes {
 		info := w.Info
@@ -40,7 +40,7 @@ func (m *Memory) Commit(writes []Write) error {
 			m.last++
 			e.ID = m.last
 			if e.Edit != nil && e.Edit.Content != nil {
-				m.contents[info.ID+e.Edit.Before] = e.Edit.Content
+				m.contents[[2]string{info.ID, e.Edit.Before}] = e.Edit.Content
 				m.sizes[info.ID] += int64(len(e.Edit.Content))
 				edit := *e.Edit
 				edit.Content, e.Edit = nil, &edit
@@ -97,11 +97,15 @@ func (m *Memory) Entries(_ context.Context, id string, after int64) (all []Entry
 func (m *Memory) Search(_ context.Context, words string, limit int) (found []Match, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	terms := strings.Fields(strings.ToLower(words))
+	if len(terms) == 0 {
+		return nil, nil
+	}
 	for id, entries := range m.entries {
 		for _, e := range entries {
 			text := e.Words()
 			lower := strings.ToLower(text)
-			if text != "" && !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(lower, w) }) {
+			if text != "" && !slices.ContainsFunc(terms, func(w string) bool { return !strings.Contains(lower, w) }) {
 				found = append(found, Match{Session: m.infos[id], Entry: e.ID, Kind: e.Kind, Text: Around(text, words)})
 			}
 		}
@@ -114,7 +118,7 @@ func (m *Memory) Search(_ context.Context, words string, limit int) (found []Mat
 func (m *Memory) Content(_ context.Context, id, hash string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if content, ok := m.contents[id+hash]; ok {
+	if content, ok := m.contents[[2]string{id, hash}]; ok {
 		return content, nil
 	}
 	return nil, fmt.Errorf("content %.12s of session %s: %w", hash, id, ErrNotFound)
@@ -145,7 +149,7 @@ func (m *Memory) Delete(_ context.Context, ids ...string) error {
 	for _, id := range ids {
 		for _, e := range m.entries[id] {
 			if e.Edit != nil {
-				delete(m.contents, id+e.Edit.Before)
+				delete(m.contents, [2]string{id, e.Edit.Before})
 			}
 		}
 		delete(m.infos, id)

@@ -15,7 +15,8 @@ var ErrNotFound = errors.New("no such session")
 // ErrInUse is wrapped by the errors about sessions that an agent works in.
 var ErrInUse = errors.New("an agent works in it now")
 
-// ErrDamaged is wrapped by the error of a store whose file is damaged. The file was set aside.
+// ErrDamaged is wrapped by the error of a store whose file is damaged. Nothing more is written to
+// such a file.
 var ErrDamaged = errors.New("the file of the sessions is damaged")
 
 // Kind is the kind of an Entry. The values are part of the file format.

@@ -16,6 +16,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -30,6 +32,11 @@ type Store struct {
 	db, readers *sql.DB
 	path        string
 	faults      faults
+	// These are the statements of Commit.
+	putSession, addEntry, addWords, addContent *sql.Stmt
+	// opened is set when the store can be used, damaged when a page of the file was found damaged.
+	opened  bool
+	damaged atomic.Bool
 }
 
 // migrations bring the schema from one version to the next. The version is in user_version.
@@ -49,23 +56,40 @@ CREATE INDEX events_time ON events (time);
 // Open opens the store in a file, and makes the file if it is missing. If the file is damaged, Open
 // renames it, makes a new one, and returns the new store together with an error that wraps
 // session.ErrDamaged and names the old file. With any other error the store is nil.
+//
+// Open reads only some pages. Where a later call finds damage, its error wraps session.ErrDamaged, the
+// store writes nothing more, and the next Open checks the whole file before it uses it.
 func Open(path string) (*Store, error) {
 	s, err := open(path, false)
-	if !isDamaged(err) {
-		return s, err
+	if err != nil && !errors.Is(err, session.ErrDamaged) {
+		return nil, err
 	}
-	aside := path + ".damaged-" + time.Now().UTC().Format("20060102-150405")
-	// The log belongs to the file: without it the file may be older than it seems.
-	for _, end := range []string{"", "-wal", "-shm"} {
-		if e := os.Rename(path+end, aside+end); e != nil && !errors.Is(e, fs.ErrNotExist) {
+	if err != nil {
+		aside, e := setAside(path)
+		if e != nil {
 			return nil, errors.Join(err, e)
 		}
+		if s, e = open(path, false); e != nil {
+			return nil, errors.Join(err, e)
+		}
+		err = fmt.Errorf("%w and was set aside as %s: %w", session.ErrDamaged, aside, err)
 	}
-	fresh, e := open(path, false)
-	if e != nil {
-		return nil, errors.Join(err, e)
+	if e := os.Remove(path + suspectSuffix); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		return nil, errors.Join(err, e, s.Close())
 	}
-	return fresh, fmt.Errorf("%w and was set aside as %s: %w", session.ErrDamaged, aside, err)
+	return s, err
+}
+
+// setAside renames a file and its log, which belongs to it: without the log the file may be older than
+// it seems. It returns the new name.
+func setAside(path string) (aside string, err error) {
+	aside = path + ".damaged-" + time.Now().UTC().Format("20060102-150405.000000")
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(path+end, aside+end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return aside, nil
 }
 
 // OpenReader opens an existing file for commands beside the node that writes it. Rename and Delete may
@@ -79,22 +103,22 @@ func OpenReader(path string) (*Store, error) {
 }
 
 func open(path string, reader bool) (_ *Store, err error) {
+	s := &Store{path: path, opened: reader}
+	defer func() {
+		if err != nil {
+			err = errors.Join(s.explain(err), s.Close())
+		}
+	}()
 	if !reader {
 		// Made here, so that the file never has other permissions.
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("the file of the sessions: %w", err)
+		if err == nil {
+			err = errors.Join(f.Chmod(0o600), f.Close())
 		}
-		if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
-			return nil, fmt.Errorf("the file of the sessions: %w", err)
+		if err != nil {
+			return nil, err
 		}
 	}
-	s := &Store{path: path}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("the file of the sessions, %s: %w", path, errors.Join(err, s.Close()))
-		}
-	}()
 	if s.db, err = sql.Open("sqlite", dsn(path, "immediate")); err != nil {
 		return nil, err
 	}
@@ -103,10 +127,32 @@ func open(path string, reader bool) (_ *Store, err error) {
 		return nil, err
 	}
 	s.readers.SetMaxOpenConns(4)
-	if err := s.migrate(); err != nil {
-		return nil, err
+	for _, step := range []func() error{s.migrate, s.check, s.prepare} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
+	s.opened = true
 	return s, nil
+}
+
+// prepare compiles the statements of Commit.
+func (s *Store) prepare() (err error) {
+	for _, p := range []struct {
+		statement **sql.Stmt
+		text      string
+	}{
+		{&s.putSession, `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`},
+		{&s.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
+		{&s.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
+		{&s.addContent, "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
+	} {
+		if *p.statement, err = s.db.Prepare(p.text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dsn returns the name of a file for database/sql, with the settings of its connections.
@@ -115,26 +161,22 @@ func dsn(path, lock string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
-// migrate brings the schema to the newest version.
+// migrate brings the schema to the newest version. It takes the lock of the writer only if there is
+// something to do, so that a command does not wait for a node.
 func (s *Store) migrate() error {
+	if version, err := schemaVersion(s.readers); err != nil || version == len(migrations) {
+		return err
+	}
 	tx, err := s.db.Begin()
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // has no effect after Commit
-	var version int
-	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+	version, err := schemaVersion(tx)
+	if err != nil {
 		return err
 	}
-	if version > len(migrations) {
-		return fmt.Errorf("a newer symbio wrote it (version %d, this one knows %d); update symbio", version, len(migrations))
-	}
-	if version == len(migrations) {
-		// Reads the schema and a page of each table, which finds a file that is no database of ours.
-		_, err := tx.Exec("SELECT (SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)), (SELECT count(*) FROM (SELECT 1 FROM entries LIMIT 1))")
-		return err
-	}
-	for _, step := range migrations[version:] {
+	for _, step := range migrations[min(version, len(migrations)):] {
 		if _, err := tx.Exec(step); err != nil {
 			return err
 		}
@@ -145,14 +187,69 @@ func (s *Store) migrate() error {
 	return tx.Commit()
 }
 
-// isDamaged reports whether SQLite found that a file is damaged, or no database.
-func isDamaged(err error) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return false
+// schemaVersion returns the version of the file's schema. It refuses one that is not known.
+func schemaVersion(q interface {
+	QueryRow(query string, args ...any) *sql.Row
+}) (version int, err error) {
+	err = q.QueryRow("PRAGMA user_version").Scan(&version)
+	if err == nil && version > len(migrations) {
+		err = fmt.Errorf("a newer symbio wrote it (version %d, this one knows %d); update symbio", version, len(migrations))
 	}
-	code := e.Code() & 0xff
-	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
+	return version, err
+}
+
+// suspectSuffix is the end of the name of the empty file that tells the next Open to check everything.
+const suspectSuffix = ".suspect"
+
+// check finds a file that is damaged, or no store: it reads a page of each table and the sessions that
+// Recover needs. A file under suspicion is read as a whole, which takes seconds for each gigabyte.
+func (s *Store) check() error {
+	f := session.Filter{States: []session.State{session.Working}}
+	query := `SELECT iif(count(x) >= 0, 'ok', '') FROM (SELECT max(id) x FROM entries UNION ALL SELECT max(seq) FROM events
+		UNION ALL SELECT max(session) FROM contents UNION ALL SELECT count(*) FROM (SELECT rowid FROM words LIMIT 1))`
+	if _, err := os.Stat(s.path + suspectSuffix); err == nil {
+		f, query = session.Filter{}, "PRAGMA quick_check(1)"
+	}
+	var found string
+	if err := s.readers.QueryRow(query).Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s", session.ErrDamaged, found)
+	}
+	_, err := s.sessions(context.Background(), f)
+	return err
+}
+
+// explain adds to an error of SQLite what to do about it. If the file is damaged the store writes
+// nothing more, since that could destroy what is left, and marks the file for the next Open.
+func (s *Store) explain(err error) error {
+	if err == nil || errors.Is(err, session.ErrNotFound) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	code, advice := 0, ""
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		code = e.Code() & 0xff
+	}
+	switch {
+	case code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB:
+		err = fmt.Errorf("%w: %w", session.ErrDamaged, err)
+	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC):
+		advice = "; make room on its disk, for example with symbio sessions prune, and try again"
+	case code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+		advice = "; make the file and its directory writable for this user, or set session.store to memory"
+	case code == sqlite3.SQLITE_BUSY:
+		advice = "; another process writes for long; try again"
+	}
+	if errors.Is(err, session.ErrDamaged) {
+		if !s.damaged.Swap(true) {
+			err = errors.Join(err, os.WriteFile(s.path+suspectSuffix, nil, 0o600))
+		}
+		if s.opened {
+			advice = "; nothing more is written to it; restart the node, which sets the file aside and begins a new one"
+		}
+	}
+	return fmt.Errorf("the file of the sessions, %s: %w%s", s.path, err, advice)
 }
 
 // Close closes the file.
@@ -166,41 +263,59 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
+// update makes a transaction. It refuses to change a file that is damaged.
+func (s *Store) update(ctx context.Context, change func(*sql.Tx) error) error {
+	if s.damaged.Load() {
+		return s.explain(session.ErrDamaged)
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.explain(err)
+	}
+	defer tx.Rollback() // has no effect after Commit
+	if err := change(tx); err != nil {
+		return s.explain(err)
+	}
+	return s.explain(tx.Commit())
+}
+
 // Commit implements session.Store.
 func (s *Store) Commit(writes []session.Write) error {
 	s.faults.reach("before")
-	tx, err := s.db.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // has no effect after Commit
-	for _, w := range writes {
-		if err := commit(tx, w); err != nil {
-			return err
+	err := s.update(context.Background(), func(tx *sql.Tx) error {
+		for _, w := range writes {
+			if err := s.write(tx, w); err != nil {
+				return err
+			}
 		}
+		s.faults.reach("during")
+		return nil
+	})
+	if err == nil {
+		s.faults.reach("after")
 	}
-	s.faults.reach("during")
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	s.faults.reach("after")
-	return nil
+	return err
 }
 
-// commit adds one write to a transaction.
-func commit(tx *sql.Tx, w session.Write) error {
+// write adds one write to a transaction.
+func (s *Store) write(tx *sql.Tx, w session.Write) error {
 	i := w.Info
 	if i.Root != "" {
-		if err := commitInfo(tx, i); err != nil {
+		info, err := json.Marshal(i)
+		if err != nil {
+			return err
+		}
+		if _, err = tx.Stmt(s.putSession).Exec(i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info); err != nil {
 			return err
 		}
 	}
+	addEntry, addWords, addContent := tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)
 	for _, e := range w.Entries {
 		data, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
-		done, err := tx.Exec("INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)", i.ID, e.Time.UnixMicro(), string(e.Kind), data)
+		done, err := addEntry.Exec(i.ID, e.Time.UnixMicro(), string(e.Kind), data)
 		if err != nil {
 			return err
 		}
@@ -209,12 +324,12 @@ func commit(tx *sql.Tx, w session.Write) error {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec("INSERT INTO words (rowid, text) VALUES (?, ?)", id, words); err != nil {
+			if _, err := addWords.Exec(id, words); err != nil {
 				return err
 			}
 		}
 		if e.Edit != nil && e.Edit.Content != nil {
-			if _, err := tx.Exec("INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", i.ID, e.Edit.Before, e.Edit.Content); err != nil {
+			if _, err := addContent.Exec(i.ID, e.Edit.Before, e.Edit.Content); err != nil {
 				return err
 			}
 		}
@@ -222,20 +337,13 @@ func commit(tx *sql.Tx, w session.Write) error {
 	return nil
 }
 
-// commitInfo adds or replaces the description of a session.
-func commitInfo(tx *sql.Tx, i session.Info) error {
-	info, err := json.Marshal(i)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(`INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`,
-		i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info)
-	return err
-}
-
 // Sessions implements session.Store.
 func (s *Store) Sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
+	all, err := s.sessions(ctx, f)
+	return all, s.explain(err)
+}
+
+func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
 	where, args := []string{"1"}, []any{}
 	for _, c := range []struct{ column, value string }{{"dir", f.Dir}, {"parent", f.Parent}, {"root", f.Root}} {
 		if c.value != "" {
@@ -274,13 +382,16 @@ func scanInfo(rows *sql.Rows, more ...any) (i session.Info, err error) {
 	if err := rows.Scan(append([]any{&title, &info}, more...)...); err != nil {
 		return i, err
 	}
-	err = json.Unmarshal(info, &i)
+	if err := json.Unmarshal(info, &i); err != nil {
+		return i, fmt.Errorf("%w: %w", session.ErrDamaged, err)
+	}
 	i.Title = title
-	return i, err
+	return i, nil
 }
 
 // Entries implements session.Store.
-func (s *Store) Entries(ctx context.Context, id string, after int64) ([]session.Entry, error) {
+func (s *Store) Entries(ctx context.Context, id string, after int64) (all []session.Entry, err error) {
+	defer func() { err = s.explain(err) }()
 	if err := s.exists(ctx, id); err != nil {
 		return nil, err
 	}
@@ -289,7 +400,6 @@ func (s *Store) Entries(ctx context.Context, id string, after int64) ([]session.
 		return nil, err
 	}
 	defer rows.Close()
-	var all []session.Entry
 	for rows.Next() {
 		var e session.Entry
 		var at int64
@@ -317,9 +427,10 @@ func (s *Store) exists(ctx context.Context, id string) error {
 }
 
 // Search implements session.Store.
-func (s *Store) Search(ctx context.Context, words string, limit int) ([]session.Match, error) {
+func (s *Store) Search(ctx context.Context, words string, limit int) (found []session.Match, err error) {
+	defer func() { err = s.explain(err) }()
 	var terms []string
-	for _, w := range strings.Fields(words) {
+	for _, w := range strings.Fields(strings.ReplaceAll(words, "\x00", " ")) { // a zero byte ends a query
 		terms = append(terms, `"`+strings.ReplaceAll(w, `"`, `""`)+`"*`) // a phrase: no word is an operator
 	}
 	if len(terms) == 0 {
@@ -331,7 +442,6 @@ func (s *Store) Search(ctx context.Context, words string, limit int) ([]session.
 		return nil, err
 	}
 	defer rows.Close()
-	var found []session.Match
 	for rows.Next() {
 		var m session.Match
 		var data []byte
@@ -354,12 +464,20 @@ func (s *Store) Content(ctx context.Context, id, hash string) (data []byte, err 
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("content %.12s of session %s: %w", hash, id, session.ErrNotFound)
 	}
-	return data, err
+	return data, s.explain(err)
 }
 
 // Rename implements session.Store.
 func (s *Store) Rename(ctx context.Context, id, title string) error {
-	done, err := s.db.ExecContext(ctx, "UPDATE sessions SET title = ? WHERE id = ?", title, id)
+	return s.update(ctx, func(tx *sql.Tx) error {
+		return execFor(tx, id, "UPDATE sessions SET title = ?2 WHERE id = ?1", title)
+	})
+}
+
+// execFor executes a statement about a session, whose id is its first argument. The error wraps
+// ErrNotFound if it changes nothing.
+func execFor(tx *sql.Tx, id, statement string, args ...any) error {
+	done, err := tx.Exec(statement, append([]any{id}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -369,34 +487,28 @@ func (s *Store) Rename(ctx context.Context, id, title string) error {
 	return nil
 }
 
-// Delete implements session.Store.
+// Delete implements session.Store. The file shrinks at once, unless a reader still needs its pages.
 func (s *Store) Delete(ctx context.Context, ids ...string) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		for _, id := range ids {
+			for _, statement := range []string{
+				"DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session = ?)", "DELETE FROM entries WHERE session = ?", "DELETE FROM contents WHERE session = ?",
+			} {
+				if _, err := tx.Exec(statement, id); err != nil {
+					return err
+				}
+			}
+			if err := execFor(tx, id, "DELETE FROM sessions WHERE id = ?"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // has no effect after Commit
-	for _, id := range ids {
-		var gone sql.Result // of the last statement
-		for _, statement := range []string{
-			"DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session = ?)", "DELETE FROM entries WHERE session = ?",
-			"DELETE FROM contents WHERE session = ?", "DELETE FROM sessions WHERE id = ?",
-		} {
-			done, err := tx.Exec(statement, id)
-			if err != nil {
-				return err
-			}
-			gone = done
-		}
-		if n, err := gone.RowsAffected(); n == 0 && err == nil {
-			return fmt.Errorf("session %q: %w", id, session.ErrNotFound)
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
 	_, err = s.db.ExecContext(ctx, "PRAGMA incremental_vacuum")
-	return err
+	return s.explain(err)
 }
 
 // Prune implements session.Store.
@@ -407,7 +519,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, maxBytes int64, exc
 // Size returns the bytes of the pages that are used.
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
 	err = s.readers.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&bytes)
-	return bytes, err
+	return bytes, s.explain(err)
 }
 
 // Recover implements session.Store.

@@ -1,0 +1,107 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"symbio/agent/session"
+	"symbio/agent/session/sessiontest"
+	"symbio/agent/session/sqlite"
+)
+
+func TestStore(t *testing.T) {
+	sessiontest.Run(t, func(t *testing.T) session.Store { return open(t, filepath.Join(t.TempDir(), "sessions.db")) })
+}
+
+// open opens a store that is closed when the test ends.
+func open(t testing.TB, path string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// A file shrinks only if auto_vacuum was set before the first table was made.
+func TestPruneShrinksFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	s := open(t, path)
+	for n := range 20 {
+		fill(t, s, string(rune('a'+n)), 1<<20)
+	}
+	checkpoint(t, path)
+	before := sizeOf(t, path)
+	if n, err := s.Prune(t.Context(), time.Time{}, 5<<20); err != nil || n < 15 || n > 18 {
+		t.Errorf("pruned %d of 20 sessions of 1 MiB to 5 MiB, %v", n, err)
+	}
+	checkpoint(t, path)
+	if after := sizeOf(t, path); before < 20<<20 || after > 5<<20 {
+		t.Errorf("the file has %d bytes, before %d", after, before)
+	}
+	if n, err := s.Prune(t.Context(), time.Now(), 0); err != nil || n < 2 {
+		t.Errorf("pruned %d sessions, %v", n, err)
+	}
+	checkpoint(t, path)
+	if after := sizeOf(t, path); after > 512<<10 {
+		t.Errorf("without sessions the file has %d bytes, before %d", after, before)
+	}
+}
+
+// fill commits a session with entries of different words.
+func fill(t testing.TB, s session.Store, id string, size int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, uint64(len(id))<<8+uint64(id[0])))
+	const each = 4 << 10
+	i := session.Info{ID: id, Root: id, State: session.Done, Updated: time.Now()}
+	var entries []session.Entry
+	for range size / each {
+		var words bytes.Buffer
+		for words.Len() < each {
+			fmt.Fprintf(&words, "w%d ", random.IntN(20_000))
+		}
+		entries = append(entries, session.Entry{Kind: session.Text, Time: time.Now(), Text: words.String()})
+	}
+	if err := s.Commit([]session.Write{{Info: i, Entries: entries}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exec executes a statement over a connection of its own.
+func exec(t testing.TB, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkpoint writes the log back to the file.
+func checkpoint(t testing.TB, path string) {
+	t.Helper()
+	exec(t, path, "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+func sizeOf(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
