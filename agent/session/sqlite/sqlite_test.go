@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/session/sessiontest"
 	"symbio/agent/session/sqlite"
@@ -39,39 +40,45 @@ func TestPruneShrinksFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	s := open(t, path)
 	for n := range 20 {
-		fill(t, s, string(rune('a'+n)), 1<<20)
+		fill(t, s, string(rune('a'+n)), 256<<10)
 	}
 	checkpoint(t, path)
 	before := sizeOf(t, path)
-	if n, err := s.Prune(t.Context(), time.Time{}, 5<<20); err != nil || n < 15 || n > 18 {
-		t.Errorf("pruned %d of 20 sessions of 1 MiB to 5 MiB, %v", n, err)
+	if n, err := s.Prune(t.Context(), time.Time{}, before/4); err != nil || n < 14 || n > 18 {
+		t.Errorf("pruned %d of 20 sessions to a quarter of their size, %v", n, err)
 	}
 	checkpoint(t, path)
-	if after := sizeOf(t, path); before < 20<<20 || after > 5<<20 {
+	if after := sizeOf(t, path); after > before/4 {
 		t.Errorf("the file has %d bytes, before %d", after, before)
 	}
 	if n, err := s.Prune(t.Context(), time.Now(), 0); err != nil || n < 2 {
 		t.Errorf("pruned %d sessions, %v", n, err)
 	}
 	checkpoint(t, path)
-	if after := sizeOf(t, path); after > 512<<10 {
+	if after := sizeOf(t, path); after > before/20 {
 		t.Errorf("without sessions the file has %d bytes, before %d", after, before)
 	}
 }
 
-// fill commits a session with entries of different words.
+// fill commits a session of some bytes: results of calls, which are not searched, and texts.
 func fill(t testing.TB, s session.Store, id string, size int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(len(id))<<8+uint64(id[0])))
-	const each = 4 << 10
+	const each = 8 << 10
 	i := session.Info{ID: id, Root: id, State: session.Done, Updated: time.Now()}
 	var entries []session.Entry
 	for range size / each {
-		var words bytes.Buffer
-		for words.Len() < each {
-			fmt.Fprintf(&words, "w%d ", random.IntN(20_000))
+		output := make([]byte, each*3/4)
+		for n := range output {
+			output[n] = byte(' ' + random.IntN(90))
 		}
-		entries = append(entries, session.Entry{Kind: session.Text, Time: time.Now(), Text: words.String()})
+		var words bytes.Buffer
+		for range 30 {
+			fmt.Fprintf(&words, "w%d ", random.IntN(2000))
+		}
+		entries = append(entries,
+			session.Entry{Kind: session.Result, Time: time.Now(), Result: &llm.ToolResult{CallID: "1", Text: string(output)}},
+			session.Entry{Kind: session.Text, Time: time.Now(), Text: words.String()})
 	}
 	if err := s.Commit([]session.Write{{Info: i, Entries: entries}}); err != nil {
 		t.Fatal(err)
