@@ -93,7 +93,11 @@ func keepsOrder(t *testing.T, s session.Store) {
 		}
 		last = e.ID
 	}
-	if rest := entriesOf(t, s, "a", all[7].ID); len(all) != 10 || !reflect.DeepEqual(rest, all[8:]) || len(entriesOf(t, s, "b", 0)) != 5 {
+	commit(t, s, session.Info{ID: "b"}, text("b 5")) // the session stays as it is
+	if got := expect(t, s, session.Filter{}, "b", "a"); !reflect.DeepEqual(got, []session.Info{b, a}) {
+		t.Errorf("the sessions are %+v", got)
+	}
+	if rest := entriesOf(t, s, "a", all[7].ID); len(all) != 10 || !reflect.DeepEqual(rest, all[8:]) || len(entriesOf(t, s, "b", 0)) != 6 {
 		t.Errorf("%d entries, behind the eighth %v", len(all), rest)
 	}
 }
