@@ -109,6 +109,7 @@ func open(path string, reader bool) (_ *Store, err error) {
 			err = errors.Join(s.explain(err), s.Close())
 		}
 	}()
+	settings := url.Values{"_txlock": {"immediate"}}
 	if !reader {
 		// Made here, so that the file never has other permissions.
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -118,12 +119,15 @@ func open(path string, reader bool) (_ *Store, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+			settings.Set("_auto_vacuum", "INCREMENTAL") // only before the first page; later it would write to the file
+		}
 	}
-	if s.db, err = sql.Open("sqlite", dsn(path, "immediate")); err != nil {
+	if s.db, err = sql.Open("sqlite", dsn(path, settings)); err != nil {
 		return nil, err
 	}
 	s.db.SetMaxOpenConns(1)
-	if s.readers, err = sql.Open("sqlite", dsn(path, "deferred")); err != nil {
+	if s.readers, err = sql.Open("sqlite", dsn(path, url.Values{})); err != nil {
 		return nil, err
 	}
 	s.readers.SetMaxOpenConns(4)
@@ -156,15 +160,15 @@ func (s *Store) prepare() (err error) {
 }
 
 // dsn returns the name of a file for database/sql, with the settings of its connections.
-func dsn(path, lock string) string {
-	q := url.Values{"_txlock": {lock}, "_pragma": {"busy_timeout(5000)", "auto_vacuum(INCREMENTAL)", "journal_mode(WAL)", "synchronous(FULL)", "cell_size_check(ON)"}}
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
+func dsn(path string, settings url.Values) string {
+	settings["_pragma"] = []string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "cell_size_check(ON)"}
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: settings.Encode()}).String()
 }
 
 // migrate brings the schema to the newest version. It takes the lock of the writer only if there is
 // something to do, so that a command does not wait for a node.
 func (s *Store) migrate() error {
-	if version, err := schemaVersion(s.readers); err != nil || version == len(migrations) {
+	if version, err := schemaVersion(s.db); err != nil || version == len(migrations) {
 		return err
 	}
 	tx, err := s.db.Begin()

@@ -12,13 +12,8 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/session/sessiontest"
 	"symbio/agent/session/sqlite"
 )
-
-func TestStore(t *testing.T) {
-	sessiontest.Run(t, func(t *testing.T) session.Store { return open(t, filepath.Join(t.TempDir(), "sessions.db")) })
-}
 
 // open opens a store that is closed when the test ends.
 func open(t testing.TB, path string) *sqlite.Store {
@@ -83,6 +78,20 @@ func fill(t testing.TB, s session.Store, id string, size int) {
 	if err := s.Commit([]session.Write{{Info: i, Entries: entries}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// query returns the first value that a statement finds.
+func query(t testing.TB, path, statement string) (value string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(statement).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 // exec executes a statement over a connection of its own.

@@ -1,9 +1,9 @@
-// Package sessiontest has the suite of tests that every session.Store passes.
-package sessiontest
+package session_test
 
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,11 +14,31 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
+	"symbio/agent/session/sqlite"
 )
 
-// Run tests that a store keeps the contract of session.Store. open returns a new, empty store, and
+func TestMemory(t *testing.T) {
+	testStore(t, func(*testing.T) session.Store { return &session.Memory{} })
+}
+
+func TestSQLite(t *testing.T) {
+	testStore(t, func(t *testing.T) session.Store {
+		s, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	})
+}
+
+// testStore is the suite of tests that every session.Store passes. open returns a new, empty store, and
 // closes it when its test ends.
-func Run(t *testing.T, open func(t *testing.T) session.Store) {
+func testStore(t *testing.T, open func(t *testing.T) session.Store) {
 	tests := []struct {
 		name string
 		test func(t *testing.T, s session.Store)

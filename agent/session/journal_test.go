@@ -1,0 +1,179 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/sync/errgroup"
+
+	"symbio/agent/llm"
+	"symbio/agent/session"
+)
+
+// slowStore counts commits, and holds or fails them.
+type slowStore struct {
+	session.Memory
+	hold    chan struct{} // nil = commits do not wait
+	err     error
+	commits [][]session.Write
+}
+
+func (s *slowStore) Commit(writes []session.Write) error {
+	if s.hold != nil {
+		<-s.hold
+	}
+	s.commits = append(s.commits, writes)
+	if s.err != nil {
+		return s.err
+	}
+	return s.Memory.Commit(writes)
+}
+
+func task(text string) session.Entry {
+	return session.Entry{Kind: session.Task, Message: &llm.Message{Role: llm.User, Text: text}}
+}
+
+// While the store is busy with the first commit, all others become one.
+func TestJournalGroupsCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowStore{hold: make(chan struct{})}
+		j := session.NewJournal(s, "n")
+		var g errgroup.Group
+		var logs []*session.Log
+		for n := range 64 {
+			l := j.Create(session.Info{})
+			logs = append(logs, l)
+			g.Go(func() error { return l.Commit(task(fmt.Sprint(n))) })
+			synctest.Wait()
+		}
+		if err := logs[3].Add(text("more")); err != nil {
+			t.Error(err)
+		}
+		close(s.hold)
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		if len(s.commits) != 2 || len(s.commits[0]) != 1 || len(s.commits[1]) != 63 {
+			t.Errorf("%d commits, the last of %d sessions; want 2, the last of 63", len(s.commits), len(s.commits[len(s.commits)-1]))
+		}
+		for n, l := range logs {
+			want := 1
+			if n == 3 {
+				want = 2 // both in one write
+			}
+			if all := entriesOf(t, s, l.Info().ID, 0); len(all) != want || all[0].Message.Text != fmt.Sprint(n) {
+				t.Errorf("session %d has %+v", n, all)
+			}
+		}
+	})
+}
+
+// What was lost may hold the start of a call, so nothing is recorded until a task begins anew.
+func TestJournalRefusesAfterFailedCommit(t *testing.T) {
+	s, broken := &slowStore{}, errors.New("no room")
+	j := session.NewJournal(s, "n")
+	l, other := j.Create(session.Info{}), j.Create(session.Info{})
+	if err := errors.Join(l.Commit(task("one")), other.Commit(task("one"))); err != nil {
+		t.Fatal(err)
+	}
+	s.err = broken
+	if err := l.Commit(text("lost")); !errors.Is(err, broken) || !strings.Contains(err.Error(), "the session cannot be recorded") {
+		t.Errorf("the error of the commit: %v", err)
+	}
+	s.err = nil
+	if err := errors.Join(l.Add(text("later")), nil); !errors.Is(err, broken) {
+		t.Errorf("an entry after a lost one: %v", err)
+	}
+	if err := l.Commit(session.Entry{Kind: session.End, Status: session.Done}); !errors.Is(err, broken) || l.Info().State != session.Working {
+		t.Errorf("an end after a lost entry: %v, %s", err, l.Info().State)
+	}
+	if err := other.Commit(text("two")); err != nil {
+		t.Errorf("another session: %v", err)
+	}
+	if err := l.Commit(task("two")); err != nil {
+		t.Errorf("the next task: %v", err)
+	}
+	if all := entriesOf(t, s, l.Info().ID, 0); len(all) != 2 || all[1].Message.Text != "two" {
+		t.Errorf("recorded %+v", all)
+	}
+}
+
+// A node that stops leaves exchanges open, but an answer that is there ends one.
+func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
+	j := session.NewJournal(&session.Memory{}, "n")
+	for _, c := range []struct {
+		status session.State
+		open   bool
+	}{{session.Interrupted, true}, {session.Failed, true}, {session.Done, false}} {
+		l := j.Create(session.Info{})
+		if err := l.Commit(task("x")); err != nil {
+			t.Fatal(err)
+		}
+		j.Suspend()
+		if err := l.Commit(text("kept"), session.Entry{Kind: session.End, Status: c.status}); err != nil {
+			t.Error(err)
+		}
+		if i := l.Info(); i.Open != c.open || c.open && i.State != session.Working {
+			t.Errorf("after an end with %s the session is %+v", c.status, i)
+		}
+		if all := entriesOf(t, j.Store(), l.Info().ID, 0); all[1].Text != "kept" || (len(all) == 2) != c.open {
+			t.Errorf("after an end with %s the entries are %+v", c.status, all)
+		}
+	}
+}
+
+func TestJournalOpensSessionOnce(t *testing.T) {
+	j := session.NewJournal(&session.Memory{}, "n")
+	l := j.Create(session.Info{Title: "t"})
+	if err := l.Commit(text("one")); err != nil {
+		t.Fatal(err)
+	}
+	id := l.Info().ID
+	if _, _, err := j.Open(t.Context(), id); !errors.Is(err, session.ErrInUse) {
+		t.Errorf("a session with a log: %v", err)
+	}
+	if n, err := j.Prune(t.Context(), l.Info().Updated.AddDate(1, 0, 0), 1); n != 0 || err != nil {
+		t.Errorf("pruned %d sessions that are in use, %v", n, err)
+	}
+	l.Close()
+	again, entries, err := j.Open(t.Context(), id[:6])
+	if err != nil || len(entries) != 1 || again.Info().Title != "t" || again.Info().ID != id {
+		t.Fatalf("opened %v with %+v, %v", again, entries, err)
+	}
+	if _, _, err := j.Open(t.Context(), id); !errors.Is(err, session.ErrInUse) {
+		t.Errorf("a session that was opened: %v", err)
+	}
+	again.Close()
+	if n, err := j.Prune(t.Context(), again.Info().Updated.AddDate(1, 0, 0), 0); n != 1 || err != nil {
+		t.Errorf("pruned %d sessions, %v", n, err)
+	}
+	if _, _, err := j.Open(t.Context(), id); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a session that was pruned: %v", err)
+	}
+}
+
+// Close commits what was added last.
+func TestJournalCloseCommitsRest(t *testing.T) {
+	s := &session.Memory{}
+	j := session.NewJournal(s, "n")
+	l := j.Create(session.Info{})
+	if err := errors.Join(l.Add(text("last")), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if all := entriesOf(t, s, l.Info().ID, 0); len(all) != 1 {
+		t.Errorf("recorded %+v", all)
+	}
+}
+
+func TestFindByPrefix(t *testing.T) {
+	all := []session.Info{{ID: "abcd"}, {ID: "abce"}, {ID: "ab"}, {ID: "xyz"}}
+	for id, want := range map[string]string{"abcd": "abcd", "ab": "ab", "x": "xyz", "abc": "2 ids begin so, such as abcd and abce", "q": "no such session", "": "no such session", "xyzz": "no such session"} {
+		got, err := session.Find(all, id)
+		if err == nil && got.ID != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("find %q: %q, %v; want %s", id, got.ID, err, want)
+		}
+	}
+}
