@@ -98,14 +98,11 @@ func (m *Memory) Search(_ context.Context, words string, limit int) (found []Mat
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	terms := strings.Fields(strings.ToLower(words))
-	if len(terms) == 0 {
-		return nil, nil
-	}
 	for id, entries := range m.entries {
 		for _, e := range entries {
 			text := e.Words()
 			lower := strings.ToLower(text)
-			if text != "" && !slices.ContainsFunc(terms, func(w string) bool { return !strings.Contains(lower, w) }) {
+			if text != "" && len(terms) > 0 && !slices.ContainsFunc(terms, func(w string) bool { return !strings.Contains(lower, w) }) {
 				found = append(found, Match{Session: m.infos[id], Entry: e.ID, Kind: e.Kind, Text: Around(text, words)})
 			}
 		}

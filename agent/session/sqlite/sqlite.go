@@ -192,9 +192,7 @@ func (s *Store) migrate() error {
 }
 
 // schemaVersion returns the version of the file's schema. It refuses one that is not known.
-func schemaVersion(q interface {
-	QueryRow(query string, args ...any) *sql.Row
-}) (version int, err error) {
+func schemaVersion(q interface{ QueryRow(string, ...any) *sql.Row }) (version int, err error) {
 	err = q.QueryRow("PRAGMA user_version").Scan(&version)
 	if err == nil && version > len(migrations) {
 		err = fmt.Errorf("a newer symbio wrote it (version %d, this one knows %d); update symbio", version, len(migrations))
@@ -242,8 +240,6 @@ func (s *Store) explain(err error) error {
 		advice = "; make room on its disk, for example with symbio sessions prune, and try again"
 	case code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
 		advice = "; make the file and its directory writable for this user, or set session.store to memory"
-	case code == sqlite3.SQLITE_BUSY:
-		advice = "; another process writes for long; try again"
 	}
 	if errors.Is(err, session.ErrDamaged) {
 		if !s.damaged.Swap(true) {
