@@ -41,7 +41,7 @@ const (
 
 // crashConfig is that of a node whose model is a strictModel. Calls without a rule wait for a person.
 const crashConfig = `
-node: {name: %s, listen: "127.0.0.1:0"}
+node: {name: %s, listen: %q}
 model: %s:m
 providers: {openai: {base_url: "%s"}, anthropic: {base_url: "%s"}}
 agents: agents
@@ -51,8 +51,11 @@ skills: {enabled: false}
 permissions:
   preset: none
   default: ask
-  allow: [Read, Edit, replicate_agent, wait_agents, "Bash(./effect 1)", "Bash(./effect 3)"]
+  allow: [Read, Edit, replicate_agent, wait_agents, "invoke_capability(agents.spawn)", "Bash(./effect 1)", "Bash(./effect 3)"]
 `
+
+// loneConfig is added to that of a node without others.
+const loneConfig = "discovery: {mdns: false}\n"
 
 // effectScript is the tool whose effects are counted: it adds a line to a file beside it.
 const effectScript = `#!/bin/sh
@@ -115,25 +118,26 @@ func stepAnswer(history []modelMessage, final string, steps ...[]modelCall) mode
 type crashNode struct {
 	t                 *testing.T
 	binary, dir, name string
+	mounts            string // shell commands for a mount namespace of the node's own; "" = it has none
 	cmd               *exec.Cmd
 	log               *os.File
 	conn              *grpc.ClientConn
 	client            symbiov1.ControlClient
 }
 
-// newCrashNode lays out a workspace with its own state in a new directory.
-func newCrashNode(t *testing.T, binary, name, provider string, m *strictModel) *crashNode {
+// newCrashNode lays out a workspace and the node's state in a directory. more is added to its configuration.
+func newCrashNode(t *testing.T, binary, dir, name, listen, provider string, m *strictModel, more string) *crashNode {
 	t.Helper()
-	n := &crashNode{t: t, binary: binary, dir: shortDir(t), name: name}
-	n.write("symbio.yaml", fmt.Sprintf(crashConfig, name, provider, m.URL+"/v1", m.URL), 0o600)
+	n := &crashNode{t: t, binary: binary, dir: dir, name: name}
+	if err := os.MkdirAll(filepath.Join(n.dir, "agents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.write(name+".yaml", fmt.Sprintf(crashConfig, name, listen, provider, m.URL+"/v1", m.URL)+more, 0o600)
 	n.write("effect", effectScript, 0o700)
 	n.write("notes.txt", "(mark)\n", 0o600)
 	n.write("effects", "", 0o600)
-	if err := os.Mkdir(filepath.Join(n.dir, "agents"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	var err error
-	if n.log, err = os.Create(filepath.Join(n.dir, "log")); err != nil {
+	if n.log, err = os.Create(filepath.Join(n.dir, name+".log")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -154,26 +158,45 @@ func (n *crashNode) write(file, text string, mode os.FileMode) {
 // state is the state directory of the node.
 func (n *crashNode) state() string { return filepath.Join(n.dir, "symbio", "nodes", n.name) }
 
-// start starts the node and waits until it answers. killAt names the commit at which it dies; "" = none.
-func (n *crashNode) start(killAt string) {
-	n.t.Helper()
-	cmd := exec.Command(n.binary, "up", "--config", "symbio.yaml", "--no-mdns")
+// command returns the command that runs the node. killAt names the commit at which it dies; "" = none.
+func (n *crashNode) command(killAt string) *exec.Cmd {
+	cmd := exec.Command(n.binary, "up", "--config", n.name+".yaml")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if n.mounts != "" {
+		own := namespace("", "-c", "mount --make-rprivate / && "+n.mounts+` && exec "$@"`, "sh", n.binary, "up", "--config", n.name+".yaml")
+		own.SysProcAttr.Cloneflags = own.SysProcAttr.Cloneflags&^syscall.CLONE_NEWNET | syscall.CLONE_NEWNS
+		own.Path = "/bin/sh"
+		cmd = own
+	}
 	cmd.Dir = n.dir
 	cmd.Env = append(os.Environ(), "HOME="+n.dir, "XDG_STATE_HOME="+n.dir, "XDG_CONFIG_HOME="+n.dir, "OPENAI_API_KEY=k", "ANTHROPIC_API_KEY=k", "SYMBIO_KILL_AT="+killAt)
+	return cmd
+}
+
+// start starts the node and waits until it answers.
+func (n *crashNode) start(killAt string) {
+	n.t.Helper()
+	cmd := n.command(killAt)
 	cmd.Stdout, cmd.Stderr = n.log, n.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err := cmd.Start()
+	if n.mounts != "" && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
+		n.t.Skipf("this user may not make mount namespaces here: %v", err)
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.cmd = cmd
+	socket := filepath.Join(n.state(), "control.sock")
+	if n.mounts != "" {
+		socket = fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, socket)
+	}
 	// A connection of its own: the one before may not have noticed the end of its node yet.
 	quick := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: time.Second}
-	var err error
-	n.conn, err = grpc.NewClient("unix:"+filepath.Join(n.state(), "control.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(quick))
+	n.conn, err = grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(quick))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.client = symbiov1.NewControlClient(n.conn)
-	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	n.cmd = cmd
 	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
 	defer cancel()
 	if _, err := n.client.Status(ctx, &symbiov1.StatusRequest{}, grpc.WaitForReady(true)); err != nil {
@@ -237,12 +260,17 @@ func (n *crashNode) converse(open *symbiov1.RunRequest) (x exchange, ended bool)
 			if err := json.Unmarshal(e.Data, &x); err != nil {
 				n.t.Fatal(err)
 			}
+			// At the end of the stream the agent has ended, and its session is free.
+			for err := stream.CloseSend(); err == nil; {
+				_, err = stream.Recv()
+			}
 			return x, false
 		}
 	}
 	if ctx.Err() != nil {
 		n.t.Errorf("no end of the conversation: %v\n%s", err, n.said())
 	}
+	x.Error = fmt.Sprint(err)
 	return x, true
 }
 
@@ -303,8 +331,9 @@ func (n *crashNode) finish() bool {
 	return !ended
 }
 
-// check compares what happened with what the sessions say and what the model was told.
-func (n *crashNode) check(m *strictModel) {
+// check compares what happened with what the sessions say and what the model was told. lent are the
+// sessions of lent agents on another node.
+func (n *crashNode) check(m *strictModel, lent ...session.Info) {
 	n.t.Helper()
 	h := n.history()
 	root, ok := h.root()
@@ -327,6 +356,9 @@ func (n *crashNode) check(m *strictModel) {
 		}
 	}
 	var tokens int64
+	for _, i := range lent {
+		tokens += i.Spent.Tokens
+	}
 	for _, i := range h.infos {
 		tokens += i.Spent.Tokens
 		if i.Parent == "" {
@@ -454,6 +486,9 @@ func TestKillNineAtEverySeam(t *testing.T) {
 	t.Parallel()
 	binary := buildFaulty(t)
 	t.Run("seams", func(t *testing.T) { killAtSeams(t, binary) })
+	t.Run("lending", func(t *testing.T) { killAtLending(t, binary) })
+	t.Run("full disk", func(t *testing.T) { stopAtFullDisk(t, binary) })
+	t.Run("read-only disk", func(t *testing.T) { refuseReadOnlyDisk(t, binary) })
 	t.Run("moments", func(t *testing.T) { killAtMoments(t, binary) })
 }
 
@@ -470,7 +505,7 @@ func killAtSeams(t *testing.T, binary string) {
 				t.Run(at, func(t *testing.T) {
 					provider := providers[n%2]
 					m := newStrictModel(t, nextAnswer)
-					a := newCrashNode(t, binary, "a", provider, m)
+					a := newCrashNode(t, binary, shortDir(t), "a", "127.0.0.1:0", provider, m, loneConfig)
 					a.start(at)
 					if _, ended := a.converse(&symbiov1.RunRequest{Task: crashTask}); !ended {
 						over.Store(true)
@@ -518,7 +553,7 @@ func killAtMoments(t *testing.T, binary string) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				m := newStrictModel(t, nextAnswer)
-				a := newCrashNode(t, binary, "a", providers[i%2], m)
+				a := newCrashNode(t, binary, shortDir(t), "a", "127.0.0.1:0", providers[i%2], m, loneConfig)
 				a.start("")
 				for range 1 + random.IntN(3) {
 					process := a.cmd.Process
