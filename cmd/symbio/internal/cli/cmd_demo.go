@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,9 @@ func cmdDemo(env *command.Env) *cobra.Command {
 		Use:  "demo [DIR]",
 		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Crash && o.Model != "" {
+				return command.Usage(errors.New("--crash needs the built-in model, which waits to be interrupted; leave out --model"))
+			}
 			var err error
 			if o.Dir, err = surveyDir(args); err != nil {
 				return err
@@ -57,7 +61,6 @@ func cmdDemo(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&o.Report, "report", "", "`FILE` for the report (default in a new temporary directory)")
 	cmd.Flags().BoolVar(&o.Crash, "crash", false, "kill node b in the middle and start it again")
 	cmd.Flags().StringVar(&o.Model, "model", "", "`MODEL` of the agents (default a built-in function, which needs no key)")
-	cmd.MarkFlagsMutuallyExclusive("crash", "model")
 	return cmd
 }
 
