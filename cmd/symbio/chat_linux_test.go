@@ -222,7 +222,7 @@ func TestAQuestionIsAskedInPlace(t *testing.T) {
 func TestChatContinuesAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
-	s := talk(t, dir, env, "run", "--continue", "go on")
+	s := talk(t, dir, env, "run", "--interactive", "go on")
 	at := s.sees(0, "Bash cat gate")
 	s.types("\x03")
 	at = s.waits(s.sees(at, "the task was interrupted"))
@@ -242,7 +242,7 @@ func TestChatContinuesAfterCtrlC(t *testing.T) {
 func TestChatKeepsUndeliveredSteering(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
-	s := talk(t, dir, env, "run", "--continue", "go on")
+	s := talk(t, dir, env, "run", "--interactive", "go on")
 	at := s.sees(0, "Bash cat gate")
 	s.types("never mind the gate\r")
 	at = s.isToBePut(at)
@@ -373,4 +373,44 @@ func TestAPipedRunIsInterruptedWithAResult(t *testing.T) {
 	if last := lines[len(lines)-1]; !strings.Contains(last, `"type":"result"`) || !strings.Contains(last, `"status":"interrupted"`) {
 		t.Errorf("the last line is %s, want the result of an interrupted task; all:\n%s", last, all)
 	}
+}
+
+// A chat outlives its node: the person is told, types on, and the interrupted task goes on when the node is back.
+func TestChatOutlivesItsNode(t *testing.T) {
+	t.Parallel()
+	dir, env := talkHome(t)
+	up := func() *exec.Cmd {
+		cmd := exec.Command("symbio", "up", "--json", "--name", "a", "--config", "c.yaml", "--no-mdns")
+		cmd.Dir, cmd.Env = dir, env
+		started(t, cmd).expect(t, "it is ready", func(l line) bool { return l.Type == "ready" })
+		return cmd
+	}
+	node := up()
+	s := inTerminal(t, dir, env, "chat")
+	at := s.sees(0, "leaves\r\n> ")
+	for _, text := range []string{"hello", "and again"} {
+		s.types(text + "\r")
+		at = s.waits(s.sees(at, "You said: "+text))
+	}
+	s.types("go on\r")
+	at = s.sees(at, "Bash cat gate")
+	if err := node.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	at = s.sees(at, "node a is gone; waiting for it to come back (Ctrl-C leaves)")
+	s.types("typed meanwhile")
+	at = s.sees(at, "> typed meanwhile")
+	up()
+	at = s.sees(at, "the interrupted task goes on")
+	at = s.sees(at, "You said: [The program was stopped here and has been started again")
+	s.sees(at, "> typed meanwhile")
+	s.types("\r")
+	at = s.waits(s.sees(at, "You said: typed meanwhile"))
+	s.types("/transcript\r")
+	at = s.sees(at, "Bash: Interrupted: the program ended during this call of Bash")
+	s.types("\x04")
+	if status, text := s.leaves(); status != 0 || !strings.Contains(text, "; symbio chat --resume ") {
+		t.Errorf("it ended with %d: %q", status, text[at:])
+	}
+	openGate(t, dir) // ends the command that the killed node left
 }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"symbio/agent/event"
-	"symbio/agent/node/control"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -24,6 +25,11 @@ type Options struct {
 	Keep bool
 	// Greeting is shown first, to a person only.
 	Greeting string
+	// Reconnect waits for a node that goes away during the conversation, if a person types at a
+	// terminal and the conversation is kept. It is for nodes in other processes.
+	Reconnect bool
+	// dial connects to a node that is gone; nil = Env.DialNode.
+	dial func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
 }
 
 // conversation is the state of one conversation. Only the goroutine of run uses it after Converse
@@ -35,8 +41,13 @@ type conversation struct {
 	signals <-chan os.Signal
 	// view shows all output except the input row, which draw sets.
 	view *view
-	// stream carries requests to the node and events back. Only run sends, only receive reads.
-	stream symbiov1.Control_ConverseClient
+	// link is the connection to the node, and redialer makes another one when the node is gone.
+	link     *link
+	redialer *redialer
+	// session is what is known of the session in which the conversation is kept.
+	session sessionRef
+	// outbox has the texts of the person that the agent has not answered.
+	outbox
 	// questions are the approvals that wait for this terminal.
 	questions questions
 
@@ -57,15 +68,6 @@ type conversation struct {
 	// prompted is true while the prompt for a line stands on the terminal.
 	prompted bool
 
-	// busy is the number of messages without an answer, the running one included.
-	busy int
-	// busySince is when the first of these messages was sent. After an answer it is the time of
-	// that answer.
-	busySince time.Time
-	// unsent holds steering that came back undelivered; it goes with the next message.
-	unsent []string
-	// pendingSteering holds the texts sent to the turn in flight whose receipt has not come.
-	pendingSteering []string
 	// interrupted is true after one Ctrl-C, until the next input. A second Ctrl-C leaves.
 	interrupted bool
 	// closing is true after closeSend: no more messages are sent. It is never reset.
@@ -117,26 +119,24 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 		// mode, because a read in the normal mode blocks until a whole line is typed.
 		err = errors.Join(err, g.Wait(), restore())
 	}()
-	stream, err := client.Converse(ctx)
+	l, err := openLink(ctx, client, req)
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Open{Open: req}}); err != nil {
-		return streamError(stream, err)
-	}
-	t := &conversation{env: env, options: o, signals: signals, view: newView(env), stream: stream, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0)}
+	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0)}
 	// A Timer cannot be made without being started.
 	t.deadline.Stop()
 	t.questions = questions{client: client, show: t.showQuestion, notify: t.view.note}
-	if req.GetTask() != "" {
-		t.busy, t.busySince = 1, time.Now()
+	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialed, 1), dial: o.dial}
+	if o.dial == nil {
+		t.redialer.dial = env.DialNode
 	}
-	// events has no buffer, so run has every event before over gets the end of the stream. over has
-	// one place, so that receive can end after run has returned.
-	events := make(chan event.Event)
-	over := make(chan error, 1)
+	t.session = sessionRef{resumed: req.GetSession() != "", keep: o.Keep}
+	if t.session.resumed || req.GetTask() != "" {
+		t.add(cmp.Or(req.GetTask(), resumedTask)) // without a task, the node says whether one goes on
+	}
 	g.Go(func() error {
-		over <- receive(ctx, stream, events)
+		l.receive(ctx)
 		return nil
 	})
 	// From here on the terminal may be in raw mode, which restore ends.
@@ -148,7 +148,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	if o.Greeting != "" && t.isInteractive() {
 		t.view.note(o.Greeting)
 	}
-	return t.run(ctx, events, over, keys)
+	return t.run(ctx, keys)
 }
 
 // streamError returns why a send failed. gRPC returns io.EOF from Send when the stream has ended;
@@ -162,27 +162,10 @@ func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 	return err
 }
 
-// receive passes the events of the stream on until it ends, and returns the error that ended it:
-// io.EOF at a normal end. It runs in a goroutine of its own, because Recv blocks and cannot be part
-// of a select.
-func receive(ctx context.Context, stream symbiov1.Control_ConverseClient, events chan<- event.Event) error {
-	for {
-		e, err := control.Receive(stream.Recv)
-		if err != nil {
-			return err
-		}
-		select {
-		case events <- e:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // run is the event loop. It returns when the stream has ended, or with the first error. It is the
 // only goroutine that uses t and writes to the terminal. A nil channel of keys or lines never
 // fires.
-func (t *conversation) run(ctx context.Context, events <-chan event.Event, over <-chan error, keys <-chan []rune) error {
+func (t *conversation) run(ctx context.Context, keys <-chan []rune) error {
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
 	// Without a task and with nothing to keep open, there is nothing to wait for.
@@ -191,10 +174,16 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 		t.draw()
 		var err error
 		select {
-		case e := <-events:
+		case e := <-t.link.events:
 			err = t.event(ctx, e)
-		case end := <-over:
-			return t.streamEnd(end)
+		case end := <-t.link.over:
+			if !t.waitForNode(ctx, end) {
+				return t.streamEnd(end)
+			}
+		case r := <-t.redialer.links:
+			if err = r.err; err == nil {
+				t.link, t.questions.client = r.link, r.link.client
+			}
 		case pressed, ok := <-keys:
 			err = t.keys(ctx, pressed, ok)
 		case line, ok := <-t.lines():
@@ -210,7 +199,7 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 			err = t.view.err()
 		}
 		if err != nil {
-			t.view.close()
+			t.view.leave(t.session)
 			return err
 		}
 	}
@@ -219,13 +208,15 @@ func (t *conversation) run(ctx context.Context, events <-chan event.Event, over 
 // streamEnd returns the result of the conversation after its stream has ended with err. An error of
 // the stream counts more than one of the agent, and that more than one of a turn.
 func (t *conversation) streamEnd(err error) error {
-	t.view.close()
+	t.view.leave(t.session)
 	switch {
+	case t.options.Reconnect && t.session.isGone(err):
+		return t.session.goneError()
 	case !errors.Is(err, io.EOF):
 		return err
 	case t.agentErr != nil:
 		return t.agentErr
-	case t.busy > 0:
+	case t.busy():
 		return errors.New("the node ended the task without a result")
 	}
 	return t.turnErr
@@ -236,9 +227,11 @@ func (t *conversation) streamEnd(err error) error {
 // events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	switch {
+	case e.Type == "session" && e.Agent != "":
+		return t.sessionEvent(e)
 	case e.Type == "result":
 		return t.result(e)
-	case t.closing && t.busy == 0 && e.Type != "receipt":
+	case t.closing && !t.busy() && e.Type != "receipt":
 		// The node may send events after the last result; nothing is shown below the answer.
 		return nil
 	case t.isInteractive() && (e.Type == "receipt" || e.Type == "steered"):
@@ -259,7 +252,8 @@ func (t *conversation) result(e event.Event) error {
 		return err
 	}
 	// The next message waits on the node and begins now.
-	t.busy, t.busySince = max(0, t.busy-1), time.Now()
+	t.unanswered, t.busySince = t.unanswered[min(1, len(t.unanswered)):], time.Now()
+	t.session.tasks = max(t.session.tasks, r.Tasks)
 	switch {
 	case r.Status == "done":
 	case r.Over:
@@ -278,7 +272,7 @@ func (t *conversation) result(e event.Event) error {
 // closeWhenDone ends the sending side when no further message can follow. It is called after each
 // change of what it depends on.
 func (t *conversation) closeWhenDone() {
-	if t.busy == 0 && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
+	if !t.busy() && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
 		t.closeSend()
 	}
 }
@@ -288,7 +282,7 @@ func (t *conversation) closeWhenDone() {
 func (t *conversation) closeSend() {
 	if !t.closing {
 		t.closing = true
-		_ = t.stream.CloseSend()
+		_ = t.link.stream.CloseSend()
 	}
 }
 
@@ -312,9 +306,12 @@ func (t *conversation) signal(s os.Signal) error {
 // abort interrupts the turn in flight, if there is one, and ends the conversation. The deadline
 // bounds how long that may take. It returns before the conversation has ended.
 func (t *conversation) abort() error {
+	if t.session.gone {
+		return t.session.goneError()
+	}
 	t.deadline.Reset(closeTimeout)
 	t.interrupted = true
-	if t.busy > 0 && !t.closing {
+	if t.busy() && !t.closing {
 		if err := t.interrupt(); err != nil {
 			return err
 		}
@@ -328,16 +325,18 @@ func (t *conversation) abort() error {
 // for the node.
 func (t *conversation) stop() error {
 	switch {
+	case t.session.gone:
+		return t.session.goneError()
 	case t.interrupted:
-		if t.busy == 0 && t.options.Keep && !t.closing {
+		if !t.busy() && t.options.Keep && !t.closing {
 			t.closeSend()
 			return nil
 		}
 		return errInterrupted
-	case t.busy == 0 && t.editor != nil && len(t.editor.Text) > 0:
+	case !t.busy() && t.editor != nil && len(t.editor.Text) > 0:
 		t.editor.Clear()
 		return nil
-	case t.busy == 0:
+	case !t.busy():
 		t.interrupted = true
 		t.view.note("Ctrl-C again to leave")
 		return nil
@@ -347,17 +346,12 @@ func (t *conversation) stop() error {
 }
 
 // interrupt asks the node to break off the turn in flight. When the sending side is closed that is
-// not possible any more, so the conversation ends. io.EOF means that the stream has ended; run
-// reports the reason. The turn still ends with a result, whose status is "interrupted".
+// not possible any more, so the conversation ends. The turn still ends with a result, whose status is "interrupted".
 func (t *conversation) interrupt() error {
 	if t.closing {
 		return errInterrupted
 	}
-	err := t.stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
+	return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
 }
 
 // draw updates the input row: the prompt and the typed line, or what the agent is doing. It is
@@ -389,9 +383,11 @@ func (t *conversation) draw() {
 // hint returns the text that stands in the empty input row. "" leaves the row empty.
 func (t *conversation) hint() string {
 	switch {
-	case t.busy > 0 && t.interrupted:
+	case t.session.gone:
+		return "waiting for node " + terminal.Printable(t.session.node) + " (Ctrl-C leaves)"
+	case t.busy() && t.interrupted:
 		return "stopping (Ctrl-C again to leave)"
-	case t.busy > 0:
+	case t.busy():
 		return t.view.transcriptView.status(t.view.now(), t.busySince) + " (type to steer, Ctrl-C stops it)"
 	case len(t.unsent) > 0:
 		return "Enter sends the text that was kept"
@@ -403,13 +399,13 @@ func (t *conversation) hint() string {
 // what is typed, so the row is left to it whenever a person may type.
 func (t *conversation) drawStatus() {
 	s := t.view.screen
-	idle := t.busy == 0 && t.options.Keep && !t.closing && !t.inputEnded
+	idle := !t.busy() && t.options.Keep && !t.closing && !t.inputEnded
 	switch {
 	case t.isInteractive() && idle && !t.prompted:
 		s.setInput("", 0)
 		t.prompted = true
 		fmt.Fprint(t.env.Err, "> ")
-	case t.isInteractive() || t.busy == 0 || len(t.questions.open) > 0:
+	case t.isInteractive() || !t.busy() || len(t.questions.open) > 0:
 		// The terminal shows what is being typed in that row.
 		s.setInput("", 0)
 	default:

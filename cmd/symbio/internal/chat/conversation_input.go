@@ -2,9 +2,7 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -80,10 +78,17 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 		var err error
 		switch t.editor.Press(key) {
 		case terminal.EditSubmit:
+			if t.session.gone {
+				t.view.note("the text stays here until the node is back")
+				continue
+			}
 			err = t.submit(ctx, t.editor.Clear())
 		case terminal.EditInterrupt:
 			err = t.stop()
 		case terminal.EditEOF:
+			if t.session.gone {
+				return t.session.goneError()
+			}
 			t.inputEnded = true
 			t.closeWhenDone()
 		}
@@ -101,9 +106,9 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 func (t *conversation) lines() <-chan string {
 	watched := t.foreground && (t.env.OutIsTerminal || t.env.ErrIsTerminal)
 	switch {
-	case t.editor != nil || t.inputEnded || t.closing:
+	case t.editor != nil || t.inputEnded || t.closing || t.session.gone:
 		return nil
-	case len(t.questions.open) > 0, watched, t.options.Keep && t.busy == 0:
+	case len(t.questions.open) > 0, watched, t.options.Keep && !t.busy():
 		return t.input.Next()
 	}
 	return nil
@@ -148,6 +153,9 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 		}
 		err := t.questions.answer(ctx, text)
 		t.resume()
+		if t.options.Reconnect && command.IsUnavailable(err) {
+			return nil // the stream ends, too
+		}
 		return err
 	}
 	if t.closing {
@@ -164,10 +172,10 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 			text = text[1:]
 		}
 	}
-	if strings.TrimSpace(text) == "" && (t.busy > 0 || len(t.unsent) == 0) {
+	if strings.TrimSpace(text) == "" && (t.busy() || len(t.unsent) == 0) {
 		return nil
 	}
-	if t.busy > 0 {
+	if t.busy() {
 		t.view.echo(text)
 		return t.steer(text)
 	}
@@ -183,10 +191,8 @@ func (t *conversation) sendMessage(text string) error {
 	}
 	text, t.unsent = strings.Join(t.unsent, "\n"), nil
 	t.view.echo(text)
-	if t.busy++; t.busy == 1 {
-		t.busySince = t.view.now()
-	}
-	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: &symbiov1.NextMessage{Text: text}}})
+	t.add(text)
+	return t.link.next(text)
 }
 
 // steer sends a text to the turn in flight. The node reports in a receipt whether the model got it.
@@ -194,16 +200,7 @@ func (t *conversation) sendMessage(text string) error {
 func (t *conversation) steer(text string) error {
 	text = strings.TrimSpace(text)
 	t.pendingSteering = append(t.pendingSteering, text)
-	return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: text}}})
-}
-
-// send sends a request to the node. io.EOF means that the stream has ended; run reports the reason.
-func (t *conversation) send(r *symbiov1.ConverseRequest) error {
-	err := t.stream.Send(r)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+	return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Steer{Steer: &symbiov1.SteerMessage{Text: text}}})
 }
 
 // receipt shows what became of a text that was typed while the agent worked. The node sends two
@@ -305,11 +302,11 @@ func (t *conversation) command(line string) error {
 	case "help":
 		t.view.message(conversationHelp)
 	case "transcript":
-		return t.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Transcript{Transcript: &symbiov1.AskTranscript{}}})
+		return t.link.askTranscript()
 	case "exit", "quit":
 		return t.abort()
 	case "stop":
-		if t.busy > 0 {
+		if t.busy() {
 			return t.interrupt()
 		}
 		t.view.note("nothing is running")

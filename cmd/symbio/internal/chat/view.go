@@ -25,9 +25,15 @@ type view struct {
 	// paused is true while a question is shown. Events wait in heldEvents, so that nothing is
 	// written below the question.
 	paused bool
+	// pastNotes are shown below the next transcript, which is then the past of a conversation that
+	// goes on.
+	pastNotes []string
 	// heldEvents are the events since the question was shown, at most maxHeldEvents.
 	heldEvents []event.Event
 }
+
+// shownPast is how many messages of the past are shown before a conversation goes on.
+const shownPast = 6
 
 // maxHeldEvents bounds the events that wait for the answer to a question. Later ones are shown at
 // once.
@@ -111,11 +117,23 @@ func (s *view) gap() {
 }
 
 // printTranscript shows what the agent remembers, for /transcript. The node sends the latest
-// messages only and counts the others in Omitted. Arguments and results are cut to 200 characters.
+// messages only and counts the others in Omitted; Before a conversation
+// goes on, when pastNotes are set, the end of it is shown, with these notes below. Arguments and results are cut to 200 characters.
 func (s *view) printTranscript(e event.Event) error {
 	t, err := e.Fields()
 	if err != nil {
 		return err
+	}
+	notes := s.pastNotes
+	s.pastNotes = nil
+	defer func() {
+		for _, text := range notes {
+			s.note(text)
+		}
+	}()
+	if more := len(t.Transcript) - shownPast; more > 0 && notes != nil {
+		t.Omitted += uint64(more)
+		t.Transcript = t.Transcript[more:]
 	}
 	if t.Omitted > 0 {
 		s.note(fmt.Sprintf("%d messages before these are not shown", t.Omitted))
@@ -138,6 +156,14 @@ func (s *view) printTranscript(e event.Event) error {
 		s.note(fmt.Sprintf("not yet delivered: %d", t.PendingSteering))
 	}
 	return nil
+}
+
+// newAgent prepares for the events of another agent in the place of the one that is shown.
+func (s *view) newAgent() {
+	if s.screen != nil {
+		s.screen.finish()
+		s.transcriptView = newTranscriptView(s.screen, s.env.OutIsTerminal)
+	}
 }
 
 // question shows an approval request. editor is true when the answer is typed into a row of its
@@ -188,6 +214,14 @@ func (s *view) print(style, text string) {
 	default:
 		fmt.Fprintln(s.env.Err, strings.TrimSpace(text))
 	}
+}
+
+// leave closes the view of a conversation. At a terminal it shows how to go on with the session.
+func (s *view) leave(from sessionRef) {
+	if from.id != "" && from.tasks > 0 && !from.gone && s.env.ErrIsTerminal {
+		s.note("session " + from.id + "; " + from.command() + " goes on")
+	}
+	s.close()
 }
 
 // close removes the input row and finishes the last line. The screen can still be written to

@@ -70,7 +70,7 @@ func TestViewHoldsEventsDuringQuestion(t *testing.T) {
 func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 	for _, order := range [][]string{{"receipt:kept", "steered:delivered"}, {"steered:delivered", "receipt:delivered"}} {
 		a, stdout, stderr := onTerminals(true, true)
-		c := &conversation{env: a, options: Options{Keep: true}, view: newView(a), pendingSteering: []string{"stop that"}}
+		c := &conversation{env: a, options: Options{Keep: true}, view: newView(a), outbox: outbox{pendingSteering: []string{"stop that"}}}
 		for _, o := range order {
 			kind, outcome, _ := strings.Cut(o, ":")
 			data := []byte(`{"text": "stop that", "outcome": "` + outcome + `"}`)

@@ -14,8 +14,11 @@ func cmdChat(env *command.Env) *cobra.Command {
 	f := runFlags{options: chat.Options{Keep: true, Greeting: "/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves"}}
 	cmd := &cobra.Command{
 		Use:  "chat",
-		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), env, &f, cmd.Flags()) },
+		Args: func(cmd *cobra.Command, args []string) error { return command.NoArgs(cmd, f.session.withoutID(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.session.takeID(args)
+			return run(cmd.Context(), env, &f, cmd.Flags())
+		},
 	}
 	f.add(cmd)
 	return cmd

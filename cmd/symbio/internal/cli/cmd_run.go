@@ -39,6 +39,8 @@ type runFlags struct {
 	node nodeFlags
 	// record are the flags --record and --replay.
 	record recordFlags
+	// session are the flags of the session to go on with.
+	session sessionFlags
 	// options say how the conversation is held. Flags set Keep only.
 	options chat.Options
 }
@@ -51,6 +53,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "`RULE` to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	f.node.add(cmd)
 	f.record.add(cmd)
+	f.session.add(cmd)
 }
 
 // cmdRun returns the command run, which gives one task to an agent. Its exit status is 1 when the
@@ -59,17 +62,22 @@ func (f *runFlags) add(cmd *cobra.Command) {
 func cmdRun(env *command.Env) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:  "run [TASK]",
-		Args: command.RangeArgs(0, 1),
+		Use: "run [TASK]",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return command.RangeArgs(0, 1)(cmd, f.session.withoutID(args))
+		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.req.Task, err = env.Text("task", args); err != nil {
-				return err
+			// Without a task, the one that was interrupted goes on.
+			if args = f.session.takeID(args); len(args) > 0 || !f.session.given() {
+				if f.req.Task, err = env.Text("task", args); err != nil {
+					return err
+				}
 			}
 			return run(cmd.Context(), env, &f, cmd.Flags())
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.options.Keep, "continue", false, "stay in the conversation after the answer: until you leave, or without a terminal until standard input ends")
+	cmd.Flags().BoolVarP(&f.options.Keep, "interactive", "i", false, "stay in the conversation after the answer: until you leave, or without a terminal until standard input ends")
 	return cmd
 }
 
@@ -107,7 +115,13 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	// scripted:FILE is resolved here.
 	c.Resolve(dir)
 	f.req.Model = string(c.Model)
-	if flag := ownNodeFlag(flags); flag != "" {
+	own := false
+	if f.session.given() {
+		if own, err = f.resume(ctx, env, flags); err != nil {
+			return err
+		}
+	}
+	if flag := ownNodeFlag(flags); own || flag != "" {
 		// --node names a running node, which has its own configuration.
 		if env.Node != "" {
 			return command.Usage(fmt.Errorf("--%s has no effect on node %s, which is running; leave out --%s, or --node for a node of its own", flag, env.Node, flag))
@@ -128,6 +142,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		return err
 	}
 	defer conn.Close()
+	f.options.Reconnect = true // the node is another process
 	work, signals, stopSignals := chat.Interrupts(ctx)
 	defer stopSignals()
 	return chat.Converse(work, env, client, &f.req, f.options, signals)

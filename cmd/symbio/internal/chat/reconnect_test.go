@@ -1,0 +1,238 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"symbio/cmd/symbio/internal/command"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+func TestOutboxSplitNeverSendsTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		unanswered     []string
+		began          int
+		resumed        bool
+		again, unknown []string
+		ended          bool
+	}{
+		"none began":                    {unanswered: []string{"a", "b"}, again: []string{"a", "b"}},
+		"the first goes on":             {unanswered: []string{"a", "b"}, began: 1, resumed: true, again: []string{"b"}},
+		"the first ended":               {unanswered: []string{"a", "b"}, began: 1, again: []string{"b"}, ended: true},
+		"the second goes on":            {unanswered: []string{"a", "b", "c"}, began: 2, resumed: true, again: []string{"c"}, ended: true},
+		"the resumed one goes on":       {unanswered: []string{resumedTask, "b"}, resumed: true, again: []string{"b"}},
+		"the resumed one ended":         {unanswered: []string{resumedTask, "b"}, again: []string{"b"}, ended: true},
+		"a result came, and it goes on": {resumed: true},
+		"another terminal asked":        {unanswered: []string{"a"}, began: 2, unknown: []string{"a"}, ended: true},
+		"another store":                 {unanswered: []string{"a"}, began: -1, unknown: []string{"a"}, ended: true},
+	} {
+		o := outbox{unanswered: c.unanswered}
+		again, unknown, ended := o.split(c.began, c.resumed)
+		if !slices.Equal(again, c.again) || !slices.Equal(unknown, c.unknown) || ended != c.ended || o.busy() {
+			t.Errorf("%s: again %q, unknown %q, ended %v; want %q, %q, %v", name, again, unknown, ended, c.again, c.unknown, c.ended)
+		}
+	}
+}
+
+// fakeNode is a node that begins conversations.
+type fakeNode struct {
+	symbiov1.ControlClient
+	workspace string
+	// before fail this often with err.
+	before  int
+	err     error
+	opened  []*symbiov1.RunRequest
+	sent    []string // what the conversations sent after that
+	events  chan *symbiov1.Event
+	failure chan error
+}
+
+func (n *fakeNode) Status(context.Context, *symbiov1.StatusRequest, ...grpc.CallOption) (*symbiov1.StatusReply, error) {
+	return &symbiov1.StatusReply{Workspace: n.workspace}, nil
+}
+
+func (n *fakeNode) Converse(ctx context.Context, _ ...grpc.CallOption) (symbiov1.Control_ConverseClient, error) {
+	if n.before--; n.before >= 0 {
+		return nil, n.err
+	}
+	return &fakeStream{node: n, ctx: ctx}, nil
+}
+
+func (n *fakeNode) emit(kind, data string) {
+	n.events <- &symbiov1.Event{Type: kind, Node: "a", Agent: "1", Data: []byte(data)}
+}
+
+type fakeStream struct {
+	symbiov1.Control_ConverseClient
+	node *fakeNode
+	ctx  context.Context
+}
+
+func (s *fakeStream) Send(r *symbiov1.ConverseRequest) error {
+	switch {
+	case r.GetOpen() != nil:
+		s.node.opened = append(s.node.opened, r.GetOpen())
+	case r.GetNext() != nil:
+		s.node.sent = append(s.node.sent, r.GetNext().GetText())
+	case r.GetTranscript() != nil:
+		s.node.sent = append(s.node.sent, "transcript")
+	case r.GetInterrupt() != nil:
+		s.node.sent = append(s.node.sent, "interrupt")
+	}
+	return nil
+}
+
+func (s *fakeStream) Recv() (*symbiov1.Event, error) {
+	select {
+	case e := <-s.node.events:
+		return e, nil
+	case err := <-s.node.failure:
+		return nil, err
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+func (s *fakeStream) CloseSend() error {
+	s.node.failure <- io.EOF
+	return nil
+}
+
+// chatOn begins a chat with fake terminals on a node, inside of a synctest bubble. The result arrives on over.
+func chatOn(t *testing.T, n *fakeNode, o Options, r *symbiov1.RunRequest) (in *io.PipeWriter, shown *bytes.Buffer, signals chan os.Signal, over chan error) {
+	t.Helper()
+	env, shown, _ := onTerminals(true, true)
+	home, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.workspace == "" {
+		n.workspace = home
+	}
+	env.Getenv = func(name string) string {
+		return map[string]string{"HOME": t.TempDir(), "XDG_CONFIG_HOME": t.TempDir()}[name]
+	}
+	read, in := io.Pipe()
+	env.In, env.InIsTerminal = read, true
+	n.events, n.failure = make(chan *symbiov1.Event), make(chan error, 2)
+	signals, over = make(chan os.Signal, 1), make(chan error, 1)
+	o.dial = func(string) (symbiov1.ControlClient, *grpc.ClientConn, error) { return n, nil, nil }
+	go func() { over <- Converse(t.Context(), env, n, r, o, signals) }()
+	t.Cleanup(func() { in.Close() })
+	return in, shown, signals, over
+}
+
+var errGone = status.Error(codes.Unavailable, "error reading from server: EOF")
+
+func TestChatGoesOnWhenItsNodeIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNode{}
+		in, shown, _, over := chatOn(t, n, Options{Reconnect: true}, &symbiov1.RunRequest{Task: "one"})
+		n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+		io.WriteString(in, "/next two\n")
+		synctest.Wait()
+		n.before, n.err = 3, errGone
+		n.failure <- errGone
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !strings.Contains(shown.String(), "node a is gone; waiting for it to come back (Ctrl-C leaves)") {
+			t.Fatalf("shown: %q", shown)
+		}
+		if len(n.opened) != 2 || n.opened[1].GetSession() != "s1" || n.opened[1].GetTask() != "" {
+			t.Fatalf("opened: %v; want the session without a task", n.opened)
+		}
+		n.emit("session", `{"id":"s1","state":"interrupted","resumed":true,"tasks":1}`)
+		n.emit("result", `{"tasks":1,"text":"1","status":"done"}`)
+		n.emit("result", `{"tasks":2,"text":"2","status":"done"}`)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if want := []string{"two", "two"}; !slices.Equal(n.sent, want) {
+			t.Errorf("sent %q, want %q: once to each of the two", n.sent, want)
+		}
+		if !strings.Contains(shown.String(), "the interrupted task goes on") {
+			t.Errorf("shown: %q", shown)
+		}
+	})
+}
+
+func TestChatLeavesWhileItsNodeIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNode{}
+		_, _, signals, over := chatOn(t, n, Options{Keep: true, Reconnect: true}, &symbiov1.RunRequest{})
+		n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+		synctest.Wait()
+		n.before, n.err = 1<<30, errGone
+		n.failure <- errGone
+		synctest.Wait()
+		signals <- os.Interrupt
+		err := <-over
+		if !command.IsUnavailable(err) || !strings.Contains(err.Error(), "go on with: symbio chat --resume s1") {
+			t.Errorf("it ended with %v, want how to go on", err)
+		}
+	})
+}
+
+func TestChatEndsWhenItsNodeIsBackElsewhere(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *fakeNode){
+		"in another directory": func(t *testing.T, n *fakeNode) { n.workspace = filepath.Dir(n.workspace) },
+		"no such session":      func(_ *testing.T, n *fakeNode) { n.before, n.err = 1, status.Error(codes.NotFound, "no such session") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNode{}
+				_, _, _, over := chatOn(t, n, Options{Keep: true, Reconnect: true}, &symbiov1.RunRequest{})
+				n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+				synctest.Wait()
+				change(t, n)
+				n.failure <- errGone
+				if err := <-over; err == nil || !strings.Contains(err.Error(), "going on with session s1: ") || !strings.Contains(err.Error(), name) {
+					t.Errorf("it ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestChatDoesNotWaitForItsOwnNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNode{}
+		_, _, _, over := chatOn(t, n, Options{Keep: true}, &symbiov1.RunRequest{})
+		n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+		synctest.Wait()
+		n.failure <- errGone
+		if err := <-over; !errors.Is(err, errGone) {
+			t.Errorf("it ended with %v, want %v", err, errGone)
+		}
+	})
+}
+
+func TestResumedChatShowsThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNode{}
+		in, shown, _, over := chatOn(t, n, Options{Keep: true}, &symbiov1.RunRequest{Session: "s1"})
+		n.emit("session", `{"id":"s1","text":"count the files","state":"done","tasks":9}`)
+		n.emit("transcript", `{"transcript":[{"role":"user","text":"m1"},{"role":"user","text":"m2"},{"role":"user","text":"m3"},{"role":"user","text":"m4"},{"role":"user","text":"m5"},{"role":"user","text":"m6"},{"role":"user","text":"m7"}],"omitted":2}`)
+		synctest.Wait()
+		if text := shown.String(); !strings.Contains(text, "3 messages before these are not shown") || !strings.Contains(text, "user: m2\n") || strings.Contains(text, "m1") || !strings.Contains(text, "session s1: count the files") {
+			t.Errorf("shown: %q", text)
+		}
+		in.Close()
+		if err := <-over; err != nil || !strings.Contains(shown.String(), "session s1; symbio chat --resume s1 goes on") {
+			t.Errorf("%v; shown: %q", err, shown)
+		}
+	})
+}
