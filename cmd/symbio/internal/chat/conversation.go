@@ -127,7 +127,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	// A Timer cannot be made without being started.
 	t.deadline.Stop()
 	t.questions = questions{client: client, show: t.showQuestion, notify: t.view.note}
-	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialed, 1), dial: o.dial}
+	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialResult, 1), dial: o.dial}
 	if o.dial == nil {
 		t.redialer.dial = env.DialNode
 	}

@@ -96,13 +96,13 @@ type redialer struct {
 	// group has the goroutines of the conversation.
 	group *errgroup.Group
 	// links gets the new link, or why there will be none. It has one place.
-	links chan redialed
+	links chan redialResult
 	// dial connects to a node. It is (*command.Env).DialNode.
 	dial func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
 }
 
-// redialed is the result of a redialer.
-type redialed struct {
+// redialResult is the result of a redialer.
+type redialResult struct {
 	link *link
 	err  error
 }
@@ -124,7 +124,7 @@ func (r *redialer) start(ctx context.Context, s sessionRef) {
 				return nil
 			}
 			if !command.IsUnavailable(err) {
-				r.links <- redialed{err: fmt.Errorf("going on with session %s: %w", s.id, err)}
+				r.links <- redialResult{err: fmt.Errorf("going on with session %s: %w", s.id, err)}
 				return nil
 			}
 			select {
@@ -166,7 +166,7 @@ func (r *redialer) open(ctx context.Context, node string, req *symbiov1.RunReque
 	if err != nil {
 		return err
 	}
-	r.links <- redialed{link: l}
+	r.links <- redialResult{link: l}
 	l.receive(ctx, first)
 	return nil
 }
