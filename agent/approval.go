@@ -16,7 +16,8 @@ import (
 // proposes.
 type ApprovalRequest struct {
 	tool.Decision
-	Name string // the agent's name
+	Name    string // the agent's name
+	Session string // the id of the agent's session; "" = it is not kept
 	// OnBehalfOf names the agents and nodes that the agent acts for, the nearest first.
 	OnBehalfOf []string
 	// LastingRules are the rules that would allow this call from now on without asking; empty if no
@@ -37,7 +38,7 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if err := i.record.commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
 			return tool.Answer{Why: err.Error()}
 		}
-		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
+		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.id(), OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
 		i.record.add(session.Entry{Kind: session.Decision, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool}, Text: answer.By, Status: map[bool]session.State{true: session.Done, false: session.Failed}[answer.Allow]})
 		if p.policy().NoMemory {
 			answer.Always = false

@@ -71,8 +71,9 @@ type Config struct {
 	Record func(audit.Entry) error
 	// Journal keeps the agents' conversations. Default: they are not kept.
 	Journal *session.Journal
-	// RealTime counts the time in which the node did not run for the wall budget of a resumed task, too.
-	RealTime bool
+	// OnResume is called when an agent that goes on with a session has started, before its first task.
+	// Default: not called.
+	OnResume func(session string)
 	// Logger receives failures outside any task. Default: silent.
 	Logger *slog.Logger
 }
@@ -87,6 +88,9 @@ type Factory struct {
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
+	}
+	if cfg.OnResume == nil {
+		cfg.OnResume = func(string) {}
 	}
 	if cfg.Window == nil {
 		cfg.Window = func(string) int { return 0 }
@@ -166,7 +170,13 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if err := i.openRecord(ctx, o); err != nil {
 		return community.Member{}, err
 	}
-	return f.begin(ctx, name, i)
+	m, err := f.begin(ctx, name, i)
+	if err != nil {
+		i.record.close()
+	} else if o.Session.ID != "" {
+		f.cfg.OnResume(o.Session.ID)
+	}
+	return m, err
 }
 
 func (o Order) rules() func() permission.Policy {

@@ -165,13 +165,13 @@ func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error)
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ready)
 	defer func() { err = errors.Join(err, n.closeSessions(), n.release()) }()
-	if n.sessions != nil {
-		defer context.AfterFunc(ctx, n.sessions.Suspend)()
-	}
 	for {
 		p := n.parts.Load()
 		err := errors.Join(p.run(ctx), p.close())
 		if !errors.Is(err, errOtherIdentity) || ctx.Err() != nil {
+			return err
+		}
+		if err := n.recoverSessions(); err != nil {
 			return err
 		}
 		if err := n.assemble(); err != nil {

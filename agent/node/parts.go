@@ -67,6 +67,7 @@ type parts struct {
 	steering  *steering.Controller
 	inbound   *inbound.Authorizer
 	audit     *audit.Log
+	answered  chan resumption // the tasks whose restored approvals were answered
 }
 
 // newParts makes all parts. It closes those that it made if a later one fails.
@@ -180,7 +181,7 @@ func (p *parts) openTools() (err error) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.ContextWindows.Of, DynamicTools: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, Logger: c.Logger,
+		Definition: p.definition, Model: p.models.Open, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, OnResume: p.approvals.Withdraw, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	return nil
@@ -239,7 +240,10 @@ func (p *parts) run(ctx context.Context) error {
 		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
 		Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Logger: p.cfg.Logger,
 	})
-	g, ctx := errgroup.WithContext(ctx)
+	g, failed := errgroup.WithContext(ctx)
+	// The tasks are cancelled after the sessions know that it is the node that ends.
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer context.AfterFunc(failed, func() { p.suspendSessions(); stop(context.Cause(failed)) })()
 	part := func(name string, run func(context.Context) error) {
 		g.Go(func() error {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -273,11 +277,17 @@ func (p *parts) run(ctx context.Context) error {
 		}
 	})
 	p.warnOfSkills()
-	p.reportInterrupted()
+	auto, err := p.prepareResumes(ctx)
+	if err != nil {
+		p.cfg.Logger.Error("interrupted sessions", "err", err)
+	}
+	p.reportInterrupted(ctx)
 	select {
 	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
 	default: // the one before was not read
 	}
+	part("resumed tasks", func(ctx context.Context) error { return p.resumeAll(ctx, auto) })
+	part("answered approvals", p.resumeAnswered)
 	return g.Wait()
 }
 

@@ -35,12 +35,32 @@ func (n *Node) openSessions() error {
 		}
 		store = file
 	}
-	interrupted, err := store.Recover(context.Background())
-	if err != nil {
-		return errors.Join(fmt.Errorf("sessions: %w", err), store.Close())
+	n.sessions = session.NewJournal(store, n.name)
+	if err := n.recoverSessions(); err != nil {
+		return errors.Join(err, n.closeSessions())
 	}
-	n.sessions, n.interrupted = session.NewJournal(store, n.name), interrupted
 	return nil
+}
+
+// recoverSessions marks what the end of the node, or of its former identity,
+// interrupted. It is called when no agent runs.
+func (n *Node) recoverSessions() (err error) {
+	if n.sessions == nil {
+		return nil
+	}
+	n.sessions.Suspend(false)
+	if n.interrupted, err = n.sessions.Store().Recover(context.Background()); err != nil {
+		return fmt.Errorf("sessions: %w", err)
+	}
+	return nil
+}
+
+// suspendSessions keeps the tasks that the end of the node breaks off from being
+// recorded as ended; see session.Journal.Suspend.
+func (n *Node) suspendSessions() {
+	if n.sessions != nil {
+		n.sessions.Suspend(true)
+	}
 }
 
 // closeSessions closes the journal, if there is one.
@@ -80,17 +100,24 @@ func (n *Node) pruneSessions(ctx context.Context) error {
 	}
 }
 
-// reportInterrupted publishes the tasks that the end of the node interrupted.
-func (n *Node) reportInterrupted() {
-	for _, s := range n.interrupted {
-		if s.Parent != "" {
-			continue // it goes on with its parent
+// reportInterrupted publishes the tasks that the end of the node interrupted:
+// all that can go on, and those that its latest end lost.
+func (p *parts) reportInterrupted(ctx context.Context) {
+	open, err := p.unfinished(ctx, "")
+	if err != nil {
+		p.cfg.Logger.Error("interrupted sessions", "err", err)
+	}
+	for _, s := range open {
+		why := "the node ended during this task"
+		if s.Dir != p.cfg.Workspace() {
+			why += " in " + s.Dir
 		}
-		e := sessionEvent{ID: s.ID, Name: s.Name, Text: s.Title, State: string(s.State), Why: "the node ended during this task", Mend: "symbio sessions resume " + s.ID}
-		if s.State == session.Lost {
-			e.Why, e.Mend = "the node ended during this task, whose caller "+s.Requester+" does not wait any more", ""
+		p.publishSession(s, s.State, why, "symbio sessions resume "+s.ID)
+	}
+	for _, s := range p.interrupted {
+		if s.State == session.Lost && s.Parent == "" {
+			p.publishSession(s, s.State, "the node ended during this task, whose caller "+s.Requester+" does not wait any more", "")
 		}
-		n.events.Publish("session", s.Member, e)
 	}
 }
 

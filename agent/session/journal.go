@@ -31,7 +31,7 @@ type Journal struct {
 	mu   sync.Mutex
 	next *batch          // collects writes until the next commit; guarded by mu
 	open map[string]*Log // by the id of the session; guarded by mu
-	// suspended is set when the node stops: exchanges that are broken off then stay open; guarded by mu.
+	// suspended is set while the node stops: exchanges that are broken off then stay open; guarded by mu.
 	suspended bool
 }
 
@@ -97,14 +97,15 @@ func (j *Journal) flush(b *batch) error {
 }
 
 // Suspend leaves exchanges open that are interrupted or fail from now on, as a crash does, so that they
-// can go on after a restart. Call it when the node begins to stop.
-func (j *Journal) Suspend() {
+// can go on after a restart. Call it with true before the tasks of a node that stops are cancelled, and
+// with false when the node starts again.
+func (j *Journal) Suspend(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.suspended = true
+	j.suspended = on
 }
 
-// isSuspended reports whether Suspend was called.
+// isSuspended reports whether the node stops.
 func (j *Journal) isSuspended() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

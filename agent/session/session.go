@@ -195,7 +195,7 @@ type Store interface {
 	// what is stored; a file may take longer to shrink.
 	Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (deleted int, err error)
 	// Recover marks the sessions that were Working as Interrupted, or Lost if they have a
-	// Requester, and returns them. It is called once, before any Commit.
+	// Requester, and returns them. It is called while no session has a Log.
 	Recover(ctx context.Context) ([]Info, error)
 	Close() error
 }

@@ -58,3 +58,30 @@ func LastAnswer(entries []Entry) string {
 	}
 	return ""
 }
+
+// PendingApproval returns the entry by which a person was asked about a call, if the entries end
+// before there was an answer.
+func PendingApproval(entries []Entry) (asked Entry, pending bool) {
+	for _, e := range Latest(entries) {
+		switch e.Kind {
+		case Approval:
+			asked, pending = e, true
+		case Decision, Call, Result, Answer, End:
+			pending = false
+		}
+	}
+	return asked, pending
+}
+
+// Restarts returns how often the latest exchange was resumed since the model answered.
+func Restarts(entries []Entry) (n int) {
+	for _, e := range Latest(entries) {
+		switch e.Kind {
+		case Resume:
+			n++
+		case Answer:
+			n = 0
+		}
+	}
+	return n
+}

@@ -84,7 +84,9 @@ func New(cfg Config) *Queue { return &Queue{cfg: cfg, pending: map[string]*pendi
 type pendingRequest struct {
 	request
 	lasting []permission.Grant // the rules that a lasting answer keeps; empty = no lasting answer is possible
-	answer  chan tool.Answer   // capacity 1
+	answer  chan tool.Answer   // capacity 1; nil for a restored request
+	// restored is set if the node ended while the request waited. No call waits for its answer then.
+	restored *restored
 }
 
 // requestEvent is the event of a new request.
@@ -140,10 +142,9 @@ func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string)
 	if len(d.pending) >= maxPending {
 		return nil, "Too many calls wait for a person already, so it is denied. Try again later."
 	}
-	d.last++
 	now := time.Now()
-	s, err := newRequest(content{
-		Nonce: rand.Text(), Number: d.last, Node: string(d.cfg.Node), Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
+	s, err := d.number(content{
+		Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
 		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)), Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
 	})
 	if err != nil {
@@ -152,6 +153,14 @@ func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string)
 	w = &pendingRequest{request: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1)}
 	d.pending[w.id] = w
 	return w, ""
+}
+
+// number returns the request with a content, which gets the next number. The
+// caller holds mu.
+func (d *Queue) number(c content) (request, error) {
+	d.last++
+	c.Nonce, c.Number, c.Node = rand.Text(), d.last, string(d.cfg.Node)
+	return newRequest(c)
 }
 
 // remove takes a request out of the queue, whether it was answered or not.
@@ -188,6 +197,11 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	}
 	delete(d.pending, id)
 	answer.By = describeAnswerer(answer)
+	if w.restored != nil {
+		w.restored.answered(d.askAfter(w, answer))
+		d.cfg.Events.Publish("answered", w.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why})
+		return &w.request, nil
+	}
 	w.answer <- answer // capacity 1, and only the one that took it out of the map sends
 	return &w.request, nil
 }

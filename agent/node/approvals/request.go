@@ -31,9 +31,10 @@ type content struct {
 	Rule   string          `json:"rule,omitempty"`
 	Why    string          `json:"why"`
 	// Rules describe what a lasting answer would allow, one line for each rule.
-	Rules    []string  `json:"rules,omitempty"`
-	Asked    time.Time `json:"asked"`
-	Deadline time.Time `json:"deadline"`
+	Rules []string  `json:"rules,omitempty"`
+	Asked time.Time `json:"asked"`
+	// Deadline is zero for a restored request, which waits until it is answered.
+	Deadline time.Time `json:"deadline,omitzero"`
 }
 
 // request is a decision as it is shown: its content, the JSON text of the
@@ -86,8 +87,12 @@ func requestID(number uint64, digest string) string {
 // wire converts the request to its message for the command line. The caller
 // sets NodeName.
 func (s *request) wire() *symbiov1.Approval {
-	return &symbiov1.Approval{
+	a := &symbiov1.Approval{
 		Id: s.id, Agent: s.Agent, Name: s.Name, For: s.For, Tool: s.Tool, Args: s.Args, Rule: s.Rule, Why: s.Why,
-		Asked: timestamppb.New(s.Asked), Deadline: timestamppb.New(s.Deadline), Node: s.Node, Shown: s.text, Digest: s.digest, Rules: s.Rules,
+		Asked: timestamppb.New(s.Asked), Node: s.Node, Shown: s.text, Digest: s.digest, Rules: s.Rules,
 	}
+	if !s.Deadline.IsZero() {
+		a.Deadline = timestamppb.New(s.Deadline)
+	}
+	return a
 }

@@ -107,7 +107,11 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			if env.JSON {
 				return env.PrintJSON(p)
 			}
-			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s, for another %s\n%s\n  %s\n%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), timeLeft(p), command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()))
+			left := ", for another " + timeLeft(p)
+			if timeLeft(p) == "" {
+				left = "; its node was started again meanwhile, and the task goes on with your answer"
+			}
+			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s%s\n%s\n  %s\n%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), left, command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()))
 			return err
 		}),
 	}

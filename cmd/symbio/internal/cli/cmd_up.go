@@ -249,5 +249,5 @@ func watchNode(env *command.Env, e event.Event) {
 // shows all. It is never written to.
 var notableEvents = map[string]bool{
 	"node": true, "joined": true, "left": true, "became available": true, "became unavailable": true,
-	"task": true, "done": true, "failed": true, "refused": true, "gap": true, "warning": true, "reloaded": true,
+	"task": true, "done": true, "failed": true, "refused": true, "gap": true, "warning": true, "reloaded": true, "session": true,
 }

@@ -23,10 +23,10 @@ func EventLine(e event.Event) string {
 		name = e.Agent
 	}
 	parts := []string{terminal.Printable(e.Node), e.Type, terminal.Printable(name)}
-	// 100 characters keep a line readable; of a warning all is shown, because it says how to fix
-	// the problem.
+	// 100 characters keep a line readable; of a warning and an interrupted session all is shown,
+	// because they say what to do.
 	limit := 100
-	if e.Type == "warning" {
+	if e.Type == "warning" || e.Type == "session" {
 		limit = 400
 	}
 	for _, key := range []string{"server", "state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
