@@ -71,6 +71,8 @@ type Config struct {
 	Record func(audit.Entry) error
 	// Journal keeps the agents' conversations. Default: they are not kept.
 	Journal *session.Journal
+	// RealTime counts the time in which the node did not run for the wall budget of a resumed task, too.
+	RealTime bool
 	// OnResume is called when an agent that goes on with a session has started, before its first task.
 	// Default: not called.
 	OnResume func(session string)

@@ -2,7 +2,8 @@
 // and warnings, as one stream that any number of readers follow.
 //
 // Guarantees: Publish never blocks. Each subscriber gets the events in their order; one that falls
-// too far behind gets an event "gap" that says how many it missed.
+// too far behind gets an event "gap" that says how many it missed. With a Store events outlive the
+// node, and their numbers go on after a restart.
 package event
 
 import (
@@ -16,8 +17,8 @@ import (
 // Event is something that happened on a node: a change of the community, a step of an agent, a call
 // from another node.
 type Event struct {
-	// Seq counts the node's events from 1, from its start on. It orders them: the clock may be set
-	// back. A gap has that of the last event that is missing.
+	// Seq counts the node's events from 1, over its restarts if they are kept. It orders them: the
+	// clock may be set back. A gap has that of the last event that is missing.
 	Seq  uint64
 	Time time.Time
 	Type string
@@ -47,8 +48,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 }
 
 const (
-	// keptEvents is the number of events that Stream remembers: how far `symbio events --since` can
-	// reach back.
+	// keptEvents is the number of events that Stream has in memory: how far `symbio events --since`
+	// can reach back without a Store.
 	keptEvents = 4096
 	// queuedEvents is how many events a subscriber may fall behind before it gets a gap.
 	queuedEvents = 1024
@@ -70,6 +71,8 @@ type Stream struct {
 	recent []Event
 	// subs are the open subscriptions; guarded by mu.
 	subs map[*Subscription]struct{}
+	// writer keeps events in a store; nil = they are not kept.
+	writer *writer
 }
 
 // NewStream returns the stream of the node of that name.
@@ -95,6 +98,9 @@ func (e *Stream) Publish(kind, agent string, fields any) {
 		e.recent = slices.Delete(e.recent, 0, keptEvents/4)
 	}
 	e.recent = append(e.recent, ev)
+	if e.writer != nil {
+		e.writer.add(ev)
+	}
 	for s := range e.subs {
 		s.offer(ev)
 	}
@@ -121,22 +127,34 @@ type Node struct {
 // Warn publishes a warning.
 func (e *Stream) Warn(w Warning) { e.Publish("warning", "", w) }
 
-// Subscribe returns the recent events from the first that is not before since on, and all that
-// follow; a zero since means none of the recent ones. Close it when done.
-func (e *Stream) Subscribe(since time.Time) *Subscription {
+// subscription returns a Subscription that does not follow the stream yet.
+func (e *Stream) subscription() *Subscription {
 	s := &Subscription{events: e, ready: make(chan struct{}, 1)}
+	s.signal()
+	return s
+}
+
+// Subscribe returns the events from the first that is not before since on, and all that follow; a
+// zero since means only the latter. Events that are only in the store come from Next, not from Take.
+// Close it when done.
+func (e *Stream) Subscribe(since time.Time) *Subscription {
+	s := e.subscription()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	after := e.last
 	if !since.IsZero() {
-		if i := slices.IndexFunc(e.recent, func(ev Event) bool { return !ev.Time.Before(since) }); i >= 0 {
+		i := slices.IndexFunc(e.recent, func(ev Event) bool { return !ev.Time.Before(since) })
+		if e.writer != nil && (i == 0 || len(e.recent) == 0) { // the memory does not reach further back than since
+			s.past = &past{since: since}
+			return s
+		}
+		if i >= 0 {
 			// The order of Seq counts: if the clock was set back, some of these events have a time
 			// before since.
-			s.queue = slices.Clone(e.recent[i:])
+			after = e.recent[i].Seq - 1
 		}
-		s.signal()
 	}
-	s.limit = len(s.queue) + queuedEvents
-	e.subs[s] = struct{}{}
+	e.attach(s, after)
 	return s
 }
 
@@ -146,6 +164,8 @@ type Subscription struct {
 	events *Stream
 	// ready holds a token when the queue may have something.
 	ready chan struct{}
+	// past is set while the events of the store come first; used by Next only.
+	past *past
 	// limit bounds the queue, and so the memory that a reader who does not read can hold. It is the
 	// number of past events that the queue began with, and queuedEvents.
 	limit int
@@ -181,11 +201,21 @@ func (s *Subscription) signal() {
 }
 
 // Next returns the next event, and waits for one if necessary. After a subscriber fell behind it
-// gets one of type "gap" that says how many it missed. The only error is the cause of ctx; Close
+// gets one of type "gap" that says how many it missed. The error is the cause of ctx, or that of the
+// store, after which the next call tries again; Close
 // does not end a waiting Next.
 func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	for {
-		if ev, ok := s.Take(); ok {
+		ev, ok := s.Take()
+		if s.past != nil && !ok {
+			var err error
+			if ev, ok, err = s.takePast(ctx); err == nil && !ok {
+				continue
+			} else if err != nil {
+				return Event{}, err
+			}
+		}
+		if ok {
 			return ev, nil
 		}
 		select {
@@ -211,9 +241,9 @@ func (s *Subscription) Take() (Event, bool) {
 		return ev, true
 	}
 	if s.missed > 0 {
-		data, err := json.Marshal(map[string]int{"missed": s.missed})
+		ev := gap(s.events.node, s.lost, s.missed)
 		s.missed = 0
-		return Event{Seq: s.lost, Time: time.Now().UTC(), Type: "gap", Node: s.events.node, Data: data}, err == nil
+		return ev, true
 	}
 	return Event{}, false
 }

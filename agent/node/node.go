@@ -83,19 +83,24 @@ func New(cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.release())
 		}
 	}()
-	n.kept, n.events = cfg.State.Node(n.name), event.NewStream(n.name)
+	n.kept = cfg.State.Node(n.name)
 	if err := cfg.State.Prepare(); err != nil {
-		return nil, err
-	}
-	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
-	if err != nil {
 		return nil, err
 	}
 	if err := n.openSessions(); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.closeSessions())
+		}
+	}()
+	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
 	if err := n.assemble(); err != nil {
-		return nil, errors.Join(err, n.closeSessions())
+		return nil, err
 	}
 	return n, nil
 }
@@ -164,7 +169,14 @@ func Run(ctx context.Context, cfg Config, do func(context.Context, *Node) error)
 // part that failed. Call it once.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer close(n.ready)
-	defer func() { err = errors.Join(err, n.closeSessions(), n.release()) }()
+	ctxOfEvents, stop := context.WithCancel(context.WithoutCancel(ctx)) // they are kept to the very end
+	var events sync.WaitGroup
+	events.Go(func() { n.events.Run(ctxOfEvents) })
+	defer func() {
+		stop()
+		events.Wait()
+		err = errors.Join(err, n.closeSessions(), n.release())
+	}()
 	for {
 		p := n.parts.Load()
 		err := errors.Join(p.run(ctx), p.close())

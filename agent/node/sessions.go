@@ -14,10 +14,12 @@ import (
 )
 
 // openSessions opens the journal of the node's agents, unless it is switched
-// off, and marks what the end of the node interrupted. A damaged file was set
-// aside; the event says where it is.
+// off, and the stream of events, which are kept in the same file. It marks what
+// the end of the node interrupted. A damaged file was set aside; the event says
+// where it is.
 func (n *Node) openSessions() error {
 	var store session.Store
+	n.events = event.NewStream(n.name)
 	switch n.cfg.Settings.Session.Store {
 	case config.StoreOff:
 		return nil
@@ -25,13 +27,16 @@ func (n *Node) openSessions() error {
 		store = &session.Memory{}
 	default:
 		file, err := sqlite.Open(n.kept.Sessions())
-		if errors.Is(err, session.ErrDamaged) {
-			n.cfg.Logger.Error("sessions", "err", err)
-			n.events.Warn(event.Warning{Why: err.Error(), Mend: "the old file can be read with sqlite3 and its command .recover"})
-			err = nil
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, session.ErrDamaged) {
 			return err
+		}
+		damage := err
+		if n.events, err = event.OpenStream(n.name, file); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		if damage != nil {
+			n.cfg.Logger.Error("sessions", "err", damage)
+			n.events.Warn(event.Warning{Why: damage.Error(), Mend: "the old file can be read with sqlite3 and its command .recover"})
 		}
 		store = file
 	}

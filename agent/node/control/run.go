@@ -19,15 +19,19 @@ import (
 	"symbio/security/permission"
 )
 
-// Events sends the events of the node from a time on, until the caller ends the
-// call. Filters do not apply to gaps: a reader must learn that events are
+// Events sends the events of the node from a time or a number on, until the
+// caller ends the call. Filters do not apply to gaps: a reader must learn that events are
 // missing.
 func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_EventsServer) error {
-	var since time.Time
-	if r.GetSince() != nil {
-		since = r.GetSince().AsTime()
+	var tap *event.Subscription
+	switch {
+	case r.After != nil:
+		tap = c.cfg.Events.SubscribeAfter(r.GetAfter())
+	case r.GetSince() != nil:
+		tap = c.cfg.Events.Subscribe(r.GetSince().AsTime())
+	default:
+		tap = c.cfg.Events.Subscribe(time.Time{})
 	}
-	tap := c.cfg.Events.Subscribe(since)
 	defer tap.Close()
 	for {
 		e, err := tap.Next(stream.Context())

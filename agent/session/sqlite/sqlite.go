@@ -28,10 +28,11 @@ import (
 
 // Store is a session.Store in a file. Open it with Open.
 type Store struct {
-	// db makes the commits, over its only connection; readers makes the queries.
-	db, readers *sql.DB
-	path        string
-	faults      faults
+	// db makes the commits, over its only connection; readers makes the queries; events appends
+	// events, which do not wait for the disk.
+	db, readers, events *sql.DB
+	path                string
+	faults              faults
 	// These are the statements of Commit.
 	putSession, addEntry, addWords, addContent *sql.Stmt
 	// opened is set when the store can be used, damaged when a page of the file was found damaged.
@@ -123,14 +124,18 @@ func open(path string, reader bool) (_ *Store, err error) {
 			settings.Set("_auto_vacuum", "INCREMENTAL") // only before the first page; later it would write to the file
 		}
 	}
-	if s.db, err = sql.Open("sqlite", dsn(path, settings)); err != nil {
+	if s.db, err = sql.Open("sqlite", dsn(path, "FULL", settings)); err != nil {
 		return nil, err
 	}
 	s.db.SetMaxOpenConns(1)
-	if s.readers, err = sql.Open("sqlite", dsn(path, url.Values{})); err != nil {
+	if s.readers, err = sql.Open("sqlite", dsn(path, "FULL", url.Values{})); err != nil {
 		return nil, err
 	}
 	s.readers.SetMaxOpenConns(4)
+	if s.events, err = sql.Open("sqlite", dsn(path, "NORMAL", url.Values{"_txlock": {"immediate"}})); err != nil {
+		return nil, err
+	}
+	s.events.SetMaxOpenConns(1)
 	for _, step := range []func() error{s.migrate, s.check, s.prepare} {
 		if err := step(); err != nil {
 			return nil, err
@@ -160,8 +165,8 @@ func (s *Store) prepare() (err error) {
 }
 
 // dsn returns the name of a file for database/sql, with the settings of its connections.
-func dsn(path string, settings url.Values) string {
-	settings["_pragma"] = []string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "cell_size_check(ON)"}
+func dsn(path, sync string, settings url.Values) string {
+	settings["_pragma"] = []string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + sync + ")", "cell_size_check(ON)"}
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: settings.Encode()}).String()
 }
 
@@ -255,7 +260,7 @@ func (s *Store) explain(err error) error {
 // Close closes the file.
 func (s *Store) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{s.readers, s.db} { // the writer last: the last connection writes the log back
+	for _, db := range []*sql.DB{s.readers, s.events, s.db} { // the writer last: the last connection writes the log back
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

@@ -1674,10 +1674,13 @@ func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
 }
 
 type EventsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	Types         []string               `protobuf:"bytes,3,rep,name=types,proto3" json:"types,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	Agent string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Types []string               `protobuf:"bytes,3,rep,name=types,proto3" json:"types,omitempty"`
+	// Those that are kept after the event with this seq, and no since: for a reader that comes back. An event "gap"
+	// says that some of them are missing.
+	After         *uint64 `protobuf:"varint,4,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1733,6 +1736,13 @@ func (x *EventsRequest) GetTypes() []string {
 	return nil
 }
 
+func (x *EventsRequest) GetAfter() uint64 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
 // Event is something that happened. The fields beside those that each has are in data, a JSON
 // object.
 type Event struct {
@@ -1744,7 +1754,7 @@ type Event struct {
 	Data  []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	// The data goes on in the next message.
 	More bool `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`
-	// Counts the node's events from its start. It orders them, also when the clock is set back.
+	// Counts the node's events, over restarts if they are kept. It orders them, also when the clock is set back.
 	Seq           uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3981,11 +3991,13 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05local\x18\x04 \x01(\bR\x05local\x12\x1c\n" +
 	"\tavailable\x18\x05 \x01(\bR\tavailable\"U\n" +
 	"\x11CapabilitiesReply\x12@\n" +
-	"\fcapabilities\x18\x01 \x03(\v2\x1c.symbio.v1.OfferedCapabilityR\fcapabilities\"m\n" +
+	"\fcapabilities\x18\x01 \x03(\v2\x1c.symbio.v1.OfferedCapabilityR\fcapabilities\"\x92\x01\n" +
 	"\rEventsRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
-	"\x05types\x18\x03 \x03(\tR\x05types\"\xaf\x01\n" +
+	"\x05types\x18\x03 \x03(\tR\x05types\x12\x19\n" +
+	"\x05after\x18\x04 \x01(\x04H\x00R\x05after\x88\x01\x01B\b\n" +
+	"\x06_after\"\xaf\x01\n" +
 	"\x05Event\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
@@ -4353,6 +4365,7 @@ func file_symbio_v1_control_proto_init() {
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
 	}
+	file_symbio_v1_control_proto_msgTypes[25].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[28].OneofWrappers = []any{
 		(*ConverseRequest_Open)(nil),
 		(*ConverseRequest_Next)(nil),

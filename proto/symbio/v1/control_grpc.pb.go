@@ -73,7 +73,7 @@ type ControlClient interface {
 	CallStream(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallEvent], error)
 	// Capabilities says what the nodes offer, this one first.
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesReply, error)
-	// Events sends what happens, from a time of the recent past on.
+	// Events sends what happens, from a time or an event of the past on.
 	Events(ctx context.Context, in *EventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 	// Converse holds a conversation with an agent of its own and sends what happens: a result ends each
 	// turn. The agent lives as long as the call. When the caller has said all, it goes on until what was said is
@@ -386,7 +386,7 @@ type ControlServer interface {
 	CallStream(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error
 	// Capabilities says what the nodes offer, this one first.
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
-	// Events sends what happens, from a time of the recent past on.
+	// Events sends what happens, from a time or an event of the past on.
 	Events(*EventsRequest, grpc.ServerStreamingServer[Event]) error
 	// Converse holds a conversation with an agent of its own and sends what happens: a result ends each
 	// turn. The agent lives as long as the call. When the caller has said all, it goes on until what was said is

@@ -19,43 +19,48 @@ import (
 )
 
 // cmdEvents returns the command events, which prints the events of a node until it is interrupted.
-// --since starts with past events that the node still has in memory.
+// --since and --after start with past events that the node has kept.
 //
 // It shows the events of one node; those of other nodes are seen there. An event of type "gap" says
-// that some were dropped because this reader was too slow.
+// that some are missing: this reader was too slow, or they are not kept any more.
 func cmdEvents(env *command.Env) *cobra.Command {
 	var since time.Duration
+	var after uint64
 	var agent string
 	var types []string
 	cmd := &cobra.Command{
 		Use:  "events",
 		Args: command.NoArgs,
-		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
-			req := &symbiov1.EventsRequest{Agent: agent, Types: types}
-			if since > 0 {
-				// The node keeps a bounded number of events; older ones than those are not sent.
-				// The clock of this process and that of the node are the same, because both are on
-				// one machine.
-				req.Since = timestamppb.New(time.Now().Add(-since))
-			}
-			stream, err := client.Events(ctx, req)
+	}
+	cmd.RunE = env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
+		req := &symbiov1.EventsRequest{Agent: agent, Types: types}
+		if cmd.Flags().Changed("after") {
+			req.After = &after
+		}
+		if since > 0 {
+			// The clock of this process and that of the node are the same, because both are on
+			// one machine.
+			req.Since = timestamppb.New(time.Now().Add(-since))
+		}
+		stream, err := client.Events(ctx, req)
+		if err != nil {
+			return err
+		}
+		for {
+			// Receive joins an event that came in several messages because it was larger than
+			// one.
+			e, err := control.Receive(stream.Recv)
 			if err != nil {
+				return endOfStream(ctx, err)
+			}
+			if err := printEvent(env, e); err != nil {
 				return err
 			}
-			for {
-				// Receive joins an event that came in several messages because it was larger than
-				// one.
-				e, err := control.Receive(stream.Recv)
-				if err != nil {
-					return endOfStream(ctx, err)
-				}
-				if err := printEvent(env, e); err != nil {
-					return err
-				}
-			}
-		}),
-	}
-	cmd.Flags().DurationVar(&since, "since", 0, "begin with the events of the last `DURATION`, such as 10m (default only new ones)")
+		}
+	})
+	cmd.Flags().DurationVar(&since, "since", 0, "begin with the kept events of the last `DURATION`, such as 10m (default only new ones)")
+	cmd.Flags().Uint64Var(&after, "after", 0, "begin with the kept events after the one with this `SEQ`")
+	cmd.MarkFlagsMutuallyExclusive("since", "after")
 	cmd.Flags().StringVar(&agent, "agent", "", "only events of this `MEMBER`, by id or name")
 	cmd.Flags().StringSliceVar(&types, "type", nil, "only events of these `TYPES`, such as decision; separated by commas")
 	return cmd

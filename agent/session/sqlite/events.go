@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"time"
+
+	"symbio/agent/event"
+)
+
+// AppendEvents implements event.Store. The events survive the end of the process at once, and that
+// of the machine after the next commit of a session.
+func (s *Store) AppendEvents(events []event.Event) error {
+	tx, err := s.events.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // has no effect after Commit
+	insert, err := tx.Prepare("INSERT INTO events (seq, time, type, agent, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING")
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if _, err := insert.Exec(int64(e.Seq), e.Time.UnixMicro(), e.Type, e.Agent, append([]byte{}, e.Data...)); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// Events implements event.Store.
+func (s *Store) Events(ctx context.Context, after, before uint64, limit int) ([]event.Event, error) {
+	rows, err := s.readers.QueryContext(ctx, "SELECT seq, time, type, agent, data FROM events WHERE seq > ? AND seq < ? ORDER BY seq LIMIT ?",
+		int64(min(after, math.MaxInt64)), int64(min(before, math.MaxInt64)), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []event.Event
+	for rows.Next() {
+		var e event.Event
+		var at int64
+		var data []byte
+		if err := rows.Scan(&e.Seq, &at, &e.Type, &e.Agent, &data); err != nil {
+			return nil, err
+		}
+		if e.Time = time.UnixMicro(at).UTC(); len(data) > 0 {
+			e.Data = data
+		}
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
+
+// FirstEvent implements event.Store.
+func (s *Store) FirstEvent(ctx context.Context, since time.Time) (uint64, error) {
+	var seq sql.NullInt64
+	err := s.readers.QueryRowContext(ctx, "SELECT min(seq) FROM events WHERE time >= ?", since.UnixMicro()).Scan(&seq)
+	return uint64(seq.Int64), err
+}
+
+// LastEvent implements event.Store. Only Seq and Type are set.
+func (s *Store) LastEvent(ctx context.Context) (e event.Event, err error) {
+	err = s.readers.QueryRowContext(ctx, "SELECT seq, type FROM events ORDER BY seq DESC LIMIT 1").Scan(&e.Seq, &e.Type)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return e, err
+}
+
+// PruneEvents deletes the events before a time. A gap stays in the place of the last one, so that a
+// reader who asks for them is told.
+func (s *Store) PruneEvents(ctx context.Context, before time.Time) error {
+	tx, err := s.events.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // has no effect after Commit
+	for _, statement := range []string{
+		`UPDATE events SET agent = '', type = 'gap', data = (SELECT CAST(json_object('missed', sum(iif(type = 'gap', json_extract(CAST(data AS TEXT), '$.missed'), 1))) AS BLOB) FROM events WHERE time < ?1)
+			WHERE seq = (SELECT max(seq) FROM events WHERE time < ?1)`,
+		"DELETE FROM events WHERE time < ?1 AND seq < (SELECT max(seq) FROM events WHERE time < ?1)",
+	} {
+		if _, err := tx.Exec(statement, before.UnixMicro()); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,71 @@
+package sqlite_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"symbio/agent/event"
+	"symbio/agent/session/sqlite"
+)
+
+func TestEventsAreKeptAndPruned(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	s, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := s.LastEvent(t.Context()); err != nil || last.Seq != 0 {
+		t.Fatalf("an empty store has %+v, %v", last, err)
+	}
+	begun := time.Now().Truncate(time.Microsecond).UTC()
+	var events []event.Event
+	for i := range 10 {
+		events = append(events, event.Event{Seq: uint64(2*i + 1), Time: begun.Add(time.Duration(i) * time.Hour), Type: "tick", Agent: "x"})
+	}
+	events[1].Data = json.RawMessage(`{"n":1}`)
+	for range 2 { // the second time adds nothing
+		if err := s.AppendEvents(events); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = sqlite.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	check := func(after, before uint64, limit int, want ...string) {
+		t.Helper()
+		got, err := s.Events(t.Context(), after, before, limit)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%d events, %v; want %v", len(got), err, want)
+		}
+		for i, e := range got {
+			if line, _ := json.Marshal(e); string(line) != want[i] {
+				t.Errorf("%s, want %s", line, want[i])
+			}
+		}
+	}
+	line := func(e event.Event) string { l, _ := json.Marshal(e); return string(l) }
+	check(0, 1<<63+5, 2, line(events[0]), line(events[1]))
+	check(3, 7, 100, line(events[2]))
+	if seq, err := s.FirstEvent(t.Context(), begun.Add(150*time.Minute)); seq != 7 || err != nil {
+		t.Errorf("the first is %d, %v", seq, err)
+	}
+	if seq, err := s.FirstEvent(t.Context(), begun.Add(100*time.Hour)); seq != 0 || err != nil {
+		t.Errorf("the first of none is %d, %v", seq, err)
+	}
+	for _, hours := range []int{0, 3, 3, 5} {
+		if err := s.PruneEvents(t.Context(), begun.Add(time.Duration(hours)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gap := event.Event{Seq: 9, Time: events[4].Time, Type: event.Gap, Data: json.RawMessage(`{"missed":5}`)}
+	check(0, 13, 100, line(gap), line(events[5]))
+	if last, err := s.LastEvent(t.Context()); err != nil || last.Seq != 19 {
+		t.Errorf("the last is %+v, %v", last, err)
+	}
+}
