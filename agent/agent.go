@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,14 +91,15 @@ func (a *Agent) tools() []tool.Tool {
 // as tasks.
 func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 
-// Receive does the task in the signal and replies with the model's last text. A signal without data goes on with the
+// Receive does the task in the signal and replies with the model's last text. A signal without data, or with null, goes on with the
 // task that the end of the node interrupted, if there is one. While it runs, every
 // call of the agent is judged by the permissions of all requesters of the task, too; they are
 // removed when the task ends. The error wraps budget.ErrExceeded, ErrTurns or
 // conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error. Errors for
 // other nodes say no more than those nodes may know (errorForCaller).
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
-	resume := len(s.Data) == 0 && a.conversation.CanResume()
+	empty := len(s.Data) == 0 || string(bytes.TrimSpace(s.Data)) == "null"
+	resume := empty && a.conversation.CanResume()
 	task, err := taskOf(s)
 	if err != nil && !resume {
 		return community.Reply{}, err

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -150,12 +151,15 @@ func (o Order) WithSecurity(s security.Config) (_ Order, err error) {
 
 // Spawn starts an agent that has no parent and returns its member. The error names an unknown
 // skill, a model that cannot be opened, or a constraint of the definition that cannot be enforced
-// here.
+// here. An agent with Session.Keep is durable when Spawn returns; it needs Config.Journal.
 func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) {
 	if f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		if err := o.Definition.CheckSkills(f.cfg.Skills.Now().Catalog); err != nil {
 			return community.Member{}, err
 		}
+	}
+	if o.Session.Keep && f.cfg.Journal == nil {
+		return community.Member{}, fmt.Errorf("agent %s is to live again after a restart: %w", o.Definition.Name, ErrNoSessions)
 	}
 	model := o.Model
 	if model == nil {
@@ -172,7 +176,16 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if err := i.openRecord(ctx, o); err != nil {
 		return community.Member{}, err
 	}
-	m, err := f.begin(ctx, name, i)
+	var opts []community.SpawnOption
+	if o.Session.Keep && o.Session.ID != "" {
+		opts = append(opts, community.WithID(community.MemberID(o.Session.Member)))
+	}
+	m, err := f.begin(ctx, name, i, opts...)
+	if err == nil && o.Session.Keep {
+		if err = i.record.commit(); err != nil { // it lives again even if it never gets a task
+			err = errors.Join(err, f.cfg.Community.Terminate(ctx, m.ID))
+		}
+	}
 	if err != nil {
 		i.record.close()
 	} else if o.Session.ID != "" {

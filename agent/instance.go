@@ -72,6 +72,9 @@ func (i *instance) start(self community.Member) (*Agent, error) {
 	} else if err := i.record.load(context.Background(), i.factory.cfg.Journal); err != nil {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
+	if err := i.record.setKeep(i.newSession.Keep); err != nil { // the end of the failed agent has unset it
+		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
+	}
 	i.factory.instances.add(i)
 	i.agent = newAgent(i)
 	return i.agent, nil
@@ -81,6 +84,9 @@ func (i *instance) start(self community.Member) (*Agent, error) {
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
 	i.account.Close()
+	if err := i.record.setKeep(false); err != nil {
+		i.factory.cfg.Logger.Warn("the agent will live again when the node starts", "agent", i.self.ID, "err", err)
+	}
 	i.record.close()
 	if i.factory.cfg.Skills == nil {
 		return nil

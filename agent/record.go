@@ -93,6 +93,14 @@ func (r *record) setMember(m community.Member) {
 	}
 }
 
+// setKeep makes durable whether the agent lives again when the node starts.
+func (r *record) setKeep(on bool) error {
+	if r.log == nil || r.log.Info().Keep == on {
+		return nil
+	}
+	return r.log.SetKeep(on)
+}
+
 func (r *record) setRequester(name string) {
 	if r.log != nil {
 		r.log.SetRequester(name)

@@ -59,7 +59,7 @@ func TestRestartTellsOfSubAgents(t *testing.T) {
 					return script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
 						told = r.Messages[len(r.Messages)-1].Text
 						if ends {
-							journal.Suspend()
+							journal.Suspend(true)
 							<-ctx.Done()
 							return llm.Message{}, ctx.Err()
 						}

@@ -27,7 +27,7 @@ func journaled(t *testing.T, store session.Store, model llm.Model, realTime bool
 // stop ends the agents of a house as the end of its node does, and returns the sessions that it interrupted.
 func (h *house) stop(j *session.Journal, m community.Member) []session.Info {
 	h.t.Helper()
-	j.Suspend()
+	j.Suspend(true)
 	if err := h.community.Terminate(h.t.Context(), m.ID); err != nil {
 		h.t.Fatal(err)
 	}
@@ -88,4 +88,52 @@ func entriesOf(t *testing.T, store session.Store, id string) []session.Entry {
 		t.Fatal(err)
 	}
 	return all
+}
+
+func TestKeptAgentLivesAgainUntilItIsTerminated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &session.Memory{}
+		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if last(r).Text == "panic" {
+				panic("as asked")
+			}
+			return say(r.Messages[0].Text)
+		})
+		h, j := journaled(t, store, model, false)
+		first := h.spawn(agent.Order{Definition: definition.General(), Session: session.Info{Keep: true}})
+		kept := func() session.Info {
+			all, err := store.Sessions(t.Context(), session.Filter{})
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%d sessions, %v", len(all), err)
+			}
+			return all[0]
+		}
+		if !kept().Keep || kept().Member != string(first.ID) {
+			t.Errorf("before its first task: %+v", kept())
+		}
+		if text, err := h.task(first, "one"); text != "one" || err != nil {
+			t.Error(text, err)
+		}
+		if _, err := h.task(first, "panic"); err == nil || !kept().Keep {
+			t.Errorf("after a failure: %v, %+v", err, kept())
+		}
+		h.stop(j, first)
+		if !kept().Keep {
+			t.Error("the end of the node ended it for good")
+		}
+		h, _ = journaled(t, store, model, false)
+		again := h.spawn(agent.Order{Definition: definition.General(), Session: kept()})
+		if again.ID != first.ID {
+			t.Errorf("it lives again as %s, want %s", again.ID, first.ID)
+		}
+		if _, err := h.factory.Spawn(t.Context(), agent.Order{Definition: definition.General(), Session: kept()}); err == nil {
+			t.Error("it lives twice")
+		}
+		if text, err := h.task(again, "two"); text != "one" || err != nil {
+			t.Errorf("its conversation begins with %q, %v", text, err)
+		}
+		if err := h.community.Terminate(t.Context(), again.ID); err != nil || kept().Keep {
+			t.Errorf("after its end: %v, %+v", err, kept())
+		}
+	})
 }

@@ -2,6 +2,7 @@ package community
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,6 +24,12 @@ type SpawnOption func(*localAgent)
 // entries, keys up to 128 bytes, values up to 1 KiB.
 func WithMetadata(m map[string]string) SpawnOption {
 	return func(a *localAgent) { a.initial.Metadata = maps.Clone(m) }
+}
+
+// WithID gives the agent the id that it had before the node was started again. Spawn fails if it is not 32 hex digits,
+// or a member has it. Default: a new random id, which all other agents must have.
+func WithID(id MemberID) SpawnOption {
+	return func(a *localAgent) { a.initial.ID = id }
 }
 
 // localNode runs this node's agents and offers its capabilities.
@@ -103,7 +110,10 @@ func (n *localNode) spawn(ctx context.Context, name string, factory func(self Me
 	if ctx.Err() != nil {
 		return Member{}, context.Cause(ctx)
 	}
-	if err := n.reserve(); err != nil {
+	if id, err := hex.DecodeString(string(a.initial.ID)); err != nil || len(id) != 16 {
+		return Member{}, fmt.Errorf("%q is no id of a member: it has 32 hex digits", a.initial.ID)
+	}
+	if err := n.reserve(a.initial.ID); err != nil {
 		return Member{}, err
 	}
 	defer n.release()
@@ -127,7 +137,7 @@ func (n *localNode) spawn(ctx context.Context, name string, factory func(self Me
 
 // reserve counts one more agent that is being spawned, so that concurrent Spawns keep to the limit. On success the
 // caller must call release.
-func (n *localNode) reserve() error {
+func (n *localNode) reserve(id MemberID) error {
 	n.roster.mu.Lock()
 	defer n.roster.mu.Unlock()
 	if n.roster.closing {
@@ -135,6 +145,10 @@ func (n *localNode) reserve() error {
 	}
 	if len(n.roster.agents)+n.reserved >= n.cfg.MaxAgents {
 		return fmt.Errorf("%w: %d agents live here, and no more may", ErrBusy, n.cfg.MaxAgents)
+	}
+	_, local := n.roster.agents[id]
+	if _, remote := n.roster.remote[id]; local || remote {
+		return fmt.Errorf("there is a member with the id %s already", id)
 	}
 	n.reserved++
 	n.spawning.Add(1)

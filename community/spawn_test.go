@@ -125,6 +125,24 @@ func TestSpawnRefusesOneAgentTooMany(t *testing.T) {
 	spawn(t, c, "c", &worker{})
 }
 
+func TestSpawnWithID(t *testing.T) {
+	c, _ := run(t, community.Config{})
+	a := spawn(t, c, "a", &worker{})
+	id := community.MemberID(strings.Repeat("0a", 16))
+	b, err := c.Spawn(t.Context(), "b", makes(&worker{}), community.WithID(id))
+	if err != nil || b.ID != id {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for _, bad := range []community.MemberID{a.ID, b.ID, "", "x", id + "0", id[1:] + "g"} {
+		if m, err := c.Spawn(t.Context(), "c", makes(&worker{}), community.WithID(bad)); err == nil {
+			t.Errorf("spawned %+v", m)
+		}
+	}
+	if r, err := c.Send(t.Context(), b.ID, work("hello")); err != nil || string(r.Data) != "hello" {
+		t.Errorf("it answered %q, %v", r.Data, err)
+	}
+}
+
 func TestSpawnFromWithinAnAgent(t *testing.T) {
 	c, _ := run(t, community.Config{})
 	parent := &worker{}

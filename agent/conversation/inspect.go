@@ -24,14 +24,14 @@ type InspectedPart struct {
 }
 
 // Inspect returns by part what the model was shown in the last request, without the requests for
-// summaries. Before the first request it returns the parts in initial, and the tools that there
-// are.
+// summaries. Before the first request it returns the parts in initial, the tools that there are, and
+// the messages of the past.
 func (c *Conversation) Inspect(initial ...Part) []InspectedPart {
 	c.mu.Lock()
-	parts, last, tools := c.parts, c.last, c.history.session.Tools
+	parts, last, tools, past := c.parts, c.last, c.history.session.Tools, c.history.messages
 	c.mu.Unlock()
 	if last.Messages == nil {
-		parts, last.Tools = initial, tools.Specs()
+		parts, last.Tools, last.Messages = initial, tools.Specs(), past
 	}
 	var all []InspectedPart
 	for _, p := range parts {

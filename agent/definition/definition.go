@@ -47,6 +47,8 @@ type Definition struct {
 	// it can (llm.Request.Thinking). 0 keeps the model's setting; a negative value switches
 	// thinking off.
 	Thinking int
+	// Keep is true if agents that a person spawns live again when their node is started again.
+	Keep bool
 	// Instructions are the text below the front matter, the start of the system prompt.
 	Instructions string
 	// File is the path that it was read from; "" = no file.

@@ -66,6 +66,7 @@ func TestEachKeyOfADefinitionIsRead(t *testing.T) {
 		"model":             {"model: openai:x", func(d *definition.Definition) { d.Model = "openai:x" }},
 		"models":            {"model: [openai:x, anthropic:y]", func(d *definition.Definition) { d.Model = "openai:x,anthropic:y" }},
 		"accepts":           {"accepts: [work, a.b]", func(d *definition.Definition) { d.Accepts = []string{"work", "a.b", "a"} }},
+		"keep":              {"keep: true", func(d *definition.Definition) { d.Keep = true }},
 		"accepts its name":  {"accepts: [a]", func(d *definition.Definition) { d.Accepts = []string{"a"} }},
 		"tools": {"tools: [Read, 'preset:web', mcp__files__*, mcp__x__y, mcp__*]", func(d *definition.Definition) {
 			d.Tools = []string{"Read", "preset:web", "mcp__files__*", "mcp__x__y", "mcp__*"}
@@ -139,6 +140,7 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"a name that is a list":  {[]byte("---\nname: [a]\ndescription: d\n---\n"), "line 2: name is a text"},
 		"a model":                {matter("model: opanai:x"), `line 4: model names no model; did you mean "openai"?`},
 		"one of several models":  {matter("model:", "- openai:x", "- y"), "line 6: model names no model"},
+		"keep, no boolean":       {matter("keep: yes please"), "line 4: keep is true or false"},
 		"accepts, no list":       {matter("accepts: task"), "line 4: accepts is a list"},
 		"accepts, odd":           {matter("accepts:", "- task", "- a b"), `line 6: accepts "a b"`},
 		"accepts, twice":         {matter("accepts: [x, x]"), `line 4: accepts "x" is there twice`},

@@ -77,6 +77,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 		"budget":      func(p pair) { f.budget(p.value, &d.Budget) },
 		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
 		"thinking":    func(p pair) { f.thinking(p.value, &d.Thinking) },
+		"keep":        func(p pair) { f.boolean("keep", p.value, &d.Keep) },
 	})
 	line := func(key string) int { return max(at[key], 1) }
 	switch {
@@ -281,6 +282,13 @@ func (f *parser) thinking(n *yaml.Node, to *int) {
 		}
 	default:
 		f.tokens("thinking", n, to)
+	}
+}
+
+// boolean reads true or false.
+func (f *parser) boolean(name string, n *yaml.Node, to *bool) {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(to) != nil {
+		f.addProblem(n.Line, "%s is true or false", name)
 	}
 }
 

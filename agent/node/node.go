@@ -222,10 +222,13 @@ func (n *Node) Definition(name string) (definition.Definition, error) {
 }
 
 // Spawn starts an agent, which lives until it is terminated or the node stops.
+// With Session.Keep of the order, or keep of its definition, it lives again when
+// the node is started again.
 // The order gets the node's rules, budget and approvals where it has none of
 // its own.
 func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, error) {
 	p := n.parts.Load()
+	o.Session.Keep = o.Session.Keep || o.Definition.Keep
 	return p.factory.Spawn(ctx, p.complete(o))
 }
 

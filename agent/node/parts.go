@@ -67,7 +67,6 @@ type parts struct {
 	steering  *steering.Controller
 	inbound   *inbound.Authorizer
 	audit     *audit.Log
-	answered  chan resumption // the tasks whose restored approvals were answered
 }
 
 // newParts makes all parts. It closes those that it made if a later one fails.
@@ -277,17 +276,14 @@ func (p *parts) run(ctx context.Context) error {
 		}
 	})
 	p.warnOfSkills()
-	auto, err := p.prepareResumes(ctx)
-	if err != nil {
-		p.cfg.Logger.Error("interrupted sessions", "err", err)
-	}
-	p.reportInterrupted(ctx)
+	resumes := &resumer{parts: p}
+	auto := resumes.prepare(ctx)
 	select {
 	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
 	default: // the one before was not read
 	}
-	part("resumed tasks", func(ctx context.Context) error { return p.resumeAll(ctx, auto) })
-	part("answered approvals", p.resumeAnswered)
+	part("resumed tasks", func(ctx context.Context) error { return resumes.resumeAll(ctx, auto) })
+	part("answered approvals", resumes.resumeAnswered)
 	return g.Wait()
 }
 

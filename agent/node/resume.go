@@ -30,9 +30,17 @@ type resumption struct {
 	ask     approvals.Ask // nil = calls that need approval are denied
 }
 
+// resumer goes on with what the end of the node interrupted: tasks, approvals
+// that waited, and agents that live again.
+type resumer struct {
+	*parts
+	answered chan resumption       // the tasks whose restored approvals were answered
+	kept     map[string]*keptAgent // by session; constant once the node is ready
+}
+
 // unfinished returns the tasks that the end of the node interrupted and that
 // can go on, the latest first, also those of earlier ends.
-func (p *parts) unfinished(ctx context.Context, dir string) (all []session.Info, err error) {
+func (p *resumer) unfinished(ctx context.Context, dir string) (all []session.Info, err error) {
 	if p.sessions == nil {
 		return nil, nil
 	}
@@ -45,16 +53,29 @@ func (p *parts) unfinished(ctx context.Context, dir string) (all []session.Info,
 	return all, err
 }
 
-// prepareResumes lists the approvals again that waited when the node ended, and
+// prepare spawns the agents that live again, lists the approvals that waited,
+// publishes what was interrupted, and returns the tasks that go on by
+// themselves. What fails is logged: it must not keep the node from starting.
+func (p *resumer) prepare(ctx context.Context) []resumption {
+	kept := p.spawnKept(ctx)
+	auto, err := p.restoreApprovals(ctx)
+	if err := errors.Join(kept, err); err != nil {
+		p.cfg.Logger.Error("interrupted sessions", "err", err)
+	}
+	p.reportInterrupted(ctx)
+	return auto
+}
+
+// restoreApprovals lists the approvals again that waited when the node ended, and
 // returns the tasks that go on by themselves (session.resume: auto). A task
 // that waits for an approval goes on with its answer. Only tasks of the node's
 // directory go on so, because their calls mean files in it.
-func (p *parts) prepareResumes(ctx context.Context) (auto []resumption, err error) {
+func (p *resumer) restoreApprovals(ctx context.Context) (auto []resumption, err error) {
 	all, err := p.unfinished(ctx, p.cfg.Workspace())
 	if err != nil {
 		return nil, err
 	}
-	p.answered = make(chan resumption, len(all))
+	p.answered = make(chan resumption, len(all)) // made before the requests that use it
 	for _, s := range all {
 		entries, err := p.sessions.Store().Entries(ctx, s.ID, 0)
 		if err != nil {
@@ -70,7 +91,7 @@ func (p *parts) prepareResumes(ctx context.Context) (auto []resumption, err erro
 }
 
 // restoreApproval lists an approval again. Its answer resumes the task.
-func (p *parts) restoreApproval(s session.Info, asked session.Entry) {
+func (p *resumer) restoreApproval(s session.Info, asked session.Entry) {
 	err := p.approvals.Restore(s, asked, func(ask approvals.Ask) {
 		p.answered <- resumption{s, ask} // has room for each session, and a request is answered once
 	})
@@ -81,7 +102,7 @@ func (p *parts) restoreApproval(s session.Info, asked session.Entry) {
 
 // resumeAll goes on with tasks, some at a time, until all have ended or ctx
 // ends.
-func (p *parts) resumeAll(ctx context.Context, all []resumption) error {
+func (p *resumer) resumeAll(ctx context.Context, all []resumption) error {
 	var g errgroup.Group
 	g.SetLimit(maxResumed)
 	for _, r := range all {
@@ -92,7 +113,7 @@ func (p *parts) resumeAll(ctx context.Context, all []resumption) error {
 
 // resumeAnswered goes on with the tasks whose restored approvals were answered,
 // until ctx ends.
-func (p *parts) resumeAnswered(ctx context.Context) error {
+func (p *resumer) resumeAnswered(ctx context.Context) error {
 	var g errgroup.Group
 	defer g.Wait() //nolint:errcheck // it returns no error
 	for {
@@ -111,7 +132,7 @@ func (p *parts) resumeAnswered(ctx context.Context) error {
 
 // keepApproval lists the approval of a session again if its answer had no
 // effect, because the task could not go on.
-func (p *parts) keepApproval(ctx context.Context, s session.Info) {
+func (p *resumer) keepApproval(ctx context.Context, s session.Info) {
 	log, entries, err := p.sessions.Open(ctx, s.ID)
 	if err != nil {
 		return // an agent goes on with it, and asks anew
@@ -123,7 +144,7 @@ func (p *parts) keepApproval(ctx context.Context, s session.Info) {
 }
 
 // resume goes on with one task to its end, and publishes how it ended.
-func (p *parts) resume(ctx context.Context, r resumption) {
+func (p *resumer) resume(ctx context.Context, r resumption) {
 	s := r.session
 	if ctx.Err() != nil {
 		return
@@ -131,8 +152,12 @@ func (p *parts) resume(ctx context.Context, r resumption) {
 	o, err := p.resumeOrder(ctx, s.ID)
 	if err == nil {
 		p.publishSession(s, session.Working, "it goes on after the end of the node", "")
-		o.Ask = r.ask
-		_, err = p.oneTask(ctx, o, community.Signal{})
+		if k := p.kept[s.ID]; k != nil {
+			err = p.resumeKept(ctx, k, r.ask)
+		} else {
+			o.Ask = r.ask
+			_, err = p.oneTask(ctx, o, community.Signal{})
+		}
 	}
 	switch {
 	case err == nil:
@@ -145,6 +170,31 @@ func (p *parts) resume(ctx context.Context, r resumption) {
 }
 
 // publishSession publishes the state of a session.
-func (p *parts) publishSession(s session.Info, state session.State, why, mend string) {
+func (p *resumer) publishSession(s session.Info, state session.State, why, mend string) {
 	p.events.Publish("session", s.Member, sessionEvent{ID: s.ID, Name: s.Name, Text: s.Title, State: string(state), Why: why, Mend: mend})
+}
+
+// reportInterrupted publishes the tasks that the end of the node interrupted:
+// all that can go on, and those that its latest end lost.
+func (p *resumer) reportInterrupted(ctx context.Context) {
+	open, err := p.unfinished(ctx, "")
+	if err != nil {
+		p.cfg.Logger.Error("interrupted sessions", "err", err)
+	}
+	for _, s := range open {
+		why := "the node ended during this task"
+		if s.Dir != p.cfg.Workspace() {
+			why += " in " + s.Dir
+		}
+		mend := "symbio sessions resume " + s.ID
+		if k := p.kept[s.ID]; k != nil {
+			mend = "symbio send " + s.Member + " " + k.member.Accepts[0] // the session is in use
+		}
+		p.publishSession(s, s.State, why, mend)
+	}
+	for _, s := range p.interrupted {
+		if s.State == session.Lost && s.Parent == "" {
+			p.publishSession(s, s.State, "the node ended during this task, whose caller "+s.Requester+" does not wait any more", "")
+		}
+	}
 }

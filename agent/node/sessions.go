@@ -91,6 +91,9 @@ func (n *Node) pruneSessions(ctx context.Context) error {
 		if s.Keep > 0 {
 			before = time.Now().Add(-time.Duration(s.Keep))
 		}
+		if err := n.events.Prune(ctx, before); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Warn("old events could not be deleted", "err", err)
+		}
 		switch deleted, err := n.sessions.Prune(ctx, before, int64(s.Max)); {
 		case err != nil && ctx.Err() == nil:
 			n.cfg.Logger.Warn("old sessions could not be deleted", "err", err)
@@ -101,27 +104,6 @@ func (n *Node) pruneSessions(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pruneEvery):
-		}
-	}
-}
-
-// reportInterrupted publishes the tasks that the end of the node interrupted:
-// all that can go on, and those that its latest end lost.
-func (p *parts) reportInterrupted(ctx context.Context) {
-	open, err := p.unfinished(ctx, "")
-	if err != nil {
-		p.cfg.Logger.Error("interrupted sessions", "err", err)
-	}
-	for _, s := range open {
-		why := "the node ended during this task"
-		if s.Dir != p.cfg.Workspace() {
-			why += " in " + s.Dir
-		}
-		p.publishSession(s, s.State, why, "symbio sessions resume "+s.ID)
-	}
-	for _, s := range p.interrupted {
-		if s.State == session.Lost && s.Parent == "" {
-			p.publishSession(s, s.State, "the node ended during this task, whose caller "+s.Requester+" does not wait any more", "")
 		}
 	}
 }

@@ -248,6 +248,18 @@ func (l *Log) SetRequester(name string) {
 	l.info.Requester = name
 }
 
+// SetKeep makes durable whether the session's agent lives again when the node starts (Info.Keep). It
+// does nothing while the node stops, because the end of the node does not end such an agent.
+func (l *Log) SetKeep(on bool) error {
+	if l.journal.isSuspended() {
+		return nil
+	}
+	l.mu.Lock()
+	l.info.Keep = on
+	l.mu.Unlock()
+	return l.Commit()
+}
+
 // Close ends the log, so that another one can be opened. What was added is committed with the next
 // commit of any session.
 func (l *Log) Close() {

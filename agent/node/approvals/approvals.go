@@ -86,7 +86,7 @@ type pendingRequest struct {
 	lasting []permission.Grant // the rules that a lasting answer keeps; empty = no lasting answer is possible
 	answer  chan tool.Answer   // capacity 1; nil for a restored request
 	// restored is set if the node ended while the request waited. No call waits for its answer then.
-	restored *restored
+	restored *restoration
 }
 
 // requestEvent is the event of a new request.

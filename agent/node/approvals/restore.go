@@ -15,8 +15,8 @@ import (
 // Ask asks a person about a call and waits for the answer, as Queue.Ask does.
 type Ask func(context.Context, agent.ApprovalRequest) tool.Answer
 
-// restored is what a request has whose node ended while it waited.
-type restored struct {
+// restoration is what a request has whose node ended while it waited.
+type restoration struct {
 	session, call string // the ids
 	answered      func(Ask)
 }
@@ -41,7 +41,7 @@ func (d *Queue) Restore(s session.Info, entry session.Entry, answered func(Ask))
 	if err != nil {
 		return err
 	}
-	d.pending[r.id] = &pendingRequest{request: r, restored: &restored{s.ID, entry.Call.ID, answered}}
+	d.pending[r.id] = &pendingRequest{request: r, restored: &restoration{s.ID, entry.Call.ID, answered}}
 	d.cfg.Events.Publish("approval", r.Agent, requestEvent{ID: r.id, Digest: r.digest, content: r.content})
 	return nil
 }

@@ -196,13 +196,14 @@ func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest
 	return reply, nil
 }
 
-// Spawn starts an agent that lives until it is terminated or the node stops.
+// Spawn starts an agent that lives until it is terminated or the node stops;
+// with keep it lives again when the node starts.
 func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1.LocatedMember, error) {
 	def, err := c.cfg.Definition(r.GetAgent())
 	if err != nil {
 		return nil, toStatus(err)
 	}
-	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Rules: c.cfg.Rules.Policy, Limits: c.cfg.Limits, Ask: c.cfg.Unattended})
+	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Rules: c.cfg.Rules.Policy, Limits: c.cfg.Limits, Ask: c.cfg.Unattended, Session: session.Info{Keep: r.GetKeep() || def.Keep}})
 	if err != nil {
 		return nil, toStatus(err)
 	}

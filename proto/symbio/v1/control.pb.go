@@ -1003,9 +1003,11 @@ func (x *NodesReply) GetNodes() []*Node {
 }
 
 type SpawnRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Agent string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// It lives again when the node is started again, until it is terminated.
+	Keep          bool `protobuf:"varint,3,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1052,6 +1054,13 @@ func (x *SpawnRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *SpawnRequest) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
 }
 
 type TerminateRequest struct {
@@ -3939,10 +3948,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06memory\x18\x03 \x01(\x01R\x06memory\"3\n" +
 	"\n" +
 	"NodesReply\x12%\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x0f.symbio.v1.NodeR\x05nodes\"8\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x0f.symbio.v1.NodeR\x05nodes\"L\n" +
 	"\fSpawnRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"*\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04keep\x18\x03 \x01(\bR\x04keep\"*\n" +
 	"\x10TerminateRequest\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\"\xcc\x01\n" +
 	"\vSendRequest\x12\x16\n" +

@@ -35,6 +35,9 @@ func cmdEvents(env *command.Env) *cobra.Command {
 	cmd.RunE = env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
 		req := &symbiov1.EventsRequest{Agent: agent, Types: types}
 		if cmd.Flags().Changed("after") {
+			if since > 0 {
+				return command.Usage(errors.New("--since and --after both say where to begin: give only one of them"))
+			}
 			req.After = &after
 		}
 		if since > 0 {
@@ -60,7 +63,6 @@ func cmdEvents(env *command.Env) *cobra.Command {
 	})
 	cmd.Flags().DurationVar(&since, "since", 0, "begin with the kept events of the last `DURATION`, such as 10m (default only new ones)")
 	cmd.Flags().Uint64Var(&after, "after", 0, "begin with the kept events after the one with this `SEQ`")
-	cmd.MarkFlagsMutuallyExclusive("since", "after")
 	cmd.Flags().StringVar(&agent, "agent", "", "only events of this `MEMBER`, by id or name")
 	cmd.Flags().StringSliceVar(&types, "type", nil, "only events of these `TYPES`, such as decision; separated by commas")
 	return cmd

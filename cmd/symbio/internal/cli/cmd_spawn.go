@@ -14,7 +14,7 @@ import (
 // definition. It has no terminal: calls that need approval are denied, unless approvals.unattended
 // is set.
 func cmdSpawn(env *command.Env) *cobra.Command {
-	var name string
+	var r symbiov1.SpawnRequest
 	cmd := &cobra.Command{
 		Use:  "spawn AGENT",
 		Args: command.ExactArgs(1),
@@ -25,14 +25,16 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 				return err
 			}
 			defer conn.Close()
-			m, err := client.Spawn(cmd.Context(), &symbiov1.SpawnRequest{Agent: args[0], Name: name})
+			r.Agent = args[0]
+			m, err := client.Spawn(cmd.Context(), &r)
 			if err != nil {
 				return err
 			}
 			return printMember(env, m, "spawned")
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the member (default the name of the definition)")
+	cmd.Flags().StringVar(&r.Name, "name", "", "`NAME` of the member (default the name of the definition)")
+	cmd.Flags().BoolVar(&r.Keep, "keep", false, "the agent lives again when the node is started again, until it is terminated")
 	return cmd
 }
 
