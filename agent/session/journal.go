@@ -307,7 +307,7 @@ func (l *Log) add(entries []Entry) (*batch, error) {
 		}
 		if l.err == nil {
 			l.info.apply(entries[i])
-			l.contents += entries[i].Edit.Limit(MaxContents - l.contents)
+			l.contents += entries[i].Edit.limit(MaxContents - l.contents)
 		}
 	}
 	if l.err != nil {
@@ -323,8 +323,8 @@ func (l *Log) fail(err error) {
 	l.err = err
 }
 
-// Limit drops the content if it is longer than room, sets Size, and returns it.
-func (e *FileEdit) Limit(room int64) int64 {
+// limit drops the content if it is longer than room, sets Size, and returns it.
+func (e *FileEdit) limit(room int64) int64 {
 	if e == nil {
 		return 0
 	}

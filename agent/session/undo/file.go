@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,12 +30,13 @@ type File struct {
 	// Done is true after Apply has put the file back.
 	Done bool `json:"done"`
 
-	name string // below Plan.Dir; Path if it is not there
+	name    string // below Plan.Dir; Path if it is not there
+	changes []change
 	// now and before are the hashes of the present content and of the one that is put back; "" means
 	// that there is no file.
-	now, before             string
-	nowContent, wantContent []byte
-	mode                    fs.FileMode // of the file when it is put back
+	now, before         string
+	content, oldContent []byte
+	mode                fs.FileMode // of the file when it is put back
 }
 
 // maxContent is the size of files up to which their content is read, in bytes. It is that up to which
@@ -45,16 +45,13 @@ const maxContent = 16 << 20
 
 // inspect reads the file and finds out what its changes made of it. The error says why it cannot be
 // put back.
-func (f *File) inspect(ctx context.Context, p *Plan, root *os.Root, changes []change) (err error) {
+func (f *File) inspect(ctx context.Context, p *Plan, root *os.Root) (err error) {
 	name, err := filepath.Rel(p.Dir, f.Path)
 	if err != nil || !filepath.IsLocal(name) {
-		return fmt.Errorf("it is outside of the session's directory, %s; only files below it are put back", p.Dir)
+		return fmt.Errorf("it is outside of the session's directory, %s", p.Dir)
 	}
-	first := changes[0]
+	first := f.changes[0]
 	f.name, f.before, f.mode = name, first.Before, fs.FileMode(first.Mode)
-	if f.mode == 0 {
-		f.mode = 0o644 // an undo removed a file, whose mode the agent's tools had chosen
-	}
 	dir, err := openDir(root, name)
 	if errors.Is(err, fs.ErrNotExist) && f.before == "" {
 		return nil // it was new, and its directory was removed since
@@ -70,108 +67,78 @@ func (f *File) inspect(ctx context.Context, p *Plan, root *os.Root, changes []ch
 	if info != nil {
 		f.mode = info.Mode().Perm()
 	}
-	if err := f.check(changes); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	if f.before != "" {
-		f.wantContent, err = p.store.Content(ctx, first.session, f.before)
-		if errors.Is(err, session.ErrNotFound) {
-			return fmt.Errorf("its content was not kept: a file has at most %d MiB for that, and all of a session %d MiB", maxContent>>20, session.MaxContents>>20)
+		if f.oldContent, err = p.store.Content(ctx, first.session, f.before); err != nil {
+			return fmt.Errorf("its content was not kept (at most %d MiB of a file are, and %d MiB of a session): %w", maxContent>>20, session.MaxContents>>20, err)
 		}
 	}
 	f.Diff = f.diff()
-	return err
+	return nil
 }
 
 // check returns an error if another program changed the file since, or between two of the changes. A
 // change that is recorded may not have happened, because its record comes first.
-func (f *File) check(changes []change) error {
-	states := []string{changes[0].Before}
-	for _, c := range changes {
+func (f *File) check() error {
+	states := []string{f.before}
+	for _, c := range f.changes {
 		if !slices.Contains(states, c.Before) {
-			return errors.New("another program, or a command, changed it between two changes of the session; undo a later exchange, or put it back by hand")
+			return errors.New("another program, or a command, changed it between two changes of the session; undo a later exchange")
 		}
 		states = []string{c.Before, c.After}
 	}
-	switch {
-	case slices.Contains(states, f.now):
-		return nil
-	case f.now == "":
-		return errors.New("it was removed since")
+	if !slices.Contains(states, f.now) {
+		return errors.New("it was changed or removed since")
 	}
-	return errors.New("it was changed since")
+	return nil
 }
 
 // openDir opens the directory of a file below root. It refuses one to which a symbolic link leads: the
 // paths that are recorded have no links, so the link was made since.
-func openDir(root *os.Root, name string) (_ *os.Root, err error) {
-	at := filepath.Dir(name)
-	dir, err := root.OpenRoot(at)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("its directory was removed since: %w", err)
-	}
+func openDir(root *os.Root, name string) (*os.Root, error) {
+	dir, err := root.OpenRoot(filepath.Dir(name))
 	if err != nil {
-		return nil, fmt.Errorf("its directory cannot be opened: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = dir.Close() // nothing was written
-		}
-	}()
-	link := errors.New("its directory is, or lies behind, a symbolic link that was made since")
-	here, err := dir.Stat(".")
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("its directory was removed or replaced since: %w", err)
 	}
 	// The open directory is compared, so that a link that was there for a moment is found, too.
-	if there, err := root.Lstat(at); err != nil || !os.SameFile(here, there) {
-		return nil, link
-	}
-	for ; at != "."; at = filepath.Dir(at) {
-		if info, err := root.Lstat(at); err != nil || info.Mode()&fs.ModeSymlink != 0 {
-			return nil, link
-		}
+	path := filepath.Join(root.Name(), filepath.Dir(name))
+	real, errReal := filepath.EvalSymlinks(path)
+	here, errHere := dir.Stat(".")
+	there, errThere := os.Lstat(path)
+	if errors.Join(errReal, errHere, errThere) != nil || real != path || !os.SameFile(here, there) {
+		return nil, errors.Join(errors.New("its directory is, or lies behind, a symbolic link that was made since"), dir.Close())
 	}
 	return dir, nil
 }
 
-// read sets now and nowContent from the file in dir. It returns its state, nil if there is no file.
+// read sets now and content from the file in dir. It returns its state, nil if there is no file.
 func (f *File) read(dir *os.Root) (fs.FileInfo, error) {
-	f.now, f.nowContent = "", nil
+	f.now, f.content = "", nil
 	info, err := dir.Lstat(filepath.Base(f.name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, errors.New("it is a symbolic link now")
-	case info.IsDir():
-		return nil, errors.New("it is a directory now")
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file now")
+		return nil, errors.New("it is a directory, a symbolic link or no regular file now")
+	case info.Size() > maxContent:
+		return nil, fmt.Errorf("it is longer than %d MiB now", maxContent>>20)
 	}
-	file, err := dir.Open(filepath.Base(f.name))
-	if err != nil {
-		return nil, err
+	if f.content, err = dir.ReadFile(filepath.Base(f.name)); err == nil {
+		f.now = fmt.Sprintf("%x", sha256.Sum256(f.content))
 	}
-	defer file.Close()
-	if opened, err := file.Stat(); err != nil || !os.SameFile(info, opened) {
-		return nil, errors.New("another program replaces it now")
-	}
-	hash := sha256.New()
-	f.nowContent, err = io.ReadAll(io.LimitReader(io.TeeReader(file, hash), maxContent+1))
-	if err == nil && len(f.nowContent) > maxContent {
-		f.nowContent = nil
-		_, err = io.Copy(hash, file)
-	}
-	f.now = fmt.Sprintf("%x", hash.Sum(nil))
 	return info, err
 }
 
+// maxDiff limits the bytes of a difference, so that a person can look at it.
+const maxDiff = 32 << 10
+
 // diff returns the unified difference from the present content to the one that is put back.
 func (f *File) diff() string {
-	old, fresh := filepath.ToSlash(f.name), filepath.ToSlash(f.name)
+	old, fresh := f.name, f.name
 	if f.now == "" {
 		old = os.DevNull
 	}
@@ -179,53 +146,44 @@ func (f *File) diff() string {
 		fresh = os.DevNull
 	}
 	head := fmt.Sprintf("--- %s\n+++ %s\n", old, fresh)
-	text := func(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
-	if f.now != "" && f.nowContent == nil || !text(f.nowContent) || !text(f.wantContent) {
-		return head + "[no text, or too long to compare]\n"
+	if both := slices.Concat(f.content, f.oldContent); !utf8.Valid(both) || bytes.IndexByte(both, 0) >= 0 {
+		return head + "[no text]\n"
 	}
-	_, after, found := strings.Cut(string(diff.Diff(old, f.nowContent, fresh, f.wantContent)), head)
-	if !found {
-		after = "[an empty file]\n"
+	_, text, _ := strings.Cut(string(diff.Diff(old, f.content, fresh, f.oldContent)), head)
+	if len(text) > maxDiff {
+		text = strings.ToValidUTF8(text[:maxDiff], "") + fmt.Sprintf("\n[%d more bytes]\n", len(text)-maxDiff)
 	}
-	return head + after
+	return head + text
 }
 
-// Apply puts the files of the plan back that are not refused, and sets their Done, or Refused if it is
-// too late. What it replaces is recorded first. The error says why nothing was put back.
-func (p *Plan) Apply(ctx context.Context) error {
+// Apply puts the files of the plan back that are not refused, sets their Done, or Refused if it is
+// too late, and returns how many are done. What it replaces is recorded first. The error says why
+// nothing was put back.
+func (p *Plan) Apply() (done int, err error) {
 	root, err := os.OpenRoot(p.Dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer root.Close()
+	w := session.Write{Info: session.Info{ID: p.Session}}
 	call := callPrefix + session.NewID()
-	var entries []session.Entry
-	for _, f := range p.Files {
-		if f.Refused == "" {
-			e := &session.FileEdit{Path: f.Path, Call: call, Before: f.now, After: f.before, Mode: uint32(f.mode), Content: f.nowContent}
-			p.room -= e.Limit(p.room)
-			entries = append(entries, session.Entry{Kind: session.Edit, Time: time.Now().UTC(), Edit: e})
-		}
+	files := slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Refused != "" })
+	for _, f := range files {
+		w.Entries = append(w.Entries, session.Entry{Kind: session.Edit, Time: time.Now().UTC(), Edit: &session.FileEdit{
+			Path: f.Path, Call: call, Before: f.now, After: f.before, Mode: uint32(f.mode), Content: f.content, Size: int64(len(f.content)),
+		}})
 	}
-	if len(entries) == 0 {
-		return nil
+	if err := p.store.Commit([]session.Write{w}); err != nil {
+		return 0, fmt.Errorf("nothing was put back, because it cannot be recorded: %w", err)
 	}
-	if err := p.store.Commit([]session.Write{{Info: session.Info{ID: p.Session}, Entries: entries}}); err != nil {
-		return fmt.Errorf("nothing was put back, because it cannot be recorded: %w", err)
-	}
-	for _, f := range p.Files {
-		if f.Refused != "" {
+	for _, f := range files {
+		if err := f.putBack(root); err != nil {
+			f.Refused = err.Error()
 			continue
 		}
-		err := context.Cause(ctx)
-		if err == nil {
-			err = f.putBack(root)
-		}
-		if f.Done = err == nil; err != nil {
-			f.Refused = err.Error()
-		}
+		f.Done, done = true, done+1
 	}
-	return nil
+	return done, nil
 }
 
 // putBack replaces or removes the file, if it still is as the plan found it. A short time remains
@@ -238,37 +196,23 @@ func (f *File) putBack(root *os.Root) (err error) {
 	defer dir.Close()
 	temp, name := ".symbio-"+rand.Text()+".tmp", filepath.Base(f.name)
 	if f.before != "" {
-		if err := f.write(dir, temp); err != nil {
-			return err
-		}
 		defer func() {
 			if err != nil {
-				err = errors.Join(err, dir.Remove(temp))
+				_ = dir.Remove(temp) // it may not have been made
 			}
 		}()
+		if err := errors.Join(dir.WriteFile(temp, f.oldContent, 0o600), dir.Chmod(temp, f.mode)); err != nil {
+			return err
+		}
 	}
 	present := *f
-	if _, err := present.read(dir); err != nil {
+	switch _, err := present.read(dir); {
+	case err != nil:
 		return err
-	}
-	switch {
 	case present.now != f.now:
-		return errors.New("it was changed while the undo was running")
+		return errors.New("it was changed since")
 	case f.before == "":
 		return dir.Remove(name)
 	}
 	return dir.Rename(temp, name)
-}
-
-// write makes a new file in dir with the content that is put back. With an error there is none.
-func (f *File) write(dir *os.Root, name string) error {
-	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(f.wantContent)
-	if err := errors.Join(err, file.Chmod(f.mode), file.Close()); err != nil {
-		return errors.Join(err, dir.Remove(name))
-	}
-	return nil
 }

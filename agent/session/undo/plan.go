@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"symbio/agent/session"
-	"symbio/security/visible"
 )
 
 // Redo in place of an exchange's number undoes the latest undo.
@@ -24,16 +24,12 @@ var ErrNothing = errors.New("no change of a file is left to put back")
 type Plan struct {
 	Session string `json:"session"`
 	// Turn is the number of the first exchange whose changes are undone, from 1; Redo = those of an
-	// undo. Task is what the exchange was about.
-	Turn int    `json:"turn"`
-	Task string `json:"task,omitempty"`
+	// undo.
+	Turn int `json:"turn"`
 	// Dir is the session's directory. Only files below it are put back.
 	Dir   string  `json:"dir"`
 	Files []*File `json:"files"`
-
 	store session.Store
-	// room is how many more bytes of contents the session may keep.
-	room int64
 }
 
 // change is an edit of a file, with the session that has the content before it.
@@ -43,13 +39,23 @@ type change struct {
 	session string
 }
 
-// history is what is recorded of a tree of sessions.
-type history struct {
-	root    session.Info
-	store   session.Store
-	tasks   []session.Entry // the exchanges of the root
-	changes []change        // of all sessions of the tree, in order
-	room    int64
+// isUndo reports whether an undo made the change.
+func (c change) isUndo() bool { return strings.HasPrefix(c.Call, callPrefix) }
+
+// callPrefix begins the Call of the changes that an undo made; the rest is different in each undo.
+const callPrefix = "undo:"
+
+// ParseTurn reads the number of an exchange as a person writes it: "" is 0, the latest; "redo" is Redo.
+func ParseTurn(text string) (int, error) {
+	switch turn, err := strconv.Atoi(text); {
+	case text == "":
+		return 0, nil
+	case text == "redo":
+		return Redo, nil
+	case err == nil && turn > 0:
+		return turn, nil
+	}
+	return 0, fmt.Errorf("%q is no exchange: write its number, from 1, or redo", text)
 }
 
 // New returns the plan that undoes exchange number turn of a session, from 1, and all later ones. With
@@ -57,167 +63,113 @@ type history struct {
 // The error wraps ErrNothing, session.ErrNotFound, or session.ErrInUse if the session has a task
 // without an end.
 func New(ctx context.Context, store session.Store, id string, turn int) (*Plan, error) {
-	h, err := load(ctx, store, id)
+	tasks, changes, dir, err := load(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
+	p := &Plan{Session: id, Turn: turn, Dir: dir, store: store}
 	switch {
-	case turn < Redo || turn > len(h.tasks):
-		return nil, fmt.Errorf("session %s has no exchange %d; it has %d", h.root.ID, turn, len(h.tasks))
+	case turn > len(tasks):
+		return nil, fmt.Errorf("session %s has no exchange %d; it has %d", id, turn, len(tasks))
 	case turn == Redo:
-		return h.plan(ctx, turn, h.latestUndo())
+		if i := slices.IndexFunc(changes, change.isUndo); i >= 0 { // the latest ones are first
+			changes = slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return c.Call != changes[i].Call })
+			err = p.find(ctx, changes)
+		}
 	case turn > 0:
-		return h.plan(ctx, turn, h.since(turn))
-	}
-	for known, turn := 0, len(h.tasks); turn > 0; turn-- {
-		changes := h.since(turn)
-		if len(changes) == known {
-			continue // the exchange changed no file
-		}
-		known = len(changes)
-		if p, err := h.plan(ctx, turn, changes); !errors.Is(err, ErrNothing) {
-			return p, err
-		}
-	}
-	return nil, fmt.Errorf("session %s: %w", h.root.ID, ErrNothing)
-}
-
-// load reads the entries of a session and of its sub-agents' sessions.
-func load(ctx context.Context, store session.Store, id string) (*history, error) {
-	tree, err := store.Sessions(ctx, session.Filter{Root: id})
-	if err != nil {
-		return nil, err
-	}
-	h := &history{store: store}
-	if h.root, err = session.Find(tree, id); err != nil {
-		return nil, err
-	}
-	for _, s := range tree {
-		if s.State == session.Working || s.Open && s.ID == id {
-			return nil, fmt.Errorf("session %s: %w, or its task was interrupted and can go on; wait for the end of the task, or resume it first", s.ID, session.ErrInUse)
-		}
-		entries, err := store.Entries(ctx, s.ID, 0)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			switch {
-			case e.Kind == session.Task && s.ID == id:
-				h.tasks = append(h.tasks, e)
-			case e.Edit != nil:
-				h.changes = append(h.changes, change{e.Edit, e.ID, s.ID})
-				if s.ID == id {
-					h.room += e.Edit.Size
-				}
+		err = p.find(ctx, since(changes, tasks[turn-1]))
+	default:
+		for p.Turn = len(tasks); p.Turn > 0; p.Turn-- {
+			if err = p.find(ctx, since(changes, tasks[p.Turn-1])); err != nil || len(p.Files) > 0 {
+				break
 			}
 		}
 	}
-	h.room = session.MaxContents - h.room
-	slices.SortFunc(h.changes, func(a, b change) int { return cmp.Compare(a.id, b.id) }) // the store numbers all sessions together
-	return h, nil
-}
-
-// since returns the changes since the beginning of an exchange, those of sub-agents included.
-func (h *history) since(turn int) []change {
-	i := slices.IndexFunc(h.changes, func(c change) bool { return c.id > h.tasks[turn-1].ID })
-	if i < 0 {
-		return nil
+	if err == nil && len(p.Files) == 0 {
+		err = ErrNothing
 	}
-	return h.changes[i:]
-}
-
-// callPrefix begins the Call of the changes that an undo made; the rest is different in each undo.
-const callPrefix = "undo:"
-
-// latestUndo returns the changes that the latest undo made.
-func (h *history) latestUndo() (found []change) {
-	call := ""
-	for _, c := range slices.Backward(h.changes) {
-		if call == "" && strings.HasPrefix(c.Call, callPrefix) {
-			call = c.Call
-		}
-		if call != "" && c.Call == call {
-			found = append(found, c)
-		}
-	}
-	slices.Reverse(found)
-	return found
-}
-
-// plan returns the plan that undoes these changes.
-func (h *history) plan(ctx context.Context, turn int, changes []change) (*Plan, error) {
-	p := &Plan{Session: h.root.ID, Turn: turn, store: h.store, room: h.room}
-	if turn > 0 {
-		line, _, _ := strings.Cut(h.tasks[turn-1].Message.Text, "\n")
-		p.Task = visible.TruncateRunes(line, 60)
-	}
-	var err error
-	if p.Dir, err = filepath.EvalSymlinks(h.root.Dir); err != nil {
-		return nil, fmt.Errorf("the directory of session %s: %w", h.root.ID, err)
-	}
-	root, err := os.OpenRoot(p.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("the directory of session %s: %w", h.root.ID, err)
-	}
-	defer root.Close()
-	of := map[string][]change{}
-	var order []string
-	for _, c := range changes {
-		if of[c.Path] == nil {
-			if turn != Redo && strings.HasPrefix(c.Call, callPrefix) {
-				continue // a person's undo of earlier exchanges; what these exchanges changed comes after it
-			}
-			order = append(order, c.Path)
-		}
-		of[c.Path] = append(of[c.Path], c)
-	}
-	for _, path := range order {
-		f := &File{Path: path, name: path}
-		if err := f.inspect(ctx, p, root, of[path]); err != nil {
-			f.Refused = err.Error()
-		}
-		if f.Refused != "" || f.now != f.before {
-			p.Files = append(p.Files, f)
-		}
-	}
-	if len(p.Files) == 0 {
-		return nil, fmt.Errorf("session %s: %w", h.root.ID, ErrNothing)
+		return nil, fmt.Errorf("undo in session %s: %w", id, err)
 	}
 	return p, nil
 }
 
-// Possible returns how many files can be put back.
-func (p *Plan) Possible() (n int) {
-	for _, f := range p.Files {
-		if f.Refused == "" {
-			n++
+// load returns the IDs of the tasks of a session, and the changes of files in it and in its
+// sub-agents' sessions, the latest first.
+func load(ctx context.Context, store session.Store, id string) (tasks []int64, changes []change, dir string, err error) {
+	tree, err := store.Sessions(ctx, session.Filter{Root: id})
+	if err == nil && len(tree) == 0 {
+		err = fmt.Errorf("session %s: %w, or it is that of a sub-agent", id, session.ErrNotFound)
+	}
+	for _, s := range tree {
+		if s.State == session.Working || s.Open && s.ID == id {
+			return nil, nil, "", fmt.Errorf("session %s: %w, or its task was interrupted and can go on; wait for the end of the task, or resume it first", s.ID, session.ErrInUse)
+		}
+		entries, e := store.Entries(ctx, s.ID, 0)
+		err = errors.Join(err, e)
+		for _, e := range entries {
+			switch {
+			case e.Kind == session.Task && s.ID == id:
+				tasks = append(tasks, e.ID)
+			case e.Edit != nil:
+				changes = append(changes, change{e.Edit, e.ID, s.ID})
+			}
+		}
+		if s.ID == id && err == nil {
+			dir, err = filepath.EvalSymlinks(s.Dir)
 		}
 	}
-	return n
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(b.id, a.id) }) // the store numbers all sessions together
+	return tasks, changes, dir, err
 }
 
-// maxDiff limits the lines of a difference that Text shows.
-const maxDiff = 200
+// since returns the changes after an entry.
+func since(changes []change, id int64) []change {
+	if i := slices.IndexFunc(changes, func(c change) bool { return c.id < id }); i >= 0 {
+		return changes[:i]
+	}
+	return changes
+}
+
+// find sets the files that are not as they were before these changes.
+func (p *Plan) find(ctx context.Context, changes []change) error {
+	root, err := os.OpenRoot(p.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, c := range slices.Backward(changes) {
+		i := slices.IndexFunc(p.Files, func(f *File) bool { return f.Path == c.Path })
+		if i < 0 && c.isUndo() && p.Turn != Redo {
+			continue // it undid earlier exchanges; what these ones changed comes after it
+		}
+		if i < 0 {
+			i, p.Files = len(p.Files), append(p.Files, &File{Path: c.Path, name: c.Path})
+		}
+		p.Files[i].changes = append(p.Files[i].changes, c)
+	}
+	p.Files = slices.DeleteFunc(p.Files, func(f *File) bool {
+		if err := f.inspect(ctx, p, root); err != nil {
+			f.Refused = err.Error()
+		}
+		return f.Refused == "" && f.now == f.before
+	})
+	return nil
+}
 
 // Text returns the plan for a person: the difference of each file, and why others are refused. It is
 // not escaped.
 func (p *Plan) Text() string {
-	var b strings.Builder
-	if p.Turn == Redo {
-		fmt.Fprintf(&b, "The latest undo in %s is undone:\n", p.Dir)
-	} else {
-		fmt.Fprintf(&b, "Exchange %d (%s) and later ones are undone in %s:\n", p.Turn, p.Task, p.Dir)
+	what := "the latest undo"
+	if p.Turn != Redo {
+		what = fmt.Sprintf("exchange %d and what came after it", p.Turn)
 	}
+	text := fmt.Sprintf("Undo of %s in %s:", what, p.Dir)
 	for _, f := range p.Files {
+		text += "\n\n" + f.Diff
 		if f.Refused != "" {
-			fmt.Fprintf(&b, "\nNot put back: %s: %s\n", f.name, f.Refused)
-			continue
-		}
-		lines := strings.SplitAfter(f.Diff, "\n")
-		b.WriteString("\n" + strings.Join(lines[:min(len(lines), maxDiff)], ""))
-		if len(lines) > maxDiff {
-			fmt.Fprintf(&b, "[%d more lines of %s]\n", len(lines)-maxDiff, f.name)
+			text += f.name + " is not put back: " + f.Refused
 		}
 	}
-	return b.String()
+	return text
 }

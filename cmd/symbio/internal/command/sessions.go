@@ -84,3 +84,20 @@ func (env *Env) OnSessionStore(node string, do func(node string, store *sqlite.S
 	}
 	return errors.Join(do(node, store), store.Close())
 }
+
+// OnSession calls do with the session that has an id or the beginning of one, and the store that has
+// it. The exit status of its error is 4 if there is none, and 2 if there are several.
+func (env *Env) OnSession(ctx context.Context, id string, do func(*sqlite.Store, session.Info) error) error {
+	all, err := env.Sessions(ctx, session.Filter{})
+	if err != nil {
+		return err
+	}
+	i, err := session.Find(all, id)
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return NotFound(err)
+	case err != nil:
+		return Usage(err)
+	}
+	return env.OnSessionStore(i.Node, func(_ string, s *sqlite.Store) error { return do(s, i) })
+}

@@ -22,7 +22,7 @@ import (
 func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, ids func([]string) []string, do func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		for _, id := range ids(args) {
-			err := onSession(cmd.Context(), env, id, func(s *sqlite.Store, i session.Info) error {
+			err := env.OnSession(cmd.Context(), id, func(s *sqlite.Store, i session.Info) error {
 				i, err := do(cmd.Context(), s, i, args)
 				switch {
 				case err != nil:

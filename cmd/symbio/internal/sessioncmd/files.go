@@ -2,7 +2,6 @@ package sessioncmd
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"symbio/agent/session"
@@ -16,7 +15,7 @@ func filesReader(env *command.Env) reader {
 	return func(ctx context.Context, q session.Query) (all []session.Line, err error) {
 		switch q.Op {
 		case session.OpShow:
-			return all, onSession(ctx, env, q.ID, func(s *sqlite.Store, i session.Info) error {
+			return all, env.OnSession(ctx, q.ID, func(s *sqlite.Store, i session.Info) error {
 				all, err = session.Query{Op: session.OpShow, ID: i.ID}.Run(ctx, s)
 				if len(all) > 0 {
 					all[0].Session = &i // with its current state
@@ -35,23 +34,6 @@ func filesReader(env *command.Env) reader {
 		found, err := env.Sessions(ctx, q.Filter())
 		return command.Map(found, func(i session.Info) session.Line { return session.Line{Session: &i} }), err
 	}
-}
-
-// onSession calls do with the session that has an id or the beginning of one, and the store that has
-// it. The exit status of its error is 4 if there is none, and 2 if there are several.
-func onSession(ctx context.Context, env *command.Env, id string, do func(*sqlite.Store, session.Info) error) error {
-	all, err := env.Sessions(ctx, session.Filter{})
-	if err != nil {
-		return err
-	}
-	i, err := session.Find(all, id)
-	switch {
-	case errors.Is(err, session.ErrNotFound):
-		return command.NotFound(err)
-	case err != nil:
-		return command.Usage(err)
-	}
-	return env.OnSessionStore(i.Node, func(_ string, s *sqlite.Store) error { return do(s, i) })
 }
 
 // agentsOf returns the ids of the agents that live on a node; none if the node does not run.
