@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"symbio/agent/event"
+	"symbio/agent/session/undo"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -50,6 +51,10 @@ type conversation struct {
 	outbox
 	// questions are the approvals that wait for this terminal.
 	questions questions
+
+	// confirm does what /undo has shown, after a yes; nil = no question waits. undoTurn is its exchange.
+	confirm  func(*undo.Plan) error
+	undoTurn int
 
 	// editor is the line that is being typed; nil where whole lines are read from input instead.
 	editor *terminal.Editor

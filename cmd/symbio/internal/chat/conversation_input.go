@@ -161,11 +161,15 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 	if t.closing {
 		return nil
 	}
+	if t.confirm != nil {
+		answerUndo(ctx, t, text)
+		return nil
+	}
 	if t.isInteractive() {
 		name, ok := strings.CutPrefix(text, "/")
 		// A word with a second slash is a path, such as /etc/hosts, and not a command.
 		if word, _, _ := strings.Cut(name, " "); ok && !strings.Contains(word, "/") {
-			return t.command(name)
+			return t.command(ctx, name)
 		}
 		// The first slash of two says that the rest is no command.
 		if strings.HasPrefix(text, "//") {
@@ -291,12 +295,14 @@ the next one.
   /next TEXT    send a message after this answer
   /transcript   show what the agent remembers, and how much is not yet delivered
   /stop         stop the answer; the same as Ctrl-C
+  /undo [N]     put files back as they were before this exchange, or exchange N;
+                /undo redo undoes the latest undo
   /exit         leave; the same as Ctrl-D, or Ctrl-C twice
   //TEXT        send a message that begins with a slash`
 
 // command runs a command that was typed with a slash; line is without it. An unknown command is
 // reported and sends nothing, so that a typo does not reach the model.
-func (t *conversation) command(line string) error {
+func (t *conversation) command(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	switch name {
 	case "help":
@@ -305,6 +311,8 @@ func (t *conversation) command(line string) error {
 		return t.link.askTranscript()
 	case "exit", "quit":
 		return t.abort()
+	case "undo":
+		askUndo(ctx, t, rest)
 	case "stop":
 		if t.busy() {
 			return t.interrupt()
