@@ -112,7 +112,7 @@ func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
 		if err := l.Commit(task("x")); err != nil {
 			t.Fatal(err)
 		}
-		j.Suspend()
+		j.Suspend(true)
 		if err := l.Commit(text("kept"), session.Entry{Kind: session.End, Status: c.status}); err != nil {
 			t.Error(err)
 		}
