@@ -190,14 +190,14 @@ func TestTaskThatIsBeingDoneIsNotGivenTwice(t *testing.T) {
 		}
 		refused := 0
 		for _, r := range results[:2] {
-			if r.IsError && strings.Contains(r.Text, "done already") {
+			if r.IsError && strings.Contains(r.Text, "in progress already") {
 				refused++
 			}
 		}
 		if refused != 1 {
 			t.Errorf("of two at the same time %d were refused, want 1: %q, %q", refused, results[0].Text, results[1].Text)
 		}
-		if r := results[2]; !r.IsError || !strings.Contains(r.Text, "done already, by ") || !strings.Contains(r.Text, "wait_agents") {
+		if r := results[2]; !r.IsError || !strings.Contains(r.Text, "in progress already, by ") || !strings.Contains(r.Text, "wait_agents") {
 			t.Errorf("while it is done: %q, want a refusal that names who does it", r.Text)
 		}
 		if r := results[4]; r.IsError {

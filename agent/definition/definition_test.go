@@ -164,7 +164,7 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 
 		"bad rule":             {matter("permissions:", "  deny:", "  - Read", "  - 'Bash(rm'"), `line 7: deny rule "Bash(rm", column 8`},
 		"a rule in long":       {matter("permissions:", "  allow:", "  - rule: 'Bash(git log:*)'", "    mach: [x]"), `line 7: permissions.allow: a rule has no key "mach"`},
-		"an example":           {matter("permissions: {allow: [{rule: 'Bash(git log:*)', match: [git push]}]}"), `line 4: allow rule "Bash(git log:*)": it has to match`},
+		"an example":           {matter("permissions: {allow: [{rule: 'Bash(git log:*)', match: [git push]}]}"), `line 4: allow rule "Bash(git log:*)": it must match`},
 		"rules, no list":       {matter("permissions: {deny: Bash}"), "line 4: permissions.deny is a list of rules"},
 		"a permission preset":  {matter("permissions: {preset: read_onli}"), `did you mean "read_only"?`},
 		"a default":            {matter("permissions: {default: alow}"), `line 4: permissions.default "alow": it is one of allow, ask, deny; did you mean "allow"?`},
@@ -172,7 +172,7 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"permissions, a word":  {matter("permissions: read_only"), "line 4: permissions is keys with values"},
 		"a guardrail by name":  {matter("guardrail: readonli"), `line 4: guardrail: there is no permission preset "readonli"`},
 		"a guardrail rule":     {matter("guardrail:", "  ask: ['Bash(']"), `line 5: ask rule "Bash("`},
-		"a guardrail example":  {matter("guardrail: {ask: [{rule: 'Bash(git push:*)', match: [git log]}]}"), `line 4: ask rule "Bash(git push:*)": it has to match`},
+		"a guardrail example":  {matter("guardrail: {ask: [{rule: 'Bash(git push:*)', match: [git log]}]}"), `line 4: ask rule "Bash(git push:*)": it must match`},
 		"a sandbox that is no": {matter("sandbox: off"), "line 4: sandbox: a definition cannot switch the sandbox off"},
 		"a sandbox preset":     {matter("sandbox: {preset: restictive}"), `did you mean "restrictive"?`},
 		"the node's sandbox":   {matter("sandbox:", "  preset: standard", "  show: [~/.ssh]"), "line 6: sandbox.show stands in the sandbox of the node's configuration alone"},

@@ -103,11 +103,11 @@ func TestJournalRefusesAfterFailedCommit(t *testing.T) {
 
 // A node that stops leaves exchanges open, but an answer that is there ends one.
 func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
-	j := session.NewJournal(&session.Memory{}, "n")
 	for _, c := range []struct {
 		status session.State
 		open   bool
 	}{{session.Interrupted, true}, {session.Failed, true}, {session.Done, false}} {
+		j := session.NewJournal(&session.Memory{}, "n")
 		l := j.Create(session.Info{})
 		if err := l.Commit(task("x")); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func TestResultCarriesPicturesThatCanBeShown(t *testing.T) {
 		text string
 	}{
 		"one":          {show(good), 1, "here"},
-		"not one":      {show([]byte("hello"), good), 1, "here\n[Picture 1 is not shown: an image that is text/plain; charset=utf-8; png, jpeg, gif and webp can be sent.]"},
+		"not one":      {show([]byte("hello"), good), 1, "here\n[Picture 1 is not shown: an image of the type text/plain; charset=utf-8; png, jpeg, gif and webp can be sent.]"},
 		"nothing":      {show(nil), 0, "here\n[Picture 1 is not shown: an image without data.]"},
 		"one too many": {show(many[:11]...), 10, "here\n[Picture 11 is not shown: 10 pictures, of 6 MiB together, are the most that are shown in one turn; ask for fewer at a time.]"},
 		"a flood":      {show(many...), 10, "[Of 5 more pictures none is shown.]"},

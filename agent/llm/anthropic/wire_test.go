@@ -211,8 +211,8 @@ func TestImagesThatCannotBeSentAreNotAskedAbout(t *testing.T) {
 	})
 	for want, images := range map[string][]llm.Image{
 		"without data":                 {{Type: "image/png"}},
-		"that is text/plain":           {{Type: "image/png", Data: []byte("hello")}},
-		"is called image/gif and is":   {{Type: "image/gif", Data: png}},
+		"of the type text/plain":       {{Type: "image/png", Data: []byte("hello")}},
+		"declared as image/gif has":    {{Type: "image/gif", Data: png}},
 		"at most 3840 KiB":             {{Type: "image/png", Data: append(png[:len(png):len(png)], make([]byte, llm.MaxImage)...)}},
 		"more than 20 images in one":   make([]llm.Image, 21),
 		"png, jpeg, gif and webp can ": {{Type: "image/tiff", Data: []byte("II*\x00abcdef")}},

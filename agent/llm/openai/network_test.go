@@ -431,7 +431,7 @@ func TestNewRefusesSettingsThatCannotWork(t *testing.T) {
 		{"must look like", openai.Config{Model: "m", BaseURL: "http:///v1"}},
 		{"must look like", openai.Config{Model: "m", BaseURL: "http://x/%zz?secret"}},
 		{"user or password", openai.Config{Model: "m", BaseURL: "http://u:secret@x/v1"}},
-		{"no key has", openai.Config{Model: "m", Key: llm.NewSecret("secret\nX: y")}},
+		{"cannot be in a key", openai.Config{Model: "m", Key: llm.NewSecret("secret\nX: y")}},
 	} {
 		_, err := openai.New(c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {

@@ -115,7 +115,7 @@ func TestSymlinkPlantedBetweenCheckAndUseOfAFileAsAnOrdinaryUser(t *testing.T) {
 	c := exec.CommandContext(t.Context(), self, "-test.run=^TestSymlinkPlantedBetweenCheckAndUseOfAFile$", "-test.v")
 	c.Dir, c.Env = top, []string{"HOME=" + top, "TMPDIR=" + top, "PATH=" + os.Getenv("PATH")}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestASymlink") {
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestSymlink") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

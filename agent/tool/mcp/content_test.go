@@ -61,7 +61,7 @@ func TestWhatAToolAnswersIsTextForAModel(t *testing.T) {
 		{"structured again", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{ "a": 1 }`}}, StructuredContent: map[string]any{"a": 1.0}}, `{ "a": 1 }`},
 		{"text under a key", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "x"}}, StructuredContent: map[string]any{"content": "x"}}, "x"},
 		{"structured beside", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "one"}}, StructuredContent: map[string]any{"a": 1.0}}, "one\n{\"a\":1}"},
-		{"a picture", sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{MIMEType: "image/png\n]", Data: []byte("abc")}}}, "[a picture, image/png ], 3 bytes, which cannot be shown: an image that is text/plain; charset=utf-8; png, jpeg, gif and webp can be sent]"},
+		{"a picture", sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{MIMEType: "image/png\n]", Data: []byte("abc")}}}, "[a picture, image/png ], 3 bytes, which cannot be shown: an image of the type text/plain; charset=utf-8; png, jpeg, gif and webp can be sent]"},
 		{"a picture under another name", sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{MIMEType: "text/html", Data: pixel}}}, "[a picture, image/gif, 1 x 1 pixels, 43 bytes]"},
 		{"a resource that is one", sdk.CallToolResult{Content: []sdk.Content{&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "x://y", MIMEType: "application/x", Blob: pixel}}}}, "[the resource x://y, a picture, image/gif, 1 x 1 pixels, 43 bytes]"},
 		{"sound", sdk.CallToolResult{Content: []sdk.Content{&sdk.AudioContent{MIMEType: "audio/wav", Data: []byte("abc")}}}, "[sound, audio/wav, 3 bytes, which is not played]"},
