@@ -73,19 +73,25 @@ func talkHome(t *testing.T) (dir string, env []string) {
 // openGate lets what waits at the gate go on.
 func openGate(t *testing.T, dir string) {
 	t.Helper()
+	holdGate(t, dir).Close()
+}
+
+// holdGate returns when something waits at the gate. It goes on when the file is closed.
+func holdGate(t *testing.T, dir string) *os.File {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		f, err := os.OpenFile(filepath.Join(dir, "gate"), os.O_WRONLY|unix.O_NONBLOCK, 0)
 		if err == nil {
-			f.Close()
-			return
+			return f
 		}
 		if !errors.Is(err, unix.ENXIO) { // nobody is there yet
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("nobody waits at the gate")
+	t.Fatal("nothing waits at the gate")
+	return nil
 }
 
 // sees waits until the terminal has got a text behind a position, and returns the position behind it.
@@ -394,6 +400,7 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	}
 	s.types("go on\r")
 	at = s.sees(at, "Bash cat gate")
+	defer holdGate(t, dir).Close() // the call runs
 	if err := node.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
