@@ -400,7 +400,7 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	}
 	s.types("go on\r")
 	at = s.sees(at, "Bash cat gate")
-	defer holdGate(t, dir).Close() // the call runs
+	defer holdGate(t, dir).Close() // the call runs, and goes on when the test ends
 	if err := node.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -410,6 +410,7 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	up()
 	at = s.sees(at, "the interrupted task goes on")
 	at = s.sees(at, "You said: [The program was stopped here and has been started again")
+	at = s.sees(at, "model calls") // the end of the turn, behind which Enter sends a message
 	s.sees(at, "> typed meanwhile")
 	s.types("\r")
 	at = s.waits(s.sees(at, "You said: typed meanwhile"))
@@ -419,5 +420,4 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	if status, text := s.leaves(); status != 0 || !strings.Contains(text, "; symbio chat --resume ") {
 		t.Errorf("it ended with %d: %q", status, text[at:])
 	}
-	openGate(t, dir) // ends the command that the killed node left
 }
