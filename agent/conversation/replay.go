@@ -115,7 +115,9 @@ func (x *openExchange) apply(e session.Entry) {
 		x.calls, x.started, x.results = e.Message.Calls, map[string]bool{}, map[string]llm.ToolResult{}
 		x.answered = len(x.calls) == 0 && e.Status == ""
 	case session.Call:
-		x.started[e.Call.ID] = true
+		if x.started != nil { // else it has no answer
+			x.started[e.Call.ID] = true
+		}
 	case session.Result:
 		x.addResult(*e.Result)
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"symbio/agent/budget"
@@ -62,6 +63,32 @@ type Entry struct {
 	Count int `json:"count,omitempty"`
 	// Began is the index of the exchange's first message after a Compaction; -1 = no exchange runs.
 	Began int `json:"began,omitempty"`
+}
+
+// Check returns an error if the fields of the entry's kind are missing or contradict each other. Readers
+// of entries rely on it; a Store checks what it reads from a disk.
+func (e Entry) Check() error {
+	missing := false
+	switch e.Kind {
+	case Task, Answer:
+		missing = e.Message == nil
+	case Call, Approval, Decision:
+		missing = e.Call == nil
+	case Result:
+		missing = e.Result == nil
+	case Request:
+		missing = e.Usage == nil
+	case Child:
+		missing = e.Child == nil
+	case Edit:
+		missing = e.Edit == nil
+	case Compaction:
+		missing = e.Began >= 0 && e.Began >= len(e.Messages)
+	}
+	if missing {
+		return fmt.Errorf("an entry of the kind %q has not the fields of its kind", e.Kind)
+	}
+	return nil
 }
 
 // ChildAgent is a sub-agent as its parent's session records it.

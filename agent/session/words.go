@@ -10,7 +10,9 @@ import (
 func (e Entry) Words() string {
 	switch e.Kind {
 	case Task, Answer:
-		return e.Message.Text
+		if e.Message != nil {
+			return e.Message.Text
+		}
 	case Text, Steering:
 		return e.Text
 	}

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (x *crashTrial) commit(t *rapid.T) {
 		text := fmt.Sprintf("%d.%d ", len(x.commits), n)
 		texts = append(texts, text)
 		size := rapid.SampledFrom([]int{0, 100, 5000, 40_000}).Draw(t, "size")
-		entries = append(entries, session.Entry{Kind: session.Result, Text: text, Status: session.State(make([]byte, size))})
+		entries = append(entries, session.Entry{Kind: session.Skill, Text: text, Status: session.State(make([]byte, size))})
 	}
 	x.commits = append(x.commits, texts)
 	x.must(x.store.Commit([]session.Write{{Info: session.Info{ID: "a", Root: "a"}, Entries: entries}}))
@@ -140,6 +141,13 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	memory := "/dev/shm" // thousands of commits need no disk here, where the crash is a copy
 	if _, err := os.Stat(memory); err != nil {
 		memory = ""
+	}
+	// A check takes a second, so there are few unless -rapid.checks asks for another number.
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := flag.Set("rapid.checks", "6"); err != nil {
+			t.Fatal(err)
+		}
+		defer flag.Set("rapid.checks", checks.DefValue)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		root, err := os.MkdirTemp(memory, "crash")

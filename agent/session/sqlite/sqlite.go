@@ -412,7 +412,11 @@ func (s *Store) Entries(ctx context.Context, id string, after int64) (all []sess
 		if err := rows.Scan(&e.ID, &at, &e.Kind, &data); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(data, &e); err != nil {
+		err := json.Unmarshal(data, &e)
+		if err == nil {
+			err = e.Check()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("entry %d of session %s: %w", e.ID, id, err)
 		}
 		e.Time = time.UnixMicro(at).UTC()
