@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// shelf is a Store in memory. It fails while broken is set.
-type shelf struct {
+// memoryStore is a Store in memory. It fails while broken is set.
+type memoryStore struct {
 	mu     sync.Mutex
 	all    []Event
 	broken bool
 	calls  int
 }
 
-func (s *shelf) AppendEvents(events []Event) error {
+func (s *memoryStore) AppendEvents(events []Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls++; s.broken {
@@ -30,7 +30,7 @@ func (s *shelf) AppendEvents(events []Event) error {
 	return nil
 }
 
-func (s *shelf) Events(_ context.Context, after, before uint64, limit int) (page []Event, err error) {
+func (s *memoryStore) Events(_ context.Context, after, before uint64, limit int) (page []Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.all {
@@ -41,7 +41,7 @@ func (s *shelf) Events(_ context.Context, after, before uint64, limit int) (page
 	return page, nil
 }
 
-func (s *shelf) FirstEvent(_ context.Context, since time.Time) (uint64, error) {
+func (s *memoryStore) FirstEvent(_ context.Context, since time.Time) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.all, func(e Event) bool { return !e.Time.Before(since) })
@@ -51,7 +51,7 @@ func (s *shelf) FirstEvent(_ context.Context, since time.Time) (uint64, error) {
 	return s.all[i].Seq, nil
 }
 
-func (s *shelf) LastEvent(context.Context) (Event, error) {
+func (s *memoryStore) LastEvent(context.Context) (Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) == 0 {
@@ -60,16 +60,16 @@ func (s *shelf) LastEvent(context.Context) (Event, error) {
 	return s.all[len(s.all)-1], nil
 }
 
-func (s *shelf) PruneEvents(context.Context, time.Time) error { return nil }
+func (s *memoryStore) PruneEvents(context.Context, time.Time) error { return nil }
 
-func (s *shelf) setBroken(on bool) {
+func (s *memoryStore) setBroken(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = on
 }
 
 // live runs a stream over the store until the returned function is called.
-func live(t *testing.T, s *shelf) (*Stream, func()) {
+func live(t *testing.T, s *memoryStore) (*Stream, func()) {
 	t.Helper()
 	e, err := OpenStream("a", s)
 	if err != nil {
@@ -105,7 +105,7 @@ func seqs(all []Event) (out []uint64) {
 
 func TestEventsGoOnOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
+		s := new(memoryStore)
 		first, stop := live(t, s)
 		begun := time.Now()
 		for range 3 {
@@ -139,7 +139,7 @@ func TestEventsGoOnOverARestart(t *testing.T) {
 
 func TestNumbersJumpAfterANodeThatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{all: []Event{{Seq: 20, Time: time.Now(), Type: "tick"}}}
+		s := &memoryStore{all: []Event{{Seq: 20, Time: time.Now(), Type: "tick"}}}
 		e, stop := live(t, s)
 		defer stop()
 		e.Publish("tick", "", struct{}{})
@@ -152,7 +152,7 @@ func TestNumbersJumpAfterANodeThatWasKilled(t *testing.T) {
 // A reader follows from the store into the memory while events are published, written and forgotten.
 func TestReaderOfThePastMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
+		s := new(memoryStore)
 		e, stop := live(t, s)
 		defer stop()
 		publish := func(n int) {
@@ -195,12 +195,13 @@ func TestReaderOfThePastMissesNothing(t *testing.T) {
 
 func TestEventsThatCannotBeWrittenAreAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{broken: true}
+		s := &memoryStore{broken: true}
 		e, stop := live(t, s)
 		for range maxWaiting + 100 {
 			e.Publish("tick", "", struct{}{})
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if s.calls > 20 || len(e.writer.waiting) > maxWaiting {
 			t.Errorf("%d attempts in a minute, %d wait", s.calls, len(e.writer.waiting))
 		}
