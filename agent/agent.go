@@ -92,14 +92,18 @@ func (a *Agent) tools() []tool.Tool {
 func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 
 // Receive does the task in the signal and replies with the model's last text. A signal without data, or with null, goes on with the
-// task that the end of the node interrupted, if there is one. While it runs, every
+// task that the end of the node interrupted, if there is one and no
+// other node or agent sent the signal. While it runs, every
 // call of the agent is judged by the permissions of all requesters of the task, too; they are
 // removed when the task ends. The error wraps budget.ErrExceeded, ErrTurns or
 // conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error. Errors for
 // other nodes say no more than those nodes may know (errorForCaller).
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
 	empty := len(s.Data) == 0 || string(bytes.TrimSpace(s.Data)) == "null"
-	resume := empty && a.conversation.CanResume()
+	i := a.instance
+	// Its answer is for the person or the parent that gave the task, and for no node or agent outside of the tree.
+	outside := i.outsideRequester(s)
+	resume := empty && outside == "" && a.conversation.CanResume()
 	task, err := taskOf(s)
 	if err != nil && !resume {
 		return community.Reply{}, err
@@ -108,7 +112,6 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	if err != nil {
 		return community.Reply{}, err
 	}
-	i := a.instance
 	ctx, done, err := i.startTask(ctx, s, resume)
 	if err != nil {
 		return community.Reply{}, err
@@ -119,7 +122,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
-	i.record.setRequester(i.outsideRequester(s))
+	i.record.setRequester(outside)
 	i.report(Event{Type: EventTask, Text: task})
 	text, err := a.runTask(ctx, task, s, resume)
 	if err != nil && i.task.wasInterrupted() {

@@ -107,3 +107,27 @@ func TestFailedSpawnReleasesTheSession(t *testing.T) {
 		}
 	})
 }
+
+// The answer of an interrupted task is not for another node, which may send signals to the agent.
+func TestOtherNodeCannotResumeATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &session.Memory{}
+		root := interruptedTree(t, store)
+		h := newHouse(t, script(nil))
+		f := agent.NewFactory(agent.Config{Community: h.community, Journal: session.NewJournal(store, "n"), Model: func(context.Context, string) (llm.Model, error) {
+			return script(func(context.Context, llm.Request) (llm.Message, error) { return say("the answer") }), nil
+		}})
+		m, err := f.Spawn(t.Context(), agent.Order{Definition: definition.General(), Session: root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Requester: []string{"other"}})
+		if err == nil || !f.Session(m.ID).Open {
+			t.Errorf("another node's empty signal was answered %q, %v; want an error, and the task still open", reply.Data, err)
+		}
+		reply, err = h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task"})
+		if err != nil || string(reply.Data) != "the answer" {
+			t.Errorf("resumed: %q, %v", reply.Data, err)
+		}
+	})
+}

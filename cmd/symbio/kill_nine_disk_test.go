@@ -72,7 +72,7 @@ func refuseReadOnlyDisk(t *testing.T, binary string) {
 	cmd := a.command("")
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this user may not make mount namespaces here: %v", err)
+		t.Skipf("mount namespaces are missing: this user may not make them (root may): %v", err)
 	}
 	if err == nil || !strings.Contains(string(out), "read-only") && !strings.Contains(string(out), "readonly") {
 		t.Errorf("on a read-only disk the node ended with %v and said %s; want an error that says so", err, out)

@@ -180,7 +180,7 @@ func (n *crashNode) start(killAt string) {
 	cmd.Stdout, cmd.Stderr = n.log, n.log
 	err := cmd.Start()
 	if n.mounts != "" && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)) {
-		n.t.Skipf("this user may not make mount namespaces here: %v", err)
+		n.t.Skipf("mount namespaces are missing: this user may not make them (root may): %v", err)
 	}
 	if err != nil {
 		n.t.Fatal(err)
