@@ -95,9 +95,24 @@ type Fields struct {
 	Wait float64
 	// Done and Total are a progress, in any unit; Total 0 means that it is not known.
 	Done, Total float64
+	// Model, Effort and Mode are the settings of a conversation. Model is also the model of a retry.
+	Model, Effort, Mode string
+	// Context is how many tokens the last request to the model had, and Window how many fit.
+	Context, Window int
+	// File is the path of a file that was changed, Diff the change as a unified diff.
+	File, Diff string
+	// Steps are the steps of a plan.
+	Steps []Step
 	// Spent is what an agent and its sub-agents have used; nil means that it is not known.
 	Spent      *budget.Spent
 	Transcript []llm.Message
+}
+
+// Step is a step of a plan that an agent makes for itself.
+type Step struct {
+	Text string `json:"text"`
+	// State is pending, running or done.
+	State string `json:"state"`
 }
 
 // Fields decodes the Data of an event. Unknown fields are ignored, so that an older reader can follow

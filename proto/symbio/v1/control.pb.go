@@ -1863,7 +1863,16 @@ type RunRequest struct {
 	Interactive bool `protobuf:"varint,6,opt,name=interactive,proto3" json:"interactive,omitempty"`
 	// The id of a session to go on with, or the beginning of one; empty = a new one. An event "session" says which
 	// one it is. Without a task, a task that the end of the node interrupted goes on.
-	Session       string `protobuf:"bytes,7,opt,name=session,proto3" json:"session,omitempty"`
+	Session string `protobuf:"bytes,7,opt,name=session,proto3" json:"session,omitempty"`
+	// How much the model thinks: low, medium or high; empty = as configured.
+	Effort string `protobuf:"bytes,8,opt,name=effort,proto3" json:"effort,omitempty"`
+	// ask: calls that need approval are asked about. edits: edits of files in the workspace are not asked about.
+	// plan: only tools that read run. Empty = ask.
+	Mode string `protobuf:"bytes,9,opt,name=mode,proto3" json:"mode,omitempty"`
+	// How often the model may be asked for each message; 0 = as the definition says.
+	MaxTurns uint32 `protobuf:"varint,10,opt,name=max_turns,json=maxTurns,proto3" json:"max_turns,omitempty"`
+	// Pictures that belong to the task.
+	Pictures      []*Picture `protobuf:"bytes,11,rep,name=pictures,proto3" json:"pictures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1947,6 +1956,88 @@ func (x *RunRequest) GetSession() string {
 	return ""
 }
 
+func (x *RunRequest) GetEffort() string {
+	if x != nil {
+		return x.Effort
+	}
+	return ""
+}
+
+func (x *RunRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *RunRequest) GetMaxTurns() uint32 {
+	if x != nil {
+		return x.MaxTurns
+	}
+	return 0
+}
+
+func (x *RunRequest) GetPictures() []*Picture {
+	if x != nil {
+		return x.Pictures
+	}
+	return nil
+}
+
+// Picture is an image for a model.
+type Picture struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// image/png, image/jpeg, image/gif or image/webp.
+	Type          string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Picture) Reset() {
+	*x = Picture{}
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Picture) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Picture) ProtoMessage() {}
+
+func (x *Picture) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Picture.ProtoReflect.Descriptor instead.
+func (*Picture) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Picture) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Picture) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // ConverseRequest is one thing that is said in a conversation.
 type ConverseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1957,6 +2048,9 @@ type ConverseRequest struct {
 	//	*ConverseRequest_Steer
 	//	*ConverseRequest_Interrupt
 	//	*ConverseRequest_Transcript
+	//	*ConverseRequest_Settings
+	//	*ConverseRequest_Compact
+	//	*ConverseRequest_Clear
 	Say           isConverseRequest_Say `protobuf_oneof:"say"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1964,7 +2058,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2070,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2083,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ConverseRequest) GetSay() isConverseRequest_Say {
@@ -2044,6 +2138,33 @@ func (x *ConverseRequest) GetTranscript() *AskTranscript {
 	return nil
 }
 
+func (x *ConverseRequest) GetSettings() *ChangeSettings {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Settings); ok {
+			return x.Settings
+		}
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetCompact() *Compact {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Compact); ok {
+			return x.Compact
+		}
+	}
+	return nil
+}
+
+func (x *ConverseRequest) GetClear() *Clear {
+	if x != nil {
+		if x, ok := x.Say.(*ConverseRequest_Clear); ok {
+			return x.Clear
+		}
+	}
+	return nil
+}
+
 type isConverseRequest_Say interface {
 	isConverseRequest_Say()
 }
@@ -2073,6 +2194,22 @@ type ConverseRequest_Transcript struct {
 	Transcript *AskTranscript `protobuf:"bytes,104,opt,name=transcript,proto3,oneof"`
 }
 
+type ConverseRequest_Settings struct {
+	// Changes the model, its effort or the mode, from the next request to the model on. An event "settings" says what
+	// is in force, or why nothing changed.
+	Settings *ChangeSettings `protobuf:"bytes,105,opt,name=settings,proto3,oneof"`
+}
+
+type ConverseRequest_Compact struct {
+	// Makes room in the model's context when nothing is in flight. An event "compacted" or "notice" follows.
+	Compact *Compact `protobuf:"bytes,106,opt,name=compact,proto3,oneof"`
+}
+
+type ConverseRequest_Clear struct {
+	// Begins a new session with the same agent when nothing is in flight. An event "session" follows.
+	Clear *Clear `protobuf:"bytes,107,opt,name=clear,proto3,oneof"`
+}
+
 func (*ConverseRequest_Open) isConverseRequest_Say() {}
 
 func (*ConverseRequest_Next) isConverseRequest_Say() {}
@@ -2083,16 +2220,23 @@ func (*ConverseRequest_Interrupt) isConverseRequest_Say() {}
 
 func (*ConverseRequest_Transcript) isConverseRequest_Say() {}
 
+func (*ConverseRequest_Settings) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Compact) isConverseRequest_Say() {}
+
+func (*ConverseRequest_Clear) isConverseRequest_Say() {}
+
 type NextMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Pictures      []*Picture             `protobuf:"bytes,2,rep,name=pictures,proto3" json:"pictures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NextMessage) Reset() {
 	*x = NextMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2248,7 @@ func (x *NextMessage) String() string {
 func (*NextMessage) ProtoMessage() {}
 
 func (x *NextMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2261,7 @@ func (x *NextMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextMessage.ProtoReflect.Descriptor instead.
 func (*NextMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NextMessage) GetText() string {
@@ -2125,6 +2269,148 @@ func (x *NextMessage) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *NextMessage) GetPictures() []*Picture {
+	if x != nil {
+		return x.Pictures
+	}
+	return nil
+}
+
+// ChangeSettings has what changes; an empty field stays as it is.
+type ChangeSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// low, medium or high.
+	Effort string `protobuf:"bytes,2,opt,name=effort,proto3" json:"effort,omitempty"`
+	// ask, edits or plan; see RunRequest.
+	Mode          string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeSettings) Reset() {
+	*x = ChangeSettings{}
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeSettings) ProtoMessage() {}
+
+func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeSettings.ProtoReflect.Descriptor instead.
+func (*ChangeSettings) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ChangeSettings) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ChangeSettings) GetEffort() string {
+	if x != nil {
+		return x.Effort
+	}
+	return ""
+}
+
+func (x *ChangeSettings) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+type Compact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Compact) Reset() {
+	*x = Compact{}
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Compact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Compact) ProtoMessage() {}
+
+func (x *Compact) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Compact.ProtoReflect.Descriptor instead.
+func (*Compact) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+}
+
+type Clear struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clear) Reset() {
+	*x = Clear{}
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clear) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clear) ProtoMessage() {}
+
+func (x *Clear) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clear.ProtoReflect.Descriptor instead.
+func (*Clear) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 type SteerMessage struct {
@@ -2138,7 +2424,7 @@ type SteerMessage struct {
 
 func (x *SteerMessage) Reset() {
 	*x = SteerMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2436,7 @@ func (x *SteerMessage) String() string {
 func (*SteerMessage) ProtoMessage() {}
 
 func (x *SteerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2449,7 @@ func (x *SteerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
 func (*SteerMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SteerMessage) GetText() string {
@@ -2188,7 +2474,7 @@ type Interrupt struct {
 
 func (x *Interrupt) Reset() {
 	*x = Interrupt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2486,7 @@ func (x *Interrupt) String() string {
 func (*Interrupt) ProtoMessage() {}
 
 func (x *Interrupt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2499,7 @@ func (x *Interrupt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
 func (*Interrupt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 type AskTranscript struct {
@@ -2224,7 +2510,7 @@ type AskTranscript struct {
 
 func (x *AskTranscript) Reset() {
 	*x = AskTranscript{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2522,7 @@ func (x *AskTranscript) String() string {
 func (*AskTranscript) ProtoMessage() {}
 
 func (x *AskTranscript) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2535,7 @@ func (x *AskTranscript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
 func (*AskTranscript) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 type SteerRequest struct {
@@ -2265,7 +2551,7 @@ type SteerRequest struct {
 
 func (x *SteerRequest) Reset() {
 	*x = SteerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2563,7 @@ func (x *SteerRequest) String() string {
 func (*SteerRequest) ProtoMessage() {}
 
 func (x *SteerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2576,7 @@ func (x *SteerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
 func (*SteerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SteerRequest) GetMember() string {
@@ -2333,7 +2619,7 @@ type SteerReply struct {
 
 func (x *SteerReply) Reset() {
 	*x = SteerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2631,7 @@ func (x *SteerReply) String() string {
 func (*SteerReply) ProtoMessage() {}
 
 func (x *SteerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2644,7 @@ func (x *SteerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
 func (*SteerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SteerReply) GetOutcome() string {
@@ -2413,7 +2699,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2711,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2724,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *InspectRequest) GetMember() string {
@@ -2463,7 +2749,7 @@ type InspectReply struct {
 
 func (x *InspectReply) Reset() {
 	*x = InspectReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2761,7 @@ func (x *InspectReply) String() string {
 func (*InspectReply) ProtoMessage() {}
 
 func (x *InspectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2774,7 @@ func (x *InspectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
 func (*InspectReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *InspectReply) GetMember() string {
@@ -2546,7 +2832,7 @@ type ShownPart struct {
 
 func (x *ShownPart) Reset() {
 	*x = ShownPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2844,7 @@ func (x *ShownPart) String() string {
 func (*ShownPart) ProtoMessage() {}
 
 func (x *ShownPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2857,7 @@ func (x *ShownPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
 func (*ShownPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ShownPart) GetKind() string {
@@ -2639,7 +2925,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2937,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2950,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -2727,14 +3013,16 @@ type AnswerRequest struct {
 	// The digest of what the person was shown; empty = the id's part of it is enough.
 	Digest string `protobuf:"bytes,70,opt,name=digest,proto3" json:"digest,omitempty"`
 	// What it allows is allowed from now on, also after a restart. Only for what waits here.
-	Lasting       bool `protobuf:"varint,71,opt,name=lasting,proto3" json:"lasting,omitempty"`
+	Lasting bool `protobuf:"varint,71,opt,name=lasting,proto3" json:"lasting,omitempty"`
+	// Why not, for the model that asked.
+	Reason        string `protobuf:"bytes,72,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +3034,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +3047,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -2804,6 +3092,13 @@ func (x *AnswerRequest) GetLasting() bool {
 	return false
 }
 
+func (x *AnswerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type AnswerReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What was decided.
@@ -2814,7 +3109,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +3121,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3134,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -2861,7 +3156,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3168,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3181,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -2914,7 +3209,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3221,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3234,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -2967,7 +3262,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2979,7 +3274,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2992,7 +3287,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -3024,7 +3319,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3036,7 +3331,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3049,7 +3344,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 type RulesReply struct {
@@ -3061,7 +3356,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3368,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3381,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -3116,7 +3411,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3423,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3436,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LastingRule) GetId() string {
@@ -3202,7 +3497,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3509,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3522,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -3245,7 +3540,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3552,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3565,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 // Approval is a decision that waits for a person.
@@ -3298,14 +3593,17 @@ type Approval struct {
 	Shown  []byte `protobuf:"bytes,72,opt,name=shown,proto3" json:"shown,omitempty"`
 	Digest string `protobuf:"bytes,73,opt,name=digest,proto3" json:"digest,omitempty"`
 	// The rules that a lasting answer would keep; none = there can be none.
-	Rules         []string `protobuf:"bytes,74,rep,name=rules,proto3" json:"rules,omitempty"`
+	Rules []string `protobuf:"bytes,74,rep,name=rules,proto3" json:"rules,omitempty"`
+	// What an edit would change, as a unified diff; empty for other calls. It is computed when it is listed, and is
+	// no part of shown.
+	Diff          string `protobuf:"bytes,75,opt,name=diff,proto3" json:"diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3615,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3628,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Approval) GetId() string {
@@ -3438,6 +3736,13 @@ func (x *Approval) GetRules() []string {
 	return nil
 }
 
+func (x *Approval) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
 type SkillsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// rescan looks at the disk again first.
@@ -3448,7 +3753,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3765,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3778,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -3502,7 +3807,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3514,7 +3819,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3527,7 +3832,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Skill) GetId() string {
@@ -3615,7 +3920,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3627,7 +3932,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3640,7 +3945,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -3681,7 +3986,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +3998,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +4011,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -3735,7 +4040,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +4052,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +4065,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -3793,7 +4098,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3805,7 +4110,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3818,7 +4123,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -4015,7 +4320,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04data\x18\x05 \x01(\fR\x04data\x12\x12\n" +
 	"\x04more\x18\x0f \x01(\bR\x04more\x12\x10\n" +
-	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xc9\x01\n" +
+	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xc2\x02\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
@@ -4024,7 +4329,15 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05allow\x18\x04 \x03(\tR\x05allow\x12)\n" +
 	"\x06budget\x18\x05 \x01(\v2\x11.symbio.v1.BudgetR\x06budget\x12 \n" +
 	"\vinteractive\x18\x06 \x01(\bR\vinteractive\x12\x18\n" +
-	"\asession\x18\a \x01(\tR\asession\"\x96\x02\n" +
+	"\asession\x18\a \x01(\tR\asession\x12\x16\n" +
+	"\x06effort\x18\b \x01(\tR\x06effort\x12\x12\n" +
+	"\x04mode\x18\t \x01(\tR\x04mode\x12\x1b\n" +
+	"\tmax_turns\x18\n" +
+	" \x01(\rR\bmaxTurns\x12.\n" +
+	"\bpictures\x18\v \x03(\v2\x12.symbio.v1.PictureR\bpictures\"1\n" +
+	"\aPicture\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xa9\x03\n" +
 	"\x0fConverseRequest\x12+\n" +
 	"\x04open\x18d \x01(\v2\x15.symbio.v1.RunRequestH\x00R\x04open\x12,\n" +
 	"\x04next\x18e \x01(\v2\x16.symbio.v1.NextMessageH\x00R\x04next\x12/\n" +
@@ -4032,10 +4345,20 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tinterrupt\x18g \x01(\v2\x14.symbio.v1.InterruptH\x00R\tinterrupt\x12:\n" +
 	"\n" +
 	"transcript\x18h \x01(\v2\x18.symbio.v1.AskTranscriptH\x00R\n" +
-	"transcriptB\x05\n" +
-	"\x03say\"!\n" +
+	"transcript\x127\n" +
+	"\bsettings\x18i \x01(\v2\x19.symbio.v1.ChangeSettingsH\x00R\bsettings\x12.\n" +
+	"\acompact\x18j \x01(\v2\x12.symbio.v1.CompactH\x00R\acompact\x12(\n" +
+	"\x05clear\x18k \x01(\v2\x10.symbio.v1.ClearH\x00R\x05clearB\x05\n" +
+	"\x03say\"Q\n" +
 	"\vNextMessage\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\"2\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12.\n" +
+	"\bpictures\x18\x02 \x03(\v2\x12.symbio.v1.PictureR\bpictures\"R\n" +
+	"\x0eChangeSettings\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
+	"\x06effort\x18\x02 \x01(\tR\x06effort\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\tR\x04mode\"\t\n" +
+	"\aCompact\"\a\n" +
+	"\x05Clear\"2\n" +
 	"\fSteerMessage\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"\v\n" +
@@ -4081,14 +4404,15 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\vmodel_calls\x18Z \x01(\rR\n" +
 	"modelCalls\x12\x16\n" +
 	"\x06tokens\x18[ \x01(\x04R\x06tokens\x12\x12\n" +
-	"\x04cost\x18\\ \x01(\x01R\x04cost\"\x8f\x01\n" +
+	"\x04cost\x18\\ \x01(\x01R\x04cost\"\xa7\x01\n" +
 	"\rAnswerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05allow\x18\x02 \x01(\bR\x05allow\x12\x16\n" +
 	"\x06always\x18< \x01(\bR\x06always\x12\x0e\n" +
 	"\x02by\x18= \x01(\tR\x02by\x12\x16\n" +
 	"\x06digest\x18F \x01(\tR\x06digest\x12\x18\n" +
-	"\alasting\x18G \x01(\bR\alasting\">\n" +
+	"\alasting\x18G \x01(\bR\alasting\x12\x16\n" +
+	"\x06reason\x18H \x01(\tR\x06reason\">\n" +
 	"\vAnswerReply\x12/\n" +
 	"\bapproval\x18F \x01(\v2\x13.symbio.v1.ApprovalR\bapproval\"6\n" +
 	"\x10ApprovalsRequest\x12\x0e\n" +
@@ -4115,7 +4439,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\awhy_not\x18\x06 \x01(\tR\x06whyNot\"\x1f\n" +
 	"\rForgetRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\r\n" +
-	"\vForgetReply\"\x83\x03\n" +
+	"\vForgetReply\"\x97\x03\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -4132,7 +4456,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tnode_name\x18G \x01(\tR\bnodeName\x12\x14\n" +
 	"\x05shown\x18H \x01(\fR\x05shown\x12\x16\n" +
 	"\x06digest\x18I \x01(\tR\x06digest\x12\x14\n" +
-	"\x05rules\x18J \x03(\tR\x05rules\"'\n" +
+	"\x05rules\x18J \x03(\tR\x05rules\x12\x12\n" +
+	"\x04diff\x18K \x01(\tR\x04diff\"'\n" +
 	"\rSkillsRequest\x12\x16\n" +
 	"\x06rescan\x18P \x01(\bR\x06rescan\"\x9d\x02\n" +
 	"\x05Skill\x12\x0e\n" +
@@ -4207,7 +4532,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -4237,129 +4562,138 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*EventsRequest)(nil),         // 25: symbio.v1.EventsRequest
 	(*Event)(nil),                 // 26: symbio.v1.Event
 	(*RunRequest)(nil),            // 27: symbio.v1.RunRequest
-	(*ConverseRequest)(nil),       // 28: symbio.v1.ConverseRequest
-	(*NextMessage)(nil),           // 29: symbio.v1.NextMessage
-	(*SteerMessage)(nil),          // 30: symbio.v1.SteerMessage
-	(*Interrupt)(nil),             // 31: symbio.v1.Interrupt
-	(*AskTranscript)(nil),         // 32: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),          // 33: symbio.v1.SteerRequest
-	(*SteerReply)(nil),            // 34: symbio.v1.SteerReply
-	(*InspectRequest)(nil),        // 35: symbio.v1.InspectRequest
-	(*InspectReply)(nil),          // 36: symbio.v1.InspectReply
-	(*ShownPart)(nil),             // 37: symbio.v1.ShownPart
-	(*Budget)(nil),                // 38: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 39: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 40: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),      // 41: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),        // 42: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),      // 43: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),          // 44: symbio.v1.RulesRequest
-	(*RulesReply)(nil),            // 45: symbio.v1.RulesReply
-	(*LastingRule)(nil),           // 46: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),         // 47: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),           // 48: symbio.v1.ForgetReply
-	(*Approval)(nil),              // 49: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 50: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 51: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 52: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),          // 53: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),    // 54: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),      // 55: symbio.v1.SkillPromptReply
-	nil,                           // 56: symbio.v1.LocatedMember.MetadataEntry
-	nil,                           // 57: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*Progress)(nil),              // 60: symbio.v1.Progress
-	(*Chunk)(nil),                 // 61: symbio.v1.Chunk
-	(*Capability)(nil),            // 62: symbio.v1.Capability
+	(*Picture)(nil),               // 28: symbio.v1.Picture
+	(*ConverseRequest)(nil),       // 29: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),           // 30: symbio.v1.NextMessage
+	(*ChangeSettings)(nil),        // 31: symbio.v1.ChangeSettings
+	(*Compact)(nil),               // 32: symbio.v1.Compact
+	(*Clear)(nil),                 // 33: symbio.v1.Clear
+	(*SteerMessage)(nil),          // 34: symbio.v1.SteerMessage
+	(*Interrupt)(nil),             // 35: symbio.v1.Interrupt
+	(*AskTranscript)(nil),         // 36: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),          // 37: symbio.v1.SteerRequest
+	(*SteerReply)(nil),            // 38: symbio.v1.SteerReply
+	(*InspectRequest)(nil),        // 39: symbio.v1.InspectRequest
+	(*InspectReply)(nil),          // 40: symbio.v1.InspectReply
+	(*ShownPart)(nil),             // 41: symbio.v1.ShownPart
+	(*Budget)(nil),                // 42: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 43: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 44: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),      // 45: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),        // 46: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),      // 47: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),          // 48: symbio.v1.RulesRequest
+	(*RulesReply)(nil),            // 49: symbio.v1.RulesReply
+	(*LastingRule)(nil),           // 50: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),         // 51: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),           // 52: symbio.v1.ForgetReply
+	(*Approval)(nil),              // 53: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 54: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 55: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 56: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),          // 57: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),    // 58: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),      // 59: symbio.v1.SkillPromptReply
+	nil,                           // 60: symbio.v1.LocatedMember.MetadataEntry
+	nil,                           // 61: symbio.v1.Node.RefusedEntry
+	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
+	(*Progress)(nil),              // 64: symbio.v1.Progress
+	(*Chunk)(nil),                 // 65: symbio.v1.Chunk
+	(*Capability)(nil),            // 66: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	58, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	62, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	56, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	60, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	57, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	61, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	59, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	59, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	60, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	61, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	63, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	63, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	64, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	65, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	62, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	66, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	58, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	38, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	27, // 19: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	29, // 20: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	30, // 21: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	31, // 22: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	32, // 23: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	59, // 24: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	37, // 25: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	59, // 26: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	49, // 27: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	49, // 28: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	43, // 29: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	46, // 30: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	58, // 31: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	58, // 32: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	58, // 33: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	51, // 34: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	53, // 35: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	53, // 36: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	4,  // 37: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 38: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 39: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 40: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 41: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 42: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 43: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 44: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 45: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 46: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 47: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	28, // 48: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	33, // 49: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	35, // 50: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	39, // 51: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	41, // 52: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	44, // 53: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	47, // 54: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	50, // 55: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	54, // 56: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	2,  // 57: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 58: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 59: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 60: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 61: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 62: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 63: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 64: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 65: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 66: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 67: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 68: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 69: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 70: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	34, // 71: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	36, // 72: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	40, // 73: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	42, // 74: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	45, // 75: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	48, // 76: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	52, // 77: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	55, // 78: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	3,  // 79: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 80: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	59, // [59:81] is the sub-list for method output_type
-	37, // [37:59] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	62, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	62, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	42, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	28, // 19: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	30, // 21: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	34, // 22: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	35, // 23: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	36, // 24: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	31, // 25: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	32, // 26: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	33, // 27: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	28, // 28: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	63, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	41, // 30: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	63, // 31: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	53, // 32: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	53, // 33: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	47, // 34: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	50, // 35: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	62, // 36: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	62, // 37: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	62, // 38: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	55, // 39: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	57, // 40: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	57, // 41: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	4,  // 42: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 43: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 44: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 45: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 46: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 47: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 48: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 49: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 50: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 51: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 52: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	29, // 53: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	37, // 54: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	39, // 55: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	43, // 56: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	45, // 57: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	48, // 58: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	51, // 59: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	54, // 60: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	58, // 61: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	2,  // 62: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 63: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 64: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 65: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 66: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 67: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 68: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 69: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 70: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 71: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 72: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 73: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 74: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 75: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	38, // 76: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	40, // 77: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	44, // 78: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	46, // 79: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	49, // 80: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	52, // 81: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	56, // 82: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	59, // 83: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	3,  // 84: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 85: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	64, // [64:86] is the sub-list for method output_type
+	42, // [42:64] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -4376,24 +4710,27 @@ func file_symbio_v1_control_proto_init() {
 		(*CallEvent_Reply)(nil),
 	}
 	file_symbio_v1_control_proto_msgTypes[25].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[28].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[29].OneofWrappers = []any{
 		(*ConverseRequest_Open)(nil),
 		(*ConverseRequest_Next)(nil),
 		(*ConverseRequest_Steer)(nil),
 		(*ConverseRequest_Interrupt)(nil),
 		(*ConverseRequest_Transcript)(nil),
+		(*ConverseRequest_Settings)(nil),
+		(*ConverseRequest_Compact)(nil),
+		(*ConverseRequest_Clear)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[34].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[37].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[51].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[38].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   58,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
