@@ -34,6 +34,10 @@ type Request struct {
 	// = as the model is configured; negative = no thinking, except for models of other nodes, which
 	// use their own configuration.
 	Thinking int `json:"thinking,omitempty"`
+	// Effort says how much the model thinks before it answers: low, medium or high, if the wire
+	// supports it. "" = as the model is configured. A wire that has only one of Effort and Thinking
+	// derives it from the other.
+	Effort string `json:"effort,omitempty"`
 	// MaxTokens is the longest answer in tokens, including thoughts; a longer one is cut, with
 	// StopLength. 0 = as the model is configured.
 	MaxTokens int `json:"max_tokens,omitempty"`
