@@ -20,6 +20,7 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/llm/scripted"
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/audit"
@@ -108,10 +109,12 @@ func median(d []time.Duration) time.Duration {
 }
 
 // weather is a room whose agents have the tool lookup.
-func weather(b *testing.B) *room {
-	return newRoom(b, tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(_ context.Context, a lookupArgs) tool.Result {
+func weather(b *testing.B) *room { return newRoom(b, lookupTool()) }
+
+func lookupTool() tool.Tool {
+	return tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(_ context.Context, a lookupArgs) tool.Result {
 		return tool.Result{Text: lookup(a)}
-	}))
+	})
 }
 
 // room is a community for agents whose permissions are checked, whose events are told and whose decisions are recorded.
@@ -122,11 +125,15 @@ type room struct {
 	events, entries atomic.Int64
 }
 
-func newRoom(b *testing.B, tools ...tool.Tool) *room {
+func newRoom(b *testing.B, tools ...tool.Tool) *room { return newJournalRoom(b, nil, tools...) }
+
+// newJournalRoom returns a room whose agents record their conversations; with a nil journal they do not.
+func newJournalRoom(b *testing.B, journal *session.Journal, tools ...tool.Tool) *room {
+	b.Helper()
 	system := actor.NewSystem(actor.Config{})
 	r := &room{b: b, community: community.New(community.Config{System: system, Drain: time.Second})}
 	r.factory = agent.NewFactory(agent.Config{
-		Community: r.community, Dir: "/work", Tools: tools,
+		Community: r.community, Dir: "/work", Tools: tools, Journal: journal,
 		Report: func(agent.Event) { r.events.Add(1) },
 		Record: func(audit.Entry) error { r.entries.Add(1); return nil },
 	})
