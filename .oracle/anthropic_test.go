@@ -69,6 +69,7 @@ func TestAnthropicsClientReadsTheSame(t *testing.T) {
 		"bad-arguments": "they fail", "known-ids": "theirs knows no conversation", "max-tokens": "half a call is none here", "max-tokens-at-a-call": "likewise",
 		"thinking-unsigned": "nobody takes it back", "no-block-start": "they fail",
 		"document": "theirs was asked for a stream", "document-error": "", "document-without-answer": "", "html": "", "other-wire": "", "no-stop-reason": "", "nameless-call": "",
+		"pause-turn": "an answer that is not whole, which a conversation resumes", "refusal-explained": "the explanation is the text here",
 		"cut": "half an answer passes for a whole one there", "cut-in-a-call": "", "cut-in-an-event": "",
 	})
 }
@@ -96,6 +97,8 @@ func TestAnthropicsClientWritesTheSame(t *testing.T) {
 		Tools: []llm.ToolSpec{{Name: "A", Description: "does a", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)}},
 	}), nil)
 	client := anthropicClient(keep(&theirs))
+	hi := sdk.NewTextBlock("hi")
+	hi.OfText.CacheControl = sdk.NewCacheControlEphemeralParam()
 	result := sdk.NewToolResultBlock("1", "bad", true)
 	result.OfToolResult.CacheControl = sdk.NewCacheControlEphemeralParam()
 	seen := sdk.ToolResultBlockParam{ToolUseID: "2", Content: []sdk.ToolResultBlockParamContentUnion{
@@ -106,11 +109,11 @@ func TestAnthropicsClientWritesTheSame(t *testing.T) {
 		System:   []sdk.TextBlockParam{{Text: "be brief", CacheControl: sdk.NewCacheControlEphemeralParam()}},
 		Thinking: sdk.ThinkingConfigParamOfEnabled(2000),
 		Messages: []sdk.MessageParam{
-			sdk.NewUserMessage(sdk.NewImageBlockBase64("image/png", "iVBORw0KGgogcmVzdA=="), sdk.NewTextBlock("hi")),
+			sdk.NewUserMessage(sdk.NewImageBlockBase64("image/png", "iVBORw0KGgogcmVzdA=="), hi),
 			sdk.NewAssistantMessage(sdk.NewThinkingBlock("c2ln", "hm"), sdk.NewRedactedThinkingBlock("c2VjcmV0"), sdk.NewTextBlock("wait"), sdk.NewToolUseBlock("1", map[string]any{"a": 1}, "A"), sdk.NewToolUseBlock("2", map[string]any{"a": 2}, "A")),
 			sdk.NewUserMessage(sdk.ContentBlockParamUnion{OfToolResult: &seen}, result),
 		},
-		Tools: []sdk.ToolUnionParam{{OfTool: &sdk.ToolParam{Name: "A", Description: sdk.String("does a"),
+		Tools: []sdk.ToolUnionParam{{OfTool: &sdk.ToolParam{Name: "A", Description: sdk.String("does a"), CacheControl: sdk.NewCacheControlEphemeralParam(),
 			InputSchema: sdk.ToolInputSchemaParam{Properties: map[string]any{"a": map[string]any{"type": "integer"}}, Required: []string{"a"}}}}},
 	})
 	for stream.Next() {

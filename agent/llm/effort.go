@@ -1,7 +1,8 @@
 package llm
 
-// The thinking tokens that stand for an effort, and the other way round. They are what the
-// providers' own tools use for "think", "think hard" and "think harder", rounded.
+// The thinking tokens that stand for an effort, and the other way round: each is about three to four
+// times the one before, and the highest leaves room for the answer in the smallest limit of the models
+// that think (32,000 tokens).
 const (
 	lowThinking    = 2048
 	mediumThinking = 8192

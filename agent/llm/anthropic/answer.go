@@ -50,6 +50,11 @@ type (
 		JSON string `json:"partial_json"`
 		// Stop is in the event message_delta, which is the last but one.
 		Stop string `json:"stop_reason"`
+		// Details says why the answer was refused.
+		Details details `json:"stop_details"`
+	}
+	details struct {
+		Explanation string `json:"explanation"`
 	}
 	usage struct {
 		// Input does not include the cached tokens. The fields are pointers, because an event has
@@ -89,9 +94,10 @@ type answer struct {
 	// They are the position of the next thought.
 	text  int
 	calls int
-	// stop is the stop_reason; "" = the answer has not said why it ends.
-	stop   string
-	counts counts
+	// stop is the stop_reason; "" = the answer has not said why it ends. details explains a refusal.
+	stop    string
+	details details
+	counts  counts
 }
 
 // counts are the token counts that the server has reported so far. Later events replace earlier
@@ -118,6 +124,7 @@ func (a *answer) Document(body []byte) error {
 		Type    string          `json:"type"`
 		Content []piece         `json:"content"`
 		Stop    string          `json:"stop_reason"`
+		Details details         `json:"stop_details"`
 		Usage   usage           `json:"usage"`
 		Error   json.RawMessage `json:"error"`
 	}
@@ -140,6 +147,7 @@ func (a *answer) Document(body []byte) error {
 		}
 	}
 	// A document is whole, so the answer is, too, also without a reason.
+	a.details = doc.Details
 	if a.stop = doc.Stop; a.stop == "" {
 		a.stop = "end_turn"
 	}
@@ -174,7 +182,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	case "message_delta":
 		a.counts.add(ev.Usage)
 		if ev.Delta.Stop != "" {
-			a.stop = ev.Delta.Stop
+			a.stop, a.details = ev.Delta.Stop, ev.Delta.Details
 		}
 	case "message_stop":
 		if a.stop == "" {
@@ -329,6 +337,15 @@ func (a *answer) End() error {
 		}
 		calls++
 		if err := a.emit(llm.Chunk{Call: &llm.ToolCall{ID: a.ids.Reserve(p.ID), Name: p.Name, Args: args}}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.stop == "pause_turn" && calls == 0:
+		// The model would go on if it were asked again; a conversation resumes an answer that is cut.
+		return a.server.Fail(llm.ErrCut, 0, "the server paused it")
+	case a.stop == "refusal" && a.text == 0:
+		if err := a.emitText(a.details.Explanation); err != nil {
 			return err
 		}
 	}

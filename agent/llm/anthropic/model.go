@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/wire"
@@ -70,9 +69,9 @@ type Model struct {
 	tokens int
 	// thinking is the budget of thinking tokens for requests that do not say; 0 = none.
 	thinking int
-	// serverMax is the limit of the server for an answer with its thoughts, learned from its
-	// errors; 0 = not known.
-	serverMax atomic.Int64
+
+	mu       sync.Mutex
+	refusals refusals // guarded by mu
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -94,68 +93,81 @@ func (m *Model) Name() string { return m.server.Name() }
 // Requests are repeated as package retry says, and only before the first chunk.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
-		x, err := m.ask(ctx, r)
+		x, w, err := m.ask(ctx, r)
 		if err != nil {
 			return err
 		}
 		defer x.Close()
 		a := &answer{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}
-		if r.Output != nil {
-			a.outputTool = outputToolName(r.Output)
+		if w.Choice != nil {
+			a.outputTool = w.Choice.Name
 		}
 		return x.Explain(x.Read(a))
 	})
 }
 
-// ask sends the request with at most as many tokens as the server accepts. If the server refuses
-// the number and names its limit, ask sends the request once more with that. If the server refuses
-// the images, ask replaces them by descriptions.
-func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
+// ask sends the request in a form that the server accepts, and returns that, too. What the server
+// refuses (a form of thinking, a number of tokens, the images, thoughts of the history) is left out,
+// and the request is sent again.
+func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, *wireRequest, error) {
 	if err := r.CheckImages(); err != nil {
-		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+		return nil, nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	}
-	if r.Thinking == 0 {
+	if r.Thinking == 0 && r.Effort == "" {
 		r.Thinking = m.thinking
 	}
-	for {
-		most := m.serverMax.Load()
-		body, err := encode(m.model, m.Name(), m.tokens, int(most), r)
+	for thoughts := true; ; {
+		w := m.target().build(r)
+		body, err := wire.Encode(w)
 		if err != nil {
-			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
+			return nil, nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 		}
-		x, err := m.server.Ask(ctx, "messages", body)
+		x, err := m.server.Ask(ctx, "messages", body, w.headers()...)
+		if err == nil {
+			return x, w, nil
+		}
 		if refused, _ := wire.RefusesImages(err); refused && r.HasImages() {
 			// An unreadable image stays in the history, so it would fail every later request, too.
 			r = r.WithoutImages()
 			continue
 		}
-		// Each repetition lowers the limit, so the loop ends.
-		if err == nil || !m.learnServerMax(err, most) {
-			return x, err
+		if thoughts && refusesThoughts(err) {
+			r, thoughts = withoutThoughts(r), false
+			continue
+		}
+		if !m.learn(err, w) {
+			return nil, nil, err
 		}
 	}
 }
 
-// maxTokensError matches a server's error about too large a max_tokens, and its limit.
-var maxTokensError = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
+// target returns what the next request is encoded for.
+func (m *Model) target() target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return target{model: m.model, own: m.Name(), tokens: m.tokens, adaptive: m.refusals.isAdaptive(m.model), refusals: m.refusals}
+}
 
-// learnServerMax reports whether err names a limit below before, the limit that the request was
-// made with (0 = none), and stores it for later requests.
-func (m *Model) learnServerMax(err error, before int64) bool {
+// learn is refusals.learn for those of the model.
+func (m *Model) learn(err error, w *wireRequest) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refusals.learn(err, w)
+}
+
+// refusesThoughts reports whether a server refuses the request because of thoughts in its history.
+func refusesThoughts(err error) bool {
 	var e *llm.Error
-	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
-		return false
+	return errors.As(err, &e) && errors.Is(e, llm.ErrInvalid) && foreignThoughts.MatchString(e.Detail)
+}
+
+// withoutThoughts returns r without the thoughts of its history. r is not changed.
+func withoutThoughts(r llm.Request) llm.Request {
+	r.Messages = slices.Clone(r.Messages)
+	for i := range r.Messages {
+		r.Messages[i].Thinking = nil
 	}
-	said := maxTokensError.FindStringSubmatch(e.Detail)
-	if said == nil {
-		return false
-	}
-	n, err := strconv.ParseInt(said[1], 10, 64)
-	if err != nil || n <= 0 || before > 0 && n >= before {
-		return false
-	}
-	m.serverMax.Store(n)
-	return true
+	return r
 }
 
 // Models asks a server for the names of its models, in its order. It asks once and does not wait

@@ -23,9 +23,10 @@ type (
 		Messages []wireMessage `json:"messages"`
 		Tools    []wireTool    `json:"tools,omitempty"`
 		// Choice forces the tool of a structured answer; nil = the model chooses.
-		Choice   *wireChoice   `json:"tool_choice,omitempty"`
-		Thinking *wireThinking `json:"thinking,omitempty"`
-		Stream   bool          `json:"stream"`
+		Choice   *wireChoice       `json:"tool_choice,omitempty"`
+		Thinking *wireThinking     `json:"thinking,omitempty"`
+		Config   *wireOutputConfig `json:"output_config,omitempty"`
+		Stream   bool              `json:"stream"`
 	}
 	wireMessage struct {
 		// Role is user or assistant; results of tools are in messages of the user.
@@ -68,15 +69,28 @@ type (
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
 		Schema      json.RawMessage `json:"input_schema"`
+		Cache       *wireCache      `json:"cache_control,omitempty"`
 	}
 	wireChoice struct {
 		Type string `json:"type"`
 		Name string `json:"name"`
 	}
 	wireThinking struct {
+		// Type is enabled, with Tokens, or adaptive.
 		Type string `json:"type"`
 		// Tokens must be at least minThinking and less than MaxTokens.
-		Tokens int `json:"budget_tokens"`
+		Tokens int `json:"budget_tokens,omitempty"`
+		// Display asks for thoughts that people can read; many adaptive models send only a signature
+		// otherwise.
+		Display string `json:"display,omitempty"`
+	}
+	wireOutputConfig struct {
+		Effort string      `json:"effort,omitempty"`
+		Format *wireFormat `json:"format,omitempty"`
+	}
+	wireFormat struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
 	}
 )
 
@@ -84,47 +98,96 @@ type (
 // then cheaper in the next turn.
 var cached = &wireCache{"ephemeral"}
 
-// encode encodes a request. model is the server's name of the model; own is its name on this side,
-// by which it recognizes its own thoughts, since the API refuses those of other models. tokens is
-// the length of the answer without thoughts; most limits answer and thoughts together (0 = no
-// limit).
-func encode(model, own string, tokens, most int, r llm.Request) ([]byte, error) {
-	w := wireRequest{Model: model, MaxTokens: tokens, Stream: true}
-	if strings.TrimSpace(r.System) != "" {
-		w.System = []block{{Type: "text", Text: r.System, Cache: cached}}
+// target is the model that requests are encoded for.
+type target struct {
+	// model is the server's name of the model; own is its name on this side, by which it recognizes
+	// its own thoughts, since the API refuses those of other models.
+	model, own string
+	// tokens is the length of the answer without thoughts.
+	tokens int
+	// adaptive says that requests have the form of the models that decide themselves how long they think.
+	adaptive bool
+	refusals refusals
+}
+
+// build returns the body of a request.
+func (t target) build(r llm.Request) *wireRequest {
+	w := &wireRequest{Model: t.model, MaxTokens: t.tokens, Stream: true}
+	w.setOutput(r.Output, t)
+	if t.adaptive {
+		w.setAdaptive(r, t)
+	} else {
+		w.setBudget(r, t)
 	}
-	if budget := max(r.Thinking, minThinking); mayThink(r, own) && (most == 0 || most > minThinking) {
-		if most > 0 && budget >= most {
-			// The other half is for the answer.
-			budget = max(most/2, minThinking)
-		}
-		w.Thinking = &wireThinking{"enabled", budget}
-		// The API counts thoughts as a part of the answer.
-		w.MaxTokens = tokens + budget
-	}
-	if most > 0 {
+	if most := t.refusals.maxTokens; most > 0 {
 		w.MaxTokens = min(w.MaxTokens, most)
 	}
 	w.limit(r.MaxTokens)
+	if strings.TrimSpace(r.System) != "" {
+		w.System = []block{{Type: "text", Text: r.System}}
+	}
 	for _, m := range r.Messages {
-		w.Messages = appendMessage(w.Messages, m, own, w.Thinking != nil)
+		w.Messages = appendMessage(w.Messages, m, t.own, t.adaptive || w.Thinking != nil)
 	}
 	// The API requires a message, and the first must be of the user.
 	if len(w.Messages) == 0 || w.Messages[0].Role != "user" {
 		w.Messages = append([]wireMessage{{"user", []block{placeholderBlock}}}, w.Messages...)
 	}
-	// The last mark makes the next request read everything up to here from the cache.
-	if last := w.Messages[len(w.Messages)-1]; last.Role == "user" {
-		last.Content[len(last.Content)-1].Cache = cached
+	var tools []wireTool
+	for _, spec := range r.Tools {
+		tools = append(tools, wireTool{Name: toolName(spec.Name), Description: spec.Description, Schema: wire.Schema(spec.Schema)})
 	}
-	for _, t := range r.Tools {
-		w.Tools = append(w.Tools, wireTool{toolName(t.Name), t.Description, wire.Schema(t.Schema)})
+	w.Tools = append(tools, w.Tools...)
+	w.markCache(len(tools))
+	if r.Output != nil && w.Choice == nil && (w.Config == nil || w.Config.Format == nil) {
+		// Behind the marks: it differs from one request to the next.
+		w.Messages = appendMessage(w.Messages, llm.Message{Role: llm.User, Text: r.Output.Instruction()}, t.own, false)
 	}
-	if r.Output != nil {
-		w.Tools = append(w.Tools, wireTool{outputToolName(r.Output), "Gives the answer, in its form. Your answer is what you call this with.", wire.Schema(r.Output.Schema)})
-		w.Choice = &wireChoice{"tool", outputToolName(r.Output)}
+	return w
+}
+
+// setOutput asks for a structured answer: by its schema where the server takes one, else by a tool
+// that the model has to call. Models that think on their own refuse a forced tool; without the schema
+// they are asked in words.
+func (w *wireRequest) setOutput(o *llm.Output, t target) {
+	switch {
+	case o == nil:
+	case !t.adaptive:
+		w.Tools = []wireTool{{Name: outputToolName(o), Description: "Gives the answer, in its form. Your answer is what you call this with.", Schema: wire.Schema(o.Schema)}}
+		w.Choice = &wireChoice{"tool", outputToolName(o)}
+	case !t.refusals.format:
+		w.Config = &wireOutputConfig{Format: &wireFormat{"json_schema", wire.Schema(o.Schema)}}
 	}
-	return wire.Encode(w)
+}
+
+// setAdaptive lets the model think as long as it finds right, with an effort.
+func (w *wireRequest) setAdaptive(r llm.Request, t target) {
+	if level := r.EffortLevel(); level != "" && !t.refusals.effort {
+		if w.Config == nil {
+			w.Config = &wireOutputConfig{}
+		}
+		w.Config.Effort = level
+	}
+	if budget := r.ThinkingTokens(); budget > 0 && !t.refusals.adaptive {
+		w.Thinking = &wireThinking{Type: "adaptive", Display: "summarized"}
+		// The API counts thoughts as a part of the answer.
+		w.MaxTokens = t.tokens + budget
+	}
+}
+
+// setBudget lets the model think for a number of tokens.
+func (w *wireRequest) setBudget(r llm.Request, t target) {
+	most := t.refusals.maxTokens
+	if r.ThinkingTokens() == 0 || t.refusals.budget || !mayThink(r, t.own) || most > 0 && most <= minThinking {
+		return
+	}
+	budget := max(r.ThinkingTokens(), minThinking)
+	if most > 0 && budget >= most {
+		// The other half is for the answer.
+		budget = max(most/2, minThinking)
+	}
+	w.Thinking = &wireThinking{Type: "enabled", Tokens: budget}
+	w.MaxTokens = t.tokens + budget // the API counts thoughts as a part of the answer
 }
 
 // limit reduces the answer, thoughts included, to most tokens; 0 means no limit. It switches
@@ -137,15 +200,45 @@ func (w *wireRequest) limit(most int) {
 	if w.Thinking == nil {
 		return
 	}
-	if w.Thinking.Tokens = min(w.Thinking.Tokens, most/2); w.Thinking.Tokens < minThinking {
+	w.Thinking.Tokens = min(w.Thinking.Tokens, most/2)
+	if most/2 < minThinking {
 		w.Thinking = nil
 	}
 }
 
-// mayThink reports whether thinking can be on. The wire refuses it together with a forced tool, and
-// in a turn that began without a thought, for example with another model.
+// markCache marks the ends of what the provider may cache, at most four, as the API allows: the tools
+// (the first n of the list), the system prompt, the message of the user before the last one, and the
+// last one. The third is where the request before ended, so its cache is found again: from a mark the
+// provider looks back only 20 blocks for an earlier one, and a turn may have more.
+func (w *wireRequest) markCache(n int) {
+	if n > 0 {
+		w.Tools[n-1].Cache = cached
+	}
+	if len(w.System) > 0 {
+		w.System[0].Cache = cached
+	}
+	marks := 2
+	for i := len(w.Messages) - 1; i >= 0 && marks > 0; i-- {
+		if m := w.Messages[i]; m.Role == "user" {
+			m.Content[len(m.Content)-1].Cache = cached
+			marks--
+		}
+	}
+}
+
+// headers returns the names and values of the headers that the request needs. Models that think with a
+// budget think between calls only if they are asked to; the others do by themselves.
+func (w *wireRequest) headers() []string {
+	if w.Thinking == nil || w.Thinking.Type != "enabled" || len(w.Tools) == 0 {
+		return nil
+	}
+	return []string{"Anthropic-Beta", "interleaved-thinking-2025-05-14"}
+}
+
+// mayThink reports whether thinking with a budget can be on. The wire refuses it together with a forced
+// tool, and in a turn that began without a thought, for example with another model.
 func mayThink(r llm.Request, own string) bool {
-	if r.Thinking <= 0 || r.Output != nil {
+	if r.Output != nil {
 		return false
 	}
 	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != llm.User; i-- {

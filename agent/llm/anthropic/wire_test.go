@@ -86,15 +86,15 @@ func TestRequestIsWrittenAsTheServiceExpectsIt(t *testing.T) {
 	want := `{"model":"m","max_tokens":16384,"system":[{"type":"text","text":"be brief <now>","cache_control":{"type":"ephemeral"}}],"messages":[` +
 		`{"role":"user","content":[` + image + `,{"type":"text","text":"hi"}]},` +
 		`{"role":"assistant","content":[{"type":"text","text":"wait"},{"type":"tool_use","id":"1","name":"A","input":{"a":1}}]},` +
-		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[` + image + `,{"type":"text","text":"ok"}]}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[` + image + `,{"type":"text","text":"ok"}],"cache_control":{"type":"ephemeral"}}]},` +
 		`{"role":"assistant","content":[{"type":"tool_use","id":"id_e4727cb4715fd476195d34a9","name":"A_b","input":{"not_an_object":"{oops"}},{"type":"tool_use","id":"3","name":"B","input":{}}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"id_e4727cb4715fd476195d34a9","content":[{"type":"text","text":"bad\n[A picture that you are not shown: image/png, 13 bytes.]"}],"is_error":true},{"type":"tool_result","tool_use_id":"3"},` +
 		`{"type":"text","text":"and be quick"},{"type":"text","text":"(nothing)","cache_control":{"type":"ephemeral"}}]}` +
-		`],"tools":[{"name":"A","description":"does a","input_schema":{"type":"object"}},{"name":"B","input_schema":{"type":"object","properties":{}}}],"stream":true}`
+		`],"tools":[{"name":"A","description":"does a","input_schema":{"type":"object"}},{"name":"B","input_schema":{"type":"object","properties":{}},"cache_control":{"type":"ephemeral"}}],"stream":true}`
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("body (-want +got):\n%s", d)
 	}
-	if got := sent(t, llm.Request{Messages: []llm.Message{{Role: llm.Assistant, Text: "so far"}}}); !strings.Contains(got, `"messages":[{"role":"user","content":[{"type":"text","text":"(nothing)"}]},{"role":"assistant"`) {
+	if got := sent(t, llm.Request{Messages: []llm.Message{{Role: llm.Assistant, Text: "so far"}}}); !strings.Contains(got, `"messages":[{"role":"user","content":[{"type":"text","text":"(nothing)","cache_control":{"type":"ephemeral"}}]},{"role":"assistant"`) {
 		t.Errorf("a conversation that the model begins: %s", got)
 	}
 }

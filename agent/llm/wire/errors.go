@@ -166,20 +166,20 @@ var kindRules = []kindRule{
 		`token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`), false, llm.ErrContextLength},
 	{[]int{0, 400, 403, 413, 422, 500}, regexp.MustCompile(`(?i)content[ _]?(filter|policy|management)|safety`), true, llm.ErrRefused},
 	{[]int{0, 400, 404, 413, 422, 500}, regexp.MustCompile(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`), false, llm.ErrNoModel},
-	{[]int{500, 501, 502, 503, 504, 529}, regexp.MustCompile(`\binvalid_request_error\b`), true, llm.ErrInvalid},
 }
 
-// codeKinds maps the codes and types of errors inside an answer to kinds. Such errors have no HTTP
-// status, because the response began with 200.
+// codeKinds maps the codes and types of errors to kinds, for errors inside an answer, which have no HTTP
+// status because the response began with 200, and for gateways that answer everything with a 5xx.
+// Overloaded, timeout and api errors, and unknown ones, are llm.ErrUnavailable.
 var codeKinds = map[string]error{
 	"invalid_api_key": llm.ErrAuth, "authentication_error": llm.ErrAuth, "permission_error": llm.ErrAuth,
 	"rate_limit_exceeded": llm.ErrRateLimited, "rate_limit_error": llm.ErrRateLimited,
-	"request_too_large": llm.ErrContextLength, "not_found_error": llm.ErrNoModel, "invalid_request_error": llm.ErrInvalid,
+	"request_too_large": llm.ErrContextLength, "not_found_error": llm.ErrNoModel, "billing_error": llm.ErrQuota, "invalid_request_error": llm.ErrInvalid,
 }
 
 // kind returns the kind of error for a complaint with this status; status 0 means an error inside
-// an answer. Without a matching rule the status decides, and inside an answer the code. An unknown
-// code is llm.ErrUnavailable, which is retried.
+// an answer. Without a matching rule the status decides, and inside an answer or with a 5xx the code or
+// the type. Unknown ones are llm.ErrUnavailable, which is retried.
 func (c complaint) kind(status int) error {
 	// Some servers put the HTTP status into the code of an error inside an answer.
 	if n, err := strconv.Atoi(c.Code); err == nil && status == 0 && n >= 400 && n < 600 {
@@ -195,10 +195,10 @@ func (c complaint) kind(status int) error {
 			return rule.kind
 		}
 	}
-	if status != 0 {
+	if status != 0 && status < 500 {
 		return llm.StatusError(status)
 	}
-	return cmp.Or(codeKinds[c.Code+c.Type], llm.ErrUnavailable)
+	return cmp.Or(codeKinds[c.Code], codeKinds[c.Type], llm.ErrUnavailable)
 }
 
 // retryAfter returns how long a server asks to wait: retry-after-ms, or Retry-After in seconds or

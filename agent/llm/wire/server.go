@@ -98,14 +98,17 @@ type Exchange struct {
 }
 
 // Ask sends a request: a POST of body to path, or a GET if body is nil. It returns when the server
-// has begun a successful response. The caller must close the Exchange. Errors are *llm.Error, or
-// the context's.
-func (s *Server) Ask(parent context.Context, path string, body []byte) (*Exchange, error) {
+// has begun a successful response. headers are names and values of more headers. The caller must close
+// the Exchange. Errors are *llm.Error, or the context's.
+func (s *Server) Ask(parent context.Context, path string, body []byte, headers ...string) (*Exchange, error) {
 	x := s.begin(parent)
 	req, err := s.request(x.ctx, path, body)
 	if err != nil {
 		x.Close()
 		return nil, err
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
