@@ -1,10 +1,13 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -49,58 +52,105 @@ func (x *crashTrial) commit(t *rapid.T) {
 		text := fmt.Sprintf("%d.%d ", len(x.commits), n)
 		texts = append(texts, text)
 		size := rapid.SampledFrom([]int{0, 100, 5000, 40_000}).Draw(t, "size")
-		entries = append(entries, session.Entry{Kind: session.Skill, Text: text, Status: session.State(make([]byte, size))})
+		entries = append(entries, session.Entry{Kind: session.Skill, Text: text, Status: session.State(strings.Repeat("x", size))})
 	}
 	x.commits = append(x.commits, texts)
 	x.must(x.store.Commit([]session.Write{{Info: session.Info{ID: "a", Root: "a"}, Entries: entries}}))
 	x.acknowledged = len(x.commits)
 }
 
-// crash takes the file and the log as a disk may have them after a loss of power: all that was
-// acknowledged, and any part of what was written later, whose last page may be torn. The file is that
-// of before, which is sound while no checkpoint ran.
-func (x *crashTrial) crash(t *rapid.T) {
-	old := x.dir
-	known := x.logSize()
-	file, err := os.ReadFile(x.path())
+// checkpoint writes the log back to the file, as SQLite does by itself after a thousand pages. The next commit
+// begins at the start of the log again, over the old commits.
+func (x *crashTrial) checkpoint(*rapid.T) { exec(x.t, x.path(), "PRAGMA wal_checkpoint(PASSIVE)") }
+
+// disk is the contents of the files.
+type disk struct{ file, log []byte }
+
+func (x *crashTrial) disk() (d disk) {
+	var err error
+	d.file, err = os.ReadFile(x.path())
 	x.must(err)
-	if rapid.Bool().Draw(t, "during a commit") {
+	if d.log, err = os.ReadFile(x.path() + "-wal"); !os.IsNotExist(err) {
+		x.must(err)
+	}
+	return d
+}
+
+// logHeader is the length of the log's header. SQLite waits for the disk after it has written it.
+const logHeader = 32
+
+// crash takes the file and the log as a disk may have them after a loss of power: all that the disk was waited
+// for, and any sectors of what was written later, in any order, the last of them torn.
+func (x *crashTrial) crash(t *rapid.T) {
+	before := x.disk()
+	during := rapid.SampledFrom([]string{"rest", "commit", "commit", "checkpoint"}).Draw(t, "during")
+	switch during {
+	case "commit":
 		x.commit(t)
 		x.acknowledged-- // the caller of Commit did not see its end
+	case "checkpoint":
+		x.checkpoint(t)
 	}
-	log, err := os.ReadFile(x.path() + "-wal")
-	if os.IsNotExist(err) {
-		log, err = nil, nil
-	}
-	x.must(err)
-	if after, err := os.ReadFile(x.path()); err != nil || len(log) < known || string(after) != string(file) {
-		x.must(err)
-		file, known = after, len(log) // a checkpoint ran: it wrote the file only after the log was durable
+	after := x.disk()
+	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "sectors"), 0))
+	switch header := min(logHeader, len(after.log)); {
+	case !bytes.Equal(before.file, after.file):
+		// A checkpoint ran. It begins when the log is durable, and the log stays until the file is.
 		x.acknowledged = len(x.commits)
+		after.file = mix(random, before.file, after.file)
+	case bytes.HasPrefix(before.log, after.log[:header]):
+		after.log = mix(random, before.log, after.log) // the commit went on in the log
+	case rapid.Bool().Draw(t, "torn header"):
+		// The commit begins the log again, and only its header was written.
+		after.log = append(mix(random, before.log[:min(header, len(before.log))], after.log[:header]), before.log[min(header, len(before.log)):]...)
+	default:
+		after.log = append(bytes.Clone(after.log[:header]), mix(random, before.log[min(header, len(before.log)):], after.log[header:])...)
 	}
-	cut := rapid.IntRange(known, len(log)).Draw(t, "cut")
-	log = log[:cut]
-	if rapid.Bool().Draw(t, "torn page") {
-		garbage := rapid.SliceOfN(rapid.Byte(), 1, 5000).Draw(t, "garbage")
-		log = append(log, garbage...)
+	if len(after.log) > len(before.log) || during == "rest" {
+		after.log = append(after.log, garbage(random, random.IntN(5000))...)
 	}
 	x.must(x.store.Close())
 	x.crashes++
+	x.must(os.RemoveAll(x.dir))
 	x.dir = filepath.Join(x.root, fmt.Sprint(x.crashes))
 	x.must(os.Mkdir(x.dir, 0o700))
-	x.must(os.WriteFile(x.path(), file, 0o600))
-	x.must(os.WriteFile(x.path()+"-wal", log, 0o600))
-	x.must(os.RemoveAll(old))
+	x.must(os.WriteFile(x.path(), after.file, 0o600))
+	x.must(os.WriteFile(x.path()+"-wal", after.log, 0o600))
 	x.open()
 }
 
-func (x *crashTrial) logSize() int {
-	info, err := os.Stat(x.path() + "-wal")
-	if os.IsNotExist(err) {
-		return 0
+// mix returns a file that was overwritten and lengthened in part: of each sector it has the old bytes, the new
+// ones, or, once, the new ones up to some byte. It ends anywhere between the old and the new end.
+func mix(random *rand.Rand, before, after []byte) []byte {
+	const sector = 512
+	end := len(before)
+	if len(after) > end {
+		end += random.IntN(len(after) - end + 1)
 	}
-	x.must(err)
-	return int(info.Size())
+	all := make([]byte, end)
+	copy(all, before)
+	written, torn := random.Float64(), random.IntN(end/sector+1)
+	for n := 0; n*sector < end; n++ {
+		from, to := n*sector, min((n+1)*sector, end, len(after))
+		if from >= to {
+			break
+		}
+		if n == torn {
+			to = from + random.IntN(to-from)
+		} else if random.Float64() > written {
+			continue
+		}
+		copy(all[from:to], after[from:to])
+	}
+	return all
+}
+
+func garbage(random *rand.Rand, n int) []byte {
+	all := make([]byte, n)
+	for i := range all {
+		all[i] = byte(random.Uint32())
+	}
+	return all
 }
 
 // check expects whole commits, in order: all that were acknowledged, and perhaps some of the rest. What
@@ -136,15 +186,16 @@ func (x *crashTrial) check() {
 	x.commits, x.acknowledged = x.commits[:kept], kept
 }
 
-// The log is cut at any byte behind the last commit that was acknowledged, with garbage behind it.
+// A disk that loses power has any part of what was written last: to the log, to the start of the log after a
+// checkpoint, or to the file during a checkpoint.
 func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	memory := "/dev/shm" // thousands of commits need no disk here, where the crash is a copy
 	if _, err := os.Stat(memory); err != nil {
 		memory = ""
 	}
-	// A check takes a second, so there are few unless -rapid.checks asks for another number.
+	// A check takes a tenth of a second, so there are fewer than usual unless -rapid.checks asks for another number.
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		if err := flag.Set("rapid.checks", "6"); err != nil {
+		if err := flag.Set("rapid.checks", "40"); err != nil {
 			t.Fatal(err)
 		}
 		defer flag.Set("rapid.checks", checks.DefValue)
@@ -160,8 +211,9 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 		x.open()
 		defer func() { x.must(x.store.Close()) }()
 		t.Repeat(map[string]func(*rapid.T){
-			"commit": x.commit,
-			"crash":  x.crash,
+			"commit":     x.commit,
+			"checkpoint": x.checkpoint,
+			"crash":      x.crash,
 			"open": func(*rapid.T) {
 				x.must(x.store.Close())
 				x.open()

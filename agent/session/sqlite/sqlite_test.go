@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/session/sqlite"
@@ -95,7 +97,7 @@ func query(t testing.TB, path, statement string) (value string) {
 }
 
 // exec executes a statement over a connection of its own.
-func exec(t testing.TB, path, statement string) {
+func exec(t rapid.TB, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
