@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"symbio/agent/conversation"
@@ -16,6 +17,7 @@ import (
 	"symbio/agent/team"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
+	"symbio/agent/tool/plan"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
 )
@@ -35,11 +37,14 @@ type Agent struct {
 	team         *team.Team        // the agent's sub-agents
 	borrower     *lending.Borrower // borrows sub-agents from other nodes
 
-	// Only Receive, and the calls that it waits for, use the fields below. They need no lock
-	// because the community calls Receive for one task at a time.
+	// Only the holder of working, and the calls that it waits for, use the fields below.
 	callingNode string // the node that sent the task; "" = this node
 	textTurn    int    // the last turn of this task in which the model wrote text; 0 = none
 	turns       int    // number of turns of the last task
+	toldMode    Mode   // the mode of the last system prompt
+
+	// working is held by Receive, and by what must not run beside it: Compact and Clear.
+	working sync.Mutex
 }
 
 // newAgent returns the agent of an instance: a set of guarded tools, a team, and a new
@@ -56,13 +61,14 @@ func newAgent(i *instance) *Agent {
 		Ask:        i.askAboutCalls(),
 		ReadDirs:   a.skills.dirs,
 		Within:     i.permissions.guardrails,
+		OnlyReads:  i.settings.onlyReads,
 		Constrain:  i.permissions.constrainSandbox,
 		Show:       i.permissions.keepsTool,
 		OnCall: func(c llm.ToolCall) {
 			i.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
 		},
-		OnResult: func(r llm.ToolResult) {
-			i.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
+		OnResult: func(r llm.ToolResult, d tool.FileDiff) {
+			i.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError, File: d.File, Diff: d.Diff})
 		},
 		OnStart:     i.record.callsStart,
 		OnEnd:       i.record.callEnded,
@@ -77,11 +83,11 @@ func newAgent(i *instance) *Agent {
 	return a
 }
 
-// tools returns the available tools that the definition names: the node's, those for peers and
+// tools returns the available tools that the definition names: the node's, Plan, those for peers and
 // skills, and the team's.
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
-	all := slices.Concat(i.factory.cfg.Tools,
+	all := slices.Concat(i.factory.cfg.Tools, []tool.Tool{plan.New(func(steps []plan.Step) { i.report(Event{Type: EventPlan, Steps: steps}) })},
 		peer.Tools(a.borrower, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name}),
 		a.skills.tools(), a.team.Tools())
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
@@ -99,6 +105,8 @@ func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 // conversation.ErrInterrupted; the cause of ctx if ctx ended; or the model's error. Errors for
 // other nodes say no more than those nodes may know (errorForCaller).
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
+	a.working.Lock() // the community calls Receive for one task at a time
+	defer a.working.Unlock()
 	empty := len(s.Data) == 0 || string(bytes.TrimSpace(s.Data)) == "null"
 	i := a.instance
 	// Its answer is for the person or the parent that gave the task, and for no node or agent outside of the tree.
@@ -161,7 +169,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 		}
 		task = strings.TrimSpace(note + "\n\n" + task)
 	}
-	reply, err := a.conversation.Send(ctx, task)
+	reply, err := a.conversation.Send(ctx, task, imagesOf(ctx, s)...)
 	a.turns = reply.Turns
 	return reply.Text, err
 }

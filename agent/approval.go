@@ -25,21 +25,25 @@ type ApprovalRequest struct {
 	LastingRules []permission.Grant
 }
 
-// askAboutCalls returns the function that asks a person about a tool call; nil if there is no
-// person to ask (Order.Ask), and then the call is denied. The function blocks until the person
-// answers or ctx ends.
+// askAboutCalls returns the function that asks a person about a tool call, unless the person has
+// answered in advance by the mode edits. Without a person to ask (Order.Ask) the answer is no. The
+// function blocks until the person answers or ctx ends.
 func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Answer {
-	if i.ask == nil {
-		return nil
-	}
 	p := i.permissions
 	return func(ctx context.Context, d tool.Decision) tool.Answer {
+		if answer, ok := editsAnswer(i, d); ok {
+			i.record.answered(d, answer)
+			return answer
+		}
+		if i.ask == nil {
+			return tool.Answer{Why: tool.NoPerson}
+		}
 		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
-		if err := i.record.commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
+		if err := i.record.Commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
 			return tool.Answer{Why: err.Error()}
 		}
 		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.id(), OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
-		i.record.add(session.Entry{Kind: session.Decision, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool}, Text: answer.By, Status: map[bool]session.State{true: session.Done, false: session.Failed}[answer.Allow]})
+		i.record.answered(d, answer)
 		if p.policy().NoMemory {
 			answer.Always = false
 		}
@@ -58,7 +62,7 @@ func (i *instance) recordDecision(d tool.Decision) error {
 	args := readable(d.Shown())
 	i.report(Event{
 		Type: EventDecision, Tool: d.Tool, Call: d.CallID, Args: args,
-		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why, By: d.By,
+		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why, By: d.By, Reason: d.Reason,
 	})
 	if i.factory.cfg.Record == nil {
 		return nil
@@ -66,7 +70,7 @@ func (i *instance) recordDecision(d tool.Decision) error {
 	v := d.Verdict
 	return i.factory.cfg.Record(audit.Entry{
 		Node: string(i.self.Node), Agent: d.Agent, Name: i.self.Name, For: i.permissions.onBehalfOf(), Call: d.CallID, Tool: d.Tool, Args: args,
-		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Approved: d.Approved, By: d.By,
+		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Approved: d.Approved, By: d.By, Reason: d.Reason,
 	})
 }
 

@@ -6,16 +6,9 @@ import (
 	"time"
 
 	"symbio/agent/budget"
-	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
 )
-
-// withModel sets the agent's model, metered: each call is paid from the running task's budget.
-func (i *instance) withModel(m llm.Model) *instance {
-	i.unmetered, i.model = m, budget.Meter(m, i.task.currentBudget)
-	return i
-}
 
 // startTask begins a task. It returns the context of the task, which ends at the budget's time
 // limit or when the task is interrupted, and a function that the caller must call when the task is
@@ -70,10 +63,10 @@ func (f *Factory) Spent(id community.MemberID) (budget.Spent, bool) {
 // kept.
 func (f *Factory) Session(id community.MemberID) session.Info {
 	i := f.instances.byID(id)
-	if i == nil || i.record.log == nil {
+	if i == nil {
 		return session.Info{}
 	}
-	return i.record.log.Info()
+	return i.record.info()
 }
 
 // reopenAccount reserves the agent's place in the budget again after a restart. It fails with

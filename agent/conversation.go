@@ -14,18 +14,19 @@ import (
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	return conversation.New(conversation.Config{
-		Model: llm.Use(i.model, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: i.factory.cfg.Window(i.model.Name()),
+		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: func() int { return i.factory.cfg.Window(currentModel{i}.Name()) },
 		System: a.system,
-		Before: func(ctx context.Context, turn int) {
+		Before: func(ctx context.Context, turn int) bool {
 			a.updateDynamicTools(ctx)
 			if turn > 1 {
 				a.skills.refreshAfterTools(ctx)
 			}
+			return a.toldMode != i.settings.currentMode()
 		},
 		Watch:    a.watch,
 		ForTools: i.task.forTools,
 		OnLost:   a.skills.messagesLost,
-		Journal:  i.record.journal(),
+		Journal:  &i.record,
 		Past:     i.record.past,
 	})
 }
@@ -38,7 +39,7 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 		a.onChunk(ctx, e.Turn, e.Chunk)
 	case conversation.Answered:
 		usage := e.Usage
-		a.instance.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &usage})
+		a.instance.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &usage, Context: e.Context, Window: e.Window})
 	case conversation.Calling:
 		for _, c := range e.Calls {
 			community.Report(ctx, community.Progress{Message: "asks for " + c.Name})
@@ -56,6 +57,9 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 func (a *Agent) onChunk(ctx context.Context, turn int, c llm.Chunk) {
 	if c.Retry != nil {
 		a.instance.report(retryEvent(turn, c.Retry))
+	}
+	if c.Thought != "" {
+		a.instance.report(Event{Type: EventThought, Turn: turn, Text: c.Thought})
 	}
 	if c.Text == "" {
 		return

@@ -5,6 +5,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/llm"
+	"symbio/agent/tool/plan"
 	"symbio/community"
 )
 
@@ -14,16 +15,18 @@ type EventType string
 // What an agent reports. Members joining and leaving are the community's changes, not repeated here.
 const (
 	EventTask     EventType = "task"        // a task began: Text
-	EventText     EventType = "text"        // a piece of the model's text: Text
+	EventText     EventType = "text"        // a piece of the model's text: Text, Turn
+	EventThought  EventType = "thought"     // a piece of the model's thoughts: Text, Turn
 	EventCall     EventType = "tool_call"   // the model asks for a tool: Tool, Call, Args
-	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By
+	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By, Reason
 	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
-	EventResult   EventType = "tool_result" // a tool returned: Tool, Call, Text, Failed
-	EventTurn     EventType = "turn"        // the model answered: Turn, Usage, with the cost if it is known
+	EventResult   EventType = "tool_result" // a tool returned: Tool, Call, Text, Failed, and File, Diff if it changed a file
+	EventTurn     EventType = "turn"        // the model answered: Turn, Usage, with the cost if it is known, Context, Window
 	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
 	EventSpawned  EventType = "spawned"     // it spawned a sub-agent: Member, Text = the reason
 	EventSkill    EventType = "skill"       // it activated a skill: Text = its name
 	EventCatalog  EventType = "catalog"     // its model is shown skills: Text = names, the first 20, Total = how many there are
+	EventPlan     EventType = "plan"        // the model shows the steps of its work: Steps
 	EventNotice   EventType = "notice"      // a message for people: Text
 	EventSteered  EventType = "steered"     // a steering text was delivered or returned: Text, Outcome, Turn, Why
 	EventCompact  EventType = "compacted"   // room was made in the model's context: Text, Done tokens of Total, Usage
@@ -54,9 +57,19 @@ type Event struct {
 	Rule     string             `json:"rule,omitempty"`
 	Source   string             `json:"source,omitempty"`
 	Why      string             `json:"why,omitempty"`
-	By       string             `json:"by,omitempty"` // the person or rule that answered an approval request
+	By       string             `json:"by,omitempty"`     // the person or rule that answered an approval request
+	Reason   string             `json:"reason,omitempty"` // why the person said no
 	Member   community.MemberID `json:"member,omitempty"`
 	Usage    *llm.Usage         `json:"usage,omitempty"`
+	// Context is how many tokens the last request and its answer had, by the model's count as far as it
+	// gave one; Window is how many fit.
+	Context int `json:"context,omitempty"`
+	Window  int `json:"window,omitempty"`
+	// File is the file that a tool changed, Diff the change as a unified diff; see tool.FileDiff.
+	File string `json:"file,omitempty"`
+	Diff string `json:"diff,omitempty"`
+	// Steps are those of a plan.
+	Steps []plan.Step `json:"steps,omitempty"`
 	// Spent is the use of the agent and its sub-agents: since the task began for an agent without a
 	// parent, since the spawn for others.
 	Spent *budget.Spent `json:"spent,omitempty"`

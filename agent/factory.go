@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,8 @@ type Config struct {
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Effort is how much models think for agents without an effort of their own (llm.Request.Effort).
+	Effort string
 	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only
 	// spawn copies of themselves.
 	Definition func(name string) (definition.Definition, error)
@@ -125,6 +128,8 @@ type Order struct {
 	// on with that one, and the caller chooses Definition, Model and Limits as they were. Without one
 	// a session begins with its Model, Limits and Keep.
 	Session session.Info
+	// Mode is the agent's mode until ChangeSettings changes it. Default: ModeAsk.
+	Mode Mode
 	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval
 	// are denied.
 	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
@@ -182,7 +187,7 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	}
 	m, err := f.begin(ctx, name, i, opts...)
 	if err == nil && o.Session.Keep {
-		if err = i.record.commit(); err != nil { // it lives again even if it never gets a task
+		if err = i.record.Commit(); err != nil { // it lives again even if it never gets a task
 			err = errors.Join(err, f.cfg.Community.Terminate(ctx, m.ID))
 		}
 	}
@@ -205,7 +210,7 @@ func (o Order) rules() func() permission.Policy {
 // withModel.
 func (f *Factory) newInstance(o Order) *instance {
 	return &instance{
-		factory: f, def: o.Definition, permissions: newPermissions(f, o.rules()),
+		factory: f, def: o.Definition, settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
 		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(declinedSkills),
 	}
 }
@@ -241,7 +246,6 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 	if i.permissions.own, err = constraintsOf(i.def, i.security, f.cfg.Dir); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}
-	i.model = i.thinkingModel()
 	i.createRecord()
 	return f.cfg.Community.Spawn(ctx, name,
 		func(self community.Member) (community.Agent, error) { return i.start(self) },

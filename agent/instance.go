@@ -10,7 +10,6 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/lending"
-	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool"
@@ -27,8 +26,7 @@ type instance struct {
 	factory     *Factory
 	def         definition.Definition
 	permissions *permissions
-	unmetered   llm.Model // the model before metering; sub-agents get it and meter it with their own account
-	model       llm.Model // the same, metered
+	settings    settings
 	account     *budget.Account
 	keepAccount bool // the account is not renewed with each task
 	parent      *instance
@@ -112,7 +110,7 @@ func (i *instance) root() *instance {
 // metadata returns what other members can read about the agent. The keys parent and lent_to are how
 // people see the tree.
 func (i *instance) metadata() map[string]string {
-	m := map[string]string{community.DefinitionKey: i.def.Name, "description": i.def.Description, "model": i.model.Name()}
+	m := map[string]string{community.DefinitionKey: i.def.Name, "description": i.def.Description, "model": currentModel{i}.Name()}
 	switch {
 	case i.parent != nil:
 		m["parent"] = string(i.parent.self.ID)

@@ -34,7 +34,8 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 		if err := a.skills.reattach(ctx); err != nil {
 			return nil, err
 		}
-		return append(a.identity(a.callingNode), a.skills.prompt()...), nil
+		a.toldMode = a.instance.settings.currentMode()
+		return slices.Concat(a.identity(a.callingNode), a.skills.prompt(), a.instance.settings.promptPart()), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next

@@ -6,6 +6,8 @@ import (
 
 	"symbio/agent/lending"
 	"symbio/agent/team"
+	"symbio/agent/tool"
+	"symbio/agent/tool/plan"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/security/permission"
@@ -139,11 +141,14 @@ func (g guard) Explain(c permission.Call) permission.Explanation {
 }
 
 // decisive returns the chain and the call that are judged: the agent's chain and the call itself,
-// except for the tools for sub-agents.
+// except for tools that need no permission (grantTools).
 func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	chain := g.permissions.chain()
-	if team.IsOwnTool(c.Tool) {
-		chain = forOwnTools(chain)
+	switch {
+	case team.IsOwnTool(c.Tool):
+		chain = grantTools(chain, "having made them", team.OwnTools()...)
+	case c.Tool == plan.Name && !slices.ContainsFunc(g.permissions.factory.cfg.Tools, func(t tool.Tool) bool { return t.Spec().Name == plan.Name }):
+		chain = grantTools(chain, "touching nothing", plan.Name)
 	}
 	return chain, decisiveCall(chain, c)
 }
@@ -157,19 +162,19 @@ func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
 	return c
 }
 
-// forOwnTools returns a chain that also allows message_agent, wait_agents and stop_agents, unless a
-// rule denies them. The agent was allowed to spawn its sub-agents, and these tools reach no other
-// agents, so a person need not be asked again.
-func forOwnTools(chain permission.Chain) permission.Chain {
+// grantTools returns a chain that also allows the named tools, unless a rule denies them: the tools
+// for sub-agents, because the agent was allowed to spawn them and reaches no other agents with these
+// tools, and Plan, which has no effect. A person need not be asked about those.
+func grantTools(chain permission.Chain, source string, names ...string) permission.Chain {
 	chain = slices.Clone(chain)
 	for i, link := range chain {
 		chain[i].Granted = func() (all []permission.Grant) {
 			if link.Granted != nil {
 				all = slices.Clone(link.Granted())
 			}
-			for _, name := range team.OwnTools() {
+			for _, name := range names {
 				if rule, err := permission.ParseRule(name); err == nil { // they are names of tools
-					all = append(all, permission.Grant{Rule: rule, Source: "having made them"})
+					all = append(all, permission.Grant{Rule: rule, Source: source})
 				}
 			}
 			return all

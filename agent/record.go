@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -18,7 +18,7 @@ import (
 
 // record is the session of an agent: what is kept of it over restarts. The zero value keeps nothing.
 type record struct {
-	log *session.Log // nil = nothing is kept
+	log atomic.Pointer[session.Log] // nil = nothing is kept; Clear replaces it
 	// past are the entries of the agent's earlier lives, from which its conversation is built. They
 	// are set before the agent starts.
 	past []session.Entry
@@ -35,91 +35,108 @@ func (i *instance) openRecord(ctx context.Context, o Order) (err error) {
 	case journal == nil:
 		return ErrNoSessions
 	default:
-		i.record.log, i.record.past, err = journal.Open(ctx, o.Session.ID)
+		var log *session.Log
+		if log, i.record.past, err = journal.Open(ctx, o.Session.ID); err == nil {
+			log.SetSettings(o.Session.Model, string(o.Mode)) // they may differ from those that the session had
+			i.record.log.Store(log)
+		}
 	}
 	return err
 }
 
 // createRecord begins the session of an agent that goes on with none.
 func (i *instance) createRecord() {
-	journal := i.factory.cfg.Journal
-	if journal == nil || i.record.log != nil {
-		return
+	if i.factory.cfg.Journal != nil && i.record.log.Load() == nil {
+		i.record.log.Store(newLog(i))
 	}
+}
+
+// newLog begins a session of an agent.
+func newLog(i *instance) *session.Log {
 	info := i.newSession
 	info.Dir, info.Agent = i.factory.cfg.Dir, i.def.Name
+	i.settings.mu.Lock()
+	info.Model, info.Mode = i.settings.spec, string(i.settings.mode)
+	i.settings.mu.Unlock()
 	if i.parent != nil {
-		parent := i.parent.record.log.Info()
+		parent := i.parent.record.info()
 		info.Parent, info.Root = parent.ID, parent.Root
 	}
-	i.record.log = journal.Create(info)
+	return i.factory.cfg.Journal.Create(info)
 }
 
 // load reads the entries again, for an agent that is restarted after a failure.
 func (r *record) load(ctx context.Context, journal *session.Journal) (err error) {
-	if r.log != nil {
+	if r.log.Load() != nil {
 		_ = journal.Flush() // entries that cannot be written are lost, and the rest is what is known
-		r.past, err = journal.Store().Entries(ctx, r.log.Info().ID, 0)
+		r.past, err = journal.Store().Entries(ctx, r.log.Load().Info().ID, 0)
 	}
 	return err
 }
 
-// journal returns the journal of the agent's conversation; nil if nothing is kept.
-func (r *record) journal() conversation.Journal {
-	if r.log == nil {
-		return nil
+// info describes the session; the zero Info if nothing is kept.
+func (r *record) info() session.Info {
+	if log := r.log.Load(); log != nil {
+		return log.Info()
 	}
-	return r.log
+	return session.Info{}
 }
 
 // id returns the id of the session; "" if nothing is kept.
-func (r *record) id() string {
-	if r.log == nil {
-		return ""
-	}
-	return r.log.Info().ID
-}
+func (r *record) id() string { return r.info().ID }
 
 // close ends the session's log.
 func (r *record) close() {
-	if r.log != nil {
-		r.log.Close()
+	if r.log.Load() != nil {
+		r.log.Load().Close()
 	}
 }
 
 func (r *record) setMember(m community.Member) {
-	if r.log != nil {
-		r.log.SetMember(m.Name, string(m.ID))
+	if r.log.Load() != nil {
+		r.log.Load().SetMember(m.Name, string(m.ID))
 	}
 }
 
 // setKeep makes durable whether the agent lives again when the node starts.
 func (r *record) setKeep(on bool) error {
-	if r.log == nil || r.log.Info().Keep == on {
+	if r.log.Load() == nil || r.log.Load().Info().Keep == on {
 		return nil
 	}
-	return r.log.SetKeep(on)
+	return r.log.Load().SetKeep(on)
 }
 
 func (r *record) setRequester(name string) {
-	if r.log != nil {
-		r.log.SetRequester(name)
+	if r.log.Load() != nil {
+		r.log.Load().SetRequester(name)
 	}
 }
 
-// add records entries that need not be durable before what follows.
-func (r *record) add(entries ...session.Entry) {
-	if r.log != nil {
-		_ = r.log.Add(entries...) // the next commit reports the error
+// setSettings records the model that was asked for and the mode.
+func (r *record) setSettings(model, mode string) {
+	if log := r.log.Load(); log != nil {
+		log.SetSettings(model, mode)
 	}
 }
 
-// commit records entries that must be durable before what follows.
-func (r *record) commit(entries ...session.Entry) error {
-	if r.log == nil {
+// Add records entries that need not be durable before what follows. It makes a record the Journal of a
+// conversation.
+func (r *record) Add(entries ...session.Entry) error {
+	if log := r.log.Load(); log != nil {
+		return log.Add(entries...)
+	}
+	return nil
+}
+
+// add is Add where the next Commit reports the error.
+func (r *record) add(entries ...session.Entry) { _ = r.Add(entries...) }
+
+// Commit records entries that must be durable before what follows.
+func (r *record) Commit(entries ...session.Entry) error {
+	if r.log.Load() == nil {
 		return nil
 	}
-	return r.log.Commit(entries...)
+	return r.log.Load().Commit(entries...)
 }
 
 // callsStart records the calls that are about to run; see tool.SetConfig.OnStart.
@@ -128,7 +145,7 @@ func (r *record) callsStart(calls []llm.ToolCall) error {
 	for _, c := range calls {
 		entries = append(entries, session.Entry{Kind: session.Call, Call: &llm.ToolCall{ID: c.ID, Name: c.Name}}) // the answer has the arguments
 	}
-	return r.commit(entries...)
+	return r.Commit(entries...)
 }
 
 // callEnded records a result; see tool.SetConfig.OnEnd. While other calls run it may be long until
@@ -139,17 +156,28 @@ func (r *record) callEnded(result llm.ToolResult, others bool) {
 		r.add(e)
 		return
 	}
-	_ = r.commit(e) // the commit before the next request reports the error
+	_ = r.Commit(e) // the commit before the next request reports the error
+}
+
+// answered records the answer to an approval request in the session.
+func (r *record) answered(d tool.Decision, answer tool.Answer) {
+	e := session.Entry{Kind: session.Decision, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool}, Text: answer.By, Status: session.Failed}
+	if answer.Allow {
+		e.Status = session.Done
+	} else if answer.Reason != "" {
+		e.Text += ": " + answer.Reason
+	}
+	r.add(e)
 }
 
 // onEdit returns what records the changes of files; see tool.SetConfig.OnEdit. It returns nil if
 // nothing is kept, because then no file need be read before a change.
 func (r *record) onEdit() func(llm.ToolCall, tool.FileEdit) error {
-	if r.log == nil {
+	if r.log.Load() == nil {
 		return nil
 	}
 	return func(c llm.ToolCall, e tool.FileEdit) error {
-		return r.commit(session.Entry{Kind: session.Edit, Edit: &session.FileEdit{
+		return r.Commit(session.Entry{Kind: session.Edit, Edit: &session.FileEdit{
 			Path: e.Path, Call: c.ID, Before: e.Before, After: e.After, Mode: uint32(e.Mode.Perm()), Content: e.Content,
 		}})
 	}
@@ -262,7 +290,7 @@ func (i *instance) chargePast(ctx context.Context) (ran time.Duration, err error
 		return 0, nil // a sub-agent draws on its parent's budget
 	}
 	store := i.factory.cfg.Journal.Store()
-	tree, err := store.Sessions(ctx, session.Filter{Root: i.record.log.Info().Root})
+	tree, err := store.Sessions(ctx, session.Filter{Root: i.record.info().Root})
 	if err != nil {
 		return 0, err
 	}

@@ -61,7 +61,7 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 // addChild records a sub-agent, which must be durable before it gets a task, and adds it to the team.
 func (a *Agent) addChild(c *team.Child, as session.ChildAgent) error {
 	as.Member, as.Name = string(c.Member.ID), c.Member.Name
-	if err := a.instance.record.commit(session.Entry{Kind: session.Child, Child: &as}); err != nil {
+	if err := a.instance.record.Commit(session.Entry{Kind: session.Child, Child: &as}); err != nil {
 		return err
 	}
 	return a.team.Add(c)
@@ -70,11 +70,12 @@ func (a *Agent) addChild(c *team.Child, as session.ChildAgent) error {
 // newChild returns the instance of a sub-agent on this node, with a place in the budget. The caller
 // must close the account if the sub-agent does not start.
 func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance, error) {
-	def, model := i.def, i.unmetered
+	def := i.def
+	_, model := i.settings.models()
 	var most budget.Limits
 	if w.Definition != "" && w.Definition != i.def.Name {
 		var err error
-		if def, model, err = i.factory.definition(ctx, w.Definition, i.unmetered); err != nil {
+		if def, model, err = i.factory.definition(ctx, w.Definition, model); err != nil {
 			return nil, err
 		}
 		most = def.Budget // a copy has the same definition, whose budget limits the parent already
@@ -85,7 +86,7 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 	}
 	child := &instance{
 		factory: i.factory, def: def, account: account, parent: i, ask: i.ask, declined: i.declined,
-		permissions: i.permissions.newChild(w.Keep),
+		permissions: i.permissions.newChild(w.Keep), settings: settings{parent: &i.settings, effort: cmp.Or(def.Effort, i.settings.currentEffort())},
 	}
 	return child.withModel(model), nil
 }

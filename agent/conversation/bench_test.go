@@ -53,7 +53,7 @@ func guarded(b *testing.B, heard *int) *tool.Set {
 		Guard:      permission.Chain{{Name: "parent", Policy: policy}, {Name: "own", Policy: policy}},
 		OnCall:     func(llm.ToolCall) { *heard++ },
 		OnDecision: func(tool.Decision) error { *heard++; return nil },
-		OnResult:   func(llm.ToolResult) { *heard++ },
+		OnResult:   func(llm.ToolResult, tool.FileDiff) { *heard++ },
 	}, add)
 }
 

@@ -40,9 +40,9 @@ func everything() *conversation.Conversation {
 		return llm.Response{Message: llm.Message{Text: strings.Repeat("a", 5000), Calls: []llm.ToolCall{waits(time.Second), waits(2 * time.Second)}}}, nil
 	})
 	return conversation.New(conversation.Config{
-		Model: model, Tools: tools(), Window: 6000,
+		Model: model, Tools: tools(), Window: func() int { return 6000 },
 		System: func(ctx context.Context) ([]conversation.Part, error) { return nil, late(ctx) },
-		Before: func(ctx context.Context, _ int) { _ = late(ctx) },
+		Before: func(ctx context.Context, _ int) bool { _ = late(ctx); return false },
 	})
 }
 

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,16 +30,16 @@ const (
 // full, aim and recent are shares of the window, in tokens: compaction begins above full, cuts down to
 // aim, and leaves the last recent tokens as they are. The fifth above full is for the answer and for
 // the error of the estimate.
-func (c *Conversation) full() int   { return c.window / 5 * 4 }
-func (c *Conversation) aim() int    { return c.window / 2 }
-func (c *Conversation) recent() int { return c.window / 4 }
+func (c *Conversation) full() int   { return c.Window() / 5 * 4 }
+func (c *Conversation) aim() int    { return c.Window() / 2 }
+func (c *Conversation) recent() int { return c.Window() / 4 }
 
 // fit makes room if the request is about to fill the context. When that did not help much the last
 // time, it waits until there is more to gain.
 func (x *exchange) fit() error {
 	c := x.c
 	size := x.history.size(x.prompt)
-	if size <= c.full() || x.fitted > 0 && size < x.fitted+c.window/8 {
+	if size <= c.full() || x.fitted > 0 && size < x.fitted+c.Window()/8 {
 		return nil
 	}
 	_, err := x.compact()
@@ -48,7 +49,7 @@ func (x *exchange) fit() error {
 // shrink makes room after the model has found a request too long that seemed to fit: it takes less
 // than was assumed. The error says that there is nothing to gain.
 func (x *exchange) shrink() error {
-	x.c.window = min(x.c.window, x.history.size(x.prompt)/5*4)
+	x.c.window.Store(int64(min(x.c.Window(), x.history.size(x.prompt)/5*4)))
 	gained, err := x.compact()
 	if err == nil && !gained {
 		err = errors.New("there is nothing in it that could be left out")
@@ -62,10 +63,14 @@ func (x *exchange) compact() (bool, error) {
 	c := x.c
 	done := Compaction{Before: x.history.size(x.prompt)}
 	messages := x.history.messages
-	from := firstRecent(messages, c.recent())
+	recent, began := c.recent(), &x.began
+	if x.idle { // a person wants room, however much there is
+		recent, began = min(recent, sum(messages)/4), new(-1)
+	}
+	from := firstRecent(messages, recent)
 	cut, n := cutResults(messages, 0, from, maxResultCut)
 	done.Cut = n
-	if x.prompt+sum(cut) > c.aim() && sum(cut[:from]) > c.window/8 {
+	if x.idle && from > 1 || x.prompt+sum(cut) > c.aim() && sum(cut[:from]) > c.Window()/8 {
 		if err := x.sumUp(&done, &cut, from); err != nil {
 			return false, err
 		}
@@ -80,7 +85,7 @@ func (x *exchange) compact() (bool, error) {
 		return false, nil
 	}
 	x.history.put(cut)
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Compaction, Messages: cut, Began: x.began, Usage: &done.Usage}) // the Commit before the next request reports the error
+	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Compaction, Messages: cut, Began: *began, Usage: &done.Usage}) // the Commit before the next request reports the error
 	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err
@@ -90,6 +95,46 @@ func (x *exchange) compact() (bool, error) {
 	done.After = x.fitted
 	x.emit(Event{Kind: Compacted, Compaction: &done})
 	return true, nil
+}
+
+// Compact makes room now, as before a request that nearly fills the context, but also in a short
+// history: all but the last quarter of it is summed up. It reports whether there is less now. It waits for its
+// turn like Send; Interrupt ends it. The error is ErrBusy if too many wait or if an exchange of the past can go on by Resume, or that of ctx, of
+// Config.System or of the record.
+func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
+	if err := c.acquire(ctx); err != nil {
+		return false, err
+	}
+	defer c.release()
+	if c.CanResume() {
+		return false, fmt.Errorf("an interrupted exchange can go on: %w", ErrBusy)
+	}
+	x := &exchange{c: c, idle: true}
+	var cancel context.CancelCauseFunc
+	x.ctx, cancel = context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x.open(cancel)
+	defer x.close()
+	c.mu.Lock()
+	x.takeHistory()
+	c.mu.Unlock()
+	if err = x.instruct(); err == nil {
+		x.tools = x.history.session.Tools.Specs()
+		x.prompt = promptTokens(x.system, x.tools)
+		c.updateWindow()
+		gained, err = x.compact()
+	}
+	if err != nil && x.ctx.Err() != nil {
+		err = context.Cause(x.ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gained && c.history.version == x.history.version {
+		x.history.lost, c.history, x.kept = false, x.history, true
+	} else {
+		c.history.lost = c.history.lost || x.history.lost
+	}
+	return gained, err
 }
 
 // firstRecent returns the index from which on the messages have at most most tokens together. A call

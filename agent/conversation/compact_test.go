@@ -93,7 +93,7 @@ func times(n int, c llm.ToolCall) (all []llm.ToolCall) {
 // compacting is a conversation with a context of so many tokens, and what it told of making room in it.
 func compacting(b *bounded, window int) (*conversation.Conversation, *[]conversation.Compaction) {
 	var all []conversation.Compaction
-	c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: window, MaxTurns: 100, Watch: func(_ context.Context, e conversation.Event) {
+	c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return window }, MaxTurns: 100, Watch: func(_ context.Context, e conversation.Event) {
 		if e.Kind == conversation.Compacted {
 			all = append(all, *e.Compaction)
 		}
@@ -241,7 +241,7 @@ func TestAfterRoomWasMadeTheSystemPromptIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, calls: times(8, talks(3000))}
 		lost := 0
-		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: 8000,
+		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return 8000 },
 			OnLost: func(bool) { lost++ },
 			System: func(context.Context) ([]conversation.Part, error) {
 				return []conversation.Part{{Text: fmt.Sprintf("lost %d times", lost)}}, nil
@@ -325,7 +325,7 @@ func TestConversationOfManyMessagesIsSummedUp(t *testing.T) {
 			return got, err
 		})
 		var told []conversation.Compaction
-		c := conversation.New(conversation.Config{Model: long, Window: 6000, Watch: func(_ context.Context, e conversation.Event) {
+		c := conversation.New(conversation.Config{Model: long, Window: func() int { return 6000 }, Watch: func(_ context.Context, e conversation.Event) {
 			if e.Kind == conversation.Compacted {
 				told = append(told, *e.Compaction)
 			}
@@ -373,7 +373,7 @@ func TestRoomThatCannotBeMadeIsNotSoughtInEachTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, calls: times(40, talks(2000))}
 		made := 0
-		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: 10_000, MaxTurns: 100, Instructions: strings.Repeat("long ", 5500), Watch: func(_ context.Context, e conversation.Event) {
+		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return 10_000 }, MaxTurns: 100, Instructions: strings.Repeat("long ", 5500), Watch: func(_ context.Context, e conversation.Event) {
 			if e.Kind == conversation.Compacted {
 				made++
 			}

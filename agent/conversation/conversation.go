@@ -1,9 +1,11 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
@@ -48,11 +50,13 @@ type Config struct {
 	// Waiting is how many messages may wait, and how much steering. Default 32: more than a person
 	// writes ahead.
 	Waiting int
-	// Window is how much the model can be given, in tokens. Default 128,000, what most models take;
-	// of one that takes less, its refusal tells. From four fifths of it on room is made.
-	Window int
-	// Before is called in each turn before the model is asked. Default: nothing.
-	Before func(ctx context.Context, turn int)
+	// Window returns how much the model can be given, in tokens. It is called before each request,
+	// because the model may be another one. Default, and for 0: 128,000, what most models take; of one
+	// that takes less, its refusal tells. From four fifths of it on room is made.
+	Window func() int
+	// Before is called in each turn before the model is asked. If it returns true, the system prompt is
+	// made anew. Default: nothing.
+	Before func(ctx context.Context, turn int) bool
 	// Watch hears what happens, from the goroutine of the Send in which it does. It must not call Send.
 	Watch func(ctx context.Context, e Event)
 	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
@@ -107,13 +111,16 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&c.MaxTurns, defaultTurns}, {&c.Waiting, defaultWaiting}, {&c.Window, defaultWindow}} {
+	}{{&c.MaxTurns, defaultTurns}, {&c.Waiting, defaultWaiting}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
 	}
 	if c.Before == nil {
-		c.Before = func(context.Context, int) {}
+		c.Before = func(context.Context, int) bool { return false }
+	}
+	if c.Window == nil {
+		c.Window = func() int { return 0 }
 	}
 	if c.Watch == nil {
 		c.Watch = func(context.Context, Event) {}
@@ -153,18 +160,30 @@ type Conversation struct {
 	parts []Part
 	last  llm.Request
 
-	// window is Config.Window, or less after the model has refused a request that should have fitted. Only the
-	// exchange that has the slot uses it.
-	window int
+	// window is what fits: modelWindow, or less after the model has refused a request that should have fitted.
+	// modelWindow is Config.Window when window was set. Only the exchange that has the slot writes them.
+	window, modelWindow atomic.Int64
 }
 
 // New returns a Conversation with the history of Config.Past, or without any.
 func New(cfg Config) *Conversation {
 	c := &Conversation{cfg: cfg.withDefaults()}
 	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
-	c.window = c.cfg.Window
 	c.history, c.unfinished = replay(c.history, cfg.Past)
 	return c
+}
+
+// Window returns how many tokens fit into a request.
+func (c *Conversation) Window() int {
+	return cmp.Or(int(c.window.Load()), c.cfg.Window(), defaultWindow)
+}
+
+// updateWindow sets the window if the model has another one than before.
+func (c *Conversation) updateWindow() {
+	now := int64(cmp.Or(c.cfg.Window(), defaultWindow))
+	if c.modelWindow.Swap(now) != now {
+		c.window.Store(now)
+	}
 }
 
 // Reply is the result of a Send.

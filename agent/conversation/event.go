@@ -12,7 +12,7 @@ type Kind string
 // What happens in an exchange. Calls of tools, and what becomes of them, are for the tool.Set to tell.
 const (
 	Received    Kind = "heard"       // a piece of the answer, or that it is asked again: Chunk
-	Answered    Kind = "answered"    // the model answered: Usage
+	Answered    Kind = "answered"    // the model answered: Usage, Context, Window
 	Calling     Kind = "calling"     // the calls of the turn are about to be made: Calls
 	Steered     Kind = "steered"     // what became of something said meanwhile, or before: Receipt
 	Compacted   Kind = "compacted"   // room was made in the model's context: Compaction
@@ -24,12 +24,15 @@ const (
 type Event struct {
 	Kind Kind
 	// Turn counts the answers of the model in the exchange, from 1.
-	Turn       int
-	Chunk      llm.Chunk
-	Usage      llm.Usage
-	Calls      []llm.ToolCall // not to be written to
-	Receipt    *Receipt
-	Compaction *Compaction
+	Turn  int
+	Chunk llm.Chunk
+	Usage llm.Usage
+	// Context is the size of the request and its answer as the compaction counts it, and Window what
+	// fits, both in tokens.
+	Context, Window int
+	Calls           []llm.ToolCall // not to be written to
+	Receipt         *Receipt
+	Compaction      *Compaction
 }
 
 // Outcome is what became of something that was said meanwhile.

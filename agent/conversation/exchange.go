@@ -41,6 +41,8 @@ type exchange struct {
 	// kept is set when the conversation has taken over history, resumed when the exchange began in the
 	// past.
 	kept, resumed bool
+	// idle is set if there is no message to answer: the history is compacted and that is all.
+	idle bool
 	// next is steering that goes before the message. If the exchange ends before the model answers, it goes
 	// before the next message.
 	next []*steering
@@ -68,7 +70,7 @@ func (x *exchange) takeHistory() {
 	c := x.c
 	x.history, x.began = c.history, len(c.history.messages)
 	if c.history.lost {
-		c.window = c.cfg.Window // the new session may have another model
+		c.modelWindow.Store(0) // the new session may have another model
 	}
 	c.history.lost = false
 }
@@ -168,7 +170,11 @@ func (x *exchange) turns() error {
 	cfg := &x.c.cfg
 	for int(x.turn.Load()) < cfg.MaxTurns {
 		turn := int(x.turn.Add(1))
-		cfg.Before(x.ctx, turn)
+		if cfg.Before(x.ctx, turn) {
+			if err := x.instruct(); err != nil {
+				return err
+			}
+		}
 		x.deliverSteering()
 		if x.ctx.Err() != nil {
 			return x.ctx.Err()
@@ -194,6 +200,7 @@ func (x *exchange) turns() error {
 func (x *exchange) ask() (llm.Response, error) {
 	x.tools = x.history.session.Tools.Specs()
 	x.prompt = promptTokens(x.system, x.tools)
+	x.c.updateWindow()
 	if err := x.fit(); err != nil {
 		return llm.Response{}, err
 	}
@@ -213,7 +220,7 @@ func (x *exchange) ask() (llm.Response, error) {
 	}
 	x.addAnswer(answer, "")
 	x.history.count(answer.Usage, x.prompt)
-	x.emit(Event{Kind: Answered, Usage: answer.Usage})
+	x.emit(Event{Kind: Answered, Usage: answer.Usage, Context: x.history.size(x.prompt), Window: x.c.Window()})
 	return answer, nil
 }
 

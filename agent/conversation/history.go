@@ -209,6 +209,14 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	return nil
 }
 
+// Clear begins a session without messages, as Replace does, but records nothing: the caller has begun a
+// new record. It does not wait for the current exchange.
+func (c *Conversation) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history, c.unfinished = history{session: c.history.session, lost: true, version: c.history.version + 1}, nil
+}
+
 // copied returns a copy that the caller may change. It shares the bytes of arguments, images and thoughts,
 // which are never changed in place.
 func copied(messages []llm.Message) []llm.Message {

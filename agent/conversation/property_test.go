@@ -208,7 +208,7 @@ func TestNoRequestHasACallWithoutItsResultWhateverIsDone(t *testing.T) {
 
 // run does them all, waits for the end, and looks at what is left. A goroutine that is left fails the bubble.
 func (x *trial) run(t *testing.T, all []deed) {
-	x.c = conversation.New(conversation.Config{Model: x.model(), Tools: tools(), Window: 2000, MaxTurns: 5, Waiting: 4})
+	x.c = conversation.New(conversation.Config{Model: x.model(), Tools: tools(), Window: func() int { return 2000 }, MaxTurns: 5, Waiting: 4})
 	var started sync.WaitGroup
 	var checks []func()
 	for i, d := range all {

@@ -237,7 +237,7 @@ func (x *restarts) open(left []session.Entry) *conversation.Conversation {
 			x.fail("%v", err)
 		}
 	}
-	return conversation.New(conversation.Config{Model: x.model(), Tools: x.tools(), Window: 4000, MaxTurns: resumeTurns, Journal: x.log, Past: x.log.entries[:len(left):len(left)]})
+	return conversation.New(conversation.Config{Model: x.model(), Tools: x.tools(), Window: func() int { return 4000 }, MaxTurns: resumeTurns, Journal: x.log, Past: x.log.entries[:len(left):len(left)]})
 }
 
 // life is what happens in one life: a message or a Resume, then what comes meanwhile.

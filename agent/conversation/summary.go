@@ -29,7 +29,7 @@ const (
 func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, error) {
 	c := x.c
 	written := written(messages, maxSummaryInput, maxArgsShown)
-	for room := c.window / 5 * 3 * bytesPerToken; ; room /= 2 {
+	for room := c.Window() / 5 * 3 * bytesPerToken; ; room /= 2 {
 		r := llm.Request{System: summaryPrompt, Messages: []llm.Message{{Role: llm.User, Text: tool.Shorten(written, room)}}}
 		if err := c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: sum(r.Messages)}}); err != nil {
 			return "", err
@@ -47,12 +47,12 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 		case errors.Is(err, llm.ErrContextLength) && room > smallest:
 			continue
 		case err == nil && text != "" && got.Stop != llm.StopFilter:
-			return tool.Shorten(text, c.window/8*bytesPerToken), nil
+			return tool.Shorten(text, c.Window()/8*bytesPerToken), nil
 		case err == nil:
 			err = fmt.Errorf("it answered %q", visible.Prefix(text, 80))
 		}
 		done.Err = err
-		return tool.Shorten(written, c.window/16*bytesPerToken), nil
+		return tool.Shorten(written, c.Window()/16*bytesPerToken), nil
 	}
 }
 

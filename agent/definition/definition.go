@@ -47,6 +47,9 @@ type Definition struct {
 	// it can (llm.Request.Thinking). 0 keeps the model's setting; a negative value switches
 	// thinking off.
 	Thinking int
+	// Effort is how much the model thinks: low, medium or high, if it can (llm.Request.Effort). ""
+	// keeps the model's setting.
+	Effort string
 	// Keep is true if agents that a person spawns live again when their node is started again.
 	Keep bool
 	// Instructions are the text below the front matter, the start of the system prompt.

@@ -77,6 +77,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 		"budget":      func(p pair) { f.budget(p.value, &d.Budget) },
 		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
 		"thinking":    func(p pair) { f.thinking(p.value, &d.Thinking) },
+		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
 		"keep":        func(p pair) { f.boolean("keep", p.value, &d.Keep) },
 	})
 	line := func(key string) int { return max(at[key], 1) }

@@ -54,6 +54,8 @@ type Fields struct {
 	Outcome string
 	// By is the person or rule that answered a request for approval.
 	By string
+	// Reason is why a person said no, in the person's words.
+	Reason string
 	// Digest is the digest of a request for approval. An answer must repeat it.
 	Digest string
 	// For are those on whose behalf a call is made.
@@ -97,7 +99,8 @@ type Fields struct {
 	Done, Total float64
 	// Model, Effort and Mode are the settings of a conversation. Model is also the model of a retry.
 	Model, Effort, Mode string
-	// Context is how many tokens the last request to the model had, and Window how many fit.
+	// Context is how many tokens the last request to the model and its answer had, and Window how
+	// many fit.
 	Context, Window int
 	// File is the path of a file that was changed, Diff the change as a unified diff.
 	File, Diff string

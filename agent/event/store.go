@@ -45,9 +45,9 @@ const (
 	pageSize = 256
 )
 
-// isKept reports whether events of a type are kept in the store. Texts and progress are many, and
-// the session has the answer.
-func isKept(kind string) bool { return kind != "text" && kind != "progress" }
+// isKept reports whether events of a type are kept in the store. Texts, thoughts and progress are
+// many, and the session has the answer.
+func isKept(kind string) bool { return kind != "text" && kind != "thought" && kind != "progress" }
 
 // writer is the part of a Stream that keeps events in a store. Stream.mu guards the fields that
 // change.

@@ -143,6 +143,9 @@ func (p *parts) resumeOrder(ctx context.Context, id string) (o agent.Order, err 
 			return o, err
 		}
 	}
+	if agent.Mode(o.Session.Mode) == agent.ModePlan { // it only denies; edits is for as long as the person is there
+		o.Mode = agent.ModePlan
+	}
 	o.Limits, o.Name = o.Session.Limits, o.Session.Name
 	return o, nil
 }

@@ -248,6 +248,14 @@ func (l *Log) SetRequester(name string) {
 	l.info.Requester = name
 }
 
+// SetSettings records the model that was asked for and the mode of the agent. They become durable with
+// the next entry.
+func (l *Log) SetSettings(model, mode string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.info.Model, l.info.Mode = model, mode
+}
+
 // SetKeep makes durable whether the session's agent lives again when the node starts (Info.Keep). It
 // does nothing while the node stops, because the end of the node does not end such an agent.
 func (l *Log) SetKeep(on bool) error {

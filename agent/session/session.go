@@ -140,6 +140,8 @@ type Info struct {
 	Member string `json:"member"`
 	// Model is the model that was asked for; "" = the definition's.
 	Model string `json:"model,omitempty"`
+	// Mode is the agent's mode: ask, edits or plan; "" = ask.
+	Mode string `json:"mode,omitempty"`
 	// Parent is the session of the agent that spawned this one; "" = it has no parent. Root is the
 	// session at the top of the tree, its own if it has no parent.
 	Parent string `json:"parent,omitempty"`

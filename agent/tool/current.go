@@ -80,6 +80,15 @@ func MayFollowLink(ctx context.Context, path string) bool {
 	return c.set.cfg.Guard != nil && c.set.cfg.Guard.Judge(call).Action >= c.job.verdict.Action
 }
 
+// MayRead reports whether the agent of ctx's call may read the file at path without a person's
+// approval. A tool asks before it shows people what stands in a file. It returns false outside a Set.
+func MayRead(ctx context.Context, path string) bool {
+	c := currentOf(ctx)
+	call := c.set.callOf(ctx, c.job)
+	call.Tool, call.Args = "Read", map[string]any{"file_path": path}
+	return c.set.cfg.Guard != nil && c.set.cfg.Guard.Judge(call).Action == permission.Allow
+}
+
 // Report reports the progress of the call of ctx to the observers of the agent. The model does not
 // see it.
 func Report(ctx context.Context, p community.Progress) {

@@ -41,6 +41,11 @@ func New[A any](spec Spec, run func(ctx context.Context, args A) Result) Tool {
 	return NewKind[A](spec).New(run)
 }
 
+// NewPreviewed is New for a tool that changes a file; see Invocation.Preview.
+func NewPreviewed[A any](spec Spec, run func(ctx context.Context, args A) Result, preview func(ctx context.Context, args A) FileDiff) Tool {
+	return &structTool[A]{newShape(spec, reflect.TypeFor[A]()), run, preview}
+}
+
 // Kind makes tools that differ only in their function, such as one for each agent. The schema,
 // which is most of the cost of a tool, is computed once, when the first tool is made. A Kind may be
 // used by many goroutines.
@@ -53,7 +58,7 @@ func NewKind[A any](spec Spec) Kind[A] {
 
 // New returns a tool of the kind; see the function New.
 func (k Kind[A]) New(run func(ctx context.Context, args A) Result) Tool {
-	return &structTool[A]{k.shape(), run}
+	return &structTool[A]{k.shape(), run, nil}
 }
 
 // shape is the schema of a tool's arguments and what is derived from it. It is immutable.
@@ -97,7 +102,8 @@ func newShape(spec Spec, of reflect.Type) *shape {
 // structTool is a Tool whose arguments are an A.
 type structTool[A any] struct {
 	*shape
-	run func(context.Context, A) Result
+	run     func(context.Context, A) Result
+	preview func(context.Context, A) FileDiff // nil = it changes no file
 }
 
 func (t *structTool[A]) Spec() llm.ToolSpec {
@@ -117,14 +123,18 @@ func (t *structTool[A]) Decode(raw json.RawMessage) (Invocation, error) {
 	if err := t.fill(reflect.ValueOf(&typed), args); err != nil {
 		return Invocation{}, fmt.Errorf("the arguments: %w", err)
 	}
-	return Invocation{
+	inv := Invocation{
 		Args:     args,
 		Run:      func(ctx context.Context) Result { return t.run(ctx, typed) },
 		Holds:    t.spec.Holds,
 		Keeps:    t.spec.Keeps,
 		Alone:    t.spec.Alone,
 		ReadOnly: t.spec.ReadOnly,
-	}, nil
+	}
+	if t.preview != nil {
+		inv.Preview = func(ctx context.Context) FileDiff { return t.preview(ctx, typed) }
+	}
+	return inv, nil
 }
 
 // fill writes the arguments into the struct to points to. Strings, integers and booleans are set

@@ -12,15 +12,16 @@ type Preset struct {
 	Tools []string // names
 }
 
-// Presets returns the presets. default has all ten tools of the spec, the others have some of them.
+// Presets returns the presets. default has all ten tools of the spec and Plan, the others have some of
+// them.
 // A tool that a node does not have, such as WebSearch without a search service, is left out of its
 // presets.
 func Presets() []Preset {
 	files := []string{"Read", "Write", "Edit", "MultiEdit", "Glob", "Grep"}
-	commands, web := []string{"Bash", "Git"}, []string{"WebFetch", "WebSearch"}
+	commands, web, own := []string{"Bash", "Git"}, []string{"WebFetch", "WebSearch"}, []string{"Plan"}
 	return []Preset{
-		{"default", slices.Concat(files, commands, web)},
-		{"read_only", []string{"Read", "Glob", "Grep"}},
+		{"default", slices.Concat(files, commands, web, own)},
+		{"read_only", []string{"Read", "Glob", "Grep", "Plan"}},
 		{"files", files},
 		{"commands", commands},
 		{"web", web},

@@ -43,6 +43,11 @@ type Decision struct {
 	// By names the person's way of answering, such as "terminal". It is "" if no person was asked
 	// or none answered.
 	By string
+	// Reason is why the person said no, in the person's words; "" = not given.
+	Reason string
+	// Diff returns the change that an edit would make to its file now, while a person is asked; nil for
+	// other calls. It may be called by several goroutines.
+	Diff func() string
 }
 
 // Shown returns the arguments for people. For a script they show the command that was judged and
@@ -66,6 +71,10 @@ type Answer struct {
 	// Lasting is true if the permission is kept across restarts. SetConfig.Ask stores that, too.
 	Lasting bool
 	By      string // who said so; see Decision.By
+	Reason  string // of a no, see Decision.Reason; the model reads it
+	// Advance is true if the person gave the answer before the call was made, for what a rule would
+	// allow. Then nothing runs that rules would not allow, such as a link made meanwhile.
+	Advance bool
 	Why     string // of a no, one sentence for the model; "" = the person said no
 }
 
@@ -81,6 +90,9 @@ type SetConfig struct {
 	// Within returns the guardrails around every call, outside of those that the call's context
 	// has. It is called for each call. Default: none.
 	Within func() []permission.Guardrail
+	// OnlyReads returns why only calls run now that declare to change nothing (Invocation.ReadOnly); ""
+	// = all may. The guard judges them all the same. It is called for each call. Default: all may.
+	OnlyReads func() string
 	// Constrain returns the part of a policy that commands get, and whether it is less. Default:
 	// the whole policy.
 	Constrain func(sandbox.Policy) (held sandbox.Policy, narrower bool)
@@ -91,10 +103,10 @@ type SetConfig struct {
 	// Ask asks a person and waits for the answer. It must return when ctx ends. It is called for
 	// one call at a time. Default: no person, which means no (security.md 8.6).
 	Ask func(ctx context.Context, d Decision) Answer
-	// OnCall is called with each call before it is judged, and OnResult with its result, in the
-	// order of the calls, one at a time. Neither may call the Set. Default: not called.
+	// OnCall is called with each call before it is judged, and OnResult with its result and the file
+	// that it changed, in the order of the calls, one at a time. Neither may call the Set. Default: not called.
 	OnCall   func(llm.ToolCall)
-	OnResult func(llm.ToolResult)
+	OnResult func(llm.ToolResult, FileDiff)
 	// OnStart is called with the calls that are about to run at once, before the first of them. If it
 	// returns an error none of them runs: a call without a record must not happen. Default: not called.
 	OnStart func(calls []llm.ToolCall) error
@@ -224,7 +236,7 @@ func (s *Set) answer(j *job) llm.ToolResult {
 	s.end(j, false)
 	r := s.resultOf(j)
 	if s.cfg.OnResult != nil {
-		s.cfg.OnResult(r)
+		s.cfg.OnResult(r, j.result.Change)
 	}
 	return r
 }
@@ -336,7 +348,11 @@ func (s *Set) decode(j *job) {
 func refusal(d Decision, answer Answer, change string) string {
 	why := d.Verdict.Why
 	if d.Verdict.Action == permission.Ask {
-		why = strings.TrimSpace(why + " " + cmp.Or(answer.Why, "The person said no."))
+		said := "The person said no."
+		if answer.Reason != "" {
+			said = "The person said no: " + strings.TrimSuffix(answer.Reason, ".") + "."
+		}
+		why = strings.TrimSpace(why + " " + cmp.Or(answer.Why, said))
 	}
 	who := ""
 	if d.Verdict.Link != "" {

@@ -120,6 +120,11 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 	case s.cfg.Guard != nil:
 		j.verdict = s.cfg.Guard.Judge(s.callOf(ctx, j))
 	}
+	if s.cfg.OnlyReads != nil && !j.inv.ReadOnly && !j.inv.describes && j.verdict.Action > permission.Deny {
+		if why := s.cfg.OnlyReads(); why != "" {
+			j.verdict = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}
+		}
+	}
 	return true
 }
 
@@ -130,6 +135,9 @@ func (s *Set) sandboxStage(ctx context.Context, j *job) bool {
 	applyDoubt(j, &j.verdict)
 	return true
 }
+
+// NoPerson is the reason of a no where there is no person to ask.
+const NoPerson = "There is no person to ask, so it is denied."
 
 // approve asks a person if the verdict requires it, and reports the decision.
 func (s *Set) approve(ctx context.Context, j *job) bool {
@@ -142,12 +150,16 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	case permission.Allow:
 		d.Approved = true
 	case permission.Ask:
-		answer.Why = "There is no person to ask, so it is denied."
+		answer.Why = NoPerson
 		if s.cfg.Ask != nil {
+			d.Diff = s.preview(ctx, j)
 			answer = s.cfg.Ask(ctx, d)
 			j.denied = nil // files may have come meanwhile
 		}
-		d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
+		d.Approved, d.By, d.Reason = answer.Allow && ctx.Err() == nil, answer.By, answer.Reason
+		if d.Approved && answer.Advance {
+			j.verdict.Action = permission.Allow // see MayFollowLink
+		}
 		if d.Approved && answer.Always && j.lacking != nil {
 			s.acceptLack(j, j.lacking)
 		}
@@ -160,12 +172,21 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	}
 	if !d.Approved {
 		change := ""
-		if x, ok := s.cfg.Guard.(explainer); ok && answer.By == "" { // what a person has refused is not for a rule to allow
+		if x, ok := s.cfg.Guard.(explainer); ok && answer.By == "" && d.Verdict.Stage != permission.StageMode { // what a person has refused is not for a rule to allow
 			change = x.Explain(s.callOf(ctx, j)).Change()
 		}
 		j.result.Text = refusal(d, answer, change)
 	}
 	return d.Approved
+}
+
+// preview returns the function that computes the change of a file for Decision.Diff.
+func (s *Set) preview(ctx context.Context, j *job) func() string {
+	if j.inv.Preview == nil {
+		return nil
+	}
+	ctx = context.WithValue(ctx, currentKey{}, &current{set: s, job: j})
+	return func() string { return j.inv.Preview(ctx).Diff }
 }
 
 // limit ends a call after SetConfig.Timeout.

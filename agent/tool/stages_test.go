@@ -37,7 +37,7 @@ func TestCallGoesThroughTheStagesInTheirOrder(t *testing.T) {
 		Ask:        func(context.Context, tool.Decision) tool.Answer { note("person"); return tool.Answer{Allow: true} },
 		OnDecision: func(tool.Decision) error { note("decided"); return nil },
 		OnCall:     func(llm.ToolCall) { note("called") },
-		OnResult:   func(r llm.ToolResult) { note("answered " + r.Text) },
+		OnResult:   func(r llm.ToolResult, _ tool.FileDiff) { note("answered " + r.Text) },
 		Middleware: []tool.Middleware{around("outer"), around("inner")},
 	}
 	holds := func(context.Context) error { note("sandbox"); return nil }
@@ -287,7 +287,7 @@ func guarded(t testing.TB) func() {
 	policy := permission.Standard()
 	cfg := tool.SetConfig{
 		Guard: permission.Chain{{Name: "ann", Policy: policy}, {Name: "parent", Policy: policy}}, Agent: "ann", Dir: t.TempDir(),
-		OnDecision: func(tool.Decision) error { return nil }, OnCall: func(llm.ToolCall) {}, OnResult: func(llm.ToolResult) {},
+		OnDecision: func(tool.Decision) error { return nil }, OnCall: func(llm.ToolCall) {}, OnResult: func(llm.ToolResult, tool.FileDiff) {},
 		Middleware: []tool.Middleware{func(ctx context.Context, _ tool.Call, next func(context.Context) tool.Result) tool.Result {
 			return next(ctx)
 		}},

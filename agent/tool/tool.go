@@ -44,6 +44,10 @@ type Invocation struct {
 	// rule allows it; "" if there is no reason. It is called after the guard. nil means that there
 	// is none.
 	Doubt func() string
+	// Preview returns the change of a file that Run would make now, for a person who decides about the
+	// call. It changes nothing, and may be called by several goroutines. The zero FileDiff means that
+	// the change is not known. nil means that the call changes no file.
+	Preview func(ctx context.Context) FileDiff
 	// Alone is true if the call must not run in parallel with others of its turn.
 	Alone bool
 	// ReadOnly is true if the call changes nothing, so that one that was interrupted may run again.
@@ -60,6 +64,16 @@ type Result struct {
 	// were left out. A model without vision only reads that there are images, so the text should
 	// say what matters about them.
 	Images []llm.Image
+	// Change is the file that the call changed, for people. The model does not read it.
+	Change FileDiff
+}
+
+// FileDiff is a change of a file, for people.
+type FileDiff struct {
+	File string // relative to the working directory if it is below that
+	// Diff is the change as a unified diff; "" if the agent may not read the file, the file is no text
+	// or too long, or nothing changed.
+	Diff string
 }
 
 // JSON returns v as JSON, as the result of a tool.

@@ -40,6 +40,8 @@ type Entry struct {
 	// such as "terminal"; it is "" if no person was asked or none answered.
 	Approved bool   `json:"approved"`
 	By       string `json:"by,omitempty"`
+	// Reason is why the person said no, in the person's words; "" = not given.
+	Reason string `json:"reason,omitempty"`
 	// Count is how many further decisions this record stands for, all repeating an earlier record;
 	// 0 means that the record is a decision itself. Since is the time of the first of them, Time
 	// that of the last.
@@ -146,7 +148,7 @@ func (e Entry) short() (json.RawMessage, error) {
 	}
 	sum := sha256.Sum256(e.Args)
 	e.Args, _ = json.Marshal(map[string]any{"left_out_bytes": len(e.Args), "sha256": hex.EncodeToString(sum[:])}) // a map of those cannot fail
-	for _, s := range []*string{&e.Why, &e.Rule, &e.Name, &e.Tool, &e.Call, &e.Source, &e.Link, &e.By} {
+	for _, s := range []*string{&e.Why, &e.Rule, &e.Name, &e.Tool, &e.Call, &e.Source, &e.Link, &e.By, &e.Reason} {
 		*s = visible.Truncate(*s, maxShort)
 	}
 	if len(e.For) > 16 {

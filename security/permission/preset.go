@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,17 +24,18 @@ func must(texts ...string) []Rule {
 	return rules
 }
 
-// Standard returns the preset that lets an agent look around and asks about the rest (spec:
-// swiftagent.md, Security: interactive permission).
+// Standard returns the preset that lets an agent look around, and spawn sub-agents, which spend its
+// budget and may do no more than it may, and asks about the rest (spec: swiftagent.md, Security:
+// interactive permission).
 func Standard() Policy {
-	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"), Allow: must(reading...), Default: Ask}
+	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"), Allow: must(slices.Concat(reading, []string{"replicate_agent"})...), Default: Ask}
 }
 
 // Development returns Standard with leave to write in the workspace, use git, and work with other
 // agents (spec: loose permission).
 func Development() Policy {
 	p := Standard()
-	p.Allow = append(p.Allow, must("Write", "Edit", "MultiEdit", "Git", "send_signal", "replicate_agent", "invoke_capability")...)
+	p.Allow = append(p.Allow, must("Write", "Edit", "MultiEdit", "Git", "send_signal", "invoke_capability")...)
 	return p
 }
 

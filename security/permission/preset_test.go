@@ -15,7 +15,7 @@ func TestPresetsMeanWhatTheSpecSays(t *testing.T) {
 		call("activate_skill", "name", "x"), call("replicate_agent"), call("mcp__x__y"),
 	}
 	for name, want := range map[string][]permission.Action{
-		"standard":    {a, a, k, k, d, a, k, k},
+		"standard":    {a, a, k, k, d, a, a, k},
 		"development": {a, a, a, k, d, a, a, k},
 		"restrictive": {a, d, d, d, d, d, d, d},
 		"read_only":   {a, a, d, d, d, a, d, d},

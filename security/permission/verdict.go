@@ -60,6 +60,8 @@ const (
 	StageDefault   Stage = "default"
 	// StageSandbox comes after them, and is not of a Chain: what is to hold the call cannot do all that it should.
 	StageSandbox Stage = "sandbox"
+	// StageMode is not of a Chain, either: a person has the agent read only for now.
+	StageMode Stage = "mode"
 )
 
 // Verdict is a decision and what it rests on.

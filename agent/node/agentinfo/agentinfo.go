@@ -57,6 +57,8 @@ type Agent struct {
 	// Thinking is the budget of thinking tokens; 0 = the default of the model, negative = no
 	// thinking.
 	Thinking int `json:"thinking"`
+	// Effort is how much the model thinks; "" = the default of the model.
+	Effort string `json:"effort,omitempty"`
 	// Has are the tools that exist here.
 	Has []string `json:"has"`
 	// HasNot are the tools that the definition names and that do not exist here.
@@ -136,7 +138,7 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 		return nil, err
 	}
 	s := &Agent{
-		Summary: Summarize(d, opts.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking,
+		Summary: Summarize(d, opts.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking, Effort: d.Effort,
 		Has: has.Tools.Names(), HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
 	}
 	for _, name := range d.ToolNames() {

@@ -25,12 +25,16 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // maxPending is the largest number of requests that wait at once. It is more
 // than people answer; further requests are denied at once, so that agents
 // cannot fill the memory.
 const maxPending = 256
+
+// maxReason bounds the reason of a no, in bytes: a paragraph. The rest is cut.
+const maxReason = 2000
 
 // errOtherContent means that the digest of an answer is not that of the pending
 // request.
@@ -85,6 +89,7 @@ type pendingRequest struct {
 	request
 	lasting []permission.Grant // the rules that a lasting answer keeps; empty = no lasting answer is possible
 	answer  chan tool.Answer   // capacity 1; nil for a restored request
+	diff    func() string      // what an edit would change now; nil for other calls
 	// restored is set if the node ended while the request waited. No call waits for its answer then.
 	restored *restoration
 }
@@ -98,6 +103,7 @@ type requestEvent struct {
 	Node  string `json:"node,omitempty"`
 	Agent string `json:"agent,omitempty"`
 	content
+	Diff string `json:"diff,omitempty"`
 }
 
 // answerEvent is the event of an answer, also of a denial by time-out.
@@ -106,6 +112,8 @@ type answerEvent struct {
 	Allow bool   `json:"allow"`
 	By    string `json:"by,omitempty"`
 	Why   string `json:"why,omitempty"`
+	// Reason is why the person said no, in the person's words.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Ask publishes a request and waits for its answer. It returns a denial with
@@ -118,7 +126,7 @@ func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answe
 	if w == nil {
 		return tool.Answer{Why: why}
 	}
-	d.cfg.Events.Publish("approval", asked.Agent, requestEvent{ID: w.id, Digest: w.digest, content: w.content})
+	d.cfg.Events.Publish("approval", asked.Agent, requestEvent{ID: w.id, Digest: w.digest, content: w.content, Diff: w.currentDiff()})
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
@@ -126,7 +134,7 @@ func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answe
 		answer.Why = fmt.Sprintf("It was denied, because %v.", context.Cause(ctx))
 	}
 	d.remove(w.id)
-	d.cfg.Events.Publish("answered", asked.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why})
+	d.cfg.Events.Publish("answered", asked.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why, answer.Reason})
 	return answer
 }
 
@@ -150,7 +158,7 @@ func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string)
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
 	}
-	w = &pendingRequest{request: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1)}
+	w = &pendingRequest{request: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1), diff: asked.Diff}
 	d.pending[w.id] = w
 	return w, ""
 }
@@ -196,10 +204,13 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 		}
 	}
 	delete(d.pending, id)
-	answer.By = describeAnswerer(answer)
+	answer.By, answer.Reason = describeAnswerer(answer), visible.Line(strings.TrimSpace(answer.Reason), maxReason)
+	if answer.Allow {
+		answer.Reason = "" // it is for a no, and must not be told to the model as one
+	}
 	if w.restored != nil {
 		w.restored.answered(d.askAfter(w, answer))
-		d.cfg.Events.Publish("answered", w.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why})
+		d.cfg.Events.Publish("answered", w.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why, answer.Reason})
 		return &w.request, nil
 	}
 	w.answer <- answer // capacity 1, and only the one that took it out of the map sends
@@ -225,15 +236,29 @@ var errNotLasting = errors.New("no rule can allow exactly this call from now on;
 // that one.
 func (d *Queue) list(id string) []*symbiov1.Approval {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	var all []*symbiov1.Approval
+	var found []*pendingRequest
 	for _, w := range d.pending {
 		if id == "" || id == w.id {
-			all = append(all, w.wire())
+			found = append(found, w)
 		}
+	}
+	d.mu.Unlock() // before the files of the edits are read
+	var all []*symbiov1.Approval
+	for _, w := range found {
+		a := w.wire()
+		a.Diff = w.currentDiff()
+		all = append(all, a)
 	}
 	sortApprovals(all)
 	return all
+}
+
+// currentDiff returns what an edit that waits would change now; "" for other calls.
+func (w *pendingRequest) currentDiff() string {
+	if w.diff == nil {
+		return ""
+	}
+	return w.diff()
 }
 
 // sortApprovals sorts by the time of the request. Ids with fewer digits come

@@ -16,6 +16,7 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission/authorize"
+	"symbio/security/visible"
 )
 
 // The capabilities with which people at other nodes see and answer the requests
@@ -32,6 +33,8 @@ const (
 	listTimeout = 3 * time.Second
 	// answerTimeout bounds one approvals.answer.
 	answerTimeout = 10 * time.Second
+	// maxDiff bounds the difference that another node shows, in bytes: what a node computes.
+	maxDiff = 64 << 10
 	// maxConcurrentLists is the number of nodes that are asked at the same
 	// time.
 	maxConcurrentLists = 16
@@ -48,6 +51,7 @@ type listEntry struct {
 	ID   string `json:"id"`
 	Text string `json:"text,omitempty"`
 	Size int    `json:"size"` // of the text, in bytes
+	Diff string `json:"diff,omitempty"`
 }
 
 // answerRequest has the arguments of approvals.answer. Digest is the digest of
@@ -57,6 +61,7 @@ type answerRequest struct {
 	Digest string `json:"digest"`
 	Allow  bool   `json:"allow"`
 	Always bool   `json:"always,omitempty"`
+	Reason string `json:"reason,omitempty"` // of a no
 }
 
 // Offer offers the two capabilities to other nodes. Rules of authorize decide
@@ -65,7 +70,7 @@ func (d *Queue) Offer() error {
 	list := community.Capability{Name: approvalsList, Description: "The decisions that wait for a person. For people at other nodes: `symbio approvals list`.", Idempotent: true,
 		Input: json.RawMessage(`{"type":["object","null"],"properties":{"id":{"type":"string"}}}`)}
 	answer := community.Capability{Name: approvalsAnswer, Description: "Decides one of them. For people at other nodes: `symbio approvals allow`.",
-		Input: json.RawMessage(`{"type":"object","required":["id","digest","allow"],"properties":{"id":{"type":"string"},"digest":{"type":"string","minLength":64,"maxLength":64},"allow":{"type":"boolean"},"always":{"type":"boolean"}}}`)}
+		Input: json.RawMessage(`{"type":"object","required":["id","digest","allow"],"properties":{"id":{"type":"string"},"digest":{"type":"string","minLength":64,"maxLength":64},"allow":{"type":"boolean"},"always":{"type":"boolean"},"reason":{"type":"string"}}}`)}
 	const refusal = "approvals are answered by people, not by agents" // agents must not approve their own calls
 	return errors.Join(d.cfg.Community.Offer(list, RequirePerson(d.serveList, refusal)), d.cfg.Community.Offer(answer, RequirePerson(d.serveAnswer, refusal)))
 }
@@ -101,6 +106,9 @@ func (d *Queue) serveList(_ context.Context, s community.Signal) (community.Repl
 		} else {
 			room -= len(quoted)
 		}
+		if quoted, err := json.Marshal(a.GetDiff()); err == nil && len(quoted) <= room && one.Text != "" {
+			one.Diff, room = a.GetDiff(), room-len(quoted)
+		}
 		out.Approvals = append(out.Approvals, one)
 	}
 	data, err := json.Marshal(out)
@@ -116,7 +124,7 @@ func (d *Queue) serveAnswer(_ context.Context, s community.Signal) (community.Re
 	}
 	from, _ := d.cfg.Community.Peer(community.NodeID(s.Requester[0]))
 	by := fmt.Sprintf("symbio approvals on node %s (%s)", from.Name, s.Requester[0])
-	decided, err := d.decide(a.ID, a.Digest, tool.Answer{Allow: a.Allow, Always: a.Always, By: by})
+	decided, err := d.decide(a.ID, a.Digest, tool.Answer{Allow: a.Allow, Always: a.Always, By: by, Reason: a.Reason})
 	switch {
 	case err != nil:
 		return community.Reply{}, community.Explain(community.ErrInvalid, err.Error())
@@ -199,6 +207,7 @@ func (d *Queue) fetchFrom(ctx context.Context, m community.Member, id string) ([
 			}
 			s.Rules = nil // only people at the node itself can give a lasting answer
 			one = s.wire()
+			one.Diff = strings.ToValidUTF8(visible.Truncate(a.Diff, maxDiff), "\uFFFD")
 		}
 		one.NodeName = m.Name
 		all = append(all, one)
@@ -230,7 +239,7 @@ func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*s
 	case r.GetDigest() != "" && r.GetDigest() != a.GetDigest():
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, a.GetId(), errOtherContent)
 	}
-	data, err := json.Marshal(answerRequest{ID: a.GetId(), Digest: a.GetDigest(), Allow: r.GetAllow(), Always: r.GetAlways()})
+	data, err := json.Marshal(answerRequest{ID: a.GetId(), Digest: a.GetDigest(), Allow: r.GetAllow(), Always: r.GetAlways(), Reason: visible.Truncate(r.GetReason(), maxReason)})
 	if err != nil {
 		return nil, err
 	}
@@ -269,9 +278,12 @@ func (d *Queue) List(ctx context.Context, id string, here bool) *symbiov1.Approv
 // cannot be lasting, community.ErrNotFound if no request has the id,
 // community.ErrDenied if the other node does not authorize this one.
 func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
-	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), By: cmp.Or(r.GetBy(), "control socket")}
+	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), By: cmp.Or(r.GetBy(), "control socket"), Reason: r.GetReason()}
 	if answer.Lasting && !answer.Allow {
 		return nil, fmt.Errorf("%w: only an approval can be lasting; for a lasting denial write a rule under permissions.deny in the configuration", community.ErrInvalid)
+	}
+	if answer.Allow && answer.Reason != "" {
+		return nil, fmt.Errorf("%w: a reason is for a no; give it without allow", community.ErrInvalid)
 	}
 	here, err := d.decide(r.GetId(), r.GetDigest(), answer)
 	switch {

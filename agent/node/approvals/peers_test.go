@@ -323,3 +323,66 @@ func FuzzReadSheet(f *testing.F) {
 		}
 	})
 }
+
+func TestReasonOfANoTravelsToTheAsker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, mayAnswer)
+		defer p.end()
+		for _, tt := range []struct{ reason, want string }{
+			{"use b instead", "use b instead"},
+			{" two\nlines\u202e\x1b[2J ", "two lines[2J"},
+			{strings.Repeat("x", 5000), strings.Repeat("x", maxReason) + "…"},
+		} {
+			for _, remote := range []bool{false, true} {
+				answer := p.asks(t.Context(), args)
+				at := p.there
+				if remote {
+					at = p.here
+				}
+				r := &symbiov1.AnswerRequest{Id: p.seen("")[0].GetId(), Reason: tt.reason}
+				if _, err := at.Answer(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				if got := <-answer; got.Allow || !strings.HasPrefix(got.Reason, tt.want) || len(got.Reason) > maxReason+6 {
+					t.Errorf("%.20q, remote %v: arrived as %+v", tt.reason, remote, got)
+				}
+			}
+		}
+		answer := p.asks(t.Context(), args)
+		a := p.seen("")[0]
+		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true, Reason: "because"}); err == nil || !strings.Contains(err.Error(), "reason is for a no") {
+			t.Errorf("a yes with a reason: %v", err)
+		}
+		// One that does not use this program may send both: the reason is dropped.
+		if _, err := p.raw(approvalsAnswer, `{"id":"`+a.GetId()+`","digest":"`+a.GetDigest()+`","allow":true,"reason":"because"}`); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answer; !got.Allow || got.Reason != "" {
+			t.Errorf("arrived as %+v", got)
+		}
+	})
+}
+
+func TestDiffOfAnEditIsSeenAsItIsNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, mayAnswer)
+		defer p.end()
+		diff := "-a\n+b\n"
+		ctx, cancel := context.WithCancel(t.Context())
+		go p.there.Ask(ctx, agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Edit", Args: args, Diff: func() string { return diff }}})
+		synctest.Wait()
+		for _, at := range []place{p.there, p.here} {
+			diff += "+c\n"
+			got := at.List(t.Context(), "", false).GetApprovals()
+			if len(got) != 1 || got[0].GetDiff() != diff || strings.Contains(string(got[0].GetShown()), "+c") {
+				t.Errorf("listed is %v, want the difference %q outside of what is shown", got, diff)
+			}
+		}
+		diff = strings.Repeat("x", 2<<20) // what a node would not send
+		if got := p.seen("")[0].GetDiff(); got != "" {
+			t.Errorf("a difference that fits into no message has %d bytes", len(got))
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

@@ -30,6 +30,7 @@ type Config struct {
 	Discovery      Discovery         `yaml:"discovery"`
 	Agents         string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
 	Model          Models            `yaml:"model"`
+	Effort         string            `yaml:"effort"` // of agents without one of their own: low, medium or high; "" = the model's
 	Providers      Providers         `yaml:"providers"`
 	Prices         llm.Prices        `yaml:"prices"`          // by model, for a million tokens
 	ContextWindows ContextWindows    `yaml:"context_windows"` // by model, in tokens; others = 128,000

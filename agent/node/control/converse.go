@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/agent"
 	"symbio/agent/conversation"
 	"symbio/agent/event"
 	"symbio/agent/llm"
@@ -73,7 +75,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 		server: c, member: member, events: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
 		queue: make(chan *turn, maxQueued), outgoing: make(chan privateEvent),
 	}
-	err = d.run(ctx, open.GetTask(), c.cfg.Agents.Session(member.ID), recv)
+	err = d.run(ctx, open.GetTask(), open.GetPictures(), c.cfg.Agents.Session(member.ID), recv)
 	// The agent ends with its conversation, also if the caller is gone: ctx may
 	// have ended, so the end has a context of its own.
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminateTimeout)
@@ -127,15 +129,17 @@ type turn struct {
 	text   string
 	ctx    context.Context
 	cancel context.CancelFunc
+	// refused is why the agent does not get the message; nil = it does.
+	refused error
 }
 
 // run runs the three goroutines and returns when all have ended; the first
 // error ends the others.
-func (d *conversationStream) run(ctx context.Context, task string, s session.Info, recv func() (*symbiov1.ConverseRequest, error)) error {
+func (d *conversationStream) run(ctx context.Context, task string, pictures []*symbiov1.Picture, s session.Info, recv func() (*symbiov1.ConverseRequest, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
-	resume := task == "" && s.Open
-	if task != "" || resume {
-		if err := d.enqueue(ctx, task); err != nil {
+	resume := task == "" && len(pictures) == 0 && s.Open
+	if task != "" || len(pictures) > 0 || resume {
+		if err := d.enqueue(ctx, task, pictures); err != nil {
 			return err
 		}
 	}
@@ -152,6 +156,7 @@ func (d *conversationStream) run(ctx context.Context, task string, s session.Inf
 		if s.ID != "" {
 			d.emit(ctx, "session", sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume, Tasks: s.Tasks})
 		}
+		d.emitSettings(ctx, nil)
 		return d.runTurns(ctx)
 	})
 	g.Go(func() error { return d.sendLoop(ctx) })
@@ -190,7 +195,7 @@ func (d *conversationStream) receive(ctx context.Context, recv func() (*symbiov1
 		}
 		switch {
 		case r.GetNext() != nil:
-			err = d.enqueue(ctx, r.GetNext().GetText())
+			err = d.enqueue(ctx, r.GetNext().GetText(), r.GetNext().GetPictures())
 		case r.GetSteer() != nil:
 			// The error ends the conversation, so the counter is not decremented here.
 			if d.steering.Add(1) > maxQueued {
@@ -205,6 +210,15 @@ func (d *conversationStream) receive(ctx context.Context, recv func() (*symbiov1
 				d.steer(steerCtx, r.GetSteer(), release)
 			})
 			<-queued // keeps the order of messages and remarks
+		case r.GetSettings() != nil:
+			d.changeSettings(ctx, r.GetSettings())
+		case r.GetClear() != nil:
+			d.clear(ctx)
+		case r.GetCompact() != nil:
+			if d.steering.Add(1) > maxQueued {
+				return fmt.Errorf("%w: %d remarks and compactions wait for the agent", community.ErrBusy, maxQueued)
+			}
+			steering.Go(func() { d.compact(steerCtx) })
 		case r.GetTranscript() != nil:
 			d.emitTranscript(ctx)
 		case r.GetInterrupt() != nil:
@@ -220,8 +234,15 @@ func (d *conversationStream) receive(ctx context.Context, recv func() (*symbiov1
 
 // enqueue adds a message of the person to the queue. It never blocks: the queue
 // has room for every turn that the check admits.
-func (d *conversationStream) enqueue(ctx context.Context, text string) error {
+func (d *conversationStream) enqueue(ctx context.Context, text string, pictures []*symbiov1.Picture) error {
 	t := &turn{text: text}
+	images, err := imagesOf(pictures)
+	if t.refused = err; len(images) > 0 {
+		ctx = agent.WithImages(ctx, images)
+		if strings.TrimSpace(text) == "" {
+			t.text = "[A picture.]" // no message is without a text
+		}
+	}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -262,7 +283,7 @@ func (d *conversationStream) interrupt(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Interrupt fails with ErrIdle between the start of a turn here and its arrival at the agent.
-	if len(d.turns) > 0 && d.server.cfg.Steering.Interrupt(ctx, d.member.ID) != nil {
+	if d.server.cfg.Steering.Interrupt(ctx, d.member.ID) != nil && len(d.turns) > 0 {
 		d.turns[0].cancel() // the agent has not begun
 	}
 }
@@ -310,7 +331,12 @@ func shorten(all []llm.Message) []llm.Message {
 func (d *conversationStream) runTurns(ctx context.Context) error {
 	defer close(d.outgoing)
 	for t := range d.queue {
-		r := d.server.turn(t.ctx, t.text, d.member)
+		r := result{Status: "failed"}
+		if t.refused != nil {
+			r.Error = t.refused.Error()
+		} else {
+			r = d.server.turn(t.ctx, t.text, d.member)
+		}
 		d.mu.Lock()
 		d.turns = d.turns[1:]
 		d.mu.Unlock()

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,6 +110,15 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 		if o.Model, err = c.cfg.Model(ctx, r.GetModel()); err != nil {
 			return agent.Order{}, err
 		}
+	}
+	asked := agent.Settings{Effort: r.GetEffort(), Mode: agent.Mode(r.GetMode())}
+	if err := asked.Check(); err != nil {
+		return agent.Order{}, err
+	}
+	o.Mode = cmp.Or(asked.Mode, o.Mode) // that of a resumed session holds if the person does not say another
+	o.Definition.Effort = cmp.Or(asked.Effort, o.Definition.Effort)
+	if r.GetMaxTurns() > 0 {
+		o.Definition.MaxTurns = int(min(r.GetMaxTurns(), math.MaxInt32))
 	}
 	var more []permission.Rule
 	for _, text := range r.GetAllow() {

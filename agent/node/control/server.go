@@ -79,11 +79,15 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// maxReceived bounds a message of a caller in bytes: the pictures of a message to an agent, and room
+// for its text.
+const maxReceived = llm.MaxImageBytes + 4<<20
+
 // NewServer returns the gRPC server of the control socket. The caller serves
 // and stops it. A panic in a call becomes an error of that call. Reflection is
 // on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
-	s := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	symbiov1.RegisterControlServer(s, &server{cfg: cfg, members: directory{cfg}})
 	reflection.Register(s)
 	return s

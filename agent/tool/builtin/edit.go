@@ -38,72 +38,91 @@ type multiEditArgs struct {
 // maxEdits limits the edits of one call. It is more than a person would read before approving them.
 const maxEdits = 200
 
-// editTool returns Edit. It runs alone in its turn, like Write.
-func (w *Workspace) editTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "Edit", Description: editText, Alone: true}, func(ctx context.Context, a editArgs) tool.Result {
-		return w.of(ctx, a.FilePath).edited(ctx, a.FilePath, edit{a.OldString, a.NewString, a.ReplaceAll})
-	})
+// editTools returns Edit and MultiEdit. Both make all edits of a call or none.
+func editTools(w *Workspace) []tool.Tool {
+	return []tool.Tool{
+		newEditor(w, "Edit", editText, func(a editArgs) (string, []edit) {
+			return a.FilePath, []edit{{a.OldString, a.NewString, a.ReplaceAll}}
+		}),
+		newEditor(w, "MultiEdit", multiEditText, func(a multiEditArgs) (string, []edit) { return a.FilePath, a.Edits }),
+	}
 }
 
-// multiEditTool returns MultiEdit. It makes all edits or none.
-func (w *Workspace) multiEditTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "MultiEdit", Description: multiEditText, Alone: true}, func(ctx context.Context, a multiEditArgs) tool.Result {
-		switch {
-		case len(a.Edits) == 0:
-			return failed(errors.New("edits is empty; give at least one"))
-		case len(a.Edits) > maxEdits:
-			return failed(fmt.Errorf("%d edits are more than the %d that are done at once; make fewer, or Write the file", len(a.Edits), maxEdits))
+// newEditor returns a tool that makes edits. editsOf returns its path and edits. It runs alone in its
+// turn, like Write.
+func newEditor[A any](w *Workspace, name, description string, editsOf func(A) (string, []edit)) tool.Tool {
+	return tool.NewPreviewed(tool.Spec{Name: name, Description: description, Alone: true}, func(ctx context.Context, a A) tool.Result {
+		path, edits := editsOf(a)
+		return w.of(ctx, path).edit(ctx, path, edits)
+	}, func(ctx context.Context, a A) tool.FileDiff {
+		path, edits := editsOf(a)
+		at := w.of(ctx, path)
+		e, err := at.prepareEdit(ctx, path, edits)
+		if err != nil {
+			return tool.FileDiff{}
 		}
-		return w.of(ctx, a.FilePath).edited(ctx, a.FilePath, a.Edits...)
+		return diff(ctx, at, path, &e.operation, e.content)
 	})
 }
 
-// edited makes the edits and returns the result for the model.
-func (w *Workspace) edited(ctx context.Context, path string, edits ...edit) tool.Result {
-	text, err := w.edit(ctx, path, edits)
+// edit makes all edits or none and returns the result for the model: the part of the file that
+// changed. Other edits and writes of this workspace wait meanwhile. The errors are those of
+// prepareEdit and replace.
+func (w *Workspace) edit(ctx context.Context, path string, edits []edit) tool.Result {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	e, err := w.prepareEdit(ctx, path, edits)
 	if err != nil {
 		return failed(err)
 	}
-	return tool.Result{Text: text}
+	change := diff(ctx, w, path, &e.operation, e.content)
+	// replace is the only step that changes the file; every error before it leaves the file as it
+	// was.
+	if err := w.replace(ctx, path, e.operation, e.content); err != nil {
+		return failed(err)
+	}
+	tool.Notes[readFiles](ctx).note(w.key(e.name), sha256.Sum256(e.content))
+	return tool.Result{Text: fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(e.name), e.snippet), Change: change}
 }
 
-// edit makes all edits or none and returns the text for the model: the part of the file that
-// changed. Other edits and writes of this workspace wait meanwhile. It returns an error if the file
-// does not exist, was not read by the agent, has changed since, is no text, or lacks an edit's old
-// text.
-func (w *Workspace) edit(ctx context.Context, path string, edits []edit) (string, error) {
-	w.changing.Lock()
-	defer w.changing.Unlock()
-	did, err := w.target(ctx, path)
-	if err != nil {
-		return "", err
+// preparedEdit is a file with the edits made, before it is written.
+type preparedEdit struct {
+	operation
+	content []byte
+	snippet string // the part that changed
+}
+
+// prepareEdit makes the edits in memory. It returns an error if the file does not exist, was not read
+// by the agent, has changed since, is no text, or lacks an edit's old text.
+func (w *Workspace) prepareEdit(ctx context.Context, path string, edits []edit) (e preparedEdit, err error) {
+	switch {
+	case len(edits) == 0:
+		return e, errors.New("edits is empty; give at least one")
+	case len(edits) > maxEdits:
+		return e, fmt.Errorf("%d edits are more than the %d that are done at once; make fewer, or Write the file", len(edits), maxEdits)
 	}
-	if did.before == nil {
-		return "", fmt.Errorf("%s does not exist; make it with Write, or use Glob to see what is there", quoted(path))
+	if e.operation, err = w.target(ctx, path); err != nil {
+		return e, err
 	}
-	raw, err := w.asRead(ctx, path, &did)
-	if err != nil {
-		return "", err
+	if e.before == nil {
+		return e, fmt.Errorf("%s does not exist; make it with Write, or use Glob to see what is there", quoted(path))
 	}
-	text, f, err := toText(raw)
+	if err := w.asRead(ctx, path, &e.operation); err != nil {
+		return e, err
+	}
+	text, f, err := toText(e.old)
 	if err != nil {
-		return "", fmt.Errorf("%s is not edited: it is %w", quoted(path), err)
+		return e, fmt.Errorf("%s is not edited: it is %w", quoted(path), err)
 	}
 	text, spans, err := applyAll(text, f, edits)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", quoted(path), err)
+		return e, fmt.Errorf("%s: %w", quoted(path), err)
 	}
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return e, context.Cause(ctx)
 	}
-	out := toBytes(text, f)
-	// replace is the only step that changes the file; every error before it leaves the file as it
-	// was.
-	if err := w.replace(ctx, path, did, out); err != nil {
-		return "", err
-	}
-	tool.Notes[readFiles](ctx).note(w.key(did.name), sha256.Sum256(out))
-	return fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(did.name), snippet(text, spans)), nil
+	e.content, e.snippet = toBytes(text, f), snippet(text, spans)
+	return e, nil
 }
 
 // applyAll applies the edits one after the other, so that each sees the text of the one before.
@@ -128,47 +147,46 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 	return text, spans, nil
 }
 
-// asRead returns the content of an existing file. It returns an error if the agent has not read the
+// asRead reads an existing file into did.old. It returns an error if the agent has not read the
 // file or if it has changed since, so that an edit never destroys changes that the model has not
 // seen. Contents are compared, not times: a file that was written anew with the same content counts
 // as unchanged.
-func (w *Workspace) asRead(ctx context.Context, path string, did *operation) ([]byte, error) {
+func (w *Workspace) asRead(ctx context.Context, path string, did *operation) error {
 	known, ok := tool.Notes[readFiles](ctx).of(w.key(did.name))
 	if !ok {
-		return nil, fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
+		return fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
 	}
-	raw, err := w.content(ctx, path, did)
-	if err != nil {
-		return nil, err
+	if err := w.load(ctx, path, did); err != nil {
+		return err
 	}
-	if sha256.Sum256(raw) != known {
-		return nil, fmt.Errorf("%s has changed since you read it; Read it again, and edit what is there now", quoted(path))
+	if sha256.Sum256(did.old) != known {
+		return fmt.Errorf("%s has changed since you read it; Read it again, and edit what is there now", quoted(path))
 	}
-	return raw, nil
+	return nil
 }
 
-// content returns the content of an existing file and stores its state in did, so that putInto can
-// see changes after this moment. It returns an error for a file of more than maxEdited bytes.
-func (w *Workspace) content(ctx context.Context, path string, did *operation) ([]byte, error) {
+// load stores the content of an existing file and its state in did, so that putInto can see changes
+// after this moment. It returns an error for a file of more than maxEdited bytes.
+func (w *Workspace) load(ctx context.Context, path string, did *operation) error {
 	f, info, err := openRegular(w.root, did.name)
 	if err != nil {
-		return nil, explain(path, err)
+		return explain(path, err)
 	}
 	defer f.Close()
 	if err := w.followLink(ctx, f, did.name, path); err != nil {
-		return nil, err
+		return err
 	}
 	// One byte more than the limit tells a file that is too long from one that just fits, also if
 	// it grows while it is read.
 	raw, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
 	if err != nil {
-		return nil, explain(path, err)
+		return explain(path, err)
 	}
 	if len(raw) > maxEdited {
-		return nil, fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), maxEdited>>20)
+		return fmt.Errorf("%s is longer than the %d MiB that are edited; use a command of Bash, such as sed", quoted(path), maxEdited>>20)
 	}
-	did.before = info
-	return raw, nil
+	did.before, did.old = info, raw
+	return nil
 }
 
 // key returns the absolute path of a file, by which readFiles knows it.

@@ -141,7 +141,7 @@ func (w *Workspace) Close() error {
 // Tools returns Read, Glob, Grep, Write, Edit, MultiEdit, Bash, Git, WebFetch and, if Config.Search
 // is set, WebSearch. tool.Named selects some of them.
 func (w *Workspace) Tools() []tool.Tool {
-	all := []tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool(), w.editTool(), w.multiEditTool()}
+	all := append([]tool.Tool{w.readTool(), w.globTool(), w.grepTool(), w.writeTool()}, editTools(w)...)
 	all = append(append(all, shell.Tools(w.cfg.Commands)...), web.New(w.cfg.Fetch).Tool())
 	if w.cfg.Search != nil {
 		all = append(all, web.SearchTool(w.cfg.Search))

@@ -31,14 +31,21 @@ type writeArgs struct {
 // writeTool returns Write. It runs alone in its turn, so that a Read of the same turn sees the file
 // either before or after it, in the order of the model's calls.
 func (w *Workspace) writeTool() tool.Tool {
-	return tool.New(tool.Spec{Name: "Write", Description: writeText, Alone: true}, func(ctx context.Context, a writeArgs) tool.Result {
+	return tool.NewPreviewed(tool.Spec{Name: "Write", Description: writeText, Alone: true}, func(ctx context.Context, a writeArgs) tool.Result {
 		at := w.of(ctx, a.FilePath)
-		did, err := at.write(ctx, a)
+		did, change, err := at.write(ctx, a)
 		if err != nil {
 			return failed(err)
 		}
 		lines := strings.Count(a.Content, "\n")
-		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.", did, at.shower(ctx)(did.name), len(a.Content), lines)}
+		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.", did, at.shower(ctx)(did.name), len(a.Content), lines), Change: change}
+	}, func(ctx context.Context, a writeArgs) tool.FileDiff {
+		at := w.of(ctx, a.FilePath)
+		did, err := at.prepareWrite(ctx, a.FilePath)
+		if err != nil {
+			return tool.FileDiff{}
+		}
+		return diff(ctx, at, a.FilePath, &did, []byte(a.Content))
 	})
 }
 
@@ -49,6 +56,8 @@ type operation struct {
 	// before is the state of the file that is replaced; nil if there is none. putInto compares it
 	// with the state right before the rename.
 	before fs.FileInfo
+	// old is the content that is replaced; nil if it was not read.
+	old []byte
 }
 
 // String returns the verb for the result that the model reads.
@@ -61,32 +70,40 @@ func (d operation) String() string {
 
 // write writes a whole file and creates the directories above it. It returns an error if the file
 // has changed since the agent read it, and nothing is written then.
-func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, error) {
+func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, tool.FileDiff, error) {
 	// The lock covers the check and the rename, so that of two writes the second sees the first.
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	did, err := w.target(ctx, a.FilePath)
+	did, err := w.prepareWrite(ctx, a.FilePath)
+	if err != nil {
+		return operation{}, tool.FileDiff{}, err
+	}
+	if err := w.root.MkdirAll(filepath.Dir(did.name), 0o755); err != nil {
+		return operation{}, tool.FileDiff{}, explain(a.FilePath, err)
+	}
+	change := diff(ctx, w, a.FilePath, &did, []byte(a.Content))
+	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
+		return operation{}, tool.FileDiff{}, err
+	}
+	// The agent knows this content, so it may edit the file without reading it.
+	tool.Notes[readFiles](ctx).note(w.key(did.name), sha256.Sum256([]byte(a.Content)))
+	return did, change, nil
+}
+
+// prepareWrite checks that the file at path may be replaced. It returns an error if the agent has read
+// the file and it has changed since.
+func (w *Workspace) prepareWrite(ctx context.Context, path string) (operation, error) {
+	did, err := w.target(ctx, path)
 	if err != nil {
 		return operation{}, err
 	}
-	if err := w.root.MkdirAll(filepath.Dir(did.name), 0o755); err != nil {
-		return operation{}, explain(a.FilePath, err)
-	}
-	notes, key := tool.Notes[readFiles](ctx), w.key(did.name)
 	// Only a file that the agent has read is compared: a Write of any other file replaces it
 	// whatever it contains. Files above maxEdited are not compared, because they would have to be
 	// read into memory.
-	if _, read := notes.of(key); read && did.before != nil && did.before.Size() <= maxEdited {
-		if _, err := w.asRead(ctx, a.FilePath, &did); err != nil {
-			return operation{}, err
-		}
+	if _, read := tool.Notes[readFiles](ctx).of(w.key(did.name)); read && did.before != nil && did.before.Size() <= maxEdited {
+		err = w.asRead(ctx, path, &did)
 	}
-	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
-		return operation{}, err
-	}
-	// The agent knows this content, so it may edit the file without reading it.
-	notes.note(key, sha256.Sum256([]byte(a.Content)))
-	return did, nil
+	return did, err
 }
 
 // target checks that the file at path may be written, and returns its state. It refuses symbolic

@@ -181,7 +181,7 @@ func (s *server) tool(t *sdk.Tool, note func(string, ...any)) *Tool {
 		description = tool.Readable([]byte(description[:maxDescription]))
 	}
 	remote := &Tool{
-		Name: t.Name, server: s, Output: out,
+		Name: t.Name, server: s, Output: out, readOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint,
 		spec: llm.ToolSpec{Name: name, Description: description + fmt.Sprintf("\n(A tool of the MCP server %s.)", ServerPart(s.Name)), Schema: in},
 	}
 	// The protocol has a failure of the tool as a result with isError, and a refusal by the server

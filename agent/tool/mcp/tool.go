@@ -27,6 +27,10 @@ type Tool struct {
 	// list_resources and read_resource, which are not the server's.
 	Hash string
 
+	// readOnly is true if the server claims that the tool changes nothing. It only counts where it
+	// restricts: in the mode plan, in which rules judge the call all the same, and for a call that a
+	// restart of the node interrupted.
+	readOnly bool
 	// spec is what a model is shown: full name, description and schema, all bounded.
 	spec llm.ToolSpec
 	// server is the server across all its connections, so a Tool outlives a reconnect.
@@ -61,7 +65,7 @@ func (t *Tool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 			}
 		}
 	}
-	return tool.Invocation{Args: args, Doubt: t.Doubt, Run: func(ctx context.Context) tool.Result {
+	return tool.Invocation{Args: args, Doubt: t.Doubt, ReadOnly: t.readOnly, Run: func(ctx context.Context) tool.Result {
 		// The call runs, so the rules or a person have allowed it as the tool is now.
 		t.Accept()
 		answer, err := t.Call(ctx, args, func(p community.Progress) { tool.Report(ctx, p) })
@@ -190,11 +194,11 @@ func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSessio
 // Their descriptions are not the server's, so they have no Hash and are never in doubt.
 func (s *server) resourceTools() []*Tool {
 	part := ServerPart(s.Name)
-	list := &Tool{Name: "list_resources", server: s, do: s.listResources, spec: llm.ToolSpec{
+	list := &Tool{readOnly: true, Name: "list_resources", server: s, do: s.listResources, spec: llm.ToolSpec{
 		Name: toolName(s.Name, "list_resources"), Description: "List the resources of the MCP server " + part + ": their URIs, and the patterns of URIs that it can read.",
 		Schema: json.RawMessage(`{"type":"object","properties":{"offset":{"type":"integer","description":"How many to leave out; for what the last list did not show."}},"additionalProperties":false}`),
 	}}
-	read := &Tool{Name: "read_resource", server: s, do: s.readResource, spec: llm.ToolSpec{
+	read := &Tool{readOnly: true, Name: "read_resource", server: s, do: s.readResource, spec: llm.ToolSpec{
 		Name: toolName(s.Name, "read_resource"), Description: "Read a resource of the MCP server " + part + ".",
 		Schema: json.RawMessage(`{"type":"object","properties":{"uri":{"type":"string","description":"Its URI."}},"required":["uri"],"additionalProperties":false}`),
 	}}

@@ -71,8 +71,8 @@ func (s *view) event(e event.Event) error {
 	case s.screen != nil:
 		s.transcriptView.textOnly(e)
 	}
-	// The text comes whole with the result, and a line for each piece of it would fill the log.
-	if e.Type == "text" || e.Type == "turn" {
+	// The text comes whole with the result, and a line for each piece of it, or of the thoughts, would fill the log.
+	if e.Type == "text" || e.Type == "turn" || e.Type == "thought" || e.Type == "settings" {
 		return nil
 	}
 	_, err := fmt.Fprintln(s.env.Err, e.Time.Local().Format("15:04:05"), command.EventLine(e))

@@ -183,6 +183,7 @@ func agentText(s *agentinfo.Agent) string {
 	// s.Model is empty when the definition names no model; then the node's is in force.
 	line("model", s.ModelInForce+map[bool]string{true: " (the node's)"}[s.Model == ""])
 	line("thinking", thinkingText(s.Thinking))
+	line("effort", s.Effort)
 	line("accepts", list(s.Accepts))
 	line("capabilities", list(s.Capabilities))
 	line("tools", cmp.Or(list(s.Has), "none"))

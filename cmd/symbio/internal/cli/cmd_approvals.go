@@ -111,10 +111,20 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			if timeLeft(p) == "" {
 				left = "; its node was started again meanwhile, and the task goes on with your answer"
 			}
-			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s%s\n%s\n  %s\n%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), left, command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()))
+			_, err = fmt.Fprintf(env.Out, "%s on node %s wants to use %s%s\n%s\n  %s\n%s%s", command.Chain(p.GetName(), p.GetFor()), terminal.Printable(p.GetNodeName()), visible.Escape(p.GetTool()), left, command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()), diffText(p.GetDiff()))
 			return err
 		}),
 	}
+}
+
+// diffText returns the change that an edit would make, indented. Characters that cannot be seen are
+// escaped in it; "" if there is none.
+func diffText(diff string) string {
+	var b strings.Builder
+	for line := range strings.Lines(diff) {
+		b.WriteString("  " + visible.Escape(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")) + "\n")
+	}
+	return b.String()
 }
 
 // lastingRulesText returns the rules that an answer with --lasting would keep, a line each. It is
@@ -152,6 +162,7 @@ func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 		RunE: answerApproval(env, &r, false),
 	}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "also deny the same call again while the agent lives")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, in a sentence that the agent's model reads")
 	return cmd
 }
 

@@ -49,6 +49,9 @@ type runFlags struct {
 func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.req.Agent, "agent", "", "`NAME` of the agent's definition (default general)")
 	cmd.Flags().StringVar(&f.req.Model, "model", "", "`MODEL`: auto, openai:NAME, anthropic:NAME, ollama:NAME, peer:NODE/NAME or scripted:FILE; a,b uses b when a fails (default as configured)")
+	cmd.Flags().StringVar(&f.req.Effort, "effort", "", "how much the model thinks: `LEVEL` low, medium or high (default as configured)")
+	cmd.Flags().StringVar(&f.req.Mode, "mode", "", "`MODE` ask, edits (edits of files in the directory are not asked about) or plan (only tools that read run) (default ask)")
+	cmd.Flags().Uint32Var(&f.req.MaxTurns, "max-turns", 0, "how often the model may be asked for each message, `N` (default as the agent's definition says)")
 	cmd.Flags().StringVar(&f.budget, "budget", "", budgetHelp)
 	cmd.Flags().StringArrayVar(&f.req.Allow, "yes-to", nil, "`RULE` to allow for this task, such as 'Write(notes/*)'; may be repeated")
 	f.node.add(cmd)
