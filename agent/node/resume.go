@@ -77,14 +77,18 @@ func (p *resumer) restoreApprovals(ctx context.Context) (auto []resumption, err 
 	}
 	p.answered = make(chan resumption, len(all)) // made before the requests that use it
 	for _, s := range all {
+		if !s.Pending {
+			if p.cfg.Settings.Session.Resume == config.ResumeAuto && s.Restarts < maxRestarts {
+				auto = append(auto, resumption{s, p.unattended()})
+			}
+			continue // without its entries, which may be many megabytes
+		}
 		entries, err := p.sessions.Store().Entries(ctx, s.ID, 0)
 		if err != nil {
 			return nil, err
 		}
 		if asked, pending := session.PendingApproval(entries); pending {
 			p.restoreApproval(s, asked)
-		} else if p.cfg.Settings.Session.Resume == config.ResumeAuto && session.Restarts(entries) < maxRestarts {
-			auto = append(auto, resumption{s, p.unattended()})
 		}
 	}
 	return auto, nil

@@ -350,8 +350,14 @@ const maxTitle = 60
 func (i *Info) apply(e Entry) {
 	i.Updated = e.Time
 	switch e.Kind {
+	case Approval:
+		i.Pending = true
+	case Task, Decision, Call, Result, Answer, End:
+		i.Pending = false
+	}
+	switch e.Kind {
 	case Task:
-		i.State, i.Open = Working, true
+		i.State, i.Open, i.Restarts = Working, true, 0
 		i.Tasks++
 		if i.Title == "" {
 			line, _, _ := strings.Cut(strings.TrimFunc(e.Message.Text, unicode.IsSpace), "\n")
@@ -359,6 +365,7 @@ func (i *Info) apply(e Entry) {
 		}
 	case Resume:
 		i.State, i.Open, i.Asked = Working, true, 0
+		i.Restarts++
 	case Request:
 		i.Spent.ModelCalls++
 		i.Spent.Tokens += int64(e.Usage.Input)
@@ -366,6 +373,7 @@ func (i *Info) apply(e Entry) {
 	case Answer, Compaction:
 		if e.Kind == Answer {
 			i.Turns++
+			i.Restarts = 0
 		}
 		i.Spent.Tokens -= i.Asked
 		i.Asked = 0

@@ -165,6 +165,10 @@ type Info struct {
 	// Asked is the estimated size of the request that the model has not answered, in tokens. Spent has
 	// it, because the provider may charge it although the node ends before the answer is recorded.
 	Asked int64 `json:"asked,omitempty"`
+	// Pending is true while an approval waits for a person. PendingApproval finds it in the entries.
+	Pending bool `json:"pending,omitempty"`
+	// Restarts is how often the exchange was resumed since the model answered.
+	Restarts int `json:"restarts,omitempty"`
 	// Limits is the budget of each task, as it was asked for.
 	Limits budget.Limits `json:"limits,omitzero"`
 }

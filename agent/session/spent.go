@@ -72,16 +72,3 @@ func PendingApproval(entries []Entry) (asked Entry, pending bool) {
 	}
 	return asked, pending
 }
-
-// Restarts returns how often the latest exchange was resumed since the model answered.
-func Restarts(entries []Entry) (n int) {
-	for _, e := range Latest(entries) {
-		switch e.Kind {
-		case Resume:
-			n++
-		case Answer:
-			n = 0
-		}
-	}
-	return n
-}

@@ -37,3 +37,36 @@ func TestSpentCountsLostAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A node that starts looks for approvals that wait, and for tasks that end it each time, in the descriptions alone.
+func TestInfoTellsPendingApproval(t *testing.T) {
+	call := &llm.ToolCall{ID: "1", Name: "bash"}
+	task := session.Entry{Kind: session.Task, Message: &llm.Message{Text: "x"}}
+	answer := session.Entry{Kind: session.Answer, Message: &llm.Message{}, Usage: &llm.Usage{}}
+	approval, resume := session.Entry{Kind: session.Approval, Call: call}, session.Entry{Kind: session.Resume}
+	for name, c := range map[string]struct {
+		entries  []session.Entry
+		pending  bool
+		restarts int
+	}{
+		"asked":          {[]session.Entry{task, approval}, true, 0},
+		"asked, resumed": {[]session.Entry{task, approval, resume, resume}, true, 2},
+		"decided":        {[]session.Entry{task, approval, {Kind: session.Decision, Call: call}}, false, 0},
+		"started":        {[]session.Entry{task, approval, {Kind: session.Call, Call: call}}, false, 0},
+		"refused":        {[]session.Entry{task, approval, {Kind: session.Result, Result: &llm.ToolResult{CallID: "1"}}}, false, 0},
+		"answered":       {[]session.Entry{task, resume, resume, answer}, false, 0},
+		"next task":      {[]session.Entry{task, approval, resume, task}, false, 0},
+		"ended":          {[]session.Entry{task, approval, resume, {Kind: session.End, Status: session.Failed}}, false, 1},
+	} {
+		log := session.NewJournal(&session.Memory{}, "n").Create(session.Info{})
+		if err := log.Commit(c.entries...); err != nil {
+			t.Fatal(err)
+		}
+		if i := log.Info(); i.Pending != c.pending || i.Restarts != c.restarts {
+			t.Errorf("%s: pending %t after %d restarts, want %t and %d", name, i.Pending, i.Restarts, c.pending, c.restarts)
+		}
+		if _, pending := session.PendingApproval(c.entries); pending != c.pending {
+			t.Errorf("%s: the entries have a pending approval: %t, want %t", name, pending, c.pending)
+		}
+	}
+}
