@@ -29,14 +29,11 @@ func (p *resumer) spawnKept(ctx context.Context) error {
 	if p.sessions == nil {
 		return nil
 	}
-	all, err := p.sessions.Store().Sessions(ctx, session.Filter{Dir: p.cfg.Workspace(), Roots: true})
+	all, err := p.sessions.Store().Sessions(ctx, session.Filter{Dir: p.cfg.Workspace(), Roots: true, Keep: true})
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if !s.Keep {
-			continue
-		}
 		k := &keptAgent{}
 		o, err := p.resumeOrder(ctx, s.ID)
 		if err == nil {

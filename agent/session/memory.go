@@ -62,7 +62,7 @@ func (m *Memory) Sessions(_ context.Context, f Filter) (all []Info, err error) {
 	defer m.mu.Unlock()
 	for _, i := range m.infos {
 		if (f.Dir == "" || f.Dir == i.Dir) && (f.Parent == "" || f.Parent == i.Parent) && (f.Root == "" || f.Root == i.Root) &&
-			(len(f.States) == 0 || slices.Contains(f.States, i.State)) && (!f.Roots || i.Parent == "") {
+			(len(f.States) == 0 || slices.Contains(f.States, i.State)) && (!f.Roots || i.Parent == "") && (!f.Keep || i.Keep) {
 			all = append(all, i)
 		}
 	}

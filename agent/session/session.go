@@ -192,6 +192,7 @@ type Filter struct {
 	Root   string // that session and all its descendants
 	States []State
 	Roots  bool // only sessions without a parent
+	Keep   bool // only those of agents that live again
 	Limit  int  // 0 = no limit
 }
 

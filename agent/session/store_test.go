@@ -172,7 +172,7 @@ func family(t *testing.T, s session.Store) {
 func filters(t *testing.T, s session.Store) {
 	family(t, s)
 	i := info("other", 9)
-	i.State, i.Dir = session.Failed, "/other"
+	i.State, i.Dir, i.Keep = session.Failed, "/other", true
 	commit(t, s, i)
 	expect(t, s, session.Filter{}, "other", "grandson", "daughter", "son", "root")
 	expect(t, s, session.Filter{Limit: 2}, "other", "grandson")
@@ -180,6 +180,8 @@ func filters(t *testing.T, s session.Store) {
 	expect(t, s, session.Filter{Parent: "root"}, "daughter", "son")
 	expect(t, s, session.Filter{Root: "root", Limit: 3}, "grandson", "daughter", "son")
 	expect(t, s, session.Filter{Dir: "/other"}, "other")
+	expect(t, s, session.Filter{Keep: true}, "other")
+	expect(t, s, session.Filter{Keep: true, Root: "root"})
 	expect(t, s, session.Filter{Dir: "/"})
 	expect(t, s, session.Filter{States: []session.State{session.Failed, session.Lost}}, "other")
 	expect(t, s, session.Filter{Root: "root", States: []session.State{session.Failed}})

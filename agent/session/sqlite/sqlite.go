@@ -370,6 +370,9 @@ func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info,
 	if f.Roots {
 		where = append(where, "parent = ''")
 	}
+	if f.Keep {
+		where = append(where, "json_extract(CAST(info AS TEXT), '$.keep')")
+	}
 	if len(f.States) > 0 {
 		where = append(where, "state IN (?"+strings.Repeat(", ?", len(f.States)-1)+")")
 		for _, state := range f.States {
