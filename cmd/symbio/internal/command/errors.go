@@ -47,8 +47,9 @@ func Exit(ctx context.Context, env *Env, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	// cobra has no type for this error, only its text.
-	if strings.HasPrefix(err.Error(), "unknown command") {
+	// cobra has no types for these errors, only their texts. The second is about flags that exclude
+	// each other.
+	if text := err.Error(); strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "if any flags in the group") {
 		err = Usage(err)
 	}
 	if text := ErrorText(ctx, err); text != "" {
