@@ -494,3 +494,46 @@ func TestReasonOfANoReachesTheModelAndTheRecords(t *testing.T) {
 		}
 	})
 }
+
+func TestPlanNeedsNoRuleAndARuleDeniesIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules permission.Config
+		tools []tool.Tool
+		want  string
+	}{
+		"no rule":             {rules: permission.Config{Preset: "restrictive"}, want: "The plan is shown"},
+		"a rule denies":       {rules: permission.Config{Preset: "permissive", Deny: permission.Rules("Plan")}, want: "Denied"},
+		"a program's own one": {rules: permission.Config{Preset: "restrictive"}, tools: []tool.Tool{file("Plan")}, want: "not understood"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h *house
+				model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+					if last(r).Role == llm.Tool {
+						return say(last(r).Results[0].Text)
+					}
+					return call(use("1", "Plan", map[string]any{"steps": []any{map[string]any{"text": "one", "state": "pending"}}}))
+				})
+				h = newHouse(t, model, tt.tools...)
+				policy, err := tt.rules.Policy()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := h.task(h.spawn(agent.Order{Policy: policy}), "go"); err != nil || !strings.Contains(got, tt.want) {
+					t.Errorf("got %q, %v, want %q", got, err, tt.want)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if last(r).Role == llm.Tool {
+				return say(last(r).Results[0].Text)
+			}
+			return call(use("1", "Plan", map[string]any{"file_path": "a"}))
+		}), file("Plan"))
+		if got, err := h.task(h.spawn(agent.Order{Policy: permission.Restrictive()}), "go"); err != nil || !strings.Contains(got, "Denied") {
+			t.Errorf("a program's own tool of that name: %q, %v", got, err)
+		}
+	})
+}

@@ -42,6 +42,7 @@ func TestSandboxIsWhatItsConfigurationSays(t *testing.T) {
 	for text, want := range map[string]string{
 		"sandbox: {preset: none}": "sandbox.preset", "sandbox: {network: some}": "sandbox.network", "sandbox: {write: [x]}": "sandbox.write",
 		"sandbox: {level: native}": "level", "sandbox: {levels: [best]}": "sandbox.levels", "approvals: {timeout: 0s}": "approvals.timeout",
+		"effort: most": "effort: write low, medium or high",
 	} {
 		cfg, _, err := config.Parse("symbio.yaml", []byte(text))
 		if err == nil {
