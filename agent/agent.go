@@ -75,6 +75,8 @@ func newAgent(i *instance) *Agent {
 		OnEdit:      i.record.onEdit(),
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
+		Brief:       a.hasSmallWindow,
+		Essential:   i.isEssential,
 		Progress: func(c llm.ToolCall, p community.Progress) {
 			i.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
 		},
@@ -196,6 +198,9 @@ func callingNode(s community.Signal) string {
 // and from which node its task is.
 func (a *Agent) identity(from string) []conversation.Part {
 	i := a.instance
+	if a.hasSmallWindow() && i.parentName() == "" && from == "" {
+		return []conversation.Part{{Name: "instructions", Text: i.def.Instructions}, {Name: "community", Text: "\n\nWorking directory: " + i.factory.cfg.Dir + "\n"}}
+	}
 	where := "\n\nYou are the agent " + i.self.Name + " (id " + string(i.self.ID) + ") in a community of agents on several machines.\nWorking directory: " + i.factory.cfg.Dir + "\n"
 	if of := i.parentName(); of != "" {
 		where += "You are a sub-agent of " + of + ": do the part you are given and answer with its result.\n"

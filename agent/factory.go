@@ -60,6 +60,8 @@ type Config struct {
 	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents.
 	Dir string
+	// WorkContext says what agents are told of the place in which they work. Default: nothing.
+	WorkContext WorkContext
 	// Window returns the context window of the named model, in tokens. 0, and the default: that of
 	// conversation.Config.
 	Window func(model string) int

@@ -102,7 +102,7 @@ func (f *Factory) Inspect(id community.MemberID) ([]conversation.InspectedPart, 
 		return nil, notFoundError(id)
 	}
 	a := i.current()
-	return a.conversation.Inspect(a.identity("")...), nil
+	return a.conversation.Inspect(append(a.identity(""), a.workContext()...)...), nil
 }
 
 // Replace replaces the history of an agent of this node, from its next task on; see

@@ -48,7 +48,7 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 			roots = append(roots, Root{Path: filepath.Join(dir, filepath.FromSlash(f)), Scope: scope})
 		}
 	}
-	for _, d := range parentDirs(dir, getenv(EnvAgentsRoot), markers) {
+	for _, d := range ParentDirs(dir, getenv(EnvAgentsRoot), markers) {
 		add(ScopeProject, d)
 	}
 	if home != "" {
@@ -66,8 +66,10 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 // follows links and looks at the disk.
 func IsSkillDirectory(dir string) bool { return walk.IsSkill(dir) }
 
-// parentDirs returns the directories from dir up to the root of its repository.
-func parentDirs(dir, root string, markers []string) []string {
+// ParentDirs returns the directories from dir up to root, or if that is "" up to the root of dir's
+// repository, which has an entry with one of the names in markers; only dir if there is no such
+// directory.
+func ParentDirs(dir, root string, markers []string) []string {
 	if dir == "" {
 		return nil
 	}

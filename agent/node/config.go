@@ -120,6 +120,22 @@ func (c Config) Workspace() string {
 // are not included.
 func (c Config) Providers() provider.Config { return models.Providers(c.Settings, c.Getenv, c.Models) }
 
+// configDir returns the user's directory for the configuration of symbio.
+func (c Config) configDir() string {
+	dir := c.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(c.Home, ".config")
+	}
+	return filepath.Join(dir, "symbio")
+}
+
+// workContext says what agents are told of the workspace.
+func (c Config) workContext() agent.WorkContext {
+	s := c.Settings
+	policy, _ := s.Sandbox.Policy(c.Workspace(), c.Home) // openWorkspace has reported the error
+	return agent.WorkContext{Files: s.Context.Files, UserDir: c.configDir(), Environment: s.Context.Environment, Sandbox: policy, SandboxOff: s.Sandbox.IsOff()}
+}
+
 // runner returns the runner of commands for a node. denied returns the files
 // that the rules deny now; it is called for each command.
 func (c Config) runner(name string, denied func() *permission.FileDenials, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
@@ -172,7 +188,7 @@ func (c Config) Kept(held *sandbox.Box, d *permission.FileDenials) (how string, 
 // servers returns the configuration of the MCP servers.
 func (c Config) servers(r *exec.Runner) mcpservers.Config {
 	return mcpservers.Config{
-		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home), c.Settings.Directories...), Home: c.Home, Getenv: c.Getenv,
+		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home), c.Settings.Directories...), Home: c.Home, ConfigDir: c.configDir(), Getenv: c.Getenv,
 		State: c.State, Runner: r, Version: c.Version, Logger: c.Logger,
 	}
 }

@@ -14,10 +14,13 @@ import (
 type catalog struct {
 	show        func(name string) bool // nil = all
 	searchAbove int
+	isBrief     func() bool                    // SetConfig.Brief
+	isEssential func(name string) bool         // SetConfig.Essential; nil = all
 	own         *toolMap                       // that the Set was made of
 	kit         atomic.Pointer[toolMap]        // own and the dynamic ones
 	finder      Tool                           // ToolSearch
 	specs       atomic.Pointer[[]llm.ToolSpec] // what describe returned the last time
+	brief       atomic.Pointer[briefSpecs]     // what describeBriefly returned the last time
 
 	mu     sync.Mutex
 	loaded []string // tools that ToolSearch has loaded, the latest last; guarded by mu
@@ -25,7 +28,10 @@ type catalog struct {
 
 // newCatalog returns a catalog with the fixed tools of a Set.
 func newCatalog(cfg SetConfig, tools []Tool) *catalog {
-	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, own: &toolMap{tools: map[string]Tool{}}}
+	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, isBrief: cfg.Brief, isEssential: cfg.Essential, own: &toolMap{tools: map[string]Tool{}}}
+	if c.isBrief == nil {
+		c.isBrief = func() bool { return false }
+	}
 	for _, t := range tools {
 		c.own.add(t)
 	}

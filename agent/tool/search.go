@@ -51,13 +51,16 @@ func (d describingTool) Decode(args json.RawMessage) (Invocation, error) {
 
 // searching reports whether there are so many tools that some are shown only through ToolSearch.
 func (c *catalog) searching(names []string) bool {
-	return len(names) > c.searchAbove && len(c.hidden(names)) > 0
+	return (len(names) > c.searchAbove || c.isBrief()) && len(c.hidden(names)) > 0
 }
 
 // isHidden reports whether ToolSearch may stand for a tool. That holds for dynamic tools and those
 // of MCP servers, whose number the agent's author did not choose. An agent's own tools are always
-// described.
+// described, but for those that are not essential if little is shown.
 func (c *catalog) isHidden(name string) bool {
+	if c.isEssential != nil && !c.isEssential(name) && c.isBrief() {
+		return true
+	}
 	return c.own.tools[name] == nil || strings.HasPrefix(name, "mcp__")
 }
 

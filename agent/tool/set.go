@@ -48,6 +48,11 @@ type Decision struct {
 	// Diff returns the change that an edit would make to its file now, while a person is asked; nil for
 	// other calls. It may be called by several goroutines.
 	Diff func() string
+	// Unasked is true if a person should have been asked and there was none.
+	Unasked bool
+	// Missing are the rules whose addition to allow would let a denied call run; nil if such rules
+	// alone would not.
+	Missing []string
 }
 
 // Shown returns the arguments for people. For a script they show the command that was judged and
@@ -138,6 +143,11 @@ type SetConfig struct {
 	// more, it is shown the agent's own tools, ToolSearch, and the tools that it has loaded.
 	// Default: 40, about 10,000 tokens in each request; models also choose worse among more.
 	SearchAbove int
+	// Brief reports whether the model is to be shown little, because its window is small: one sentence
+	// for each tool, and ToolSearch in the place of the tools for which Essential returns false.
+	// Default: never, and all tools are essential.
+	Brief     func() bool
+	Essential func(name string) bool
 	// MaxText limits the bytes of a result that the model is shown. Default: 64 KiB, about 16,000
 	// tokens, a tenth of a usual context.
 	MaxText int
@@ -186,7 +196,13 @@ func (s *Set) Names() []string { return slices.Clone(s.catalog.shown(s.catalog.k
 // Specs describes the tools for a model, in the order they were given. If there are very many, it
 // describes ToolSearch and the loaded tools only (SetConfig.SearchAbove). It returns the same slice
 // as long as nothing changes, so that requests stay cacheable; callers must not write to it.
-func (s *Set) Specs() []llm.ToolSpec { return s.catalog.describe() }
+func (s *Set) Specs() []llm.ToolSpec {
+	specs := s.catalog.describe()
+	if s.catalog.isBrief() {
+		specs = s.catalog.describeBriefly(specs)
+	}
+	return specs
+}
 
 // job is one call on its way through the stages. One goroutine at a time uses it.
 type job struct {

@@ -28,6 +28,10 @@ type request struct {
 // word.
 var memberID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
+// dateLine matches the date in a system prompt, as it stands in JSON. The day of the recording must
+// not matter.
+var dateLine = regexp.MustCompile(`\\nDate: \d{4}-\d{2}-\d{2}`)
+
 // newRequest parses a request from which secrets were removed. known maps ids of this run to those
 // of the recording. A body that is not JSON counts as a JSON string.
 func newRequest(method, path, body string, known map[string]string) (r request, err error) {
@@ -49,9 +53,10 @@ func newRequest(method, path, body string, known map[string]string) (r request, 
 	if err := e.Encode(doc); err != nil {
 		return r, err
 	}
+	body = dateLine.ReplaceAllString(b.String(), `\nDate: `)
 	// Equal ids get equal numbers, so a request that uses another id than the recorded one at some
 	// place is still a difference.
-	text := memberID.ReplaceAllStringFunc(b.String(), func(id string) string {
+	text := memberID.ReplaceAllStringFunc(body, func(id string) string {
 		if old := known[id]; old != "" {
 			id = old
 		}

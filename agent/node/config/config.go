@@ -42,6 +42,7 @@ type Config struct {
 	Permissions    permission.Config `yaml:"permissions"`
 	Approvals      Approvals         `yaml:"approvals"`
 	Sandbox        Sandbox           `yaml:"sandbox"`
+	Context        Context           `yaml:"context"`
 	Skills         Skills            `yaml:"skills"`
 	MCP            MCP               `yaml:"mcp"`
 	Budget         budget.Limits     `yaml:"budget"`
@@ -50,6 +51,16 @@ type Config struct {
 	Tools          Tools             `yaml:"tools"`
 	Web            Web               `yaml:"web"`
 	Log            Log               `yaml:"log"`
+}
+
+// Context says what agents are told of the place in which they work.
+type Context struct {
+	// Files adds the AGENTS.md of the user and of the workspace, or CLAUDE.md
+	// where there is none.
+	Files bool `yaml:"files"`
+	// Environment adds the date, the system, git's branch, and what commands
+	// may do.
+	Environment bool `yaml:"environment"`
 }
 
 // Log configures the log file.
@@ -194,6 +205,7 @@ func Default() Config {
 		Model:       "auto",
 		Authorize:   []authorize.Rule{{From: "local", Invoke: []string{"*"}, Send: []string{"*"}}},
 		Permissions: permission.Config{Preset: "standard"},
+		Context:     Context{Files: true, Environment: true},
 		Skills:      defaultSkills(),
 		MCP:         defaultMCP(),
 		Sandbox:     Sandbox{Preset: "standard"},

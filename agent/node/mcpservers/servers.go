@@ -32,10 +32,12 @@ type Config struct {
 	// Writable are the other directories that commands may write.
 	Writable []string
 	Home     string
-	Getenv   func(string) string
-	State    state.Dir
-	Runner   *exec.Runner
-	Version  string
+	// ConfigDir is the user's directory for the configuration of symbio.
+	ConfigDir string
+	Getenv    func(string) string
+	State     state.Dir
+	Runner    *exec.Runner
+	Version   string
 	// Report gets each change of a server's state. It must not block. Default:
 	// not reported.
 	Report func(mcp.Status)
@@ -50,11 +52,7 @@ func (c Config) userFile() string {
 	if c.MCP.File != "" {
 		return c.MCP.File
 	}
-	dir := c.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(c.Home, ".config")
-	}
-	return filepath.Join(dir, "symbio", "mcp.json")
+	return filepath.Join(c.ConfigDir, "mcp.json")
 }
 
 // files returns the files with servers, the user's first, because its entries

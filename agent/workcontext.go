@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"symbio/agent/conversation"
+	"symbio/agent/tool/skill"
+	"symbio/agent/workcontext"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+// WorkContext says what agents are told of the place in which they work. The zero value tells
+// nothing.
+type WorkContext struct {
+	// Files adds the files for agents of the project, and that in UserDir.
+	Files   bool
+	UserDir string // the user's directory for symbio; "" = none
+	// Environment adds the date, the system, git's branch, and what commands may do: Sandbox, unless
+	// SandboxOff is set.
+	Environment bool
+	Sandbox     sandbox.Policy
+	SandboxOff  bool
+}
+
+// smallWindow is the number of tokens below which a model's window is small: then the prompt and the
+// tools are described in few words, and the files for agents get an eighth of the window.
+const smallWindow = 16_000
+
+// hasSmallWindow reports whether the window of the agent's model is small.
+func (a *Agent) hasSmallWindow() bool {
+	w := a.window()
+	return w > 0 && w < smallWindow
+}
+
+// essentialTools are what a model with a small window is shown of all tools.
+var essentialTools = [...]string{"Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", skill.Activate}
+
+// isEssential reports whether a tool is shown to a model with a small window. Those that a definition
+// names are.
+func (i *instance) isEssential(name string) bool {
+	return i.def.Tools != nil || slices.Contains(essentialTools[:], name)
+}
+
+// window returns the window of the agent's model, in tokens; 0 = the default.
+func (a *Agent) window() int { return a.instance.factory.cfg.Window(currentModel{a.instance}.Name()) }
+
+// workContext returns the parts of the system prompt about the place of work. An agent that works
+// for another node gets none: that node's work is about other files.
+func (a *Agent) workContext() (parts []conversation.Part) {
+	i := a.instance
+	c, dir := i.factory.cfg.WorkContext, i.factory.cfg.Dir
+	if i.root().lease != nil {
+		return nil
+	}
+	if c.Environment {
+		policy, narrower := i.permissions.constrainSandbox(c.Sandbox)
+		held := &policy
+		if c.SandboxOff && !narrower { // a definition can have a sandbox where the node has none
+			held = nil
+		}
+		parts = append(parts, workcontext.Environment(time.Now(), dir, held))
+	}
+	if c.Files {
+		room := 0
+		if a.hasSmallWindow() {
+			room = a.window() / 2 // bytes: an eighth of the tokens
+		}
+		parts = append(parts, workcontext.Files(dir, c.UserDir, room, a.deniesReading)...)
+	}
+	return parts
+}
+
+// deniesReading reports whether a rule denies the agent to read a file. That it has no tool to read
+// is no such rule.
+func (a *Agent) deniesReading(file string) bool {
+	i := a.instance
+	read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": file}, Dir: i.factory.cfg.Dir}
+	return slices.ContainsFunc(i.permissions.chain(), func(l permission.Link) bool {
+		v := permission.Chain{l}.Judge(read)
+		return v.Action == permission.Deny && v.Stage != permission.StageDefault
+	})
+}
