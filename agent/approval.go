@@ -63,6 +63,7 @@ func (i *instance) recordDecision(d tool.Decision) error {
 	i.report(Event{
 		Type: EventDecision, Tool: d.Tool, Call: d.CallID, Args: args,
 		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why, By: d.By, Reason: d.Reason,
+		Unasked: d.Unasked, Missing: d.Missing,
 	})
 	if i.factory.cfg.Record == nil {
 		return nil

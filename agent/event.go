@@ -18,7 +18,7 @@ const (
 	EventText     EventType = "text"        // a piece of the model's text: Text, Turn
 	EventThought  EventType = "thought"     // a piece of the model's thoughts: Text, Turn
 	EventCall     EventType = "tool_call"   // the model asks for a tool: Tool, Call, Args
-	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By, Reason
+	EventDecision EventType = "decision"    // the guard decided: Tool, Call, Args, Verdict, Approved, Stage, Rule, Source, Why, By, Reason, Unasked, Missing
 	EventProgress EventType = "progress"    // how far a tool is: Tool, Call, Text, Done, Total
 	EventResult   EventType = "tool_result" // a tool returned: Tool, Call, Text, Failed, and File, Diff if it changed a file
 	EventTurn     EventType = "turn"        // the model answered: Turn, Usage, with the cost if it is known, Context, Window
@@ -52,15 +52,19 @@ type Event struct {
 	Verdict string             `json:"verdict,omitempty"`
 	// Approved reports whether the call may run: the guard or a person allowed it. nil in other
 	// events than decisions.
-	Approved *bool              `json:"approved,omitempty"`
-	Stage    string             `json:"stage,omitempty"`
-	Rule     string             `json:"rule,omitempty"`
-	Source   string             `json:"source,omitempty"`
-	Why      string             `json:"why,omitempty"`
-	By       string             `json:"by,omitempty"`     // the person or rule that answered an approval request
-	Reason   string             `json:"reason,omitempty"` // why the person said no
-	Member   community.MemberID `json:"member,omitempty"`
-	Usage    *llm.Usage         `json:"usage,omitempty"`
+	Approved *bool  `json:"approved,omitempty"`
+	Stage    string `json:"stage,omitempty"`
+	Rule     string `json:"rule,omitempty"`
+	Source   string `json:"source,omitempty"`
+	Why      string `json:"why,omitempty"`
+	By       string `json:"by,omitempty"`     // the person or rule that answered an approval request
+	Reason   string `json:"reason,omitempty"` // why the person said no
+	// Unasked reports that a person should have decided and there was none to ask. Missing are the
+	// rules whose addition to allow would let a denied call run.
+	Unasked bool               `json:"unasked,omitempty"`
+	Missing []string           `json:"missing,omitempty"`
+	Member  community.MemberID `json:"member,omitempty"`
+	Usage   *llm.Usage         `json:"usage,omitempty"`
 	// Context is how many tokens the last request and its answer had, by the model's count as far as it
 	// gave one; Window is how many fit.
 	Context int `json:"context,omitempty"`

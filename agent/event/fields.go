@@ -65,6 +65,10 @@ type Fields struct {
 	// Approved is whether the call may run. Allow is the answer of a person.
 	Approved bool
 	Allow    bool
+	// Unasked is whether a person should have decided about a call and there was none to ask. Missing
+	// are the rules whose addition to allow would let a denied call run.
+	Unasked bool
+	Missing []string
 	// Failed is whether a tool reported a failure.
 	Failed bool
 

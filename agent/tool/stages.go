@@ -157,12 +157,18 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 			j.denied = nil // files may have come meanwhile
 		}
 		d.Approved, d.By, d.Reason = answer.Allow && ctx.Err() == nil, answer.By, answer.Reason
+		d.Unasked = !answer.Allow && answer.Why == NoPerson
 		if d.Approved && answer.Advance {
 			j.verdict.Action = permission.Allow // see MayFollowLink
 		}
 		if d.Approved && answer.Always && j.lacking != nil {
 			s.acceptLack(j, j.lacking)
 		}
+	}
+	change := ""
+	if x, ok := s.cfg.Guard.(explainer); ok && !d.Approved && answer.By == "" && d.Verdict.Stage != permission.StageMode { // what a person has refused is not for a rule to allow
+		e := x.Explain(s.callOf(ctx, j))
+		change, d.Missing = e.Change(), e.Allow()
 	}
 	if s.cfg.OnDecision != nil {
 		if err := s.cfg.OnDecision(d); err != nil {
@@ -171,10 +177,6 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 		}
 	}
 	if !d.Approved {
-		change := ""
-		if x, ok := s.cfg.Guard.(explainer); ok && answer.By == "" && d.Verdict.Stage != permission.StageMode { // what a person has refused is not for a rule to allow
-			change = x.Explain(s.callOf(ctx, j)).Change()
-		}
 		j.result.Text = refusal(d, answer, change)
 	}
 	return d.Approved

@@ -96,6 +96,20 @@ func (e Explanation) Change() string {
 	return text
 }
 
+// Allow returns the rules that would allow the call if they were added to the lists allow; nil if
+// it takes other changes, or none helps.
+func (e Explanation) Allow() (rules []string) {
+	for _, c := range e.Changes {
+		if e.To != Allow || c.List != "allow" {
+			return nil
+		}
+		if !slices.Contains(rules, c.Rule) { // several links may miss the same rule
+			rules = append(rules, c.Rule)
+		}
+	}
+	return rules
+}
+
 // at returns where the rule of a verdict stands (Explanation.At); the verdict's source if that is
 // not known. A verdict of the allow stage has no entry in the map of stages.
 func (c Chain) at(v Verdict) string {

@@ -29,6 +29,8 @@ type Options struct {
 	// Reconnect waits for a node that goes away during the conversation, if a person types at a
 	// terminal and the conversation is kept. It is for nodes in other processes.
 	Reconnect bool
+	// Summary prints one JSON object at the end in the place of the events, with Env.JSON.
+	Summary bool
 	// dial connects to a node that is gone; nil = Env.DialNode.
 	dial func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
 }
@@ -49,6 +51,8 @@ type conversation struct {
 	session sessionRef
 	// outbox has the texts of the person that the agent has not answered.
 	outbox
+	// report is what a script learns at the end.
+	report report
 	// questions are the approvals that wait for this terminal.
 	questions questions
 
@@ -131,6 +135,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0)}
 	// A Timer cannot be made without being started.
 	t.deadline.Stop()
+	t.view.silent = o.Summary
 	t.questions = questions{client: client, show: t.showQuestion, notify: t.view.note}
 	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialResult, 1), dial: o.dial}
 	if o.dial == nil {
@@ -153,7 +158,10 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	if o.Greeting != "" && t.isInteractive() {
 		t.view.note(o.Greeting)
 	}
-	return t.run(ctx, keys)
+	if err = t.run(ctx, keys); !t.isInteractive() {
+		err = t.report.finish(env, o.Summary, err)
+	}
+	return err
 }
 
 // streamError returns why a send failed. gRPC returns io.EOF from Send when the stream has ended;
@@ -231,6 +239,7 @@ func (t *conversation) streamEnd(err error) error {
 // handled here, all others are shown. Through a pipe and with --json receipts and approvals are
 // events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
+	t.report.add(e)
 	switch {
 	case e.Type == "session" && e.Agent != "":
 		return t.sessionEvent(e)

@@ -22,6 +22,8 @@ type view struct {
 	// pretty is true when standard error is a terminal: then events are shown on the screen, not
 	// only the answer. Without it the events are lines of text for a log.
 	pretty bool
+	// silent shows nothing: a report follows at the end.
+	silent bool
 	// paused is true while a question is shown. Events wait in heldEvents, so that nothing is
 	// written below the question.
 	paused bool
@@ -60,6 +62,8 @@ func (s *view) err() error {
 // event shows one event. The error is one of writing to a pipe; errors of the screen are in err.
 func (s *view) event(e event.Event) error {
 	switch {
+	case s.silent:
+		return nil
 	case s.env.JSON:
 		return s.env.PrintLine(e)
 	case s.paused && len(s.heldEvents) < maxHeldEvents:
@@ -94,7 +98,7 @@ func (s *view) result(e event.Event) (r event.Fields, err error) {
 		return r, err
 	}
 	if s.env.JSON {
-		return r, s.env.PrintLine(e)
+		return r, s.event(e)
 	}
 	s.release()
 	if s.screen != nil {

@@ -60,28 +60,63 @@ func (f *runFlags) add(cmd *cobra.Command) {
 }
 
 // cmdRun returns the command run, which gives one task to an agent. Its exit status is 1 when the
-// task fails, and 0 when it is done. It is 2 for a wrong flag, and 5 when the node cannot be
-// reached.
+// task fails, and 0 when it is done. It is 2 for a wrong flag, 3 when calls were denied because no
+// person could be asked, and 5 when the node cannot be reached.
 func cmdRun(env *command.Env) *cobra.Command {
 	var f runFlags
+	var format string
 	cmd := &cobra.Command{
 		Use: "run [TASK]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return command.RangeArgs(0, 1)(cmd, f.session.withoutID(args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err = f.setFormat(env, format); err != nil {
+				return err
+			}
 			// Without a task, the one that was interrupted goes on.
 			if args = f.session.takeID(args); len(args) > 0 || !f.session.given() {
 				if f.req.Task, err = env.Text("task", args); err != nil {
 					return err
 				}
 			}
+			// The lines of standard input are messages in an interactive run.
+			if len(args) > 0 && args[0] != "-" && !f.options.Keep {
+				more, err := command.PipedInput(cmd.Context(), env, stdinWait)
+				if err != nil {
+					return err
+				}
+				f.req.Task += more
+			}
 			return run(cmd.Context(), env, &f, cmd.Flags())
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().StringVar(&format, "output-format", "text", "`FORMAT` of the output: text, json (one object at the end) or stream-json (an event per line, as --json)")
 	cmd.Flags().BoolVarP(&f.options.Keep, "interactive", "i", false, "stay in the conversation after the answer: until you leave, or without a terminal until standard input ends")
 	return cmd
+}
+
+// stdinWait is how long a run with a task waits for the first byte of a pipe on standard input: a
+// parent process may leave one open that it never writes to.
+const stdinWait = 3 * time.Second
+
+// setFormat applies --output-format to env and f. Each format but text is JSON.
+func (f *runFlags) setFormat(env *command.Env, format string) error {
+	switch format {
+	case "text":
+		return nil
+	case "json":
+		if f.options.Keep || env.JSON {
+			return command.Usage(errors.New("--output-format json prints one object for one answer, so it takes neither --interactive nor --json; use stream-json"))
+		}
+		f.options.Summary = true
+	case "stream-json":
+	default:
+		return command.Usage(fmt.Errorf("--output-format: want text, json or stream-json, not %q", format))
+	}
+	env.JSON = true
+	return nil
 }
 
 // ownNodeFlag returns the name of the first given flag that configures a node which this command

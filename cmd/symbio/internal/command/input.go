@@ -2,13 +2,17 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -129,6 +133,60 @@ func (env *Env) Text(name string, args []string) (string, error) {
 		return "", Usage(fmt.Errorf("there is no %s: give it as an argument, or - to read standard input", name))
 	}
 	return text, nil
+}
+
+// maxPiped bounds what is piped to a command beside its argument, in bytes: about 64,000 tokens.
+const maxPiped = 256 << 10
+
+// PipedInput returns what is piped to the command, or redirected from a file, as a section to put
+// below its text argument; "" if standard input is another thing, such as a terminal, or is empty.
+//
+// It reads to the end of the input, but gives up with a note if there is no byte within wait: the
+// pending read then ends with the process. The error is wrong usage for more than maxPiped bytes, and
+// the cause of ctx when that ends.
+func PipedInput(ctx context.Context, env *Env, wait time.Duration) (string, error) {
+	f, ok := env.In.(*os.File)
+	if !ok {
+		return "", nil
+	}
+	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() && at.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 {
+		return "", nil
+	}
+	in := bufio.NewReader(f)
+	started, ended := make(chan struct{}), make(chan error, 1)
+	var text []byte
+	var reader errgroup.Group
+	reader.Go(func() error {
+		_, _ = in.Peek(1) // ReadAll returns its error
+		close(started)
+		var err error
+		text, err = io.ReadAll(io.LimitReader(in, maxPiped+1))
+		ended <- err
+		return nil
+	})
+	select {
+	case <-started:
+	case <-time.After(wait):
+		env.Notef("note: standard input is open, but nothing came within %v, so the task goes without it; add </dev/null to leave it out at once", wait)
+		return "", nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading standard input: %w", err)
+	case len(text) > maxPiped:
+		return "", Usage(fmt.Errorf("standard input has more than %d KiB; store it in a file, and name that in the task", maxPiped>>10))
+	case len(bytes.TrimSpace(text)) == 0:
+		return "", nil
+	}
+	return "\n\nStandard input has:\n\n" + strings.ToValidUTF8(string(text), "\uFFFD"), nil
 }
 
 // Payload returns the DATA argument of a command as JSON. Valid JSON is passed through, other text

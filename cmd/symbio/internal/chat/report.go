@@ -1,0 +1,105 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"symbio/agent/budget"
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/security/visible"
+)
+
+// maxDenials is how many denied calls a report lists. The others are counted.
+const maxDenials = 50
+
+// report collects what a script learns at the end of a conversation that no person attends. Its
+// fields are the object that --output-format json prints; cli.md has the names.
+type report struct {
+	Text    string        `json:"text"`   // the last answer
+	Status  string        `json:"status"` // done, failed or interrupted
+	Error   string        `json:"error,omitempty"`
+	Spent   *budget.Spent `json:"spent,omitempty"`
+	Session string        `json:"session,omitempty"`
+	// Denials are the calls that were denied because no person could be asked, at most maxDenials.
+	Denials []denial `json:"denials"`
+	// OmittedDenials is the number of further ones.
+	OmittedDenials int `json:"omitted_denials,omitempty"`
+}
+
+// denial is a call that was denied because no person could be asked.
+type denial struct {
+	Agent string          `json:"agent"`
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args"`
+	Why   string          `json:"why,omitempty"`
+	// YesTo are the rules for --yes-to that would allow the call; empty if it takes more than that.
+	YesTo []string `json:"yes_to"`
+}
+
+// add takes what the report needs from an event. Events that cannot be decoded fail elsewhere.
+func (r *report) add(e event.Event) {
+	f, err := e.Fields()
+	switch {
+	case err != nil:
+	case e.Type == "session" && e.Agent != "":
+		r.Session = f.ID
+	case e.Type == "result":
+		r.Text, r.Status, r.Error, r.Spent = f.Text, f.Status, f.Error, f.Spent
+	case e.Type != "decision" || !f.Unasked || f.Approved:
+	case len(r.Denials) == maxDenials:
+		r.OmittedDenials++
+	default:
+		r.Denials = append(r.Denials, denial{Agent: f.Name, Tool: f.Tool, Args: f.Args, Why: f.Why, YesTo: append([]string{}, f.Missing...)})
+	}
+}
+
+// finish ends a conversation that ended with err and that no person attended. It prints the report
+// if asJSON, and lists the denied calls. With such calls a conversation without an error has the
+// exit status 3: what it was to do may not be done.
+func (r *report) finish(env *command.Env, asJSON bool, err error) error {
+	if asJSON {
+		if r.Status == "" {
+			r.Status = "failed"
+		}
+		if err != nil && r.Error == "" {
+			r.Error = err.Error()
+		}
+		r.Denials = append([]denial{}, r.Denials...)
+		err = errors.Join(err, env.PrintJSON(r))
+	}
+	switch text := r.denialText(); {
+	case text == "" || err == nil:
+		if text != "" {
+			err = command.Denied(errors.New(text))
+		}
+	default:
+		fmt.Fprintln(env.Err, text)
+	}
+	return err
+}
+
+// denialText lists the denied calls with the flags that would allow them, safe for a terminal; ""
+// if there are none.
+func (r *report) denialText() string {
+	if len(r.Denials) == 0 {
+		return ""
+	}
+	lines := []string{Plural(len(r.Denials)+r.OmittedDenials, "call") + " denied, because no person could be asked:"}
+	for _, d := range r.Denials {
+		change := "no --yes-to allows it: " + visible.TruncateRunes(d.Why, 200)
+		if len(d.YesTo) > 0 {
+			change = "to allow it, add"
+			for _, rule := range d.YesTo {
+				change += " --yes-to '" + strings.ReplaceAll(rule, "'", `'\''`) + "'"
+			}
+		}
+		lines = append(lines, "  "+visible.Escape(d.Tool+" "+visible.TruncateRunes(ArgSummary(d.Args), 100)), "    "+visible.Escape(change))
+	}
+	if r.OmittedDenials > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", r.OmittedDenials))
+	}
+	return strings.Join(lines, "\n")
+}
