@@ -2,15 +2,15 @@
 // simulated LAN whose delay, jitter, loss, partitions and crashes a test controls.
 //
 // A Hub is the LAN; Hub.Node returns the Network of one node. Nodes behave as on a real network
-// (transport/grpcpeer): each watches every other one over a stream with a snapshot of the catalog,
-// its changes, and a heartbeat per second. Three missing heartbeats mean that the node is lost, a
+// (transport/grpcpeer): each watches every other one over a stream with a snapshot of the catalog
+// and its changes. Silence means that the node is lost, as three missing heartbeats do there, a
 // broken stream means it at once, and a goodbye means that the node left.
 //
 // # Guarantees
 //
 // What one node sends to another arrives in order. A lost message of a stream arrives later, as with
-// TCP; a lost heartbeat does not arrive at all. A call is carried at most once; a lost one ends with
-// ErrUnavailable at its deadline or when the node is lost. Payloads are copied.
+// TCP. A call is carried at most once; a lost one ends with ErrUnavailable at its deadline or when
+// the node is lost. Payloads are copied.
 //
 // All time is that of package time, so tests run in a testing/synctest bubble. Delays and losses
 // come from Config.Seed, separately for each direction, so a test with the same calls has the same

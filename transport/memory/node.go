@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,102 +19,52 @@ type Node struct {
 	// killed is closed by Hub.Kill, under the hub's lock.
 	killed chan struct{}
 
-	mu sync.Mutex
-	// host is set while Run runs; nil = the node is not on the LAN; guarded by mu.
+	// ctx ends when the node does, and host is the node's; both are set by Run before the node is on
+	// the LAN.
+	ctx  context.Context
 	host community.Host
-	// ctx is the context of the node's goroutines and of the calls that it serves; guarded by mu.
-	ctx context.Context
+
+	mu sync.Mutex
+	// ended is set when Run ends: nothing is started any more; guarded by mu.
+	ended bool
 	// links are the streams that this node reads, by the id of the watched node; guarded by mu.
 	links map[community.NodeID]*link
-	// watchers are the streams by which other nodes watch this one; guarded by mu.
-	watchers map[*link]struct{}
-	// group has all goroutines of this node. Go is called with mu held and host set.
+	// group has all goroutines of this node. Go is called with mu held, before ended is set.
 	group sync.WaitGroup
 }
 
 // Run puts the node on the LAN until ctx ends. It then says goodbye and returns when its goroutines
 // have ended. It returns an error when a node with the same id is on the LAN. It is called once.
 func (n *Node) Run(ctx context.Context, host community.Host) error {
-	serving, stop := context.WithCancel(ctx)
+	alive, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := n.attach(serving, host); err != nil {
+	n.ctx, n.host = alive, host
+	if err := n.hub.attach(n); err != nil {
 		return err
 	}
-	n.start(n.beat)
-	n.watchAll(ctx, stop)
-	n.detach()
+	select {
+	case <-n.killed:
+		stop()
+		<-ctx.Done() // the host takes an earlier return for a failure
+	case <-ctx.Done():
+	}
+	n.mu.Lock()
+	n.ended = true
+	n.mu.Unlock()
+	n.hub.detach(n)
 	n.group.Wait()
 	return nil
 }
 
-// attach registers the node with the hub. It replaces a killed node of the same id. The error says
-// that a living node has the id.
-func (n *Node) attach(ctx context.Context, host community.Host) (err error) {
-	n.mu.Lock()
-	n.host, n.ctx = host, ctx
-	n.mu.Unlock()
-	n.hub.updateNodes(func() {
-		if old := n.hub.nodes[n.id]; old != nil && !old.isKilled() {
-			err = fmt.Errorf("node %s is on the network already: two nodes cannot have one identity", n.id)
-			return
-		}
-		n.hub.nodes[n.id] = n
-	})
-	return err
-}
-
-// detach takes the node off the LAN. start starts nothing for it afterwards, so that group.Wait is
-// safe.
-func (n *Node) detach() {
-	n.mu.Lock()
-	n.host = nil
-	n.mu.Unlock()
-	n.hub.updateNodes(func() {
-		if n.hub.nodes[n.id] == n {
-			delete(n.hub.nodes, n.id)
-		}
-	})
-}
-
-// watchAll keeps a stream to every other node on the LAN until ctx ends. When the node is killed,
-// stop ends what it still does for others.
-func (n *Node) watchAll(ctx context.Context, stop func()) {
-	// The keys are pointers: a restarted node with the same id is another one.
-	watched := map[*Node]bool{}
-	killed := n.killed
-	for {
-		all, changed := n.hub.all()
-		now := make(map[*Node]bool, len(all))
-		for _, p := range all {
-			now[p] = true
-			if p != n && !watched[p] && !n.isKilled() {
-				n.start(func(_ context.Context, host community.Host) { n.watch(ctx, host, p) })
-			}
-		}
-		watched = now
-		select {
-		case <-ctx.Done():
-			return
-		case <-killed:
-			stop()
-			// A closed channel would fire in every round. The loop goes on until ctx ends, as Run
-			// must.
-			killed = nil
-		case <-changed:
-		}
-	}
-}
-
-// start runs f in a goroutine that Run waits for, with the context and host of this node. It
-// returns false, without running f, when the node is not on the LAN.
-func (n *Node) start(f func(context.Context, community.Host)) bool {
+// start runs f in a goroutine that Run waits for. It returns false, without running f, when the
+// node has ended.
+func (n *Node) start(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.host == nil || n.isKilled() {
+	if n.ended || n.isKilled() {
 		return false
 	}
-	ctx, host := n.ctx, n.host
-	n.group.Go(func() { f(ctx, host) })
+	n.group.Go(f)
 	return true
 }
 
@@ -133,44 +84,52 @@ func (n *Node) peer() community.Peer {
 	return community.Peer{ID: n.id, Name: n.name, Authority: "local", Role: "node", Addr: "memory/" + n.name}
 }
 
+// linkTo returns the link by which this node watches another one, and which carries calls to it.
+// The error wraps ErrUnavailable.
+func (n *Node) linkTo(id community.NodeID) (*link, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.links[id]
+	if l == nil || n.isKilled() {
+		return nil, fmt.Errorf("%w: not connected", community.ErrUnavailable)
+	}
+	return l, nil
+}
+
 // Invoke sends one call to a node and waits for the reply. Delay, jitter and loss apply to the
 // call, to each update and to the reply. It returns ErrUnavailable when the node is not connected,
 // when the link breaks, and when the call was lost and its deadline has passed.
 func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.Call) (community.Reply, error) {
-	n.mu.Lock()
-	l := n.links[id]
-	n.mu.Unlock()
-	if l == nil || n.isKilled() {
-		return community.Reply{}, fmt.Errorf("%w: not connected", community.ErrUnavailable)
+	l, err := n.linkTo(id)
+	if err != nil {
+		return community.Reply{}, err
 	}
 	if err := l.awaitCall(ctx, n, l.from); err != nil {
 		return community.Reply{}, err
 	}
 	// The buffer lets the called node finish although the caller has given up.
 	answered := make(chan answer, 1)
-	callerDone := make(chan struct{})
-	defer close(callerDone)
+	calling, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
 	listen, updates := call.Listen, make(chan community.Update)
 	if listen != nil {
 		call.Listen = func(u community.Update) {
 			select {
 			// updates has no buffer: a slow listener slows down the provider, as flow control does.
 			case updates <- u:
-			case <-callerDone:
+			case <-calling.Done():
 			}
 		}
 	}
 	// A real network copies: the caller may change its buffer after Invoke.
-	call.Payload = append([]byte(nil), call.Payload...)
-	if !l.from.start(func(alive context.Context, host community.Host) {
-		answered <- serve(ctx, alive, callerDone, host, n.peer(), call)
-	}) {
+	call.Payload = bytes.Clone(call.Payload)
+	if !l.from.start(func() { answered <- l.serve(ctx, calling, call) }) {
 		return community.Reply{}, errReset
 	}
 	for {
 		select {
 		case u := <-updates:
-			if err := l.awaitUpdate(ctx); err != nil {
+			if err := l.transit(ctx, l.from, n, n.hub.arrival(l.from, n)); err != nil {
 				return community.Reply{}, err
 			}
 			listen(u)
@@ -178,11 +137,11 @@ func (n *Node) Invoke(ctx context.Context, id community.NodeID, call community.C
 			if err := l.awaitCall(ctx, l.from, n); err != nil {
 				return community.Reply{}, err
 			}
-			a.reply.Data = append([]byte(nil), a.reply.Data...)
+			a.reply.Data = bytes.Clone(a.reply.Data)
 			return a.reply, a.err
 		case <-ctx.Done():
 			return community.Reply{}, ctx.Err()
-		case <-l.broken:
+		case <-l.ctx.Done():
 			return community.Reply{}, errReset
 		}
 	}
@@ -194,33 +153,24 @@ type answer struct {
 	err   error
 }
 
-// serve runs a call on the called node. Only the deadline and the cancellation of the caller's
-// context cross the LAN; its values do not, as on a real network.
-func serve(caller, alive context.Context, callerDone <-chan struct{}, host community.Host, from community.Peer, call community.Call) answer {
-	ctx, cancel := context.WithCancel(alive)
+// serve runs a call on the called node. Only the deadline and the end of the caller's context cross
+// the LAN; its values do not, as on a real network. calling ends when the caller waits no more.
+func (l *link) serve(caller, calling context.Context, call community.Call) answer {
+	ctx, cancel := context.WithCancel(l.from.ctx)
 	defer cancel()
+	defer context.AfterFunc(calling, cancel)()
 	if d, ok := caller.Deadline(); ok {
 		ctx, cancel = context.WithDeadline(ctx, d)
 		defer cancel()
 	}
-	done := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-callerDone: // the caller gave up
-			cancel()
-		case <-done:
-		}
-	})
-	reply, err := host.Serve(ctx, from, call)
-	close(done)
-	watching.Wait()
+	reply, err := l.from.host.Serve(ctx, l.to.peer(), call)
 	return answer{reply, err}
 }
 
+// Why a call or a stream ended without the other node's doing.
 var (
-	errReset  = fmt.Errorf("%w: the connection is reset", community.ErrUnavailable)
-	errLost   = fmt.Errorf("%w: the call was lost", community.ErrUnavailable)
+	errReset  = fmt.Errorf("%w: the connection broke", community.ErrUnavailable)
+	errLost   = fmt.Errorf("%w: no answer before the deadline", community.ErrUnavailable)
 	errSilent = fmt.Errorf("%w: three heartbeats were missed", community.ErrUnavailable)
 )
 

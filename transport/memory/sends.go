@@ -1,8 +1,7 @@
 package memory
 
 import (
-	"context"
-	"fmt"
+	"bytes"
 	"sync"
 
 	"symbio/community"
@@ -18,88 +17,60 @@ type send struct {
 	once sync.Once
 }
 
-// sends is the one-way sends of one link.
-type sends struct {
-	// queue has the sends in their order. Its capacity is maxSends, so Tell never blocks.
-	queue chan *send
-	mu    sync.Mutex
-	// pending are the unfinished sends, at most maxSends; nil = the link is broken; guarded by mu.
-	pending map[*send]struct{}
-}
-
-func newSends() *sends {
-	return &sends{queue: make(chan *send, maxSends), pending: map[*send]struct{}{}}
-}
-
 // Tell queues a one-way call to a node and returns at once. It returns ErrBusy when maxSends are
 // unfinished, and ErrUnavailable when the node is not connected. Sends that are not handled are
 // reported to the host.
 func (n *Node) Tell(id community.NodeID, call community.Call) error {
-	n.mu.Lock()
-	l := n.links[id]
-	n.mu.Unlock()
-	if l == nil || n.isKilled() {
-		return fmt.Errorf("%w: not connected", community.ErrUnavailable)
+	l, err := n.linkTo(id)
+	if err != nil {
+		return err
 	}
-	call.Payload = append([]byte(nil), call.Payload...)
+	call.Payload = bytes.Clone(call.Payload)
 	s := &send{call: call}
-	l.sends.mu.Lock()
-	defer l.sends.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case l.sends.pending == nil:
+	case l.pending == nil:
 		return errReset
-	case len(l.sends.pending) >= maxSends:
+	case len(l.pending) >= maxSends:
 		return community.ErrBusy
 	}
-	l.sends.pending[s] = struct{}{}
+	l.pending[s] = struct{}{}
 	// Never blocks: every queued send is in pending.
-	l.sends.queue <- s
+	l.sends <- s
 	return nil
 }
 
 // deliverSends delivers the queued sends in order until the link breaks. Those that are unfinished
 // then are reported as undelivered, since it is not known whether they were handled.
 func (l *link) deliverSends() {
-	ctx, end := context.WithCancel(context.Background())
-	defer end()
-	var carrying sync.WaitGroup
-	carrying.Go(func() {
-		for {
-			select {
-			case s := <-l.sends.queue:
-				l.deliver(ctx, s)
-			case <-ctx.Done():
-				return
-			}
+	for l.ctx.Err() == nil {
+		select {
+		case s := <-l.sends:
+			l.deliver(s)
+		case <-l.ctx.Done():
 		}
-	})
-	<-l.broken
-	end()
-	carrying.Wait()
-	l.sends.mu.Lock()
-	under := l.sends.pending
-	l.sends.pending = nil
-	l.sends.mu.Unlock()
-	for s := range under {
+	}
+	l.mu.Lock()
+	unfinished := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	for s := range unfinished {
 		l.finish(s, errReset)
 	}
 }
 
 // deliver passes one send to the other node's host and waits until the host has accepted or refused
 // it, which keeps sends in order.
-func (l *link) deliver(ctx context.Context, s *send) {
-	delay, lost := l.hub.draw(l.to.id, l.from.id, streams)
-	if lost {
-		delay += retransmit
-	}
-	if l.awaitPath(ctx, l.to, l.from, delay) != nil {
+func (l *link) deliver(s *send) {
+	if l.transit(l.ctx, l.to, l.from, l.hub.arrival(l.to, l.from)) != nil {
 		// The link is broken; deliverSends reports the send, because it is still pending.
 		return
 	}
 	taken := make(chan struct{})
-	if !l.from.start(func(_ context.Context, host community.Host) {
+	if !l.from.start(func() {
 		defer close(taken)
-		if err := host.ServeTell(l.to.peer(), s.call, func(err error) { l.finish(s, err) }); err != nil {
+		if err := l.from.host.ServeTell(l.to.peer(), s.call, func(err error) { l.finish(s, err) }); err != nil {
 			l.finish(s, err)
 		}
 	}) {
@@ -113,14 +84,11 @@ func (l *link) deliver(ctx context.Context, s *send) {
 // counts.
 func (l *link) finish(s *send, err error) {
 	s.once.Do(func() {
-		l.sends.mu.Lock()
-		delete(l.sends.pending, s)
-		l.sends.mu.Unlock()
-		l.to.mu.Lock()
-		host := l.to.host
-		l.to.mu.Unlock()
-		if err != nil && host != nil {
-			host.ReportUndelivered(community.DeliveryFailure{Node: l.from.id, Member: s.call.Member, Perception: s.call.Capability, Count: 1, Err: err})
+		l.mu.Lock()
+		delete(l.pending, s)
+		l.mu.Unlock()
+		if err != nil {
+			l.to.host.ReportUndelivered(community.DeliveryFailure{Node: l.from.id, Member: s.call.Member, Perception: s.call.Capability, Count: 1, Err: err})
 		}
 	})
 }
