@@ -1,6 +1,11 @@
 package discovery
 
-import "strings"
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
 
 // IsHostName reports whether s can be a DNS name: labels of letters, digits, hyphens and
 // underscores, at most 253 characters in all (RFC 1035 section 2.3.4; underscores because service
@@ -20,4 +25,17 @@ func IsHostName(s string) bool {
 		}
 	}
 	return true
+}
+
+// SplitPort splits "host:port" and checks the port. form says in an error what is wanted.
+func SplitPort(text, form string) (host string, port uint16, err error) {
+	host, portText, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("want %s: %w", form, err)
+	}
+	n, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, fmt.Errorf("port %q is not a number from 1 to 65535", portText)
+	}
+	return host, uint16(n), nil
 }

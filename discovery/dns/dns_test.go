@@ -17,6 +17,7 @@ import (
 	"symbio/discovery"
 	"symbio/discovery/discoverytest"
 	"symbio/discovery/dns"
+	"symbio/discovery/lookup"
 )
 
 // zone is a resolver in memory. A name it does not have does not exist.
@@ -132,7 +133,7 @@ func TestSRVNamesPassSourceSuite(t *testing.T) {
 	})
 }
 
-func open(t *testing.T, cfg dns.Config) *dns.Source {
+func open(t *testing.T, cfg dns.Config) *lookup.Source {
 	s, err := dns.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func open(t *testing.T, cfg dns.Config) *dns.Source {
 }
 
 // run runs a source and returns a function that gives what was reported since its last call.
-func run(t *testing.T, s *dns.Source) func() []string {
+func run(t *testing.T, s *lookup.Source) func() []string {
 	var said []string
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -3,9 +3,7 @@ package dns
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"symbio/discovery"
@@ -16,10 +14,9 @@ type entry struct {
 	text string
 	host string
 	port uint16 // 0: the records have ports, host is an SRV name
-}
 
-// srv reports whether the entry is looked up by SRV records; else by A and AAAA records.
-func (e entry) srv() bool { return e.port == 0 }
+	resolver Resolver
+}
 
 // parse reads an entry. A leading "_" makes it a service name for SRV records, which bring their
 // ports along; otherwise it is "name:port". The errors say which form is expected.
@@ -27,13 +24,9 @@ func parse(text string) (entry, error) {
 	if strings.HasPrefix(text, "_") {
 		return service(text)
 	}
-	host, portText, err := net.SplitHostPort(text)
+	host, port, err := discovery.SplitPort(text, "_symbio._tcp.example for SRV records, or name:port for addresses")
 	if err != nil {
-		return entry{}, fmt.Errorf("want _symbio._tcp.example for SRV records, or name:port for addresses: %w", err)
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil || port == 0 {
-		return entry{}, fmt.Errorf("port %q is not a number from 1 to 65535", portText)
+		return entry{}, err
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		return entry{}, errors.New("this is an address, not a name: write it under discovery.peers")
@@ -41,7 +34,7 @@ func parse(text string) (entry, error) {
 	if !discovery.IsHostName(host) {
 		return entry{}, fmt.Errorf("%q is not a host name", host)
 	}
-	return entry{text, host, uint16(port)}, nil
+	return entry{text: text, host: host, port: port}, nil
 }
 
 // service parses an SRV name, such as _symbio._tcp.example. Only _tcp makes sense: nodes listen on
