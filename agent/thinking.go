@@ -29,7 +29,7 @@ func (c currentModel) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.C
 	return func(yield func(llm.Chunk, error) bool) {
 		seen := false
 		for c, err := range m.Stream(ctx, r) {
-			seen = seen || c.Thought != "" || c.Thinking != nil
+			seen = seen || c.Thought != "" || c.Thinking != nil || c.Usage != nil && c.Usage.Reasoning > 0
 			if c.Stop != "" && !i.settings.warned.Swap(true) && !seen {
 				i.notice("The definition asks for thinking, and the model " + m.Name() + " shows none.")
 			}

@@ -62,7 +62,7 @@ func sizeOf(m *llm.Message) int {
 		n += perMessage + len(m.Results[i].Text) + perImage*len(m.Results[i].Images)
 	}
 	for i := range m.Thinking {
-		n += len(m.Thinking[i].Text) + len(m.Thinking[i].Signature) + len(m.Thinking[i].Sealed)
+		n += len(m.Thinking[i].Text) + len(m.Thinking[i].Signature) + len(m.Thinking[i].Sealed) + len(m.Thinking[i].Raw)
 	}
 	return n
 }

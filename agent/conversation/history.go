@@ -130,7 +130,7 @@ const (
 func textBytes(m llm.Message) int {
 	bytes := len(m.Text)
 	for _, t := range m.Thinking {
-		bytes += len(t.Text) + len(t.Signature) + len(t.Sealed)
+		bytes += len(t.Text) + len(t.Signature) + len(t.Sealed) + len(t.Raw)
 	}
 	for _, c := range m.Calls {
 		bytes += len(c.ID) + len(c.Name) + len(c.Args)

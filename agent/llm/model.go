@@ -81,11 +81,19 @@ type Thinking struct {
 	// only the provider can read; it has no text.
 	Signature string `json:"signature,omitempty"`
 	Sealed    string `json:"sealed,omitempty"`
+	// Raw is what the server sent in a format of its own, as a JSON object of at most MaxRaw bytes. It
+	// belongs to the call CallID, or to the message if that is empty. The wire of Model decides which
+	// parts it sends back, because a peer may have written it.
+	Raw    json.RawMessage `json:"raw,omitempty"`
+	CallID string          `json:"call_id,omitempty"`
 	// AfterText and AfterCalls are its position in the message: after that many bytes of the text
 	// and that many calls.
 	AfterText  int `json:"after_text,omitempty"`
 	AfterCalls int `json:"after_calls,omitempty"`
 }
+
+// MaxRaw is the largest Thinking.Raw in bytes. Larger ones are not kept.
+const MaxRaw = 1 << 20
 
 // ToolCall is a model's request to run a tool.
 type ToolCall struct {
@@ -159,13 +167,15 @@ type Usage struct {
 	// written to it.
 	CacheRead  int `json:"cache_read,omitempty"`
 	CacheWrite int `json:"cache_write,omitempty"`
+	// Reasoning is the part of Output that was thoughts, as far as the server reports it.
+	Reasoning int `json:"reasoning,omitempty"`
 	// Cost is the cost by the configured prices, in their currency; nil = not known.
 	Cost *float64 `json:"cost,omitempty"`
 }
 
 // Add returns the sum. Its cost is known only if both costs are; the zero Usage counts as known.
 func (u Usage) Add(o Usage) Usage {
-	sum := Usage{Input: u.Input + o.Input, Output: u.Output + o.Output, CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite}
+	sum := Usage{Input: u.Input + o.Input, Output: u.Output + o.Output, CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite, Reasoning: u.Reasoning + o.Reasoning}
 	switch {
 	case u == Usage{}:
 		sum.Cost = o.Cost

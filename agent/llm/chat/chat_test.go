@@ -48,10 +48,12 @@ func use(t *testing.T, providers ...chat.Provider) llm.Model {
 func TestWholeRequestArrives(t *testing.T) {
 	cost := 0.25
 	want := llm.Request{
-		System: "s", Thinking: 7, Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
+		System: "s", Thinking: 7, Effort: "low", Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
 		Messages: []llm.Message{
 			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: []byte{0, 1, 255}}}},
-			{Role: llm.Assistant, Text: "a", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}, Thinking: []llm.Thinking{{Model: "x", Text: "t", Signature: "s", AfterText: 1}, {Model: "x", Sealed: "z", AfterCalls: 1}}},
+			{Role: llm.Assistant, Text: "a", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}, Thinking: []llm.Thinking{
+				{Model: "peer:m x", Text: "t", Signature: "s", AfterText: 1}, {Model: "peer:m x", Sealed: "z", AfterCalls: 1},
+				{Model: "peer:m x", Raw: json.RawMessage(`{"extra_content":{"a":"b"}}`), CallID: "1"}, {Model: "x", Text: "of another model"}}},
 			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "r", IsError: true, Images: []llm.Image{{Type: "image/gif", Data: []byte{7}}}}}},
 		},
 		Tools: []llm.ToolSpec{{Name: "A", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, {Name: "B"}},
@@ -77,9 +79,15 @@ func TestWholeRequestArrives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	thoughts := want.Messages[1].Thinking[:3:3] // of this model alone, by the name that it has there
+	for i := range thoughts {
+		thoughts[i].Model = "x"
+	}
+	want.Messages[1].Thinking = thoughts
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("request (-want +got):\n%s", d)
 	}
+	answer.Message.Thinking[0].Model = "peer:m x"
 	if d := cmp.Diff(answer, back); d != "" {
 		t.Errorf("answer (-want +got):\n%s", d)
 	}
@@ -241,7 +249,7 @@ func TestProviderStopsWhenNobodyListens(t *testing.T) {
 	if !errors.Is(err, gone) || asked != 1 {
 		t.Errorf("error = %v, want that the listener is gone", err)
 	}
-	for _, bad := range []string{``, `[]`, `{}`, `{"messages":[]}`, `{"messages":[{}],"thinking":-1}`} {
+	for _, bad := range []string{``, `[]`, `{}`, `{"messages":[]}`, `{"messages":[{}],"thinking":-1}`, `{"messages":[{}],"effort":"most"}`} {
 		if _, err := chat.Serve(t.Context(), m, []byte(bad), nil); !errors.Is(err, chat.ErrRequest) {
 			t.Errorf("%s: %v, want that it is no request", bad, err)
 		}

@@ -110,7 +110,7 @@ func Schemas(models []string) (input, output json.RawMessage, err error) {
 }
 
 const inputSchema = `{"type":"object","required":["messages"],"additionalProperties":false,"properties":{` +
-	`"model":{"enum":%s},"system":{"type":"string"},"thinking":{"type":"integer","minimum":0,"maximum":100000},` +
+	`"model":{"enum":%s},"system":{"type":"string"},"thinking":{"type":"integer","minimum":0,"maximum":100000},"effort":{"enum":["","low","medium","high"]},` +
 	`"max_tokens":{"type":"integer","minimum":0,"maximum":10000000},"messages":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["role"],"properties":{` +
 	`"role":{"enum":["user","assistant","tool"]},"text":{"type":"string"},` +
 	`"images":{"type":"array","maxItems":20,"items":{"type":"object","required":["type","data"],"properties":{"type":{"type":"string"},"data":{"type":"string"}}}},` +

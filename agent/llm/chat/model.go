@@ -98,7 +98,7 @@ type answerReader struct {
 
 // askNode asks one node. It returns an error of package llm, or the cause of the context.
 func (m *Model) askNode(parent context.Context, p Provider, r llm.Request, emit func(llm.Chunk) error) error {
-	data, err := encode(p.Model, r, m.cfg.MaxRequest)
+	data, err := encode(p.Model, m.cfg.Name, r, m.cfg.MaxRequest)
 	if err != nil {
 		return fmt.Errorf("model %s: encoding the request: %w", m.cfg.Name, err)
 	}
@@ -185,8 +185,9 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) err
 	if more != "" {
 		chunks = append(chunks, llm.Chunk{Text: more})
 	}
-	for i := range got.Thinking {
-		chunks = append(chunks, llm.Chunk{Thinking: &got.Thinking[i]})
+	thoughts := received(got.Thinking, m.cfg.Name)
+	for i := range thoughts {
+		chunks = append(chunks, llm.Chunk{Thinking: &thoughts[i]})
 	}
 	ids := llm.NewCallIDs(r.Messages)
 	for _, c := range got.Calls {
@@ -216,7 +217,7 @@ func sanitize(u *llm.Usage) *llm.Usage {
 	if u == nil {
 		return nil
 	}
-	for _, n := range []*int{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite} {
+	for _, n := range []*int{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning} {
 		*n = min(max(*n, 0), 1<<40)
 	}
 	if u.Cost != nil && !(*u.Cost >= 0) {

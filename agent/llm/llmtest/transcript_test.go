@@ -45,6 +45,10 @@ func heard(ctx context.Context, m llm.Model, r llm.Request) string {
 		fmt.Fprintf(&b, "thought %q\n", thought)
 	}
 	for _, t := range got.Message.Thinking {
+		if len(t.Raw) > 0 {
+			fmt.Fprintf(&b, "kept after %d bytes and %d calls, of call %q: %s\n", t.AfterText, t.AfterCalls, t.CallID, t.Raw)
+			continue
+		}
 		fmt.Fprintf(&b, "thinking after %d bytes and %d calls: %q, signature %q, sealed %q\n", t.AfterText, t.AfterCalls, t.Text, t.Signature, t.Sealed)
 	}
 	if got.Message.Text != "" {
@@ -57,6 +61,9 @@ func heard(ctx context.Context, m llm.Model, r llm.Request) string {
 		fmt.Fprintf(&b, "usage %d %d", u.Input, u.Output)
 		if u.CacheRead+u.CacheWrite > 0 {
 			fmt.Fprintf(&b, ", of the cache %d read, %d written", u.CacheRead, u.CacheWrite)
+		}
+		if u.Reasoning > 0 {
+			fmt.Fprintf(&b, ", %d of thoughts", u.Reasoning)
 		}
 		b.WriteString("\n")
 	}

@@ -40,6 +40,8 @@ type (
 		Reasoning        json.RawMessage `json:"reasoning"`
 		ReasoningContent json.RawMessage `json:"reasoning_content"`
 		Calls            []fragment      `json:"tool_calls"`
+		// raw is the whole delta if it may have fields of the server's own.
+		raw json.RawMessage
 	}
 	usage struct {
 		// The counts are floats because some servers write 12.0. Input includes Cached.
@@ -48,6 +50,9 @@ type (
 		Details struct {
 			Cached float64 `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
+		OutputDetails struct {
+			Reasoning float64 `json:"reasoning_tokens"`
+		} `json:"completion_tokens_details"`
 	}
 )
 
@@ -57,6 +62,8 @@ type answer struct {
 	ids    *llm.CallIDs
 	emit   func(llm.Chunk) error
 	calls  calls
+	// own are the fields of the server's own, thoughts those that are parts of the content.
+	own, thoughts fields
 	// size is the number of bytes of the answer so far, at most wire.MaxAnswer.
 	size int
 	// text reports whether some text was emitted.
@@ -138,14 +145,22 @@ func (rd *answer) readDocument(data []byte) error {
 	if f.Usage != nil {
 		u := llm.Usage{Input: wire.Tokens(f.Usage.Input), Output: wire.Tokens(f.Usage.Output)}
 		u.CacheRead = min(wire.Tokens(f.Usage.Details.Cached), u.Input)
+		u.Reasoning = min(wire.Tokens(f.Usage.OutputDetails.Reasoning), u.Output)
 		rd.usage = &u
 	}
-	for _, c := range f.Choices {
+	var whole wholeFrame
+	if hasKept(data) {
+		_ = json.Unmarshal(data, &whole) // it was read before
+	}
+	for i, c := range f.Choices {
 		if c.Index != 0 {
 			continue // one answer was asked for
 		}
 		if c.Message != nil {
 			c.Delta = *c.Message
+		}
+		if i < len(whole.Choices) {
+			whole.Choices[i].addTo(&c.Delta)
 		}
 		if err := rd.add(c); err != nil {
 			return err
@@ -154,19 +169,49 @@ func (rd *answer) readDocument(data []byte) error {
 	return nil
 }
 
+// wholeFrame is a frame with the JSON of its deltas and fragments, for fields of the server's own.
+type wholeFrame struct {
+	Choices []wholeChoice `json:"choices"`
+}
+
+type wholeChoice struct {
+	Delta   json.RawMessage `json:"delta"`
+	Message json.RawMessage `json:"message"`
+}
+
+// addTo adds the JSON to a delta and its fragments.
+func (w wholeChoice) addTo(d *delta) {
+	if d.raw = w.Delta; len(w.Message) > 0 && string(w.Message) != "null" {
+		d.raw = w.Message
+	}
+	var calls struct {
+		List []json.RawMessage `json:"tool_calls"`
+	}
+	_ = json.Unmarshal(d.raw, &calls) // it was read before
+	for i := range min(len(d.Calls), len(calls.List)) {
+		d.Calls[i].raw = calls.List[i]
+	}
+}
+
 // add adds a piece of the answer: text, a refusal, a thought or fragments of calls. Text and
 // thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls, or more
 // bytes than wire.MaxAnswer.
 func (rd *answer) add(c choice) error {
-	text := textOf(c.Delta.Content) + c.Delta.Refusal
-	thought := textOf(c.Delta.ReasoningContent)
+	text, thoughts := textOf(c.Delta.Content)
+	text += c.Delta.Refusal
+	thought, _ := textOf(c.Delta.ReasoningContent)
 	if thought == "" {
-		thought = textOf(c.Delta.Reasoning)
+		thought, _ = textOf(c.Delta.Reasoning)
+	}
+	for _, one := range thoughts {
+		rd.thoughts.addPiece("content", append(append(json.RawMessage("["), one...), ']'))
+		thought += thoughtIn(one)
+		rd.size += len(one)
 	}
 	rd.refused = rd.refused || c.Delta.Refusal != ""
-	rd.size += len(text) + len(thought)
+	rd.size += len(text) + len(thought) + rd.own.add(c.Delta.raw)
 	for _, f := range c.Delta.Calls {
-		rd.size += len(f.ID) + len(f.Function.Name) + len(f.Function.Arguments)
+		rd.size += len(f.ID) + len(f.Function.Name) + len(f.Function.Arguments) + len(f.raw)
 		if err := rd.calls.add(f); err != nil {
 			return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 		}
@@ -184,19 +229,39 @@ func (rd *answer) add(c choice) error {
 	return rd.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
-// textOf returns the text of a delta, which is a string or a list of parts.
-func textOf(v json.RawMessage) string {
-	var s string
-	if len(v) == 0 || json.Unmarshal(v, &s) == nil {
-		return s
+// textOf returns the text of a delta, which is a string or a list of parts, and the parts that are thoughts.
+func textOf(v json.RawMessage) (text string, thoughts []json.RawMessage) {
+	if len(v) == 0 || json.Unmarshal(v, &text) == nil {
+		return text, nil
 	}
-	var parts []struct{ Text string }
-	// Other types have no text; they are ignored.
-	_ = json.Unmarshal(v, &parts)
+	var parts []json.RawMessage
+	_ = json.Unmarshal(v, &parts) // other types have no text; they are ignored
 	for _, p := range parts {
-		s += p.Text
+		var part struct{ Type, Text string }
+		if _ = json.Unmarshal(p, &part); part.Type == "thinking" {
+			thoughts = append(thoughts, p)
+		} else {
+			text += part.Text
+		}
 	}
-	return s
+	return text, thoughts
+}
+
+// thoughtIn returns the text of a part that is a thought.
+func thoughtIn(part json.RawMessage) string {
+	var p struct{ Thinking json.RawMessage }
+	_ = json.Unmarshal(part, &p) // it was read before
+	text, _ := textOf(p.Thinking)
+	return text
+}
+
+// keep emits what is to be sent back with the message, or with the call of that id.
+func (rd *answer) keep(f *fields, call string) error {
+	raw := f.raw()
+	if raw == nil {
+		return nil
+	}
+	return rd.emit(llm.Chunk{Thinking: &llm.Thinking{Model: rd.server.Name(), Raw: raw, CallID: call}})
 }
 
 // End emits the calls and then the last chunk, with the usage and the reason of the end. At the
@@ -207,9 +272,18 @@ func (rd *answer) End() error {
 	if err != nil {
 		return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 	}
-	for i := range whole {
-		whole[i].ID = rd.ids.Reserve(whole[i].ID)
-		if err := rd.emit(llm.Chunk{Call: &whole[i]}); err != nil {
+	if err := rd.keep(&rd.own, ""); err != nil {
+		return err
+	}
+	if err := rd.keep(&rd.thoughts, ""); err != nil {
+		return err
+	}
+	for _, c := range whole {
+		c.ID = rd.ids.Reserve(c.ID)
+		if err := rd.keep(c.own, c.ID); err != nil {
+			return err
+		}
+		if err := rd.emit(llm.Chunk{Call: &c.ToolCall}); err != nil {
 			return err
 		}
 	}

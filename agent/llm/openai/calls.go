@@ -22,6 +22,8 @@ type fragment struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"` // a string, or an object
 	} `json:"function"`
+	// raw is the whole fragment if it may have fields of the server's own.
+	raw json.RawMessage
 }
 
 // calls joins fragments to calls. Servers differ in how they mark which fragment belongs to which
@@ -36,6 +38,14 @@ type partial struct {
 	id   string
 	name string
 	args strings.Builder
+	// own are fields of the server's own.
+	own fields
+}
+
+// wholeCall is a call that is whole, with the fields of the server's own.
+type wholeCall struct {
+	llm.ToolCall
+	own *fields
 }
 
 func (c *calls) empty() bool { return len(c.list) == 0 }
@@ -60,6 +70,7 @@ func (c *calls) add(f fragment) error {
 		p.name = f.Function.Name
 	}
 	p.write(f.Function.Arguments)
+	p.own.add(f.raw)
 	return nil
 }
 
@@ -112,8 +123,8 @@ func (p *partial) write(args json.RawMessage) {
 
 // whole returns the calls. cut means that the answer reached its maximal length: a call whose
 // arguments are not an object was then not completed and is left out.
-func (c *calls) whole(cut bool) ([]llm.ToolCall, error) {
-	var list []llm.ToolCall
+func (c *calls) whole(cut bool) ([]wholeCall, error) {
+	var list []wholeCall
 	for _, p := range c.list {
 		args := llm.Args(p.args.String())
 		if cut && (p.args.Len() == 0 || args[0] != '{') {
@@ -122,7 +133,7 @@ func (c *calls) whole(cut bool) ([]llm.ToolCall, error) {
 		if p.name == "" {
 			return nil, errors.New("a call without a name")
 		}
-		list = append(list, llm.ToolCall{ID: p.id, Name: p.name, Args: args})
+		list = append(list, wholeCall{llm.ToolCall{ID: p.id, Name: p.name, Args: args}, &p.own})
 	}
 	return list, nil
 }

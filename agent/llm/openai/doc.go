@@ -1,5 +1,10 @@
-// Package openai uses the chat-completions API: OpenAI's own service, and the servers that are more
-// or less compatible with it (Ollama, llama.cpp, vLLM, LM Studio, gateways).
+// Package openai uses the APIs of OpenAI: the Responses API for OpenAI's own service, and chat completions
+// for the servers that are more or less compatible with it (Ollama, llama.cpp, vLLM, LM Studio, gateways).
+// A server that says that a model has only the other API is asked that way from then on.
+//
+// What a server sends with a message or a call in fields of its own (thoughts, signatures) is kept in
+// llm.Thinking.Raw, and sent back unchanged to the same model. The Responses API is used without its store:
+// the server keeps nothing, and thoughts are sent back in encrypted form.
 //
 // The package is strict about what an answer is, and lenient about how it is written. Servers omit
 // the index of a call's fragments or give all calls the same one, send calls whole, repeat ids or
@@ -8,6 +13,6 @@
 // llm.ErrCut, and text that cannot be an answer is llm.ErrMalformed.
 //
 // The guarantees are those of package wire. Memory is bounded, and any number of goroutines may use
-// one Model. If a server does not know stream_options or response_format, the request is repeated
-// without them. A Model keeps no conversation; see package llm.
+// one Model. If a server refuses a part of a request, such as stream_options, response_format or an
+// effort, the request is repeated without it; see refusals. A Model keeps no conversation; see package llm.
 package openai

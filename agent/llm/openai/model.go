@@ -2,10 +2,10 @@ package openai
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -36,19 +36,18 @@ var dialect = wire.Dialect{
 	},
 }
 
-// Model is a model behind a chat-completions server. It is safe for concurrent use. It remembers
-// which parts of the API the server does not support.
+// Model is a model behind a server of OpenAI's APIs. It is safe for concurrent use. It remembers which parts
+// of the API the server does not support. They are never reset: a changed server needs a new Model.
 type Model struct {
 	server *wire.Server
 	// model is the server's name of the model; Name returns the name on this side.
 	model string
-	// noStreamOptions is set when the server has refused stream_options, noResponseFormat when it
-	// has refused response_format, and noImages when it has refused all images. They are never
-	// reset: a changed server needs a new Model.
-	noStreamOptions, noResponseFormat, noImages atomic.Bool
-	// useMaxCompletionTokens is set when the server wants max_completion_tokens instead of
-	// max_tokens, as OpenAI's reasoning models do.
-	useMaxCompletionTokens atomic.Bool
+	// parts are those of a request, as far as the server is known to take them.
+	parts atomic.Uint32
+	// efforts are the words for effort that the server has listed in a refusal; nil = none.
+	efforts atomic.Pointer[[]string]
+	// noImages is set when the server has refused all images.
+	noImages atomic.Bool
 }
 
 // New returns a model. It does not connect. The error says which setting cannot be used.
@@ -57,7 +56,18 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{server: s, model: cfg.Model}, nil
+	m := &Model{server: s, model: cfg.Model}
+	m.parts.Store(uint32(usual))
+	if isOpenAI(cfg.BaseURL) {
+		m.parts.Store(uint32(usual | responses))
+	}
+	return m, nil
+}
+
+// isOpenAI reports whether a base URL is OpenAI's own service, or one of its regions.
+func isOpenAI(base string) bool {
+	u, err := url.Parse(base)
+	return base == "" || err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".api.openai.com"))
 }
 
 // Name returns the configured name, by default openai: and the server's name of the model.
@@ -67,74 +77,104 @@ func (m *Model) Name() string { return m.server.Name() }
 // Requests are repeated as package retry says, and only before the first chunk.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
-		x, err := m.ask(ctx, r)
+		x, sent, err := m.ask(ctx, r)
 		if err != nil {
 			return err
 		}
 		defer x.Close()
-		return x.Explain(x.Read(&answer{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}))
+		ids := llm.NewCallIDs(r.Messages)
+		if sent&responses != 0 {
+			return x.Explain(x.Read(&responseAnswer{server: m.server, ids: ids, emit: emit}))
+		}
+		return x.Explain(x.Read(&answer{server: m.server, ids: ids, emit: emit}))
 	})
 }
 
 // ask sends the request without the parts that the server does not support, and repeats it once for
-// each part that it finds unsupported. Images that the server refuses are replaced by descriptions.
-func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
+// each part that it finds unsupported. Images that the server refuses are replaced by descriptions. It
+// returns the parts of the request that was answered.
+func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, parts, error) {
 	if err := r.CheckImages(); err != nil {
-		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+		return nil, 0, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 	}
 	if m.noImages.Load() {
 		r = r.WithoutImages()
 	}
 	// blind is set when the error says that the server refuses all images.
 	blind := false
+	var c changes
 	for {
-		sent := optionalParts{!m.noStreamOptions.Load(), !m.noResponseFormat.Load(), m.useMaxCompletionTokens.Load()}
-		body, err := encode(m.model, r, sent.streamOptions, sent.responseFormat, sent.maxCompletionTokens)
-		if err != nil {
-			return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
-		}
-		x, err := m.server.Ask(ctx, "chat/completions", body)
+		t := m.target(r, c)
+		x, err := m.send(ctx, r, t)
 		if refused, always := wire.RefusesImages(err); refused && r.HasImages() {
 			r, blind = r.WithoutImages(), always
 			continue
 		}
-		if err == nil && blind {
+		if err == nil {
 			// Stored only now: the request without images succeeded, so the images were the reason.
-			m.noImages.Store(true)
+			m.noImages.CompareAndSwap(false, blind)
+			return x, t.sent, nil
 		}
-		if err == nil || !m.dropUnsupported(err, r, sent) {
-			return x, err
+		if !m.adapt(err, t, &c) {
+			return nil, 0, err
 		}
 	}
 }
 
-// optionalParts says which parts that a server may not support one request had.
-type optionalParts struct{ streamOptions, responseFormat, maxCompletionTokens bool }
+// target returns how to send a request after these changes.
+func (m *Model) target(r llm.Request, c changes) target {
+	t := target{model: m.model, own: m.Name(), sent: (parts(m.parts.Load()) &^ c.once).of(r, m.Name())}
+	if t.sent&effort == 0 {
+		return t
+	}
+	if t.effort = effortOf(r); m.efforts.Load() != nil {
+		t.effort = nearest(t.effort, *m.efforts.Load())
+	}
+	return t
+}
 
-// dropUnsupported reports whether the server refused an optional part of the request, and leaves it
-// out from now on. sent are the parts of the refused request: other requests of the same model may
-// have been refused at the same time. These parts are stream_options (without it usage is unknown), response_format
-// (the system prompt then describes the schema), and max_tokens (which reasoning models call
-// max_completion_tokens). Each part is dropped once, so ask repeats a request at most three times
-// for this reason.
-func (m *Model) dropUnsupported(err error, r llm.Request, sent optionalParts) bool {
-	var e *llm.Error
-	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) {
+// changes are those made for one request. dropped and added are its parts that were changed: each changes
+// once each way, so that a request ends. once are the parts that only this request has dropped. other is set
+// when another word for effort was tried.
+type changes struct {
+	dropped, added, once parts
+	other                bool
+}
+
+// adapt changes the parts of requests to what an error says that the server takes. It reports whether there
+// is a change.
+func (m *Model) adapt(err error, t target, c *changes) bool {
+	if list := supportedEfforts(err, t); !c.other && nearest(t.effort, list) != t.effort {
+		m.efforts.Store(&list)
+		c.other = true
+		return true
+	}
+	rule := refusedPart(err, t.sent, *c)
+	if rule == nil {
 		return false
 	}
-	if strings.Contains(e.Detail, "stream_options") {
-		m.noStreamOptions.Store(true)
-		return sent.streamOptions
+	c.dropped, c.added = c.dropped|rule.drop, c.added|rule.add
+	if rule.once {
+		c.once |= rule.drop
+		return true
 	}
-	if r.MaxTokens > 0 && strings.Contains(e.Detail, "max_completion_tokens") {
-		m.useMaxCompletionTokens.Store(true)
-		return !sent.maxCompletionTokens
+	// Other requests of the same model may be refused at the same time; each then changes the same bits.
+	m.parts.And(^uint32(rule.drop))
+	m.parts.Or(uint32(rule.add))
+	return true
+}
+
+// send sends a request once.
+func (m *Model) send(ctx context.Context, r llm.Request, t target) (*wire.Exchange, error) {
+	path, encode := "chat/completions", t.encode
+	if t.sent&responses != 0 {
+		path, encode = "responses", t.encodeResponse
 	}
-	if r.Output != nil && (strings.Contains(e.Detail, "response_format") || strings.Contains(e.Detail, "json_schema")) {
-		m.noResponseFormat.Store(true)
-		return sent.responseFormat
+	body, err := encode(r)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: encoding the request: %w", m.Name(), err)
 	}
-	return false
+	return m.server.Ask(ctx, path, body)
 }
 
 // Models asks a server for the names of its models, in its order. It asks once and does not wait

@@ -23,7 +23,8 @@ type (
 		Format    *wireFormat `json:"response_format,omitempty"`
 		MaxTokens int         `json:"max_tokens,omitempty"`
 		// MaxCompletion replaces MaxTokens for reasoning models; at most one of the two is set.
-		MaxCompletion int `json:"max_completion_tokens,omitempty"`
+		MaxCompletion int    `json:"max_completion_tokens,omitempty"`
+		Effort        string `json:"reasoning_effort,omitempty"`
 	}
 	// wireFormat has the Type "json_schema".
 	wireFormat struct {
@@ -47,11 +48,14 @@ type (
 		ToolCalls []wireCall `json:"tool_calls,omitempty"`
 		// ToolCallID names the call that a message of the role tool answers.
 		ToolCallID string `json:"tool_call_id,omitempty"`
+		// more are fields of the server's own; see fields.
+		more map[string]json.RawMessage
 	}
 	wireCall struct {
 		ID       string       `json:"id"`
 		Type     string       `json:"type"`
 		Function wireFunction `json:"function"`
+		more     map[string]json.RawMessage
 	}
 	wireFunction struct {
 		Name string `json:"name"`
@@ -78,54 +82,132 @@ type (
 	}
 )
 
-// encode encodes a request. usage asks the server to count tokens. form sends the schema of the
-// answer as response_format; without it the system prompt describes the schema. completion uses the
-// name max_completion_tokens, which reasoning models require.
-func encode(model string, r llm.Request, usage, form, completion bool) ([]byte, error) {
-	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true}
-	if usage {
+// MarshalJSON adds the fields of the server's own.
+func (m wireMessage) MarshalJSON() ([]byte, error) {
+	type plain wireMessage
+	return withFields(plain(m), m.more)
+}
+
+// MarshalJSON adds the fields of the server's own.
+func (c wireCall) MarshalJSON() ([]byte, error) {
+	type plain wireCall
+	return withFields(plain(c), c.more)
+}
+
+// target is the model that a request is for, and how its server is asked.
+type target struct {
+	// model is the server's name of the model; own is its name on this side, by which it recognizes its own
+	// thoughts.
+	model, own string
+	// sent are the parts of the request.
+	sent parts
+	// effort is the word for it that the server knows; "" = the server's default.
+	effort string
+}
+
+// encode encodes a request to chat completions.
+func (t target) encode(r llm.Request) ([]byte, error) {
+	w := wireRequest{Model: t.model, Messages: []wireMessage{}, Stream: true, Effort: t.effort}
+	if t.sent&streamOptions != 0 {
 		w.StreamOptions = &wireOptions{IncludeUsage: true}
 	}
-	if w.MaxTokens = r.MaxTokens; completion {
+	if w.MaxTokens = r.MaxTokens; t.sent&maxTokens == 0 {
 		w.MaxTokens, w.MaxCompletion = 0, r.MaxTokens
 	}
-	system := r.System
-	switch {
-	case r.Output != nil && form:
-		w.Format = &wireFormat{"json_schema", wireSchema{r.Output.Name, r.Output.Schema, strict(r.Output.Schema)}}
-	case r.Output != nil:
-		system += "\n\n" + r.Output.Instruction()
+	if r.Output != nil && t.sent&schema != 0 {
+		w.Format = &wireFormat{"json_schema", wireSchema{r.Output.Name, r.Output.Schema, t.sent&strictSchema != 0 && strict(r.Output.Schema)}}
 	}
-	if system != "" {
-		w.Messages = append(w.Messages, wireMessage{Role: "system", Content: strings.TrimSpace(system)})
+	if system := t.system(r); system != "" {
+		w.Messages = append(w.Messages, wireMessage{Role: "system", Content: system})
 	}
 	for _, m := range r.Messages {
-		w.Messages = appendMessage(w.Messages, m)
+		w.Messages = t.appendMessage(w.Messages, m)
 	}
-	for _, t := range r.Tools {
-		w.Tools = append(w.Tools, wireTool{Type: "function", Function: wireSpec{t.Name, t.Description, wire.Schema(t.Schema)}})
+	for _, tool := range r.Tools {
+		w.Tools = append(w.Tools, wireTool{Type: "function", Function: wireSpec{tool.Name, tool.Description, wire.Schema(tool.Schema)}})
 	}
 	return wire.Encode(w)
 }
 
-// appendMessage appends one message, or one for each result of a tool. Thoughts are not sent: this
-// API has no field for them.
-func appendMessage(to []wireMessage, m llm.Message) []wireMessage {
+// system returns the system prompt. It describes the schema of the answer if the server does not take it.
+func (t target) system(r llm.Request) string {
+	system := r.System
+	if r.Output != nil && t.sent&schema == 0 {
+		system += "\n\n" + r.Output.Instruction()
+	}
+	return strings.TrimSpace(system)
+}
+
+// appendMessage appends one message, or one for each result of a tool.
+func (t target) appendMessage(to []wireMessage, m llm.Message) []wireMessage {
 	switch m.Role {
 	case llm.Tool:
 		return appendResults(to, m.Results)
 	case llm.Assistant:
-		w := wireMessage{Role: "assistant", Content: m.Text}
-		for _, c := range m.Calls {
-			w.ToolCalls = append(w.ToolCalls, wireCall{c.ID, "function", wireFunction{c.Name, string(llm.Object(c.Args))}})
-		}
-		if m.Text == "" && len(m.Calls) > 0 {
-			// OpenAI writes a message that has only calls with null.
-			w.Content = nil
-		}
-		return append(to, w)
+		return append(to, t.assistant(m))
 	}
 	return append(to, wireMessage{Role: "user", Content: content(m.Text, m.Images)})
+}
+
+// assistant returns a message of the model with what the server sent in fields of its own.
+func (t target) assistant(m llm.Message) wireMessage {
+	w := wireMessage{Role: "assistant", Content: m.Text}
+	if m.Text == "" && len(m.Calls) > 0 {
+		// OpenAI writes a message that has only calls with null.
+		w.Content = nil
+	}
+	signed := false
+	for _, c := range m.Calls {
+		call := wireCall{ID: c.ID, Type: "function", Function: wireFunction{c.Name, string(llm.Object(c.Args))}}
+		if t.sent&ownFields != 0 {
+			call.more = sentBack(m, t.own, c.ID)
+			delete(call.more, "content")
+			signed = signed || len(call.more) > 0
+		}
+		w.ToolCalls = append(w.ToolCalls, call)
+	}
+	if t.sent&ownFields != 0 {
+		w.more = sentBack(m, t.own, "")
+		w.addThoughts(m.Text)
+	}
+	if len(m.Calls) > 0 {
+		t.fill(&w, signed)
+	}
+	return w
+}
+
+// fill adds placeholders to a message with calls, for fields that the server requires and that the message
+// does not have, because another model wrote it.
+func (t target) fill(w *wireMessage, signed bool) {
+	if t.sent&fillSignature != 0 && !signed {
+		// The first call of a message has the signature. This is Google's own word for "of another model".
+		w.ToolCalls[0].more = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"skip_thought_signature_validator"}}`)}
+	}
+	if t.sent&fillReasoning != 0 && w.more["reasoning_content"] == nil {
+		if w.more == nil {
+			w.more = map[string]json.RawMessage{}
+		}
+		w.more["reasoning_content"] = json.RawMessage(`" "`) // at Moonshot's, an empty text counts as missing
+	}
+}
+
+// addThoughts puts the thoughts that came as parts of the content before the text, as Mistral wants them.
+func (m *wireMessage) addThoughts(text string) {
+	var list []json.RawMessage
+	_ = json.Unmarshal(m.more["content"], &list) // most servers send none
+	delete(m.more, "content")
+	var parts []any
+	for _, one := range list {
+		if headOf(one).Type == "thinking" {
+			parts = append(parts, one)
+		}
+	}
+	if len(parts) > 0 {
+		if text != "" {
+			parts = append(parts, wirePart{Type: "text", Text: text})
+		}
+		m.Content = parts
+	}
 }
 
 // appendResults appends a message for each result, and one more with all their images, because
@@ -169,40 +251,4 @@ func imageParts(images []llm.Image) (parts []wirePart) {
 		parts = append(parts, wirePart{Type: "image_url", Image: &wireImage{"data:" + i.Type + ";base64," + base64.StdEncoding.EncodeToString(i.Data)}})
 	}
 	return parts
-}
-
-// strict reports whether OpenAI can enforce a schema. With strict set, OpenAI refuses every schema
-// that has an object which allows other properties or has an optional one. Text that is no JSON is
-// not strict.
-func strict(schema json.RawMessage) bool {
-	var s any
-	return json.Unmarshal(schema, &s) == nil && allRequired(s)
-}
-
-// allRequired reports whether all objects in a schema, at any depth, require all their properties
-// and forbid others. It also visits values that are no schemas, such as defaults and enums. That
-// can only make the result false, and then the server does not enforce the schema.
-func allRequired(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			if !allRequired(e) {
-				return false
-			}
-		}
-	case map[string]any:
-		if v["type"] == "object" || v["properties"] != nil {
-			properties, _ := v["properties"].(map[string]any)
-			required, _ := v["required"].([]any)
-			if closed := v["additionalProperties"] == false; !closed || len(required) != len(properties) {
-				return false
-			}
-		}
-		for _, e := range v {
-			if !allRequired(e) {
-				return false
-			}
-		}
-	}
-	return true
 }

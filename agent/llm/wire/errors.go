@@ -166,6 +166,8 @@ var kindRules = []kindRule{
 		`token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`), false, llm.ErrContextLength},
 	{[]int{0, 400, 403, 413, 422, 500}, regexp.MustCompile(`(?i)content[ _]?(filter|policy|management)|safety`), true, llm.ErrRefused},
 	{[]int{0, 400, 404, 413, 422, 500}, regexp.MustCompile(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`), false, llm.ErrNoModel},
+	{[]int{0}, regexp.MustCompile(`\binvalid_prompt\b`), true, llm.ErrRefused},
+	{[]int{0}, regexp.MustCompile(`\b(invalid|unsupported|empty)_(image|base64)|\bimage_|failed_to_download_image`), true, llm.ErrInvalid},
 }
 
 // codeKinds maps the codes and types of errors to kinds, for errors inside an answer, which have no HTTP
