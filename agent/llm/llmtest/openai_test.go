@@ -28,7 +28,12 @@ func servedOpenAI(t testing.TB, s roundTrip) llm.Model {
 
 func TestOpenAIAnswersAreRead(t *testing.T) { playTranscripts(t, "../openai/testdata", servedOpenAI) }
 
-func FuzzOpenAI(f *testing.F) { fuzzAnswers(f, "../openai/testdata", servedOpenAI) }
+func FuzzOpenAI(f *testing.F) {
+	for _, a := range transcripts(f, "../openai/testdata/servers") {
+		f.Add(a.Files[0].Data)
+	}
+	fuzzAnswers(f, "../openai/testdata", servedOpenAI)
+}
 
 func TestOpenAIModelPassesTheSuite(t *testing.T) {
 	runSuite(t, func(t *testing.T, a answer) llm.Model {

@@ -35,7 +35,7 @@ const maxFields = 16
 // fields collects the fields of a message or a call as their pieces arrive. The zero value is usable.
 type fields struct {
 	names []string // in the order of arrival
-	list  []field
+	list  []*field // pointers, because a strings.Builder may not be copied
 }
 
 // field collects the pieces of one field: strings are joined, lists too; of other values the last counts.
@@ -67,11 +67,11 @@ func (f *fields) addPiece(name string, value json.RawMessage) {
 		if len(f.names) == maxFields {
 			return
 		}
-		i, f.names, f.list = len(f.names), append(f.names, name), append(f.list, field{})
+		i, f.names, f.list = len(f.names), append(f.names, name), append(f.list, &field{})
 	}
 	var text string
 	var entries []json.RawMessage
-	switch one := &f.list[i]; {
+	switch one := f.list[i]; {
 	case json.Unmarshal(value, &text) == nil:
 		one.text.WriteString(text)
 	case json.Unmarshal(value, &entries) == nil:
@@ -85,7 +85,7 @@ func (f *fields) addPiece(name string, value json.RawMessage) {
 func (f *fields) raw() json.RawMessage {
 	object := map[string]any{}
 	for i, name := range f.names {
-		switch one := &f.list[i]; {
+		switch one := f.list[i]; {
 		case one.text.Len() > 0:
 			object[name] = one.text.String()
 		case len(one.entries) > 0:

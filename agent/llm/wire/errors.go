@@ -102,8 +102,13 @@ type complaint struct {
 	Type    string
 }
 
-// findComplaint returns the complaint in a JSON document; an empty one if there is none.
+// findComplaint returns the complaint in a JSON document; an empty one if there is none. Of a list, which
+// Google sends, it reads the first.
 func findComplaint(body []byte) complaint {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
 	var doc struct {
 		Error   json.RawMessage
 		Message json.RawMessage
