@@ -56,6 +56,13 @@ type (
 	}
 )
 
+// counts returns the counts as the package llm has them.
+func (n *usage) counts() *llm.Usage {
+	u := llm.Usage{Input: wire.Tokens(n.Input), Output: wire.Tokens(n.Output)}
+	u.CacheRead, u.Reasoning = min(wire.Tokens(n.Details.Cached), u.Input), min(wire.Tokens(n.OutputDetails.Reasoning), u.Output)
+	return &u
+}
+
 // answer collects one answer, streamed or not. One goroutine uses it. It implements wire.Answer.
 type answer struct {
 	server *wire.Server
@@ -143,10 +150,7 @@ func (rd *answer) readDocument(data []byte) error {
 		return rd.server.Complain(data)
 	}
 	if f.Usage != nil {
-		u := llm.Usage{Input: wire.Tokens(f.Usage.Input), Output: wire.Tokens(f.Usage.Output)}
-		u.CacheRead = min(wire.Tokens(f.Usage.Details.Cached), u.Input)
-		u.Reasoning = min(wire.Tokens(f.Usage.OutputDetails.Reasoning), u.Output)
-		rd.usage = &u
+		rd.usage = f.Usage.counts()
 	}
 	var whole wholeFrame
 	if hasKept(data) {
@@ -197,17 +201,7 @@ func (w wholeChoice) addTo(d *delta) {
 // thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls, or more
 // bytes than wire.MaxAnswer.
 func (rd *answer) add(c choice) error {
-	text, thoughts := textOf(c.Delta.Content)
-	text += c.Delta.Refusal
-	thought, _ := textOf(c.Delta.ReasoningContent)
-	if thought == "" {
-		thought, _ = textOf(c.Delta.Reasoning)
-	}
-	for _, one := range thoughts {
-		rd.thoughts.addPiece("content", append(append(json.RawMessage("["), one...), ']'))
-		thought += thoughtIn(one)
-		rd.size += len(one)
-	}
+	text, thought := rd.texts(c.Delta)
 	rd.refused = rd.refused || c.Delta.Refusal != ""
 	rd.size += len(text) + len(thought) + rd.own.add(c.Delta.raw)
 	for _, f := range c.Delta.Calls {
@@ -227,6 +221,20 @@ func (rd *answer) add(c choice) error {
 		return nil
 	}
 	return rd.emit(llm.Chunk{Text: text, Thought: thought})
+}
+
+// texts returns the text and the thought of a delta, and keeps the thoughts that are parts of the content.
+func (rd *answer) texts(d delta) (text, thought string) {
+	text, thoughts := textOf(d.Content)
+	if thought, _ = textOf(d.ReasoningContent); thought == "" {
+		thought, _ = textOf(d.Reasoning)
+	}
+	for _, one := range thoughts {
+		rd.thoughts.addPiece("content", append(append(json.RawMessage("["), one...), ']'))
+		thought += thoughtIn(one)
+		rd.size += len(one)
+	}
+	return text + d.Refusal, thought
 }
 
 // textOf returns the text of a delta, which is a string or a list of parts, and the parts that are thoughts.

@@ -302,14 +302,8 @@ func (rd *responseAnswer) End() error {
 	}
 	cut, calls := rd.last.Status == "incomplete", 0
 	for _, it := range rd.items {
-		if it.Type != "function_call" {
-			continue
-		}
-		if it.Arguments == "" {
-			it.Arguments = it.args.String()
-		}
-		args := llm.Args(it.Arguments)
-		if cut && (!it.done || it.Status == "incomplete" || args[0] != '{') {
+		args, whole := it.arguments()
+		if it.Type != "function_call" || cut && !whole {
 			continue
 		}
 		if it.Name == "" {
@@ -321,6 +315,15 @@ func (rd *responseAnswer) End() error {
 		}
 	}
 	return rd.emit(llm.Chunk{Usage: rd.usage(), Stop: rd.stop(calls)})
+}
+
+// arguments returns the arguments of a call; whole is true if the server has ended it, and they are an object.
+func (it *openItem) arguments() (args json.RawMessage, whole bool) {
+	if it.Arguments == "" {
+		it.Arguments = it.args.String()
+	}
+	args = llm.Args(it.Arguments)
+	return args, it.done && it.Status != "incomplete" && args[0] == '{'
 }
 
 // usage returns the token counts, or nil if the server reported none.
