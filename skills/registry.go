@@ -125,12 +125,15 @@ func (r *Registry) Deactivate(ctx context.Context, agent, name string) error {
 // EndTurn is called when a person's next message reaches the agent. With GrantTurn it ends the
 // skills that were activated since the previous message. The skills of the agent's definition stay.
 func (r *Registry) EndTurn(ctx context.Context, agent string) error {
-	if r.cfg.GrantTTL != GrantTurn {
+	if !r.EndsWithTurn() {
 		return nil
 	}
 	_, err := ask[struct{}](ctx, r, endTurn{agent})
 	return err
 }
+
+// EndsWithTurn reports whether skills end with a person's next message; see EndTurn.
+func (r *Registry) EndsWithTurn() bool { return r.cfg.GrantTTL == GrantTurn }
 
 // Release ends everything of an agent. Call it when the agent has ended, after its last call. The
 // grants end at once, whatever error is returned. After an error the actor removes the rest later.

@@ -14,7 +14,7 @@ func edit(hash string, n int) session.Entry {
 }
 
 func TestSessionKeepsABoundedSumOfContents(t *testing.T) {
-	store := &session.Memory{}
+	store := inMemory(t)
 	j := session.NewJournal(store, "n")
 	log := j.Create(session.Info{})
 	id := log.Info().ID
@@ -42,7 +42,7 @@ func TestSessionKeepsABoundedSumOfContents(t *testing.T) {
 }
 
 func TestEntriesAreAddedWithoutADescription(t *testing.T) {
-	store := &session.Memory{}
+	store := inMemory(t)
 	log := session.NewJournal(store, "n").Create(session.Info{Title: "kept"})
 	if err := log.Commit(edit("a", 1)); err != nil {
 		t.Fatal(err)

@@ -12,5 +12,5 @@
 // task begins, the session accepts no entries.
 //
 // The package does not resume anything: agent/conversation builds a conversation from entries.
-// Package sqlite has the store of nodes; Memory is for programs that keep nothing.
+// Package sqlite has the stores: in a file, for nodes, and in memory.
 package session

@@ -23,7 +23,7 @@ func kinds(t *testing.T, s session.Store, id string) (all []session.Kind) {
 }
 
 func TestForkTakesOverWholeExchanges(t *testing.T) {
-	store := &session.Memory{}
+	store := inMemory(t)
 	j := session.NewJournal(store, "a")
 	l := j.Create(session.Info{Dir: "/d", Agent: "general"})
 	l.SetMember("general", "member-1")
@@ -68,7 +68,7 @@ func TestForkTakesOverWholeExchanges(t *testing.T) {
 }
 
 func TestForkRefusesSessionsWithoutAnEndedExchange(t *testing.T) {
-	store := &session.Memory{}
+	store := inMemory(t)
 	l := session.NewJournal(store, "a").Create(session.Info{})
 	if err := l.Commit(session.Entry{Kind: session.Skill, Text: "s"}); err != nil {
 		t.Fatal(err)

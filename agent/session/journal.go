@@ -24,8 +24,8 @@ type Journal struct {
 	node  string
 	// committing has room for one: who holds it makes a commit.
 	committing chan struct{}
-	// opening is held by Open and Prune, so that no session is opened while it is deleted. It is
-	// locked before mu.
+	// opening is held by Log.Reopen and Prune, so that no session is opened while it is deleted. It is
+	// locked before mu and before the mu of a Log.
 	opening sync.Mutex
 
 	mu   sync.Mutex
@@ -122,6 +122,15 @@ func (j *Journal) Prune(ctx context.Context, before time.Time, maxBytes int64) (
 	return j.store.Prune(ctx, before, maxBytes, inUse...)
 }
 
+// IsInUse reports whether Open would fail with ErrInUse.
+func (j *Journal) IsInUse(id string) bool {
+	j.mu.Lock()
+	l := j.open[id]
+	j.mu.Unlock()
+	i := l.Info()
+	return i.Open || i.Keep
+}
+
 // Flush returns when all that was added is durable, or lost with an error that the next Commit of its
 // session returns.
 func (j *Journal) Flush() error {
@@ -137,7 +146,8 @@ func (j *Journal) Close() error {
 	return cmp.Or(j.store.Close(), err)
 }
 
-// Log writes the entries of one session. It is safe for concurrent use.
+// Log writes the entries of one session. It is safe for concurrent use. A nil Log keeps nothing, and all
+// its methods succeed.
 type Log struct {
 	journal *Journal
 
@@ -146,6 +156,7 @@ type Log struct {
 	err  error // why entries were lost; cleared when a task begins or goes on; guarded by mu
 	// contents is how many bytes of files are kept; see MaxContents; guarded by mu.
 	contents int64
+	taken    bool // another log has the session; guarded by mu
 }
 
 // Create begins a session. It becomes durable with its first commit. ID, Node, State
@@ -166,15 +177,14 @@ func (j *Journal) Create(info Info) *Log {
 // NewID returns the id of a new session: ten letters and digits, 50 random bits.
 func NewID() string { return strings.ToLower(rand.Text()[:10]) }
 
-// Open returns the log and the entries of a session that the store has. The error wraps ErrNotFound
-// if there is none, or ErrInUse if an agent has it. Close the log when the agent ends.
+// Open returns the log and the entries of a session that the store has; id may be the beginning of its
+// id. The error wraps ErrNotFound if there is none, or ErrInUse if an agent works in it or is kept. An
+// agent that has no task in the session loses it: its next task fails. Close the log when the agent ends.
 func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
-	j.opening.Lock()
-	defer j.opening.Unlock()
 	if err := j.Flush(); err != nil { // of a log of the session that was closed
 		return nil, nil, err
 	}
-	all, err := j.store.Sessions(ctx, Filter{})
+	all, err := j.store.Sessions(ctx, Filter{ID: id})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,26 +193,52 @@ func (j *Journal) Open(ctx context.Context, id string) (*Log, []Entry, error) {
 		return nil, nil, err
 	}
 	l := &Log{journal: j, info: info}
-	j.mu.Lock()
-	used := j.open[info.ID] != nil
-	if !used {
-		j.open[info.ID] = l
-	}
-	j.mu.Unlock()
-	if used {
-		return nil, nil, fmt.Errorf("session %s: %w", info.ID, ErrInUse)
-	}
-	entries, err := j.store.Entries(ctx, info.ID, 0)
+	entries, err := l.Reopen(ctx)
 	if err != nil {
-		l.Close()
 		return nil, nil, err
 	}
+	return l, entries, nil
+}
+
+// Reopen makes a log of a session that was closed its log again, like Journal.Open, and returns all
+// entries that are known.
+func (l *Log) Reopen(ctx context.Context) (entries []Entry, err error) {
+	if l == nil {
+		return nil, nil
+	}
+	j := l.journal
+	j.opening.Lock()
+	defer j.opening.Unlock()
+	_ = j.Flush() // entries that cannot be written are lost, and the rest is what is known
+	j.mu.Lock()
+	other := j.open[l.info.ID]
+	j.mu.Unlock()
+	if other != nil && other != l && !other.release() {
+		return nil, fmt.Errorf("session %s: %w", l.info.ID, ErrInUse)
+	}
+	if entries, err = j.store.Entries(ctx, l.info.ID, 0); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.taken, l.contents = false, 0
 	for _, e := range entries {
 		if e.Edit != nil {
 			l.contents += e.Edit.Size
 		}
 	}
-	return l, entries, nil
+	l.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open[l.info.ID] = l
+	return entries, nil
+}
+
+// release ends the log if its agent neither works nor is kept, and reports whether it did.
+func (l *Log) release() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = !l.info.Open && !l.info.Keep
+	return l.taken
 }
 
 // Find returns the session with this id, or with the only id that begins with it. The error wraps
@@ -228,6 +264,9 @@ func Find(all []Info, id string) (Info, error) {
 
 // Info returns the present description of the session.
 func (l *Log) Info() Info {
+	if l == nil {
+		return Info{}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.info
@@ -235,17 +274,18 @@ func (l *Log) Info() Info {
 
 // SetMember records which member the session belongs to, and SetRequester who gives the next task.
 // Both become durable with the next entry.
-func (l *Log) SetMember(name, id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.info.Name, l.info.Member = name, id
-}
+func (l *Log) SetMember(name, id string) { l.change(func(i *Info) { i.Name, i.Member = name, id }) }
 
 // SetRequester records which node or agent outside the tree gives the next task; "" = none.
-func (l *Log) SetRequester(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.info.Requester = name
+func (l *Log) SetRequester(name string) { l.change(func(i *Info) { i.Requester = name }) }
+
+// change changes the description.
+func (l *Log) change(do func(*Info)) {
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		do(&l.info)
+	}
 }
 
 // SetSettings records the model that was asked for and the mode of the agent. They become durable with
@@ -259,18 +299,19 @@ func (l *Log) SetSettings(model, mode string) {
 // SetKeep makes durable whether the session's agent lives again when the node starts (Info.Keep). It
 // does nothing while the node stops, because the end of the node does not end such an agent.
 func (l *Log) SetKeep(on bool) error {
-	if l.journal.isSuspended() {
+	if l.Info().Keep == on || l.journal.isSuspended() {
 		return nil
 	}
-	l.mu.Lock()
-	l.info.Keep = on
-	l.mu.Unlock()
+	l.change(func(i *Info) { i.Keep = on })
 	return l.Commit()
 }
 
 // Close ends the log, so that another one can be opened. What was added is committed with the next
 // commit of any session.
 func (l *Log) Close() {
+	if l == nil {
+		return
+	}
 	l.journal.mu.Lock()
 	defer l.journal.mu.Unlock()
 	if l.journal.open[l.info.ID] == l { // else it was closed, and another one was opened
@@ -281,6 +322,9 @@ func (l *Log) Close() {
 // Add records entries without waiting: they are durable no later than those of the next Commit. The
 // error is that of an earlier failed write since the task began.
 func (l *Log) Add(entries ...Entry) error {
+	if l == nil {
+		return nil
+	}
 	_, err := l.add(entries)
 	return err
 }
@@ -288,6 +332,9 @@ func (l *Log) Add(entries ...Entry) error {
 // Commit records entries and returns when they, and all that were added before, are durable. The
 // error says why they are not; the caller must not go on.
 func (l *Log) Commit(entries ...Entry) error {
+	if l == nil {
+		return nil
+	}
 	b, err := l.add(entries)
 	if err == nil {
 		err = l.journal.flush(b)
@@ -301,6 +348,9 @@ func (l *Log) Commit(entries ...Entry) error {
 func (l *Log) add(entries []Entry) (*batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.taken {
+		return nil, fmt.Errorf("session %s: %w", l.info.ID, ErrTaken)
+	}
 	if l.journal.isSuspended() {
 		if slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == Task }) {
 			return nil, errors.New("the node stops, and begins no task")
@@ -379,6 +429,8 @@ func (i *Info) apply(e Entry) {
 		i.Asked = 0
 	case Child:
 		i.Spent.Agents++
+	case Lent:
+		i.Spent = i.Spent.Add(*e.Spent)
 	case End:
 		i.State, i.Open = e.Status, false
 		if e.Status == Failed {

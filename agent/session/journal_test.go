@@ -15,7 +15,7 @@ import (
 
 // slowStore counts commits, and holds or fails them.
 type slowStore struct {
-	session.Memory
+	session.Store
 	hold    chan struct{} // nil = commits do not wait
 	err     error
 	commits [][]session.Write
@@ -29,7 +29,7 @@ func (s *slowStore) Commit(writes []session.Write) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.Memory.Commit(writes)
+	return s.Store.Commit(writes)
 }
 
 func task(text string) session.Entry {
@@ -39,7 +39,7 @@ func task(text string) session.Entry {
 // While the store is busy with the first commit, all others become one.
 func TestJournalGroupsCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowStore{hold: make(chan struct{})}
+		s := &slowStore{Store: inMemory(t), hold: make(chan struct{})}
 		j := session.NewJournal(s, "n")
 		var g errgroup.Group
 		var logs []*session.Log
@@ -73,7 +73,7 @@ func TestJournalGroupsCommits(t *testing.T) {
 
 // What was lost may hold the start of a call, so nothing is recorded until a task begins anew.
 func TestJournalRefusesAfterFailedCommit(t *testing.T) {
-	s, broken := &slowStore{}, errors.New("no room")
+	s, broken := &slowStore{Store: inMemory(t)}, errors.New("no room")
 	j := session.NewJournal(s, "n")
 	l, other := j.Create(session.Info{}), j.Create(session.Info{})
 	if err := errors.Join(l.Commit(task("one")), other.Commit(task("one"))); err != nil {
@@ -107,7 +107,7 @@ func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
 		status session.State
 		open   bool
 	}{{session.Interrupted, true}, {session.Failed, true}, {session.Done, false}} {
-		j := session.NewJournal(&session.Memory{}, "n")
+		j := session.NewJournal(inMemory(t), "n")
 		l := j.Create(session.Info{})
 		if err := l.Commit(task("x")); err != nil {
 			t.Fatal(err)
@@ -126,9 +126,9 @@ func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
 }
 
 func TestJournalOpensSessionOnce(t *testing.T) {
-	j := session.NewJournal(&session.Memory{}, "n")
+	j := session.NewJournal(inMemory(t), "n")
 	l := j.Create(session.Info{Title: "t"})
-	if err := l.Commit(text("one")); err != nil {
+	if err := l.Commit(task("one")); err != nil {
 		t.Fatal(err)
 	}
 	id := l.Info().ID
@@ -139,12 +139,32 @@ func TestJournalOpensSessionOnce(t *testing.T) {
 		t.Errorf("pruned %d sessions that are in use, %v", n, err)
 	}
 	l.Close()
-	again, entries, err := j.Open(t.Context(), id[:6])
-	if err != nil || len(entries) != 1 || again.Info().Title != "t" || again.Info().ID != id {
-		t.Fatalf("opened %v with %+v, %v", again, entries, err)
+	if entries, err := l.Reopen(t.Context()); err != nil || len(entries) != 1 {
+		t.Errorf("its agent is restarted with %+v, %v", entries, err)
 	}
 	if _, _, err := j.Open(t.Context(), id); !errors.Is(err, session.ErrInUse) {
-		t.Errorf("a session that was opened: %v", err)
+		t.Errorf("a session whose agent was restarted: %v", err)
+	}
+	if err := l.Commit(session.Entry{Kind: session.End, Status: session.Done}); err != nil {
+		t.Fatal(err)
+	}
+	// As soon as the result is given, another agent may go on.
+	again, entries, err := j.Open(t.Context(), id[:6])
+	if err != nil || len(entries) != 2 || again.Info().Title != "t" || again.Info().ID != id {
+		t.Fatalf("opened %v with %+v, %v", again, entries, err)
+	}
+	if err := l.Commit(task("two")); !errors.Is(err, session.ErrTaken) {
+		t.Errorf("a task in a session that was taken over: %v", err)
+	}
+	l.Close() // it has no effect on the other log
+	if err := again.SetKeep(true); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := j.Open(t.Context(), id); !errors.Is(err, session.ErrInUse) {
+		t.Errorf("a session whose agent is kept: %v", err)
+	}
+	if err := again.SetKeep(false); err != nil {
+		t.Fatal(err)
 	}
 	again.Close()
 	if n, err := j.Prune(t.Context(), again.Info().Updated.AddDate(1, 0, 0), 0); n != 1 || err != nil {
@@ -157,14 +177,14 @@ func TestJournalOpensSessionOnce(t *testing.T) {
 
 // Close commits what was added last.
 func TestJournalCloseCommitsRest(t *testing.T) {
-	s := &session.Memory{}
+	s := &slowStore{Store: inMemory(t)}
 	j := session.NewJournal(s, "n")
 	l := j.Create(session.Info{})
 	if err := errors.Join(l.Add(text("last")), j.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if all := entriesOf(t, s, l.Info().ID, 0); len(all) != 1 {
-		t.Errorf("recorded %+v", all)
+	if len(s.commits) != 1 || len(s.commits[0][0].Entries) != 1 {
+		t.Errorf("recorded %+v", s.commits)
 	}
 }
 

@@ -40,7 +40,7 @@ type Line struct {
 
 // Filter returns the filter of a list.
 func (q Query) Filter() Filter {
-	f := Filter{Dir: q.Dir, Roots: !q.All, Limit: q.Limit}
+	f := Filter{ID: q.ID, Dir: q.Dir, Roots: !q.All, Limit: q.Limit}
 	if q.State != "" {
 		f.States = []State{q.State}
 	}

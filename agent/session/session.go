@@ -16,6 +16,9 @@ var ErrNotFound = errors.New("no such session")
 // ErrInUse is wrapped by the errors about sessions that an agent works in.
 var ErrInUse = errors.New("an agent works in it now")
 
+// ErrTaken is wrapped by the errors about sessions with which another agent goes on.
+var ErrTaken = errors.New("another agent goes on with it")
+
 // ErrDamaged is wrapped by the error of a store whose file is damaged. Nothing more is written to
 // such a file.
 var ErrDamaged = errors.New("the file of the sessions is damaged")
@@ -35,7 +38,9 @@ const (
 	Decision   Kind = "decision"   // the person answered: Call, Text is the answer
 	Steering   Kind = "steering"   // a steering text was delivered or returned: Text, Status
 	Child      Kind = "child"      // a sub-agent was spawned: Child
-	Skill      Kind = "skill"      // a skill was activated: Text is its name
+	Skill      Kind = "skill"      // a skill was activated or given back: Text is its name, Skill
+	Lent       Kind = "lent"       // a sub-agent on another node reported that it spent more: Spent
+	Read       Kind = "read"       // the agent knows a file: Edit, of which After is the content that it knows
 	Compaction Kind = "compaction" // Messages are the history from now on: Began, Usage
 	Edit       Kind = "edit"       // a file is about to be changed: Edit
 	Resume     Kind = "resume"     // the exchange goes on after a restart
@@ -57,6 +62,8 @@ type Entry struct {
 	Result   *llm.ToolResult `json:"result,omitempty"`
 	Child    *ChildAgent     `json:"child,omitempty"`
 	Edit     *FileEdit       `json:"edit,omitempty"`
+	Skill    *SkillUse       `json:"skill,omitempty"`
+	Spent    *budget.Spent   `json:"spent,omitempty"`
 	Text     string          `json:"text,omitempty"`
 	Status   State           `json:"status,omitempty"`
 	// Count is how many messages of the history stay after an End.
@@ -80,8 +87,10 @@ func (e Entry) Check() error {
 		missing = e.Usage == nil
 	case Child:
 		missing = e.Child == nil
-	case Edit:
+	case Edit, Read:
 		missing = e.Edit == nil
+	case Lent:
+		missing = e.Spent == nil
 	case Compaction:
 		missing = e.Began >= 0 && e.Began >= len(e.Messages)
 	}
@@ -98,6 +107,18 @@ type ChildAgent struct {
 	Name    string        `json:"name"`
 	Node    string        `json:"node,omitempty"` // "" = the node of its parent
 	Share   budget.Limits `json:"share,omitzero"`
+}
+
+// SkillUse is what an activated skill was when the agent activated it. Its zero value says that the agent
+// gave it back.
+type SkillUse struct {
+	Path string `json:"path,omitempty"` // of its SKILL.md
+	Hash string `json:"hash,omitempty"` // SHA-256 of its SKILL.md, in hex
+	By   string `json:"by,omitempty"`   // who activated it; a skills.Initiator
+	// Granted are the rules that it granted. With Accepted a person granted them for this activation
+	// only, else they depend on the trust in the skill.
+	Granted  []string `json:"granted,omitempty"`
+	Accepted bool     `json:"accepted,omitempty"`
 }
 
 // FileEdit is a change of a file by a tool. Before and After are the SHA-256 of the content in hex;
@@ -187,6 +208,7 @@ type Write struct {
 
 // Filter selects sessions. The zero value selects all.
 type Filter struct {
+	ID     string // the beginning of the id
 	Dir    string // "" = any
 	Parent string // the children of that session
 	Root   string // that session and all its descendants

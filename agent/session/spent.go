@@ -49,6 +49,23 @@ func Latest(entries []Entry) []Entry {
 	return nil
 }
 
+// ActiveSkills returns the entries by which the skills were activated that are active at the end of
+// entries, in their order.
+func ActiveSkills(entries []Entry) (all []Entry) {
+	for _, e := range entries {
+		if e.Kind != Skill || e.Skill == nil {
+			continue
+		}
+		all = slices.DeleteFunc(all, func(o Entry) bool {
+			return o.Skill.Path == e.Skill.Path || e.Skill.Hash == "" && (o.Text == e.Text || o.Skill.Path == e.Text)
+		})
+		if e.Skill.Hash != "" {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // LastAnswer returns the text of the model's last answer; "" = there is none.
 func LastAnswer(entries []Entry) string {
 	for _, e := range slices.Backward(entries) {

@@ -25,7 +25,7 @@ func TestSpentCountsLostAnswers(t *testing.T) {
 		"failed":   {[]session.Entry{task, request, {Kind: session.End, Status: session.Failed}, task, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 85}},
 		"spawned":  {[]session.Entry{task, {Kind: session.Child, Child: &session.ChildAgent{}}}, budget.Spent{Agents: 1}},
 	} {
-		log := session.NewJournal(&session.Memory{}, "n").Create(session.Info{})
+		log := session.NewJournal(inMemory(t), "n").Create(session.Info{})
 		if err := log.Commit(c.entries...); err != nil {
 			t.Fatal(err)
 		}

@@ -17,23 +17,29 @@ import (
 	"symbio/agent/session/sqlite"
 )
 
-func TestMemory(t *testing.T) {
-	testStore(t, func(*testing.T) session.Store { return &session.Memory{} })
-}
+func TestMemory(t *testing.T) { testStore(t, inMemory) }
 
 func TestSQLite(t *testing.T) {
 	testStore(t, func(t *testing.T) session.Store {
-		s, err := sqlite.Open(filepath.Join(t.TempDir(), "sessions.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return s
+		return opened(t, func() (*sqlite.Store, error) { return sqlite.Open(filepath.Join(t.TempDir(), "sessions.db")) })
 	})
+}
+
+// inMemory returns a new store in memory.
+func inMemory(t *testing.T) session.Store { return opened(t, sqlite.OpenMemory) }
+
+// opened returns a store that is closed when the test ends.
+func opened(t *testing.T, open func() (*sqlite.Store, error)) session.Store {
+	s, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // testStore is the suite of tests that every session.Store passes. open returns a new, empty store, and

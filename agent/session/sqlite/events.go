@@ -32,26 +32,15 @@ func (s *Store) AppendEvents(events []event.Event) error {
 
 // Events implements event.Store.
 func (s *Store) Events(ctx context.Context, after, before uint64, limit int) ([]event.Event, error) {
-	rows, err := s.readers.QueryContext(ctx, "SELECT seq, time, type, agent, data FROM events WHERE seq > ? AND seq < ? ORDER BY seq LIMIT ?",
-		int64(min(after, math.MaxInt64)), int64(min(before, math.MaxInt64)), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []event.Event
-	for rows.Next() {
-		var e event.Event
+	return collect(ctx, s, func(rows *sql.Rows) (e event.Event, err error) {
 		var at int64
 		var data []byte
-		if err := rows.Scan(&e.Seq, &at, &e.Type, &e.Agent, &data); err != nil {
-			return nil, err
-		}
+		err = rows.Scan(&e.Seq, &at, &e.Type, &e.Agent, &data)
 		if e.Time = time.UnixMicro(at).UTC(); len(data) > 0 {
 			e.Data = data
 		}
-		all = append(all, e)
-	}
-	return all, rows.Err()
+		return e, err
+	}, "SELECT seq, time, type, agent, data FROM events WHERE seq > ? AND seq < ? ORDER BY seq LIMIT ?", int64(min(after, math.MaxInt64)), int64(min(before, math.MaxInt64)), limit)
 }
 
 // FirstEvent implements event.Store.

@@ -115,6 +115,20 @@ func OpenReader(path string) (*Store, error) {
 	return open(path, true)
 }
 
+// OpenMemory returns a store that keeps sessions in memory until it is closed, over one connection.
+func OpenMemory() (*Store, error) {
+	db, err := sql.Open("sqlite", ":memory:?_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // each connection has a memory of its own
+	s := &Store{db: db, readers: db, events: db, path: "memory", opened: true}
+	if err := errors.Join(s.migrate(), s.prepare()); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
 func open(path string, reader bool) (_ *Store, err error) {
 	s := &Store{path: path, opened: reader}
 	defer func() {
@@ -361,7 +375,7 @@ func (s *Store) Sessions(ctx context.Context, f session.Filter) ([]session.Info,
 }
 
 func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
-	where, args := []string{"1"}, []any{}
+	where, args := []string{"id BETWEEN ? AND ? || char(1114111)"}, []any{f.ID, f.ID}
 	for _, c := range []struct{ column, value string }{{"dir", f.Dir}, {"parent", f.Parent}, {"root", f.Root}} {
 		if c.value != "" {
 			where, args = append(where, c.column+" = ?"), append(args, c.value)
@@ -379,18 +393,23 @@ func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info,
 			args = append(args, string(state))
 		}
 	}
-	rows, err := s.readers.QueryContext(ctx, "SELECT title, info FROM sessions WHERE "+strings.Join(where, " AND ")+" ORDER BY updated DESC, id DESC LIMIT ?", append(args, cmp.Or(f.Limit, -1))...)
+	return collect(ctx, s, func(rows *sql.Rows) (session.Info, error) { return scanInfo(rows) },
+		"SELECT title, info FROM sessions WHERE "+strings.Join(where, " AND ")+" ORDER BY updated DESC, id DESC LIMIT ?", append(args, cmp.Or(f.Limit, -1))...)
+}
+
+// collect returns the rows of a query.
+func collect[T any](ctx context.Context, s *Store, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var all []session.Info
 	for rows.Next() {
-		i, err := scanInfo(rows)
+		one, err := scan(rows)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, i)
+		all = append(all, one)
 	}
 	return all, rows.Err()
 }
@@ -415,29 +434,21 @@ func (s *Store) Entries(ctx context.Context, id string, after int64) (all []sess
 	if err := s.exists(ctx, id); err != nil {
 		return nil, err
 	}
-	rows, err := s.readers.QueryContext(ctx, "SELECT id, time, kind, data FROM entries WHERE session = ? AND id > ? ORDER BY id", id, after)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e session.Entry
+	return collect(ctx, s, func(rows *sql.Rows) (e session.Entry, err error) {
 		var at int64
 		var data []byte
 		if err := rows.Scan(&e.ID, &at, &e.Kind, &data); err != nil {
-			return nil, err
+			return e, err
 		}
-		err := json.Unmarshal(data, &e)
-		if err == nil {
+		e.Time = time.UnixMicro(at).UTC()
+		if err = json.Unmarshal(data, &e); err == nil {
 			err = e.Check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("entry %d of session %s: %w", e.ID, id, err)
+			err = fmt.Errorf("entry %d of session %s: %w", e.ID, id, err)
 		}
-		e.Time = time.UnixMicro(at).UTC()
-		all = append(all, e)
-	}
-	return all, rows.Err()
+		return e, err
+	}, "SELECT id, time, kind, data FROM entries WHERE session = ? AND id > ? ORDER BY id", id, after)
 }
 
 // exists returns an error that wraps ErrNotFound if there is no session with this id.
@@ -460,26 +471,17 @@ func (s *Store) Search(ctx context.Context, words string, limit int) (found []se
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	rows, err := s.readers.QueryContext(ctx, `SELECT s.title, s.info, e.id, e.kind, e.data FROM words w JOIN entries e ON e.id = w.rowid JOIN sessions s ON s.id = e.session
-		WHERE words MATCH ? ORDER BY w.rowid DESC LIMIT ?`, strings.Join(terms, " "), cmp.Or(limit, -1))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var m session.Match
+	return collect(ctx, s, func(rows *sql.Rows) (m session.Match, err error) {
 		var data []byte
 		if m.Session, err = scanInfo(rows, &m.Entry, &m.Kind, &data); err != nil {
-			return nil, err
+			return m, err
 		}
 		e := session.Entry{Kind: m.Kind}
-		if err := json.Unmarshal(data, &e); err != nil {
-			return nil, err
-		}
+		err = json.Unmarshal(data, &e)
 		m.Text = session.Around(e.Words(), words)
-		found = append(found, m)
-	}
-	return found, rows.Err()
+		return m, err
+	}, `SELECT s.title, s.info, e.id, e.kind, e.data FROM words w JOIN entries e ON e.id = w.rowid JOIN sessions s ON s.id = e.session
+		WHERE words MATCH ? ORDER BY w.rowid DESC LIMIT ?`, strings.Join(terms, " "), cmp.Or(limit, -1))
 }
 
 // Content implements session.Store.
@@ -536,8 +538,34 @@ func (s *Store) Delete(ctx context.Context, ids ...string) error {
 }
 
 // Prune implements session.Store.
-func (s *Store) Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (int, error) {
-	return session.Prune(ctx, s, s.Size, before, maxBytes, except)
+func (s *Store) Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (deleted int, err error) {
+	names, err := json.Marshal(append([]string{}, except...))
+	for err == nil {
+		var size int64
+		if size, err = s.Size(ctx); err != nil {
+			break
+		}
+		// The oldest tree that may go. A sub-agent goes on with the root of its tree only.
+		var tree []string
+		var ids []byte
+		err = s.readers.QueryRowContext(ctx, `SELECT json_group_array(id) FROM sessions GROUP BY root
+			HAVING (max(updated) < ? OR ?) AND NOT max(state = 'working' OR CAST(info AS TEXT) ->> 'keep' IS 1
+				OR CAST(info AS TEXT) ->> 'open' IS 1 AND parent = '' AND state <> 'lost' OR id IN (SELECT value FROM json_each(?)))
+			ORDER BY max(updated) LIMIT 1`, before.UnixMicro(), maxBytes > 0 && size > maxBytes, string(names)).Scan(&ids)
+		if errors.Is(err, sql.ErrNoRows) {
+			return deleted, nil
+		}
+		if err == nil {
+			err = json.Unmarshal(ids, &tree)
+		}
+		if err == nil {
+			err = s.Delete(ctx, tree...)
+		}
+		if err == nil {
+			deleted += len(tree)
+		}
+	}
+	return deleted, s.explain(err)
 }
 
 // Size returns the bytes of the pages that are used.

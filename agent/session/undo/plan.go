@@ -111,7 +111,7 @@ func load(ctx context.Context, store session.Store, id string) (tasks []int64, c
 			switch {
 			case e.Kind == session.Task && s.ID == id:
 				tasks = append(tasks, e.ID)
-			case e.Edit != nil:
+			case e.Kind == session.Edit:
 				changes = append(changes, change{e.Edit, e.ID, s.ID})
 			}
 		}

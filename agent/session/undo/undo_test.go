@@ -12,6 +12,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
+	"symbio/agent/session/sqlite"
 	"symbio/agent/session/undo"
 )
 
@@ -19,7 +20,7 @@ import (
 type bench struct {
 	*testing.T
 	dir   string
-	store *session.Memory
+	store *sqlite.Store
 	log   *session.Log
 }
 
@@ -28,7 +29,12 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, dir: dir, store: &session.Memory{}}
+	store, err := sqlite.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	b := &bench{T: t, dir: dir, store: store}
 	b.log = session.NewJournal(b.store, "n").Create(session.Info{Dir: dir})
 	return b
 }
@@ -332,7 +338,7 @@ func TestUndoIsRecordedBeforeItWrites(t *testing.T) {
 	b := newBench(t)
 	b.put("a", "0")
 	b.exchange(func() { b.edit("a", "1") })
-	store := &fullDisk{Memory: b.store}
+	store := &fullDisk{Store: b.store}
 	p, err := undo.New(t.Context(), store, b.log.Info().ID, 0)
 	b.check(err)
 	if _, err := p.Apply(); err == nil || !strings.Contains(err.Error(), "disk full") {
@@ -342,7 +348,7 @@ func TestUndoIsRecordedBeforeItWrites(t *testing.T) {
 }
 
 // fullDisk is a store that cannot write.
-type fullDisk struct{ *session.Memory }
+type fullDisk struct{ *sqlite.Store }
 
 func (fullDisk) Commit([]session.Write) error { return errors.New("disk full") }
 
