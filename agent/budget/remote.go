@@ -28,13 +28,14 @@ func negativeIfZero[N int | int64 | float64 | time.Duration](n N) N {
 }
 
 // Report books what another node reports as spent by a remote account so far. The report is not
-// trusted: it counts as no less than the report before, and as no more than the share.
-func (a *Account) Report(s Spent) {
+// trusted: it counts as no less than the report before, and as no more than the share. Report returns
+// what it booked.
+func (a *Account) Report(s Spent) (booked Spent) {
 	s = s.sanitized()
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	if a.closed {
-		return
+		return booked
 	}
 	more := amounts{calls: int64(s.ModelCalls), tokens: s.Tokens, nanos: nano(s.Cost)}
 	for k := range kinds {
@@ -42,16 +43,22 @@ func (a *Account) Report(s Spent) {
 	}
 	a.spend(more)
 	minutes := int(time.Since(a.openedAt)/time.Minute) + 1
-	for more := min(s.Agents, a.spawns.limit*minutes) - a.spawned; more > 0; more = 0 {
-		for p := a; p != nil; p = p.parent {
-			p.spawned += more
-		}
+	booked = more.asSpent()
+	booked.Agents = max(0, min(s.Agents, a.spawns.limit*minutes)-a.spawned)
+	for p := a; p != nil; p = p.parent {
+		p.spawned += booked.Agents
 	}
+	return booked
+}
+
+// asSpent returns the amounts of calls, tokens and cost.
+func (n amounts) asSpent() Spent {
+	return Spent{ModelCalls: int(n[calls]), Tokens: n[tokens], Cost: float64(n[nanos]) / 1e9}
 }
 
 // CloseLost closes a remote account whose node is gone without a last report. All of the share may
-// have been spent, so all of it counts as spent.
-func (a *Account) CloseLost() {
+// have been spent, so all of it counts as spent. CloseLost returns what it booked.
+func (a *Account) CloseLost() Spent {
 	a.ledger.mu.Lock()
 	var rest amounts
 	for _, k := range []kind{calls, tokens, nanos} {
@@ -65,6 +72,7 @@ func (a *Account) CloseLost() {
 	}
 	a.ledger.mu.Unlock()
 	a.Close()
+	return rest.asSpent()
 }
 
 // sanitized clamps another node's report to non-negative numbers.

@@ -36,9 +36,8 @@ type Borrower struct {
 	// Chain returns the chain that judges the agent's calls now. It is sent to the lender as
 	// constraints.
 	Chain func() permission.Chain
-	// Spent is called when the spending of borrowed agents has changed, Progress when one reports
-	// an activity.
-	Spent    func()
+	// Spent is called with what a borrowed agent spent more, Progress when one reports an activity.
+	Spent    func(more budget.Spent)
 	Progress func(of community.Member, message string)
 
 	// calls are the running calls that are leases. Go is called with mu held and never after closed
@@ -261,14 +260,20 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 }
 
 // updateSpent asks the lender for the spending so far, because the lender's own reports may arrive
-// after a reply. An error is ignored: the next report, or the final one, has the number.
+// after a reply. After an error it waits a moment for the final report, or for the reason why there is none.
 func (b *BorrowedAgent) updateSpent(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	if reply, err := b.ask(ctx, request{Account: b.id()}); err == nil {
-		if u, err := readUpdate(reply.Data); err == nil {
-			b.receive(u)
+	reply, err := b.ask(ctx, request{Account: b.id()})
+	if err != nil {
+		select {
+		case <-b.ended:
+		case <-ctx.Done():
 		}
+		return
+	}
+	if u, err := readUpdate(reply.Data); err == nil {
+		b.receive(u)
 	}
 }
 
@@ -325,8 +330,7 @@ func (b *BorrowedAgent) receive(u update) {
 	}
 	b.mu.Unlock()
 	if u.Spent != nil {
-		b.account.Report(*u.Spent)
-		b.borrower.Spent()
+		b.borrower.Spent(b.account.Report(*u.Spent))
 	}
 }
 
@@ -334,9 +338,10 @@ func (b *BorrowedAgent) receive(u update) {
 // as spent. If the lender never named an agent, nothing counts: that agent got no task, so it spent
 // nothing.
 func (b *BorrowedAgent) settle(final update, err error) {
+	var more budget.Spent
 	switch {
 	case err == nil && final.Spent != nil:
-		b.account.Report(*final.Spent)
+		more = b.account.Report(*final.Spent)
 		b.account.Close()
 		err = errors.New(cmp.Or(final.Why, "it ended"))
 	case b.id() == "":
@@ -345,9 +350,9 @@ func (b *BorrowedAgent) settle(final update, err error) {
 		s := b.account.Total()
 		err = fmt.Errorf("it is lost, because its node did not report its end; it had reported %d model calls and %d tokens, and all of its share counts as spent: %w",
 			s.ModelCalls, s.Tokens, cmp.Or(err, community.ErrUnavailable))
-		b.account.CloseLost()
+		more = b.account.CloseLost()
 	}
-	b.borrower.Spent()
+	b.borrower.Spent(more)
 	b.end(err)
 }
 

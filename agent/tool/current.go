@@ -127,6 +127,23 @@ func RecordEdit(ctx context.Context, describe func() (FileEdit, error)) error {
 	return nil
 }
 
+// RecordFile records the content of a file that the agent has read or written, as a SHA-256 in hex, for
+// KnownFile in its later lives.
+func RecordFile(ctx context.Context, path, hash string) {
+	if on := currentOf(ctx).set.cfg.OnFile; on != nil {
+		on(path, hash)
+	}
+}
+
+// KnownFile returns the content of a file that was recorded last in an earlier life of the agent; "" =
+// none was.
+func KnownFile(ctx context.Context, path string) (hash string) {
+	if known := currentOf(ctx).set.cfg.KnownFile; known != nil {
+		return known(path)
+	}
+	return ""
+}
+
 // Notes returns the T that is stored for the agent whose call ctx belongs to. It is created at the
 // first call and lasts as long as the agent's Set. T is a type of the calling package, so that no
 // other package can read it, and must be safe for concurrent use as its zero value. Outside a Set

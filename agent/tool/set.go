@@ -121,6 +121,11 @@ type SetConfig struct {
 	// OnEdit is called before a tool changes a file, by the goroutine of its call. If it returns an
 	// error the file is not changed: a change without a record could not be undone. Default: not called.
 	OnEdit func(c llm.ToolCall, e FileEdit) error
+	// OnFile is called with the content that a file has when the agent has read or written it, as a
+	// SHA-256 in hex. KnownFile returns what OnFile was called with last in an earlier life of the
+	// agent; "" = nothing. Default: neither is called.
+	OnFile    func(path, hash string)
+	KnownFile func(path string) (hash string)
 	// Middleware is put around the running of each call, the first outermost; see Middleware.
 	// Default: none.
 	Middleware []Middleware

@@ -81,7 +81,7 @@ func (w *Workspace) edit(ctx context.Context, path string, edits []edit) tool.Re
 	if err := w.replace(ctx, path, e.operation, e.content); err != nil {
 		return failed(err)
 	}
-	tool.Notes[readFiles](ctx).note(w.key(e.name), sha256.Sum256(e.content))
+	noteFile(ctx, w.key(e.name), sha256.Sum256(e.content))
 	return tool.Result{Text: fmt.Sprintf("Edited %s. It reads now:\n%s", w.shower(ctx)(e.name), e.snippet), Change: change}
 }
 
@@ -152,7 +152,7 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 // seen. Contents are compared, not times: a file that was written anew with the same content counts
 // as unchanged.
 func (w *Workspace) asRead(ctx context.Context, path string, did *operation) error {
-	known, ok := tool.Notes[readFiles](ctx).of(w.key(did.name))
+	known, ok := knownFile(ctx, w.key(did.name))
 	if !ok {
 		return fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
 	}

@@ -52,6 +52,6 @@ func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is 
 		return tool.Result{}, fmt.Errorf("%w: %s", cannot, why)
 	}
 	sum := sha256.Sum256(data)
-	tool.Notes[readFiles](ctx).note(w.key(name), fingerprint(sum[:]))
+	noteFile(ctx, w.key(name), sum)
 	return tool.Result{Text: fmt.Sprintf("%s is a picture: %s.", quoted(path), img), Images: []llm.Image{img}}, nil
 }

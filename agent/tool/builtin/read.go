@@ -118,7 +118,7 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 		}
 		return tool.Result{}, explain(a.FilePath, err)
 	}
-	tool.Notes[readFiles](ctx).note(w.key(name), fingerprint(sum.Sum(nil)))
+	noteFile(ctx, w.key(name), fingerprint(sum.Sum(nil)))
 	text, err := p.show(a.FilePath)
 	return tool.Result{Text: text}, err
 }

@@ -1,8 +1,12 @@
 package builtin
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"sync"
+
+	"symbio/agent/tool"
 )
 
 // maxSeen limits the files that are remembered for an agent. When it is exceeded the oldest is
@@ -24,6 +28,22 @@ type readFiles struct {
 	order []string
 }
 
+// noteFile records the content of a file that the agent has read or written, for its later lives, too.
+func noteFile(ctx context.Context, path string, f fingerprint) {
+	tool.Notes[readFiles](ctx).note(path, f)
+	tool.RecordFile(ctx, path, hex.EncodeToString(f[:]))
+}
+
+// knownFile returns the recorded content of a file; false if the agent has not read it, or it was
+// forgotten.
+func knownFile(ctx context.Context, path string) (f fingerprint, ok bool) {
+	if f, ok = tool.Notes[readFiles](ctx).of(path); ok {
+		return f, true
+	}
+	sum, err := hex.DecodeString(tool.KnownFile(ctx, path))
+	return f, err == nil && copy(f[:], sum) == len(f)
+}
+
 // note records the content of a file, in place of an earlier record. At maxSeen files it forgets
 // the one that was recorded first.
 func (s *readFiles) note(path string, f fingerprint) {
@@ -42,8 +62,7 @@ func (s *readFiles) note(path string, f fingerprint) {
 	s.files[path] = f
 }
 
-// of returns the recorded content of a file; false if the agent has not read it, or it was
-// forgotten.
+// of returns the recorded content of a file; false if there is none.
 func (s *readFiles) of(path string) (fingerprint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,7 +86,7 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, tool.Fil
 		return operation{}, tool.FileDiff{}, err
 	}
 	// The agent knows this content, so it may edit the file without reading it.
-	tool.Notes[readFiles](ctx).note(w.key(did.name), sha256.Sum256([]byte(a.Content)))
+	noteFile(ctx, w.key(did.name), sha256.Sum256([]byte(a.Content)))
 	return did, change, nil
 }
 
@@ -100,7 +100,7 @@ func (w *Workspace) prepareWrite(ctx context.Context, path string) (operation, e
 	// Only a file that the agent has read is compared: a Write of any other file replaces it
 	// whatever it contains. Files above maxEdited are not compared, because they would have to be
 	// read into memory.
-	if _, read := tool.Notes[readFiles](ctx).of(w.key(did.name)); read && did.before != nil && did.before.Size() <= maxEdited {
+	if _, read := knownFile(ctx, w.key(did.name)); read && did.before != nil && did.before.Size() <= maxEdited {
 		err = w.asRead(ctx, path, &did)
 	}
 	return did, err
