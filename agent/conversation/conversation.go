@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -153,6 +154,8 @@ type Conversation struct {
 	history history
 	// unfinished is an exchange of the past that Resume goes on with; nil = there is none; guarded by mu.
 	unfinished *openExchange
+	// damage is why the history of Config.Past cannot go on; Replace clears it; guarded by mu.
+	damage error
 	// next is steering for the next message, mid for the next turn of live; guarded by mu.
 	next, mid []*steering
 	// last is the latest request, those for summaries left out, and parts its system prompt, for Inspect;
@@ -169,7 +172,12 @@ type Conversation struct {
 func New(cfg Config) *Conversation {
 	c := &Conversation{cfg: cfg.withDefaults()}
 	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
-	c.history, c.unfinished = replay(c.history, cfg.Past)
+	h, unfinished, err := replay(c.history, cfg.Past)
+	if err != nil {
+		c.damage = fmt.Errorf("this session cannot go on, because its record is incomplete; symbio sessions export shows it: %w", err)
+	} else {
+		c.history, c.unfinished = h, unfinished
+	}
 	return c
 }
 
@@ -222,6 +230,9 @@ func (c *Conversation) exchange(ctx context.Context, do func(*exchange) error) (
 		return Reply{}, err
 	}
 	defer c.release()
+	if err := c.damaged(); err != nil {
+		return Reply{}, err
+	}
 	x := &exchange{c: c}
 	var cancel context.CancelCauseFunc
 	x.ctx, cancel = context.WithCancelCause(ctx)
@@ -230,6 +241,13 @@ func (c *Conversation) exchange(ctx context.Context, do func(*exchange) error) (
 	defer x.close()
 	err := x.run(do)
 	return x.reply, err
+}
+
+// damaged returns the error of a conversation whose past cannot go on.
+func (c *Conversation) damaged() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.damage
 }
 
 // Interrupt ends the current exchange: its Send returns ErrInterrupted, and the next waiting one runs. The

@@ -205,7 +205,7 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 		return err
 	}
 	h.version = c.history.version + 1
-	c.history, c.unfinished = h, nil
+	c.history, c.unfinished, c.damage = h, nil, nil
 	return nil
 }
 

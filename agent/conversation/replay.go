@@ -44,10 +44,13 @@ type openExchange struct {
 }
 
 // replay builds the history of the entries of a session, and the exchange that was running at their
-// end; nil = none was.
-func replay(h history, past []session.Entry) (history, *openExchange) {
-	var x *openExchange
+// end; nil = none was. The error says why no model would accept the history: then entries are missing,
+// or were changed.
+func replay(h history, past []session.Entry) (_ history, x *openExchange, err error) {
 	for _, e := range past {
+		if err := e.Check(); err != nil {
+			return h, nil, err
+		}
 		switch e.Kind {
 		case session.Task:
 			// An exchange without an end before this one could not be recorded any more. Its
@@ -78,7 +81,17 @@ func replay(h history, past []session.Entry) (history, *openExchange) {
 			}
 		}
 	}
-	return h, x
+	all := h.messages
+	if x != nil {
+		all = slices.Clip(x.history.messages)
+		if calls := x.calls; len(calls) > 0 { // as if they had results
+			all = append(all, llm.Message{Role: llm.Tool})
+			for _, c := range calls {
+				all[len(all)-1].Results = append(all[len(all)-1].Results, llm.ToolResult{CallID: c.ID})
+			}
+		}
+	}
+	return h, x, Sound(all)
 }
 
 // addResult records the result of one of the last calls, and adds the results to the history when
