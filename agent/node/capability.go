@@ -114,11 +114,6 @@ func (p *parts) oneTask(ctx context.Context, o agent.Order, s community.Signal) 
 	if err != nil {
 		return community.Reply{}, err
 	}
-	return finishTask(ctx, p, m, s)
-}
-
-// finishTask sends a spawned agent its task and terminates it; see oneTask.
-func finishTask(ctx context.Context, p *parts, m community.Member, s community.Signal) (community.Reply, error) {
 	s.Perception = m.Accepts[0]
 	reply, err := p.community.Send(ctx, m.ID, s)
 	if community.NotBegun(err) {

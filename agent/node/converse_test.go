@@ -207,6 +207,31 @@ func TestConversationIsHeldOverTheControlSocket(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a person who connects while an agent works in the session waits for the end of the task", func(t *testing.T) {
+		d := converse(t, c, &symbiov1.RunRequest{Task: "wait"})
+		id := d.hears("session").ID
+		d.until(func(h heard) bool { return h.Responding })
+		if _, err := converse(t, c, &symbiov1.RunRequest{Session: id}).ends(); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("a script gets %v", err)
+		}
+		other := converse(t, c, &symbiov1.RunRequest{Session: id, Interactive: true})
+		if h := other.hears("notice"); !strings.Contains(h.Text, "waiting for its end") {
+			t.Errorf("the person reads %q", h.Text)
+		}
+		d.interrupt()
+		if h := other.hears("session"); h.ID != id {
+			t.Errorf("it goes on with session %q, want %q", h.ID, id)
+		}
+		other.next("two")
+		if r := other.hears("result"); r.Text != "heard two" {
+			t.Errorf("the answer is %+v", r)
+		}
+		d.next("three")
+		d.hears("result") // of the interrupted message
+		if r := d.hears("result"); r.Status != "failed" || !strings.Contains(r.Error, "another agent goes on with it") {
+			t.Errorf("the first one goes on with %+v", r)
+		}
+	})
 	t.Run("an answer is larger than a message may be", func(t *testing.T) {
 		d := converse(t, c, &symbiov1.RunRequest{Task: "much"})
 		if r := d.hears("result"); r.Status != "done" || len(r.Text) != 3_000_000 {

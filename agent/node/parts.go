@@ -45,8 +45,8 @@ type parts struct {
 	id          community.NodeID
 	report      *reporter
 	self        *identity.Identity
-	newIdentity chan struct{}         // asks for a start under another identity
-	resumed     chan community.Member // agents whose interrupted task is to go on
+	newIdentity chan struct{}   // asks for a start under another identity
+	resumed     chan resumption // interrupted tasks that are to go on
 	listener    net.Listener
 	started     time.Time
 
@@ -71,7 +71,7 @@ type parts struct {
 
 // newParts makes all parts. It closes those that it made if a later one fails.
 func newParts(n *Node) (_ *parts, err error) {
-	p := &parts{Node: n, newIdentity: make(chan struct{}, 1), resumed: make(chan community.Member), started: time.Now()}
+	p := &parts{Node: n, newIdentity: make(chan struct{}, 1), resumed: make(chan resumption), started: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -264,7 +264,8 @@ func (p *parts) run(ctx context.Context) error {
 	part("checkpoints of the record", p.audit.Run)
 	part("addresses", p.keepAddresses)
 	part("retention of sessions", p.pruneSessions)
-	part("resumed sessions", func(ctx context.Context) error { return runResumed(ctx, p) })
+	resumes := resumer{p}
+	part("resumed sessions", resumes.resumeAnswered)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	g.Go(func() error {
@@ -276,14 +277,12 @@ func (p *parts) run(ctx context.Context) error {
 		}
 	})
 	p.warnOfSkills()
-	resumes := &resumer{parts: p}
 	auto := resumes.prepare(ctx)
 	select {
 	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
 	default: // the one before was not read
 	}
 	part("resumed tasks", func(ctx context.Context) error { return resumes.resumeAll(ctx, auto) })
-	part("answered approvals", resumes.resumeAnswered)
 	return g.Wait()
 }
 

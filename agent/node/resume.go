@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/agent/event"
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/config"
 	"symbio/agent/session"
@@ -24,23 +26,15 @@ const (
 	maxRestarts = 3
 )
 
-// resumption is an interrupted task that goes on, and whom it asks about calls.
-type resumption struct {
-	session session.Info
-	ask     approvals.Ask // nil = calls that need approval are denied
-}
-
 // resumer goes on with what the end of the node interrupted: tasks, approvals
 // that waited, and agents that live again.
 type resumer struct {
 	*parts
-	answered chan resumption       // the tasks whose restored approvals were answered
-	kept     map[string]*keptAgent // by session; constant once the node is ready
 }
 
 // unfinished returns the tasks that the end of the node interrupted and that
 // can go on, the latest first, also those of earlier ends.
-func (p *resumer) unfinished(ctx context.Context, dir string) (all []session.Info, err error) {
+func (p resumer) unfinished(ctx context.Context, dir string) (all []session.Info, err error) {
 	if p.sessions == nil {
 		return nil, nil
 	}
@@ -56,112 +50,132 @@ func (p *resumer) unfinished(ctx context.Context, dir string) (all []session.Inf
 // prepare spawns the agents that live again, lists the approvals that waited,
 // publishes what was interrupted, and returns the tasks that go on by
 // themselves. What fails is logged: it must not keep the node from starting.
-func (p *resumer) prepare(ctx context.Context) []resumption {
+// resumeAnswered must run already.
+func (p resumer) prepare(ctx context.Context) []session.Info {
 	kept := p.spawnKept(ctx)
 	auto, err := p.restoreApprovals(ctx)
-	if err := errors.Join(kept, err); err != nil {
+	if err := errors.Join(kept, err, p.reportInterrupted(ctx)); err != nil {
 		p.cfg.Logger.Error("interrupted sessions", "err", err)
 	}
-	p.reportInterrupted(ctx)
 	return auto
+}
+
+// spawnKept spawns the agents of the node's directory that live again, with
+// their member ids and their conversations. An agent that cannot live again is
+// a warning, and is tried again at the next start.
+func (p resumer) spawnKept(ctx context.Context) error {
+	if p.sessions == nil {
+		return nil
+	}
+	all, err := p.sessions.Store().Sessions(ctx, session.Filter{Dir: p.cfg.Workspace(), Roots: true, Keep: true})
+	for _, s := range all {
+		o, err := p.resumeOrder(ctx, s.ID)
+		if err == nil {
+			if p.unattended() == nil {
+				o.Ask = p.approvals.AskAnswered
+			}
+			_, err = p.factory.Spawn(ctx, p.complete(o))
+		}
+		if err != nil {
+			p.events.Warn(event.Warning{Why: fmt.Sprintf("agent %s (%s) does not live again: %v", s.Name, s.Member, err), Mend: "symbio sessions show " + s.ID})
+		}
+	}
+	return err
 }
 
 // restoreApprovals lists the approvals again that waited when the node ended, and
 // returns the tasks that go on by themselves (session.resume: auto). A task
 // that waits for an approval goes on with its answer. Only tasks of the node's
 // directory go on so, because their calls mean files in it.
-func (p *resumer) restoreApprovals(ctx context.Context) (auto []resumption, err error) {
+func (p resumer) restoreApprovals(ctx context.Context) (auto []session.Info, err error) {
 	all, err := p.unfinished(ctx, p.cfg.Workspace())
-	if err != nil {
-		return nil, err
-	}
-	p.answered = make(chan resumption, len(all)) // made before the requests that use it
 	for _, s := range all {
-		if !s.Pending {
-			if p.cfg.Settings.Session.Resume == config.ResumeAuto && s.Restarts < maxRestarts {
-				auto = append(auto, resumption{s, p.unattended()})
-			}
-			continue // without its entries, which may be many megabytes
-		}
-		entries, err := p.sessions.Store().Entries(ctx, s.ID, 0)
-		if err != nil {
-			return nil, err
-		}
-		if asked, pending := session.PendingApproval(entries); pending {
-			p.restoreApproval(s, asked)
+		if s.Pending { // only then its entries are read, which may be many megabytes
+			err = errors.Join(err, p.restoreApproval(ctx, s))
+		} else if p.cfg.Settings.Session.Resume == config.ResumeAuto && s.Restarts < maxRestarts {
+			auto = append(auto, s)
 		}
 	}
-	return auto, nil
+	return auto, err
 }
 
-// restoreApproval lists an approval again. Its answer resumes the task.
-func (p *resumer) restoreApproval(s session.Info, asked session.Entry) {
-	err := p.approvals.Restore(s, asked, func(ask approvals.Ask) {
-		p.answered <- resumption{s, ask} // has room for each session, and a request is answered once
-	})
-	if err != nil {
-		p.cfg.Logger.Warn("an approval that waited is not listed again", "session", s.ID, "err", err)
+// restoreApproval lists the approval of a session again. Its answer resumes the
+// task.
+func (p resumer) restoreApproval(ctx context.Context, s session.Info) error {
+	entries, err := p.sessions.Store().Entries(ctx, s.ID, 0)
+	if asked, pending := session.PendingApproval(entries); pending && err == nil {
+		err = p.approvals.Restore(s, asked, func() {
+			select {
+			case p.resumed <- resumption{s, p.approvals.Ask}:
+			case <-ctx.Done():
+			}
+		})
 	}
+	if err != nil {
+		return fmt.Errorf("the approval for which session %s waits is not listed again: %w", s.ID, err)
+	}
+	return nil
+}
+
+// relistApproval lists the approval of a session again if its answer had no
+// effect, because the task could not go on.
+func (p resumer) relistApproval(ctx context.Context, id string) {
+	all, err := p.sessions.Store().Sessions(ctx, session.Filter{ID: id, States: []session.State{session.Interrupted}})
+	if err == nil && len(all) == 1 && all[0].Open && all[0].Pending { // else it has gone on, or an agent goes on with it and asks anew
+		err = p.restoreApproval(ctx, all[0])
+	}
+	if err != nil && ctx.Err() == nil {
+		p.cfg.Logger.Error("interrupted sessions", "err", err)
+	}
+}
+
+// resumption is an interrupted task that is to go on.
+type resumption struct {
+	session session.Info
+	ask     approvals.Ask // nil = as agents without a terminal
 }
 
 // resumeAll goes on with tasks, some at a time, until all have ended or ctx
 // ends.
-func (p *resumer) resumeAll(ctx context.Context, all []resumption) error {
+func (p resumer) resumeAll(ctx context.Context, all []session.Info) error {
 	var g errgroup.Group
 	g.SetLimit(maxResumed)
-	for _, r := range all {
-		g.Go(func() error { p.resume(ctx, r); return nil })
+	for _, s := range all {
+		g.Go(func() error { p.resume(ctx, resumption{session: s}); return nil })
 	}
 	return g.Wait()
 }
 
 // resumeAnswered goes on with the tasks whose restored approvals were answered,
-// until ctx ends.
-func (p *resumer) resumeAnswered(ctx context.Context) error {
-	var g errgroup.Group
-	defer g.Wait() //nolint:errcheck // it returns no error
+// and with those that people ask for, until ctx ends.
+func (p resumer) resumeAnswered(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
 	for {
 		select {
-		case r := <-p.answered:
-			g.Go(func() error {
-				p.resume(ctx, r)
-				p.keepApproval(ctx, r.session)
-				return nil
-			})
+		case r := <-p.resumed:
+			running.Go(func() { p.resume(ctx, r) })
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// keepApproval lists the approval of a session again if its answer had no
-// effect, because the task could not go on.
-func (p *resumer) keepApproval(ctx context.Context, s session.Info) {
-	log, entries, err := p.sessions.Open(ctx, s.ID)
-	if err != nil {
-		return // an agent goes on with it, and asks anew
-	}
-	defer log.Close()
-	if asked, pending := session.PendingApproval(entries); pending && log.Info().Open {
-		p.restoreApproval(s, asked)
-	}
-}
-
 // resume goes on with one task to its end, and publishes how it ended.
-func (p *resumer) resume(ctx context.Context, r resumption) {
+func (p resumer) resume(ctx context.Context, r resumption) {
 	s := r.session
 	if ctx.Err() != nil {
 		return
 	}
-	o, err := p.resumeOrder(ctx, s.ID)
-	if err == nil {
-		p.publishSession(s, session.Working, "it goes on after the end of the node", "")
-		if k := p.kept[s.ID]; k != nil {
-			err = p.resumeKept(ctx, k, r.ask)
-		} else {
-			o.Ask = r.ask
-			_, err = p.oneTask(ctx, o, community.Signal{})
-		}
+	p.publishSession(s, session.Working, "it goes on after the end of the node", "")
+	var err error
+	if m, here := p.community.Member(community.MemberID(s.Member)); s.Keep && here {
+		_, err = p.community.Send(ctx, m.ID, community.Signal{Perception: m.Accepts[0]})
+	} else if o, e := p.resumeOrder(ctx, s.ID); e != nil {
+		err = e
+	} else {
+		o.Ask = r.ask
+		_, err = p.oneTask(ctx, o, community.Signal{})
 	}
 	switch {
 	case err == nil:
@@ -171,28 +185,36 @@ func (p *resumer) resume(ctx context.Context, r resumption) {
 	default:
 		p.publishSession(s, session.Failed, fmt.Sprintf("it could not go on: %v", err), "symbio sessions show "+s.ID)
 	}
+	p.relistApproval(ctx, s.ID)
+}
+
+// sessionEvent is the event of a session that begins, goes on, or was
+// interrupted.
+type sessionEvent struct {
+	ID    string `json:"id"`
+	Name  string `json:"name,omitempty"`
+	Text  string `json:"text,omitempty"` // the title
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+	Mend  string `json:"mend,omitempty"`
 }
 
 // publishSession publishes the state of a session.
-func (p *resumer) publishSession(s session.Info, state session.State, why, mend string) {
+func (p resumer) publishSession(s session.Info, state session.State, why, mend string) {
 	p.events.Publish("session", s.Member, sessionEvent{ID: s.ID, Name: s.Name, Text: s.Title, State: string(state), Why: why, Mend: mend})
 }
 
 // reportInterrupted publishes the tasks that the end of the node interrupted:
 // all that can go on, and those that its latest end lost.
-func (p *resumer) reportInterrupted(ctx context.Context) {
+func (p resumer) reportInterrupted(ctx context.Context) error {
 	open, err := p.unfinished(ctx, "")
-	if err != nil {
-		p.cfg.Logger.Error("interrupted sessions", "err", err)
-	}
 	for _, s := range open {
-		why := "the node ended during this task"
+		why, mend := "the node ended during this task", "symbio sessions resume "+s.ID
 		if s.Dir != p.cfg.Workspace() {
 			why += " in " + s.Dir
 		}
-		mend := "symbio sessions resume " + s.ID
-		if k := p.kept[s.ID]; k != nil {
-			mend = "symbio send " + s.Member + " " + k.member.Accepts[0] // the session is in use
+		if m, here := p.community.Member(community.MemberID(s.Member)); s.Keep && here {
+			mend = "symbio send " + s.Member + " " + m.Accepts[0] // the session is in use
 		}
 		p.publishSession(s, s.State, why, mend)
 	}
@@ -201,4 +223,5 @@ func (p *resumer) reportInterrupted(ctx context.Context) {
 			p.publishSession(s, s.State, "the node ended during this task, whose caller "+s.Requester+" does not wait any more", "")
 		}
 	}
+	return err
 }

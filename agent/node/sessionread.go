@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"symbio/agent/node/approvals"
 	"symbio/agent/session"
@@ -70,8 +69,8 @@ func streamSessions(ctx context.Context, store session.Store, query []byte) (int
 	return len(lines), err
 }
 
-// resumeSession spawns the agent of an interrupted session and hands it to
-// runResumed. It returns the description of the session.
+// resumeSession hands an interrupted session to resumer.resumeAnswered, and
+// returns its description.
 func resumeSession(ctx context.Context, p *parts, query []byte) (i session.Info, err error) {
 	var q session.Query
 	if err := json.Unmarshal(query, &q); err != nil {
@@ -83,36 +82,16 @@ func resumeSession(ctx context.Context, p *parts, query []byte) (i session.Info,
 		return i, community.Explain(community.ErrNotFound, err.Error())
 	case err != nil:
 		return i, community.Explain(community.ErrInvalid, err.Error())
+	case p.sessions.IsInUse(i.ID):
+		return i, community.Explain(community.ErrBusy, fmt.Sprintf("session %s: %v", i.ID, session.ErrInUse))
 	case !i.Open || i.State == session.Lost:
 		return i, community.Explain(community.ErrInvalid, fmt.Sprintf("session %s has no interrupted task; it is %s", i.ID, i.State))
 	}
-	m, err := p.factory.Spawn(ctx, p.complete(o))
-	if errors.Is(err, session.ErrInUse) {
-		err = community.Explain(community.ErrBusy, err.Error())
-	}
-	if err != nil {
-		return i, err
-	}
 	select {
-	case p.resumed <- m:
+	case p.resumed <- resumption{session: i}:
 		i.State = session.Working
 		return i, nil
 	case <-ctx.Done():
-		return i, errors.Join(context.Cause(ctx), p.community.Terminate(context.WithoutCancel(ctx), m.ID))
-	}
-}
-
-// runResumed runs the interrupted tasks of agents in p.resumed until ctx ends.
-// Their outcome is in the events and in their sessions.
-func runResumed(ctx context.Context, p *parts) error {
-	var running sync.WaitGroup
-	defer running.Wait()
-	for {
-		select {
-		case m := <-p.resumed:
-			running.Go(func() { _, _ = finishTask(ctx, p, m, community.Signal{}) }) // the session has the error
-		case <-ctx.Done():
-			return nil
-		}
+		return i, context.Cause(ctx)
 	}
 }

@@ -24,7 +24,11 @@ func (n *Node) openSessions() error {
 	case config.StoreOff:
 		return nil
 	case config.StoreMemory:
-		store = &session.Memory{}
+		memory, err := sqlite.OpenMemory()
+		if err != nil {
+			return err
+		}
+		store = memory
 	default:
 		file, err := sqlite.Open(n.kept.Sessions())
 		if err != nil && !errors.Is(err, session.ErrDamaged) {
@@ -108,24 +112,13 @@ func (n *Node) pruneSessions(ctx context.Context) error {
 	}
 }
 
-// sessionEvent is the event of a session that begins, goes on, or was
-// interrupted.
-type sessionEvent struct {
-	ID    string `json:"id"`
-	Name  string `json:"name,omitempty"`
-	Text  string `json:"text,omitempty"` // the title
-	State string `json:"state"`
-	Why   string `json:"why,omitempty"`
-	Mend  string `json:"mend,omitempty"`
-}
-
 // resumeOrder returns the order that goes on with a session, with the definition,
 // the model and the limits that it had.
 func (p *parts) resumeOrder(ctx context.Context, id string) (o agent.Order, err error) {
 	if p.sessions == nil {
 		return o, agent.ErrNoSessions
 	}
-	all, err := p.sessions.Store().Sessions(ctx, session.Filter{})
+	all, err := p.sessions.Store().Sessions(ctx, session.Filter{ID: id})
 	if err != nil {
 		return o, err
 	}

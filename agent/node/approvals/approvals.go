@@ -79,10 +79,15 @@ type Queue struct {
 	mu      sync.Mutex
 	last    uint64                     // guarded by mu
 	pending map[string]*pendingRequest // guarded by mu
+	// answered has the restored requests that were answered and whose agent has not asked yet, by
+	// session; guarded by mu.
+	answered map[string]*pendingRequest
 }
 
 // New returns an empty Queue. Call Offer to let other nodes see it.
-func New(cfg Config) *Queue { return &Queue{cfg: cfg, pending: map[string]*pendingRequest{}} }
+func New(cfg Config) *Queue {
+	return &Queue{cfg: cfg, pending: map[string]*pendingRequest{}, answered: map[string]*pendingRequest{}}
+}
 
 // pendingRequest is a request without an answer.
 type pendingRequest struct {
@@ -120,6 +125,9 @@ type answerEvent struct {
 // the reason if Config.Timeout passes, ctx ends, or too many requests wait. It
 // may be called by any number of goroutines.
 func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answer {
+	if answer, ok := d.takeAnswer(asked); ok {
+		return answer
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Timeout, fmt.Errorf("there was no answer within %v", d.cfg.Timeout))
 	defer cancel()
 	w, why := d.add(asked)
@@ -209,7 +217,8 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 		answer.Reason = "" // it is for a no, and must not be told to the model as one
 	}
 	if w.restored != nil {
-		w.restored.answered(d.askAfter(w, answer))
+		w.restored.answer, d.answered[w.restored.session] = answer, w
+		w.restored.answered()
 		d.cfg.Events.Publish("answered", w.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why, answer.Reason})
 		return &w.request, nil
 	}

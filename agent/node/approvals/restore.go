@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync/atomic"
 
 	"symbio/agent"
 	"symbio/agent/session"
@@ -18,16 +17,17 @@ type Ask func(context.Context, agent.ApprovalRequest) tool.Answer
 // restoration is what a request has whose node ended while it waited.
 type restoration struct {
 	session, call string // the ids
-	answered      func(Ask)
+	answered      func()
+	answer        tool.Answer // set when it was answered
 }
 
 // Restore lists a request again that waited for its answer when the node ended:
 // entry is its session.Approval in the session s. The request has no deadline,
-// because no call waits for it. Its answer calls answered, which must not block
-// and has to go on with the session: the agent must ask with the given Ask,
-// which returns the answer for exactly the call that was shown. The error says
-// why the request cannot be shown.
-func (d *Queue) Restore(s session.Info, entry session.Entry, answered func(Ask)) error {
+// because no call waits for it. Its answer calls answered, which has to go on
+// with the session and must not use the Queue; when the agent asks about the
+// call, Ask and AskAnswered return the answer. The error says why the request
+// cannot be shown.
+func (d *Queue) Restore(s session.Info, entry session.Entry, answered func()) error {
 	args, err := json.Marshal(json.RawMessage(entry.Call.Args)) // the same bytes that add makes of the arguments
 	if err != nil {
 		return err
@@ -41,7 +41,8 @@ func (d *Queue) Restore(s session.Info, entry session.Entry, answered func(Ask))
 	if err != nil {
 		return err
 	}
-	d.pending[r.id] = &pendingRequest{request: r, restored: &restoration{s.ID, entry.Call.ID, answered}}
+	delete(d.answered, s.ID) // an answer that had no effect
+	d.pending[r.id] = &pendingRequest{request: r, restored: &restoration{session: s.ID, call: entry.Call.ID, answered: answered}}
 	d.cfg.Events.Publish("approval", r.Agent, requestEvent{ID: r.id, Digest: r.digest, content: r.content})
 	return nil
 }
@@ -59,19 +60,27 @@ func (d *Queue) Withdraw(session string) {
 	}
 }
 
-// askAfter returns an Ask that has the answer to a restored request. It returns
-// the answer at most once: when the agent of the session asks about the call for
-// the first time, with the tool, the arguments and the reason that the person
-// was shown. All else is asked as usual.
-func (d *Queue) askAfter(w *pendingRequest, answer tool.Answer) Ask {
-	var used atomic.Bool
-	return func(ctx context.Context, asked agent.ApprovalRequest) tool.Answer {
-		if asked.Session == w.restored.session && asked.CallID == w.restored.call && used.CompareAndSwap(false, true) {
-			args, err := json.Marshal(asked.Shown())
-			if err == nil && asked.Tool == w.Tool && asked.Verdict.Why == w.Why && bytes.Equal(args, w.Args) {
-				return answer
-			}
-		}
-		return d.Ask(ctx, asked)
+// takeAnswer returns the answer to a restored request. It returns it at most
+// once: when the agent of the session asks about the call for the first time,
+// with the tool, the arguments and the reason that the person was shown.
+func (d *Queue) takeAnswer(asked agent.ApprovalRequest) (answer tool.Answer, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.answered[asked.Session]
+	if w == nil || asked.CallID != w.restored.call {
+		return answer, false
 	}
+	delete(d.answered, asked.Session)
+	args, err := json.Marshal(asked.Shown())
+	ok = err == nil && asked.Tool == w.Tool && asked.Verdict.Why == w.Why && bytes.Equal(args, w.Args)
+	return w.restored.answer, ok
+}
+
+// AskAnswered is an Ask that denies what no person has answered before, for
+// agents that wait for nobody.
+func (d *Queue) AskAnswered(_ context.Context, asked agent.ApprovalRequest) tool.Answer {
+	if answer, ok := d.takeAnswer(asked); ok {
+		return answer
+	}
+	return tool.Answer{Why: "There is no person to ask, so it is denied."}
 }

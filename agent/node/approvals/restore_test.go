@@ -25,11 +25,11 @@ func same() agent.ApprovalRequest {
 	}}
 }
 
-// restore lists waited again and returns its id, and the channel that gets the Ask after its answer.
-func (d desk) restore() (id string, answered chan Ask) {
+// restore lists waited again and returns its id, and the channel that tells of its answer.
+func (d desk) restore() (id string, answered chan bool) {
 	d.t.Helper()
-	answered = make(chan Ask, 1)
-	if err := d.Restore(interrupted, waited, func(a Ask) { answered <- a }); err != nil {
+	answered = make(chan bool, 1)
+	if err := d.Restore(interrupted, waited, func() { answered <- true }); err != nil {
 		d.t.Fatal(err)
 	}
 	d.event("approval")
@@ -52,13 +52,13 @@ func TestRestoredRequestWaitsForItsAnswer(t *testing.T) {
 			if s, _ := d.decide(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 {
 				t.Error("it was answered twice")
 			}
-			ask := <-answered
-			if got := ask(t.Context(), same()); got.Allow != want || got.By != "ann" {
+			<-answered
+			if got := d.Ask(t.Context(), same()); got.Allow != want || got.By != "ann" {
 				t.Errorf("the resumed agent got %+v, want %v", got, want)
 			}
 			// The answer was for one call.
 			begun := time.Now()
-			if got := ask(t.Context(), same()); got.Allow || time.Since(begun) != time.Minute {
+			if got := d.Ask(t.Context(), same()); got.Allow || time.Since(begun) != time.Minute {
 				t.Errorf("the second call got %+v", got)
 			}
 			d.events.Close()
@@ -88,8 +88,11 @@ func TestAnswerToRestoredRequestIsForItsCallOnly(t *testing.T) {
 				}
 				other := same()
 				change(&other)
-				ask := <-answered
-				if got := ask(t.Context(), other); got.Allow || !strings.Contains(got.Why, "there was no answer") {
+				<-answered
+				if got := d.AskAnswered(t.Context(), other); got.Allow || got.By != "" {
+					t.Errorf("without a person, another %s got the answer: %+v", name, got)
+				}
+				if got := d.Ask(t.Context(), other); got.Allow || !strings.Contains(got.Why, "there was no answer") {
 					t.Errorf("another %s got the answer: %+v", name, got)
 				}
 			})

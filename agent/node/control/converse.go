@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,7 +68,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	// time excludes earlier events.
 	tap := c.cfg.Events.Subscribe(time.Time{})
 	defer tap.Close()
-	member, err := c.cfg.Agents.Spawn(ctx, order)
+	member, err := c.spawn(ctx, order, open.GetInteractive() && !order.Session.Keep, tap, send)
 	if err != nil {
 		return toStatus(err)
 	}
@@ -87,6 +88,34 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 		return toStatus(err)
 	}
 	return nil
+}
+
+// spawn spawns the agent of a conversation. If waits is true and an agent works in
+// the session, as when the node goes on with a task by itself, it sends a notice
+// and waits for the end of that task.
+func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *event.Subscription, send func(*symbiov1.Event) error) (community.Member, error) {
+	for told := false; ; told = true {
+		m, err := c.cfg.Agents.Spawn(ctx, o)
+		if !waits || !errors.Is(err, session.ErrInUse) {
+			return m, err
+		}
+		if !told {
+			data, err := json.Marshal(agent.Event{Text: "the node goes on with the task of this session by itself; waiting for its end"})
+			if err == nil {
+				err = sendEvent(send, event.Event{Time: time.Now().UTC(), Type: "notice", Node: c.cfg.Name, Data: data})
+			}
+			if err != nil {
+				return m, err
+			}
+		}
+		for ended := false; !ended; {
+			e, err := events.Next(ctx)
+			if err != nil {
+				return m, err
+			}
+			ended = slices.Contains([]string{"done", "failed", "session", "gap"}, e.Type)
+		}
+	}
 }
 
 // conversationStream is one running conversation. Three goroutines share it:
