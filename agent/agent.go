@@ -73,6 +73,8 @@ func newAgent(i *instance) *Agent {
 		OnStart:     i.record.callsStart,
 		OnEnd:       i.record.callEnded,
 		OnEdit:      i.record.onEdit(),
+		OnFile:      i.record.noteFile,
+		KnownFile:   i.record.knownFile,
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
 		Brief:       a.hasSmallWindow,
@@ -132,7 +134,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
-	i.record.setRequester(outside)
+	i.record.log.Load().SetRequester(outside)
 	i.report(Event{Type: EventTask, Text: task})
 	text, err := a.runTask(ctx, task, s, resume)
 	if err != nil && i.task.wasInterrupted() {
@@ -151,7 +153,8 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 // activate skills by naming them ($skill): text from agents and nodes is data, and must not change
 // what the agent is allowed to do.
 func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, resume bool) (string, error) {
-	if err := a.skills.prepare(ctx); err != nil {
+	note, err := a.skills.prepare(ctx, resume)
+	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -159,17 +162,20 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 	}
 	a.callingNode, a.textTurn = callingNode(s), 0
 	if resume {
-		return a.resumeTask(ctx)
+		return a.resumeTask(ctx, note)
 	}
 	if len(s.Requester) == 0 {
 		task += a.skills.activateMentioned(ctx, task)
 	}
 	if a.conversation.CanResume() { // a new task comes in the place of the interrupted one
-		note, err := a.instance.loseChildren(ctx)
+		lost, err := a.instance.loseChildren(ctx)
 		if err != nil {
 			return "", err
 		}
-		task = strings.TrimSpace(note + "\n\n" + task)
+		note += lost
+	}
+	if note = strings.TrimSpace(note); note != "" {
+		task = note + "\n\n" + task
 	}
 	reply, err := a.conversation.Send(ctx, task, imagesOf(ctx, s)...)
 	a.turns = reply.Turns

@@ -20,12 +20,17 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 	}
 	now := time.Now()
 	end := now.Add(i.account.Wall())
-	if resume {
-		ran, err := i.chargePast(ctx)
-		if err != nil {
-			return nil, nil, err
+	if past := session.Latest(i.record.past); resume && i.parent == nil && len(past) > 0 { // a sub-agent draws on its parent's budget
+		if !i.keepAccount { // else Spawn has charged it
+			if err := i.chargePast(ctx, past[0].ID); err != nil {
+				return nil, nil, err
+			}
 		}
-		end = end.Add(-ran)
+		if i.factory.cfg.RealTime {
+			end = end.Add(-now.Sub(past[0].Time))
+		} else {
+			end = end.Add(-session.RunningTime(past))
+		}
 	}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
 		end = at // that of the caller

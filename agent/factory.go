@@ -181,6 +181,7 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	}
 	i := f.newInstance(o).withModel(model)
 	if err := i.openRecord(ctx, o); err != nil {
+		i.record.log.Load().Close() // it may be open, and what was spent not be known
 		return community.Member{}, err
 	}
 	var opts []community.SpawnOption
@@ -194,7 +195,7 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 		}
 	}
 	if err != nil {
-		i.record.close()
+		i.record.log.Load().Close()
 	} else if o.Session.ID != "" {
 		f.cfg.OnResume(o.Session.ID)
 	}
@@ -242,7 +243,7 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (m community.Member, err error) {
 	defer func() {
 		if err != nil {
-			i.record.close() // so that a later agent can go on with the session
+			i.record.log.Load().Close() // so that a later agent can go on with the session
 		}
 	}()
 	if i.permissions.own, err = constraintsOf(i.def, i.security, f.cfg.Dir); err != nil {

@@ -54,23 +54,23 @@ type instance struct {
 // setSelf sets the member that the agent is. It is called once, before the agent runs.
 func (i *instance) setSelf(self community.Member) {
 	i.self, i.address, i.permissions.self = self, peer.Address(self), self
-	i.record.setMember(self)
+	i.record.log.Load().SetMember(self.Name, string(self.ID))
 }
 
 // start makes the Agent, at the spawn and after each restart. A restarted agent has lost its
-// children and skills, and must reserve its place in the budget again; if that fails it does not
+// children, and must reserve its place in the budget and its session again; if that fails it does not
 // start.
-func (i *instance) start(self community.Member) (*Agent, error) {
+func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.starts++; i.starts == 1 {
 		i.setSelf(self)
 	} else if err := i.reopenAccount(); err != nil {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
-	} else if err := i.record.load(context.Background(), i.factory.cfg.Journal); err != nil {
+	} else if i.record.past, err = i.record.log.Load().Reopen(context.Background()); err != nil { // the end of the failed agent has closed it
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	}
-	if err := i.record.setKeep(i.newSession.Keep); err != nil { // the end of the failed agent has unset it
+	if err := i.record.log.Load().SetKeep(i.newSession.Keep); err != nil { // the end of the failed agent has unset it
 		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
 	}
 	i.factory.instances.add(i)
@@ -82,10 +82,10 @@ func (i *instance) start(self community.Member) (*Agent, error) {
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
 	i.account.Close()
-	if err := i.record.setKeep(false); err != nil {
+	if err := i.record.log.Load().SetKeep(false); err != nil {
 		i.factory.cfg.Logger.Warn("the agent will live again when the node starts", "agent", i.self.ID, "err", err)
 	}
-	i.record.close()
+	i.record.log.Load().Close()
 	if i.factory.cfg.Skills == nil {
 		return nil
 	}

@@ -495,7 +495,7 @@ func TestLostLentAgentIsReported(t *testing.T) {
 		if err := l.b.end(); err != nil {
 			t.Fatal(err)
 		}
-		store := &session.Memory{}
+		store := inMemory(t)
 		l.b.journal = session.NewJournal(store, "bob")
 		l.b.start(t)
 		l.b.lend(t, general())

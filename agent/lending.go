@@ -56,7 +56,12 @@ func (i *instance) newBorrower() *lending.Borrower {
 	return &lending.Borrower{
 		Community: i.factory.cfg.Community, Self: i.self,
 		Chain: func() permission.Chain { return i.permissions.chain() },
-		Spent: func() { i.root().lease.SpentChanged() },
+		Spent: func(more budget.Spent) {
+			if more != (budget.Spent{}) {
+				_ = i.record.Commit(session.Entry{Kind: session.Lent, Spent: &more}) // the commit before the next request reports the error
+			}
+			i.root().lease.SpentChanged()
+		},
 		Progress: func(of community.Member, message string) {
 			i.factory.cfg.Report(Event{Type: EventProgress, Agent: of.ID, Name: of.Name, Parent: i.self.ID, Text: message})
 		},

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
+	"symbio/agent/budget"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -36,9 +36,13 @@ func (i *instance) openRecord(ctx context.Context, o Order) (err error) {
 		return ErrNoSessions
 	default:
 		var log *session.Log
-		if log, i.record.past, err = journal.Open(ctx, o.Session.ID); err == nil {
-			log.SetSettings(o.Session.Model, string(o.Mode)) // they may differ from those that the session had
-			i.record.log.Store(log)
+		if log, i.record.past, err = journal.Open(ctx, o.Session.ID); err != nil {
+			return err
+		}
+		log.SetSettings(o.Session.Model, string(o.Mode)) // they may differ from those that the session had
+		i.record.log.Store(log)
+		if o.LifetimeBudget {
+			err = i.chargePast(ctx, 0)
 		}
 	}
 	return err
@@ -65,77 +69,18 @@ func newLog(i *instance) *session.Log {
 	return i.factory.cfg.Journal.Create(info)
 }
 
-// load reads the entries again, for an agent that is restarted after a failure.
-func (r *record) load(ctx context.Context, journal *session.Journal) (err error) {
-	if r.log.Load() != nil {
-		_ = journal.Flush() // entries that cannot be written are lost, and the rest is what is known
-		r.past, err = journal.Store().Entries(ctx, r.log.Load().Info().ID, 0)
-	}
-	return err
-}
-
 // info describes the session; the zero Info if nothing is kept.
-func (r *record) info() session.Info {
-	if log := r.log.Load(); log != nil {
-		return log.Info()
-	}
-	return session.Info{}
-}
-
-// id returns the id of the session; "" if nothing is kept.
-func (r *record) id() string { return r.info().ID }
-
-// close ends the session's log.
-func (r *record) close() {
-	if r.log.Load() != nil {
-		r.log.Load().Close()
-	}
-}
-
-func (r *record) setMember(m community.Member) {
-	if r.log.Load() != nil {
-		r.log.Load().SetMember(m.Name, string(m.ID))
-	}
-}
-
-// setKeep makes durable whether the agent lives again when the node starts.
-func (r *record) setKeep(on bool) error {
-	if r.log.Load() == nil || r.log.Load().Info().Keep == on {
-		return nil
-	}
-	return r.log.Load().SetKeep(on)
-}
-
-func (r *record) setRequester(name string) {
-	if r.log.Load() != nil {
-		r.log.Load().SetRequester(name)
-	}
-}
-
-// setSettings records the model that was asked for and the mode.
-func (r *record) setSettings(model, mode string) {
-	if log := r.log.Load(); log != nil {
-		log.SetSettings(model, mode)
-	}
-}
+func (r *record) info() session.Info { return r.log.Load().Info() }
 
 // Add records entries that need not be durable before what follows. It makes a record the Journal of a
 // conversation.
-func (r *record) Add(entries ...session.Entry) error {
-	if log := r.log.Load(); log != nil {
-		return log.Add(entries...)
-	}
-	return nil
-}
+func (r *record) Add(entries ...session.Entry) error { return r.log.Load().Add(entries...) }
 
 // add is Add where the next Commit reports the error.
 func (r *record) add(entries ...session.Entry) { _ = r.Add(entries...) }
 
 // Commit records entries that must be durable before what follows.
 func (r *record) Commit(entries ...session.Entry) error {
-	if r.log.Load() == nil {
-		return nil
-	}
 	return r.log.Load().Commit(entries...)
 }
 
@@ -183,6 +128,22 @@ func (r *record) onEdit() func(llm.ToolCall, tool.FileEdit) error {
 	}
 }
 
+// noteFile records the content of a file that the agent has read or written; see tool.SetConfig.OnFile.
+func (r *record) noteFile(path, hash string) {
+	r.add(session.Entry{Kind: session.Read, Edit: &session.FileEdit{Path: path, After: hash}})
+}
+
+// knownFile returns what noteFile recorded last in an earlier life of the agent; see
+// tool.SetConfig.KnownFile.
+func (r *record) knownFile(path string) (hash string) {
+	for _, e := range slices.Backward(r.past) {
+		if e.Kind == session.Read && e.Edit.Path == path {
+			return e.Edit.After
+		}
+	}
+	return ""
+}
+
 // outsideRequester names the node or agent outside of the agent's tree for which it does a task; "" if
 // a person or the agent's own tree gave it.
 func (i *instance) outsideRequester(s community.Signal) string {
@@ -194,13 +155,13 @@ func (i *instance) outsideRequester(s community.Signal) string {
 	return ""
 }
 
-// resumeTask goes on with the task that the end of the node interrupted.
-func (a *Agent) resumeTask(ctx context.Context) (string, error) {
-	note, err := a.instance.loseChildren(ctx)
+// resumeTask goes on with the task that the end of the node interrupted. note is for the model.
+func (a *Agent) resumeTask(ctx context.Context, note string) (string, error) {
+	lost, err := a.instance.loseChildren(ctx)
 	if err != nil {
 		return "", err
 	}
-	reply, err := a.conversation.Resume(ctx, note)
+	reply, err := a.conversation.Resume(ctx, note+lost)
 	a.turns = reply.Turns
 	return reply.Text, err
 }
@@ -220,7 +181,7 @@ func (i *instance) loseChildren(ctx context.Context) (string, error) {
 			break
 		}
 	}
-	below, err := descendants(ctx, journal.Store(), i.record.id())
+	below, err := descendants(ctx, journal.Store(), i.record.info().ID)
 	if err != nil {
 		return "", err
 	}
@@ -282,32 +243,17 @@ func loseSession(ctx context.Context, journal *session.Journal, id string) error
 	return log.Commit(session.Entry{Kind: session.End, Status: session.Lost, Text: "its parent went on without it"})
 }
 
-// chargePast books what the interrupted task and its sub-agents spent before the restart, and returns
-// for how long the task ran.
-func (i *instance) chargePast(ctx context.Context) (ran time.Duration, err error) {
-	own := session.Latest(i.record.past)
-	if i.parent != nil || len(own) == 0 {
-		return 0, nil // a sub-agent draws on its parent's budget
-	}
+// chargePast books what the agent and its sub-agents spent in the session from an entry on.
+func (i *instance) chargePast(ctx context.Context, from int64) error {
 	store := i.factory.cfg.Journal.Store()
 	tree, err := store.Sessions(ctx, session.Filter{Root: i.record.info().Root})
-	if err != nil {
-		return 0, err
-	}
-	spent := session.Spent(own)
+	var spent budget.Spent
 	for _, s := range tree {
-		if s.ID == i.record.id() {
-			continue
-		}
-		entries, err := store.Entries(ctx, s.ID, own[0].ID)
-		if err != nil {
-			return 0, err
-		}
-		spent = spent.Add(session.Spent(entries))
+		entries, e := store.Entries(ctx, s.ID, from-1)
+		spent, err = spent.Add(session.Spent(entries)), errors.Join(err, e)
 	}
-	i.account.Charge(spent)
-	if i.factory.cfg.RealTime {
-		return time.Since(own[0].Time), nil
+	if err == nil {
+		i.account.Charge(spent)
 	}
-	return session.RunningTime(own), nil
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/session"
+	"symbio/agent/session/sqlite"
 	"symbio/community"
 )
 
@@ -49,7 +50,7 @@ func interruptedTree(t *testing.T, store session.Store) (root session.Info) {
 func TestRestartTellsOfSubAgents(t *testing.T) {
 	for _, task := range []string{"", "something else"} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &session.Memory{}
+			store := inMemory(t)
 			root := interruptedTree(t, store)
 			h := newHouse(t, script(nil))
 			for _, ends := range []bool{true, false} { // the node ends again before the model has answered; then it does not
@@ -93,7 +94,7 @@ func TestRestartTellsOfSubAgents(t *testing.T) {
 // A session whose agent could not be started is free for the next try.
 func TestFailedSpawnReleasesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &session.Memory{}
+		store := inMemory(t)
 		root := interruptedTree(t, store)
 		h := newHouse(t, script(nil))
 		f := agent.NewFactory(agent.Config{Community: h.community, Journal: session.NewJournal(store, "n"), Model: func(context.Context, string) (llm.Model, error) { return script(nil), nil }})
@@ -111,7 +112,7 @@ func TestFailedSpawnReleasesTheSession(t *testing.T) {
 // The answer of an interrupted task is not for another node, which may send signals to the agent.
 func TestOtherNodeCannotResumeATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &session.Memory{}
+		store := inMemory(t)
 		root := interruptedTree(t, store)
 		h := newHouse(t, script(nil))
 		f := agent.NewFactory(agent.Config{Community: h.community, Journal: session.NewJournal(store, "n"), Model: func(context.Context, string) (llm.Model, error) {
@@ -130,4 +131,15 @@ func TestOtherNodeCannotResumeATask(t *testing.T) {
 			t.Errorf("resumed: %q, %v", reply.Data, err)
 		}
 	})
+}
+
+// inMemory returns a new store of sessions in memory. It is called in the bubble that uses it.
+func inMemory(t *testing.T) session.Store {
+	t.Helper()
+	s, err := sqlite.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }

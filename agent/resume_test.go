@@ -11,14 +11,15 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/session"
+	"symbio/agent/tool"
 	"symbio/community"
 )
 
 // journaled returns a house that keeps sessions in the store.
-func journaled(t *testing.T, store session.Store, model llm.Model, realTime bool) (*house, *session.Journal) {
+func journaled(t *testing.T, store session.Store, model llm.Model, realTime bool, tools ...tool.Tool) (*house, *session.Journal) {
 	h, j := newHouse(t, model), session.NewJournal(store, "a")
 	h.factory = agent.NewFactory(agent.Config{
-		Community: h.community, Dir: "/work", Journal: j, RealTime: realTime,
+		Community: h.community, Dir: "/work", Tools: tools, Journal: j, RealTime: realTime,
 		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
 	})
 	return h, j
@@ -57,7 +58,7 @@ func TestClockOfAResumedTask(t *testing.T) {
 					left = time.Until(at)
 					return say("done")
 				})
-				store := &session.Memory{}
+				store := inMemory(t)
 				h, j := journaled(t, store, model, false)
 				m := h.spawn(agent.Order{Definition: definition.General(), Limits: budget.Limits{Wall: 30 * time.Minute}})
 				h.background(m, "go")
@@ -92,7 +93,7 @@ func entriesOf(t *testing.T, store session.Store, id string) []session.Entry {
 
 func TestKeptAgentLivesAgainUntilItIsTerminated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &session.Memory{}
+		store := inMemory(t)
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			if last(r).Text == "panic" {
 				panic("as asked")

@@ -145,7 +145,7 @@ func (f *Factory) ChangeSettings(ctx context.Context, id community.MemberID, to 
 		i.withModel(m)
 	}
 	spec, mode := i.settings.change(to)
-	i.record.setSettings(spec, string(mode))
+	i.record.log.Load().SetSettings(spec, string(mode))
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (f *Factory) Clear(id community.MemberID) (session.Info, error) {
 	defer a.working.Unlock()
 	if old := i.record.log.Load(); old != nil {
 		i.record.log.Store(newLog(i))
-		i.record.setMember(i.self)
+		i.record.log.Load().SetMember(i.self.Name, string(i.self.ID))
 		i.record.past = nil
 		old.Close()
 	}

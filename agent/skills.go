@@ -109,7 +109,6 @@ func (s *agentSkills) tools() []tool.Tool {
 // onTaken records and reports that the agent activated a skill in this task.
 func (s *agentSkills) onTaken(name string) {
 	s.takenInTask = true
-	s.instance.record.add(session.Entry{Kind: session.Skill, Text: name})
 	s.instance.report(Event{Type: EventSkill, Text: name})
 }
 
@@ -160,19 +159,77 @@ func (s *agentSkills) hasTool(name string) bool {
 	return slices.Contains(names, name) && s.instance.def.HasTool(name) && s.instance.permissions.keepsTool(name)
 }
 
-// prepare releases the skills of the last task, looks for new ones, and activates those of the
-// definition before the first task.
-func (s *agentSkills) prepare(ctx context.Context) error {
+// prepare releases the skills of the last task, unless that goes on, looks for new ones, and activates
+// those of the definition before the first task, and those of the agent's earlier lives. It returns
+// sentences for the model about skills that are not active any more.
+func (s *agentSkills) prepare(ctx context.Context, resume bool) (note string, err error) {
 	if !s.enabled() {
-		return nil
+		return "", nil
 	}
-	if err := s.registry.EndTurn(ctx, s.id()); err != nil {
-		return fmt.Errorf("the skills of the last task: %w", err)
+	if !resume {
+		if err := s.registry.EndTurn(ctx, s.id()); err != nil {
+			return "", fmt.Errorf("the skills of the last task: %w", err)
+		}
 	}
 	s.takenInTask = false
 	s.refresh(ctx, s.registry.Refresh)
+	first := !s.prepared
 	s.preload(ctx)
-	return s.reattach(ctx)
+	if first {
+		note = s.restore(ctx, resume)
+	}
+	return note, s.reattach(ctx)
+}
+
+// restore activates the skills again that were active when the agent ended, with their grants, if
+// SKILL.md, trust and rules are as they were. It returns a sentence for the model about each other one.
+func (s *agentSkills) restore(ctx context.Context, resume bool) (note string) {
+	past := s.instance.record.past
+	if s.registry.EndsWithTurn() {
+		if past = session.Latest(past); !resume {
+			past = nil
+		}
+	}
+	for _, e := range session.ActiveSkills(past) {
+		if err := s.activateAgain(ctx, e.Skill); err != nil {
+			s.instance.record.add(session.Entry{Kind: session.Skill, Text: e.Text, Skill: &session.SkillUse{}})
+			note += fmt.Sprintf("[The skill %s is not active any more, and its grants have ended: %v. Activate it again if you need it.]\n\n", e.Text, err)
+		} else if slices.ContainsFunc(past, func(later session.Entry) bool {
+			return later.ID > e.ID && (later.Kind == session.Compaction || later.Kind == session.End && later.Status != session.Done)
+		}) {
+			s.epoch++ // the history may have lost its text
+		}
+	}
+	return note
+}
+
+// activateAgain activates a skill as it was. The error says, for the model, why it is not active.
+func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) error {
+	found, err := s.registry.Now().Resolve(was.Path, s.use().Prompt.Duplicates)
+	switch {
+	case err != nil || found.Path != was.Path:
+		return errors.New("it does not exist any more")
+	case s.preloadedID[found.ID]:
+		return nil
+	case s.instance.permissions.links(nil).Judge(s.call(skill.Activate, found)).Action == permission.Deny:
+		return errDeniedSkill
+	}
+	all := s.registry.Registry // nobody is asked: what a person has accepted was accepted for this SKILL.md
+	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Epoch: s.epoch})
+	if err == nil && was.Accepted && now.Hash == was.Hash {
+		now, err = all.Accept(ctx, s.id(), was.Path, was.Hash)
+	}
+	switch {
+	case err != nil:
+		return err
+	case now.Hash != was.Hash:
+		err = errors.New("its SKILL.md has changed")
+	case !slices.Equal(now.Granted, was.Granted):
+		err = errors.New("the trust in it has changed")
+	default:
+		return nil
+	}
+	return errors.Join(err, all.Deactivate(ctx, s.id(), was.Path))
 }
 
 // refreshAfterTools looks for skills again, because the agent's tools may have written a SKILL.md.

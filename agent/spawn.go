@@ -51,7 +51,7 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 		return nil, err
 	}
 	c := &team.Child{Member: member, Handle: localHandle{child}, Account: child.account}
-	if err := a.addChild(c, session.ChildAgent{Session: child.record.id(), Share: w.Share}); err != nil {
+	if err := a.addChild(c, session.ChildAgent{Session: child.record.info().ID, Share: w.Share}); err != nil {
 		return nil, errors.Join(err, parent.factory.cfg.Community.Terminate(ctx, member.ID))
 	}
 	parent.report(Event{Type: EventSpawned, Member: member.ID, Text: w.Reason})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 	"symbio/skills"
@@ -25,26 +26,42 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	if err != nil {
 		return a, err
 	}
-	return t.propose(ctx, a), nil
+	a, accepted := t.propose(ctx, a)
+	if w.By != skills.ByDefinition { // else it is activated at each start
+		t.instance.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
+			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Granted: a.Granted, Accepted: accepted,
+		}})
+	}
+	return a, nil
+}
+
+// Deactivate ends a skill like skills.Registry.Deactivate, and records that it does not come back.
+func (t trustingRegistry) Deactivate(ctx context.Context, agent, name string) error {
+	err := t.Registry.Deactivate(ctx, agent, name)
+	if err == nil {
+		t.instance.record.add(session.Entry{Kind: session.Skill, Text: name, Skill: &session.SkillUse{}})
+	}
+	return err
 }
 
 // propose asks a person about the proposed rules of an active skill, and returns the activation
-// with the rules that it has afterwards. It never asks about a skill of another node: only `symbio
-// skills trust` grants rules to those.
-func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skills.Activation {
+// with the rules that it has afterwards. once is true if they are granted for this activation only. It
+// never asks about a skill of another node: only `symbio skills trust` grants rules to those.
+func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) (_ skills.Activation, once bool) {
 	if len(s.Proposed) == 0 || s.Skill.Scope == skills.ScopePeer {
-		return s
+		return s, false
 	}
 	d, always := t.ask(ctx, s)
 	if !d.Approved {
-		return s
+		return s, false
 	}
 	cfg, id := t.instance.factory.cfg, string(t.instance.self.ID)
 	got, err := t.Accept(ctx, id, s.Skill.Path, s.Hash)
 	if err != nil {
 		cfg.Logger.Warn("a skill changed while a person was asked", "skill", s.Skill.Path, "err", err)
-		return s
+		return s, false
 	}
+	once = true
 	if always && cfg.Trust != nil {
 		var rules []string
 		for _, r := range s.Skill.Grants {
@@ -53,11 +70,11 @@ func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) skil
 		if err := cfg.Trust(s.Skill, s.Hash, rules); err != nil {
 			cfg.Logger.Warn("trust in a skill not kept", "skill", s.Skill.Path, "err", err)
 		} else if again, err := t.Accept(ctx, id, s.Skill.Path, s.Hash); err == nil {
-			got = again // now the grant depends on the trust record, so revoking the record revokes the grant
+			got, once = again, false // now the grant depends on the trust record, so revoking the record revokes the grant
 		}
 	}
 	s.Granted, s.Withheld, s.Proposed = got.Granted, got.Withheld, got.Proposed
-	return s
+	return s, once
 }
 
 // trustTool is the Tool of decisions about a skill's rules in events and in the audit log. No tool

@@ -15,7 +15,9 @@ import (
 	"symbio/agent"
 	"symbio/agent/definition"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/tool"
+	"symbio/agent/tool/skill"
 	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
@@ -34,7 +36,18 @@ type project struct {
 	between  func()        // called while the person thinks
 	kept     []string
 	record   error
+	trusted  []string // the rules of a trust record; nil = there is none
+	journal  *session.Journal
+	factory  *agent.Factory
+	order    agent.Order
+	next     func(ctx context.Context, r llm.Request) (llm.Message, error) // the model; nil = it activates the skill
 }
+
+// Trusted and Fetched make a project a skills.Trust.
+func (p *project) Trusted(skills.Skill, string) ([]string, bool, error) {
+	return p.trusted, p.trusted != nil, nil
+}
+func (p *project) Fetched() []skills.Root { return nil }
 
 const projectSkill = "---\nname: own\ndescription: d\nallowed-tools: Read Bash(python3:*)%s\n---\nText.\n"
 
@@ -44,13 +57,13 @@ func newProject(t *testing.T, interactive bool) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &project{t: t, file: filepath.Join(root, "own", "SKILL.md")}
+	p := &project{t: t, file: filepath.Join(root, "own", "SKILL.md"), journal: session.NewJournal(inMemory(t), "n")}
 	if err := os.Mkdir(filepath.Dir(p.file), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p.write("")
 	system := actor.NewSystem(actor.Config{})
-	if p.registry, err = skills.NewRegistry(system, skills.Config{Roots: []skills.Root{{Path: root, Scope: skills.ScopeProject}}}); err != nil {
+	if p.registry, err = skills.NewRegistry(system, skills.Config{Roots: []skills.Root{{Path: root, Scope: skills.ScopeProject}}, Trust: p}); err != nil {
 		t.Fatal(err)
 	}
 	p.house = community.New(community.Config{System: system})
@@ -63,15 +76,19 @@ func newProject(t *testing.T, interactive bool) *project {
 			t.Error(err)
 		}
 	})
-	model := llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+	model := llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		if p.next != nil {
+			m, err := p.next(ctx, r)
+			return llm.Response{Message: m, Stop: llm.StopEnd}, err
+		}
 		m, err := call(use("1", "activate_skill", map[string]any{"skillName": "own"}))
 		if last(r).Role == llm.Tool {
 			m, err = say(last(r).Results[0].Text)
 		}
 		return llm.Response{Message: m, Stop: llm.StopEnd}, err
 	})
-	factory := agent.NewFactory(agent.Config{
-		Community: p.house, Skills: p.registry, Dir: root,
+	p.factory = agent.NewFactory(agent.Config{
+		Community: p.house, Skills: p.registry, SkillUse: agent.SkillUse{Tools: skill.Names()}, Dir: root, Journal: p.journal,
 		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
 		Trust: func(s skills.Skill, hash string, rules []string) error {
 			p.kept = append(p.kept, fmt.Sprintf("%s%d %v", s.Name, len(hash), rules))
@@ -84,9 +101,9 @@ func newProject(t *testing.T, interactive bool) *project {
 			return nil
 		},
 	})
-	o := agent.Order{Definition: definition.General(), Policy: allowed(t, "activate_skill")}
+	p.order = agent.Order{Definition: definition.General(), Policy: allowed(t, "activate_skill", "deactivate_skill")}
 	if interactive {
-		o.Ask = func(_ context.Context, d agent.ApprovalRequest) tool.Answer {
+		p.order.Ask = func(_ context.Context, d agent.ApprovalRequest) tool.Answer {
 			p.asked = append(p.asked, d)
 			if p.between != nil {
 				p.between()
@@ -96,7 +113,7 @@ func newProject(t *testing.T, interactive bool) *project {
 			return answer
 		}
 	}
-	if p.agent, err = factory.Spawn(ctx, o); err != nil {
+	if p.agent, err = p.factory.Spawn(ctx, p.order); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -291,9 +291,7 @@ func (l *Log) change(do func(*Info)) {
 // SetSettings records the model that was asked for and the mode of the agent. They become durable with
 // the next entry.
 func (l *Log) SetSettings(model, mode string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.info.Model, l.info.Mode = model, mode
+	l.change(func(i *Info) { i.Model, i.Mode = model, mode })
 }
 
 // SetKeep makes durable whether the session's agent lives again when the node starts (Info.Keep). It
