@@ -65,7 +65,7 @@ func (s *sessionFlags) find(ctx context.Context, env *command.Env, dir string) (
 		return session.Info{}, command.Usage(errors.New("--continue and --resume both choose a session; leave one out"))
 	}
 	if s.id != "" && s.id != noID {
-		all, err := env.Sessions(ctx, session.Filter{})
+		all, err := env.Sessions(ctx, session.Filter{ID: s.id})
 		if err != nil {
 			return session.Info{}, err
 		}

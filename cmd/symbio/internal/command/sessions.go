@@ -88,7 +88,7 @@ func (env *Env) OnSessionStore(node string, do func(node string, store *sqlite.S
 // OnSession calls do with the session that has an id or the beginning of one, and the store that has
 // it. The exit status of its error is 4 if there is none, and 2 if there are several.
 func (env *Env) OnSession(ctx context.Context, id string, do func(*sqlite.Store, session.Info) error) error {
-	all, err := env.Sessions(ctx, session.Filter{})
+	all, err := env.Sessions(ctx, session.Filter{ID: id})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"time"
 
@@ -17,11 +17,11 @@ import (
 	"symbio/cmd/symbio/internal/command"
 )
 
-// changeCommand returns a command that calls do with each session that ids selects from the
-// arguments, and prints the session that do returns.
-func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, ids func([]string) []string, do func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error)) *cobra.Command {
+// changeCommand returns a command that calls do with each session that its first n arguments name, and
+// prints the session that do returns.
+func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, n int, do func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
-		for _, id := range ids(args) {
+		for _, id := range args[:min(n, len(args))] {
 			err := env.OnSession(cmd.Context(), id, func(s *sqlite.Store, i session.Info) error {
 				i, err := do(cmd.Context(), s, i, args)
 				switch {
@@ -40,13 +40,9 @@ func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, ids 
 	}}
 }
 
-// first selects the first argument, every all of them.
-func first(args []string) []string { return args[:1] }
-func every(args []string) []string { return args }
-
 // cmdRename returns the command sessions rename.
 func cmdRename(env *command.Env) *cobra.Command {
-	return changeCommand(env, "rename ID TITLE", command.ExactArgs(2), first, func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error) {
+	return changeCommand(env, "rename ID TITLE", command.ExactArgs(2), 1, func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error) {
 		if i.Title = strings.TrimSpace(args[1]); i.Title == "" {
 			return i, command.Usage(errors.New("the title is empty"))
 		}
@@ -57,7 +53,7 @@ func cmdRename(env *command.Env) *cobra.Command {
 // cmdFork returns the command sessions fork.
 func cmdFork(env *command.Env) *cobra.Command {
 	var turn int
-	cmd := changeCommand(env, "fork ID", command.ExactArgs(1), first, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
+	cmd := changeCommand(env, "fork ID", command.ExactArgs(1), 1, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
 		return session.Fork(ctx, s, i, turn)
 	})
 	cmd.Flags().IntVar(&turn, "turn", 0, "number `N` of the last exchange to take over, as symbio sessions show prints it (default the last one that ended)")
@@ -68,30 +64,28 @@ func cmdFork(env *command.Env) *cobra.Command {
 // their root.
 func cmdDelete(env *command.Env) *cobra.Command {
 	var force bool
-	cmd := changeCommand(env, "delete ID...", command.MinArgs(1), every, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
-		agents, err := agentsOf(ctx, env, i.Node)
+	cmd := changeCommand(env, "delete ID...", command.MinArgs(1), math.MaxInt, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
 		switch {
-		case err != nil:
-			return i, err
-		case slices.Contains(agents, i.Member):
-			return i, fmt.Errorf("delete session %s: %w on node %s; end its conversation first", i.ID, session.ErrInUse, i.Node)
-		case i.Open && !force:
-			return i, fmt.Errorf("delete session %s: its task is unfinished: go on with symbio chat --resume %s, or write --force", i.ID, i.ID)
+		case i.State == session.Working:
+			return i, fmt.Errorf("delete session %s: %w on node %s; wait for the end of its task", i.ID, session.ErrInUse, i.Node)
+		case (i.Open || i.Keep) && !force:
+			return i, fmt.Errorf("delete session %s: its task is unfinished, or its agent is kept: go on with symbio chat --resume %s, or write --force", i.ID, i.ID)
 		}
-		tree, err := s.Sessions(ctx, session.Filter{Root: i.ID})
-		if err != nil {
-			return i, err
+		ids := []string{i.ID}
+		if i.Parent == "" {
+			tree, err := s.Sessions(ctx, session.Filter{Root: i.ID})
+			if err != nil {
+				return i, err
+			}
+			ids = command.Map(tree, func(i session.Info) string { return i.ID })
 		}
-		if i.Parent != "" {
-			tree = []session.Info{i}
-		}
-		return i, s.Delete(ctx, idsOf(tree)...)
+		return i, s.Delete(ctx, ids...)
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "delete a session with an unfinished task, too")
 	return cmd
 }
 
-// cmdPrune returns the command sessions prune. It deletes nothing that can go on or that an agent has.
+// cmdPrune returns the command sessions prune. It deletes nothing that can go on or that is kept.
 func cmdPrune(env *command.Env) *cobra.Command {
 	var older config.Age
 	var most config.Size
@@ -109,7 +103,19 @@ func cmdPrune(env *command.Env) *cobra.Command {
 				return err
 			}
 		}
-		deleted, freed, err := prune(cmd.Context(), env, older, most)
+		var before time.Time
+		if older > 0 {
+			before = time.Now().Add(-time.Duration(older))
+		}
+		var deleted int
+		var freed int64
+		err := env.OnSessionStores(func(_ string, s *sqlite.Store) error {
+			was, errWas := s.Size(cmd.Context())
+			n, err := s.Prune(cmd.Context(), before, int64(most))
+			is, errIs := s.Size(cmd.Context())
+			deleted, freed = deleted+n, freed+was-is
+			return errors.Join(err, errWas, errIs)
+		})
 		if err != nil {
 			return err
 		}
@@ -122,40 +128,4 @@ func cmdPrune(env *command.Env) *cobra.Command {
 	cmd.Flags().TextVar(&most, "max", config.Size(0), "delete the oldest ones while a node has more than this `SIZE`, such as 1GiB")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
-}
-
-// prune deletes sessions of all nodes, and returns their number and how many bytes that freed.
-func prune(ctx context.Context, env *command.Env, older config.Age, most config.Size) (deleted int, freed int64, err error) {
-	var before time.Time
-	if older > 0 {
-		before = time.Now().Add(-time.Duration(older))
-	}
-	err = env.OnSessionStores(func(node string, s *sqlite.Store) error {
-		agents, err := agentsOf(ctx, env, node)
-		if err != nil {
-			return err
-		}
-		all, err := s.Sessions(ctx, session.Filter{})
-		if err != nil {
-			return err
-		}
-		all = slices.DeleteFunc(all, func(i session.Info) bool { return !slices.Contains(agents, i.Member) })
-		was, err := s.Size(ctx)
-		if err != nil {
-			return err
-		}
-		n, err := s.Prune(ctx, before, int64(most), idsOf(all)...)
-		if err != nil {
-			return err
-		}
-		is, err := s.Size(ctx)
-		deleted, freed = deleted+n, freed+was-is
-		return err
-	})
-	return deleted, freed, err
-}
-
-// idsOf returns the ids of sessions.
-func idsOf(all []session.Info) []string {
-	return command.Map(all, func(i session.Info) string { return i.ID })
 }

@@ -7,7 +7,6 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/session/sqlite"
 	"symbio/cmd/symbio/internal/command"
-	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // filesReader returns a reader of the sessions of this user's nodes on this machine.
@@ -34,22 +33,4 @@ func filesReader(env *command.Env) reader {
 		found, err := env.Sessions(ctx, q.Filter())
 		return command.Map(found, func(i session.Info) session.Line { return session.Line{Session: &i} }), err
 	}
-}
-
-// agentsOf returns the ids of the agents that live on a node; none if the node does not run.
-func agentsOf(ctx context.Context, env *command.Env, node string) (ids []string, err error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
-	if running, err := state.Running(); err != nil || !slices.Contains(running, node) {
-		return nil, err
-	}
-	conn, err := state.Node(node).Dial()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	reply, err := symbiov1.NewControlClient(conn).Members(ctx, &symbiov1.MembersRequest{})
-	return command.Map(reply.GetMembers(), (*symbiov1.LocatedMember).GetId), err
 }

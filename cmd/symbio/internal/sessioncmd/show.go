@@ -3,6 +3,7 @@ package sessioncmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -43,17 +44,12 @@ func printSession(ctx context.Context, env *command.Env, read reader, id string,
 	}
 	p := page{whole: whole}
 	for _, l := range all {
-		if lines {
-			err = env.PrintLine(l)
-		} else {
-			p.add(l)
-		}
-		if err != nil {
-			return err
+		if p.add(l); lines {
+			err = errors.Join(err, env.PrintLine(l))
 		}
 	}
 	if lines {
-		return nil
+		return err
 	}
 	return env.PrintText(p.String())
 }
@@ -65,7 +61,6 @@ type page struct {
 	whole     bool // results and arguments are not cut
 	exchanges int
 	info      session.Info
-	inBlock   bool // the last text was indented
 }
 
 // The longest result and line of a call in a page that is not whole.
@@ -75,10 +70,7 @@ const (
 )
 
 // paragraph adds a text that is not indented.
-func (p *page) paragraph(text string) {
-	p.inBlock = false
-	fmt.Fprintf(p, "\n%s\n", strings.TrimSpace(text))
-}
+func (p *page) paragraph(text string) { fmt.Fprintf(p, "\n%s\n", strings.TrimSpace(text)) }
 
 // block adds an indented text.
 func (p *page) block(text string) {
@@ -86,10 +78,7 @@ func (p *page) block(text string) {
 	if more := len(lines) - maxLines; more > 0 && !p.whole {
 		lines = append(lines[:maxLines], fmt.Sprintf("… %s; symbio sessions export %s has all", chat.Plural(more, "more line"), p.info.ID))
 	}
-	if !p.inBlock {
-		p.WriteString("\n")
-	}
-	p.inBlock = true
+	p.WriteString("\n")
 	for _, line := range lines {
 		if !p.whole {
 			line = visible.TruncateRunes(line, maxLetters)
@@ -107,7 +96,13 @@ func (p *page) add(l session.Line) {
 	}
 	switch l.Kind {
 	case "":
-		p.begin(*l.Session)
+		i := *l.Session
+		p.info = i
+		fmt.Fprintf(p, "# %s\n", cmp.Or(i.Title, "(no task yet)"))
+		p.paragraph(fmt.Sprintf("%s · %s · %s on node %s · %s  \n%s", i.ID, i.State, i.Agent, i.Node, chat.UsageText(i.Spent), i.Dir))
+		if i.Parent != "" {
+			p.paragraph("spawned in session " + i.Parent)
+		}
 	case session.Task:
 		p.exchanges++
 		p.paragraph(fmt.Sprintf("## %d · %s", p.exchanges, l.Time.Local().Format(time.DateTime)))
@@ -130,16 +125,6 @@ func (p *page) add(l session.Line) {
 	}
 }
 
-// begin adds the title and the description.
-func (p *page) begin(i session.Info) {
-	p.info = i
-	fmt.Fprintf(p, "# %s\n", cmp.Or(i.Title, "(no task yet)"))
-	p.paragraph(fmt.Sprintf("%s · %s · %s on node %s · %s  \n%s", i.ID, i.State, i.Agent, i.Node, chat.UsageText(i.Spent), i.Dir))
-	if i.Parent != "" {
-		p.paragraph("spawned in session " + i.Parent)
-	}
-}
-
 // noteText returns an entry in a few words; "" = it is not shown.
 func noteText(l session.Line) string {
 	switch l.Kind {
@@ -152,7 +137,9 @@ func noteText(l session.Line) string {
 	case session.Child:
 		return fmt.Sprintf("spawned %s: %s", l.Child.Name, cmp.Or(l.Child.Session, "on node "+l.Child.Node))
 	case session.Skill:
-		return "skill " + l.Text
+		return "skill " + l.Text + map[bool]string{true: ", which ended"}[l.Skill != nil && l.Skill.Hash == ""]
+	case session.Lent:
+		return "a sub-agent on another node spent " + chat.UsageText(*l.Spent)
 	case session.Compaction:
 		return "the history was shortened to " + chat.Plural(len(l.Messages), "message")
 	case session.Edit:
