@@ -20,23 +20,34 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 	}
 	now := time.Now()
 	end := now.Add(i.account.Wall())
-	if past := session.Latest(i.record.past); resume && i.parent == nil && len(past) > 0 { // a sub-agent draws on its parent's budget
-		if !i.keepAccount { // else Spawn has charged it
-			if err := i.chargePast(ctx, past[0].ID); err != nil {
-				return nil, nil, err
-			}
+	if resume {
+		ran, err := i.chargeResumed(ctx, now)
+		if err != nil {
+			return nil, nil, err
 		}
-		if i.factory.cfg.RealTime {
-			end = end.Add(-now.Sub(past[0].Time))
-		} else {
-			end = end.Add(-session.RunningTime(past))
-		}
+		end = end.Add(-ran)
 	}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
 		end = at // that of the caller
 	}
 	ctx, done := i.task.start(ctx, budget.NewTask(i.account, now, end), end, i.account.TimeExceeded())
 	return ctx, done, nil
+}
+
+// chargeResumed books what the interrupted task and its sub-agents spent before the restart, and returns for
+// how long the task ran.
+func (i *instance) chargeResumed(ctx context.Context, now time.Time) (ran time.Duration, err error) {
+	past := session.Latest(i.record.past)
+	if i.parent != nil || len(past) == 0 {
+		return 0, nil // a sub-agent draws on its parent's budget
+	}
+	if !i.keepAccount { // else Spawn has charged it
+		err = i.chargePast(ctx, past[0].ID)
+	}
+	if i.factory.cfg.RealTime {
+		return now.Sub(past[0].Time), err
+	}
+	return session.RunningTime(past), err
 }
 
 // isFromOwnTree reports whether the agent itself or a descendant sent a task. Such a task uses what

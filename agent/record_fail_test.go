@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -34,9 +35,11 @@ func (f *full) Commit(w []session.Write) error {
 
 // witness checks that everything that takes effect was recorded before.
 type witness struct {
-	t       *testing.T
-	store   *full
-	effects map[string]int // how often each call ran, by its argument
+	t     *testing.T
+	store *full
+
+	mu      sync.Mutex
+	effects map[string]int // how often each call ran, by its argument; guarded by mu
 	asked   int
 }
 
@@ -61,7 +64,9 @@ type effectArgs struct {
 // effect returns a tool whose effects are counted.
 func (w *witness) effect(name string) tool.Tool {
 	return tool.New(tool.Spec{Name: name, Description: "has an effect"}, func(_ context.Context, a effectArgs) tool.Result {
+		w.mu.Lock()
 		w.effects[a.Name]++
+		w.mu.Unlock()
 		if !w.has(func(_ session.Info, e session.Entry) bool { return e.Kind == session.Call && e.Call.ID == a.Name }) {
 			w.t.Errorf("%s ran without a record", a.Name)
 		}

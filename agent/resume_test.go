@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +136,50 @@ func TestKeptAgentLivesAgainUntilItIsTerminated(t *testing.T) {
 		}
 		if err := h.community.Terminate(t.Context(), again.ID); err != nil || kept().Keep {
 			t.Errorf("after its end: %v, %+v", err, kept())
+		}
+	})
+}
+
+// An agent that supervision has restarted works in its session as before.
+func TestRestartedAgentHasItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			switch last(r).Text {
+			case "panic":
+				panic("as asked")
+			case "one":
+				return say("first")
+			}
+			<-ctx.Done()
+			return llm.Message{}, ctx.Err()
+		})
+		store := inMemory(t)
+		h, j := journaled(t, store, model, false)
+		m := h.spawn(agent.Order{Definition: definition.General()})
+		if text, err := h.task(m, "one"); text != "first" || err != nil {
+			t.Fatal(text, err)
+		}
+		if _, err := h.task(m, "panic"); err == nil {
+			t.Error("a panic is no error")
+		}
+		wait := h.background(m, "wait")
+		synctest.Wait()
+		s := h.factory.Session(m.ID)
+		if _, err := h.factory.Spawn(t.Context(), agent.Order{Definition: definition.General(), Session: s}); !errors.Is(err, session.ErrInUse) || !j.IsInUse(s.ID) {
+			t.Errorf("while the restarted agent works another one goes on with its session: %v", err)
+		}
+		if err := h.community.Terminate(t.Context(), m.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = wait()
+		var texts []string
+		for _, e := range entriesOf(t, store, s.ID) {
+			if e.Kind == session.Task {
+				texts = append(texts, e.Message.Text)
+			}
+		}
+		if len(texts) != 3 || j.IsInUse(s.ID) {
+			t.Errorf("the session has the tasks %q, and is in use: %v", texts, j.IsInUse(s.ID))
 		}
 	})
 }

@@ -81,17 +81,22 @@ func replay(h history, past []session.Entry) (_ history, x *openExchange, err er
 			}
 		}
 	}
-	all := h.messages
 	if x != nil {
-		all = slices.Clip(x.history.messages)
-		if calls := x.calls; len(calls) > 0 { // as if they had results
-			all = append(all, llm.Message{Role: llm.Tool})
-			for _, c := range calls {
-				all[len(all)-1].Results = append(all[len(all)-1].Results, llm.ToolResult{CallID: c.ID})
-			}
-		}
+		return h, x, Sound(x.withResults())
 	}
-	return h, x, Sound(all)
+	return h, x, Sound(h.messages)
+}
+
+// withResults returns the messages as if the last calls had results.
+func (x *openExchange) withResults() []llm.Message {
+	if len(x.calls) == 0 {
+		return x.history.messages
+	}
+	m := llm.Message{Role: llm.Tool}
+	for _, c := range x.calls {
+		m.Results = append(m.Results, llm.ToolResult{CallID: c.ID})
+	}
+	return append(slices.Clip(x.history.messages), m)
 }
 
 // addResult records the result of one of the last calls, and adds the results to the history when

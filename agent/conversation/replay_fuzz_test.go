@@ -166,37 +166,40 @@ func FuzzReplay(f *testing.F) {
 	f.Add(append(at(session.Task), 10, 16, 4, 19, 20))
 	f.Add([]byte{0, 10, 20, 16, 31, 0, 8, 35, 23, 9})
 	f.Add([]byte{0, 9, 23, 19, 8, 38, 0})
-	f.Fuzz(func(t *testing.T, past []byte) {
-		cfg := conversation.Config{Model: bothWires(t)}
-		for _, b := range past {
-			text, err := json.Marshal(all[int(b)%len(all)]) // entries share nothing
-			if err != nil {
-				t.Fatal(err)
-			}
-			e := session.Entry{Kind: all[int(b)%len(all)].Kind}
-			if err := json.Unmarshal(text, &e); err != nil {
-				t.Fatal(err)
-			}
-			cfg.Past = append(cfg.Past, e)
-		}
-		c := conversation.New(cfg)
-		if c.CanResume() {
-			if _, err := c.Resume(t.Context(), "note"); err != nil {
-				t.Errorf("it was to go on: %v", err)
-			}
-		}
-		_, err := c.Send(t.Context(), "next")
-		if err == nil {
-			return
-		}
-		if !strings.Contains(err.Error(), "its record is incomplete") {
-			t.Errorf("the next message: %v", err)
-		}
-		if err := c.Replace(nil); err != nil {
+	f.Fuzz(func(t *testing.T, past []byte) { goOn(t, all, past) })
+}
+
+// goOn has a conversation go on with a past, which has the entries of all with these numbers.
+func goOn(t *testing.T, all []session.Entry, past []byte) {
+	cfg := conversation.Config{Model: bothWires(t)}
+	for _, b := range past {
+		text, err := json.Marshal(all[int(b)%len(all)]) // entries share nothing
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Send(t.Context(), "next"); err != nil {
-			t.Errorf("after /clear: %v", err)
+		e := session.Entry{Kind: all[int(b)%len(all)].Kind}
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatal(err)
 		}
-	})
+		cfg.Past = append(cfg.Past, e)
+	}
+	c := conversation.New(cfg)
+	if c.CanResume() {
+		if _, err := c.Resume(t.Context(), "note"); err != nil {
+			t.Errorf("it was to go on: %v", err)
+		}
+	}
+	_, err := c.Send(t.Context(), "next")
+	if err == nil {
+		return
+	}
+	if !strings.Contains(err.Error(), "its record is incomplete") {
+		t.Errorf("the next message: %v", err)
+	}
+	if err := c.Replace(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Send(t.Context(), "next"); err != nil {
+		t.Errorf("after /clear: %v", err)
+	}
 }

@@ -125,6 +125,7 @@ type heard struct {
 	agent                            string
 	Over, Responding                 bool
 	Pending                          int `json:"pending_steering"`
+	Turn                             int
 }
 
 // hears waits for the next event of that type.
@@ -208,9 +209,11 @@ func TestConversationIsHeldOverTheControlSocket(t *testing.T) {
 		}
 	})
 	t.Run("a person who connects while an agent works in the session waits for the end of the task", func(t *testing.T) {
-		d := converse(t, c, &symbiov1.RunRequest{Task: "wait"})
+		d := converse(t, c, &symbiov1.RunRequest{Task: "one"})
 		id := d.hears("session").ID
-		d.until(func(h heard) bool { return h.Responding })
+		d.hears("result") // the session is durable now
+		d.next("wait")
+		d.until(func(h heard) bool { return h.Responding && h.Turn > 0 })
 		if _, err := converse(t, c, &symbiov1.RunRequest{Session: id}).ends(); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a script gets %v", err)
 		}

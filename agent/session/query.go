@@ -51,11 +51,7 @@ func (q Query) Filter() Filter {
 func (q Query) Run(ctx context.Context, s Store) (lines []Line, err error) {
 	switch q.Op {
 	case OpSearch:
-		found, err := s.Search(ctx, q.Words, q.Limit)
-		for _, m := range found {
-			lines = append(lines, Line{Session: &m.Session, ID: m.Entry, Kind: m.Kind, Entry: Entry{Text: m.Text}})
-		}
-		return lines, err
+		return s.Search(ctx, q.Words, q.Limit)
 	case OpShow:
 		q = Query{Op: OpShow, ID: q.ID, All: true}
 	}

@@ -218,14 +218,6 @@ type Filter struct {
 	Limit  int  // 0 = no limit
 }
 
-// Match is a result of a search.
-type Match struct {
-	Session Info   `json:"session"`
-	Entry   int64  `json:"entry"`
-	Kind    Kind   `json:"kind"`
-	Text    string `json:"text"` // the text around the first word that was found
-}
-
 // Store keeps sessions. All methods are safe for concurrent use, and may block for as long as a disk
 // takes.
 type Store interface {
@@ -237,8 +229,9 @@ type Store interface {
 	// Entries returns the entries of a session with an ID above after, in order. The error wraps
 	// ErrNotFound if there is no such session.
 	Entries(ctx context.Context, id string, after int64) ([]Entry, error)
-	// Search returns the entries that have all words, the latest first; limit 0 = all of them.
-	Search(ctx context.Context, words string, limit int) ([]Match, error)
+	// Search returns the entries that have all words, the latest first; limit 0 = all of them. A Line has
+	// the session, the ID and the Kind of the entry, and as Text what is around the first word.
+	Search(ctx context.Context, words string, limit int) ([]Line, error)
 	// Content returns the content of a file before an edit of this session, by its hash.
 	Content(ctx context.Context, id, hash string) ([]byte, error)
 	// Rename sets the title of a session. Delete removes sessions. Both fail with an error that wraps

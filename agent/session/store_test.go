@@ -188,6 +188,9 @@ func filters(t *testing.T, s session.Store) {
 	expect(t, s, session.Filter{Dir: "/other"}, "other")
 	expect(t, s, session.Filter{Keep: true}, "other")
 	expect(t, s, session.Filter{Keep: true, Root: "root"})
+	expect(t, s, session.Filter{ID: "r"}, "root")
+	expect(t, s, session.Filter{ID: "root"}, "root")
+	expect(t, s, session.Filter{ID: "roots"})
 	expect(t, s, session.Filter{Dir: "/"})
 	expect(t, s, session.Filter{States: []session.State{session.Failed, session.Lost}}, "other")
 	expect(t, s, session.Filter{Root: "root", States: []session.State{session.Failed}})
@@ -223,7 +226,7 @@ func searches(t *testing.T, s session.Store) {
 			t.Errorf("search for %q, at most %d: %q, want %q", c.words, c.limit, got, c.want)
 		}
 	}
-	if m, err := s.Search(t.Context(), "blue", 1); err != nil || m[0].Session.Title != "title" || m[0].Kind != session.Text || m[0].Entry == 0 {
+	if m, err := s.Search(t.Context(), "blue", 1); err != nil || m[0].Session.Title != "title" || m[0].Kind != session.Text || m[0].ID == 0 {
 		t.Errorf("the match is %+v, %v", m, err)
 	}
 }

@@ -361,6 +361,11 @@ func (n *crashNode) check(m *strictModel, lent ...session.Info) {
 	}
 	for _, i := range h.infos {
 		tokens += i.Spent.Tokens
+		for _, e := range h.entries[i.ID] {
+			if e.Kind == session.Lent {
+				tokens -= e.Spent.Tokens // the lender's session has them, too
+			}
+		}
 		if i.Parent == "" {
 			continue
 		}

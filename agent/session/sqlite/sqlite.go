@@ -375,10 +375,10 @@ func (s *Store) Sessions(ctx context.Context, f session.Filter) ([]session.Info,
 }
 
 func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
-	where, args := []string{"id BETWEEN ? AND ? || char(1114111)"}, []any{f.ID, f.ID}
-	for _, c := range []struct{ column, value string }{{"dir", f.Dir}, {"parent", f.Parent}, {"root", f.Root}} {
+	where, args := []string{"1"}, []any{}
+	for _, c := range []struct{ condition, value string }{{"dir = ?", f.Dir}, {"parent = ?", f.Parent}, {"root = ?", f.Root}, {"id >= ?", f.ID}, {"id <= ? || char(1114111)", f.ID}} {
 		if c.value != "" {
-			where, args = append(where, c.column+" = ?"), append(args, c.value)
+			where, args = append(where, c.condition), append(args, c.value)
 		}
 	}
 	if f.Roots {
@@ -462,7 +462,7 @@ func (s *Store) exists(ctx context.Context, id string) error {
 }
 
 // Search implements session.Store.
-func (s *Store) Search(ctx context.Context, words string, limit int) (found []session.Match, err error) {
+func (s *Store) Search(ctx context.Context, words string, limit int) (found []session.Line, err error) {
 	defer func() { err = s.explain(err) }()
 	var terms []string
 	for _, w := range strings.Fields(strings.ReplaceAll(words, "\x00", " ")) { // a zero byte ends a query
@@ -471,15 +471,15 @@ func (s *Store) Search(ctx context.Context, words string, limit int) (found []se
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	return collect(ctx, s, func(rows *sql.Rows) (m session.Match, err error) {
+	return collect(ctx, s, func(rows *sql.Rows) (l session.Line, err error) {
 		var data []byte
-		if m.Session, err = scanInfo(rows, &m.Entry, &m.Kind, &data); err != nil {
-			return m, err
+		i, err := scanInfo(rows, &l.ID, &l.Kind, &data)
+		e := session.Entry{Kind: l.Kind}
+		if err == nil {
+			err = json.Unmarshal(data, &e)
 		}
-		e := session.Entry{Kind: m.Kind}
-		err = json.Unmarshal(data, &e)
-		m.Text = session.Around(e.Words(), words)
-		return m, err
+		l.Session, l.Text = &i, session.Around(e.Words(), words)
+		return l, err
 	}, `SELECT s.title, s.info, e.id, e.kind, e.data FROM words w JOIN entries e ON e.id = w.rowid JOIN sessions s ON s.id = e.session
 		WHERE words MATCH ? ORDER BY w.rowid DESC LIMIT ?`, strings.Join(terms, " "), cmp.Or(limit, -1))
 }

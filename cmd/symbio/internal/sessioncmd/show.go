@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -110,18 +111,23 @@ func (p *page) add(l session.Line) {
 	case session.Text:
 		p.paragraph(person + l.Text)
 	case session.Answer:
-		if l.Message.Text != "" {
-			p.paragraph(cmp.Or(p.info.Name, p.info.Agent) + ": " + l.Message.Text)
-		}
-		for _, c := range l.Message.Calls {
-			p.block("> " + c.Name + " " + command.PlainJSON(c.Args))
-		}
+		p.answer(*l.Message)
 	case session.Result:
 		p.block(l.Result.Text)
 	default:
 		if text := noteText(l); text != "" {
 			p.block("- " + text)
 		}
+	}
+}
+
+// answer adds an answer of the model.
+func (p *page) answer(m llm.Message) {
+	if m.Text != "" {
+		p.paragraph(cmp.Or(p.info.Name, p.info.Agent) + ": " + m.Text)
+	}
+	for _, c := range m.Calls {
+		p.block("> " + c.Name + " " + command.PlainJSON(c.Args))
 	}
 }
 
