@@ -163,6 +163,7 @@ func TestRestartedAgentHasItsSession(t *testing.T) {
 			t.Error("a panic is no error")
 		}
 		wait := h.background(m, "wait")
+		time.Sleep(time.Minute) // until it is restarted
 		synctest.Wait()
 		s := h.factory.Session(m.ID)
 		if _, err := h.factory.Spawn(t.Context(), agent.Order{Definition: definition.General(), Session: s}); !errors.Is(err, session.ErrInUse) || !j.IsInUse(s.ID) {

@@ -333,7 +333,7 @@ func TestSettingsChangeWithTheNextRequest(t *testing.T) {
 
 func TestModeOfASessionStaysNarrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &session.Memory{}
+		store := inMemory(t)
 		h, j := journaled(t, store, script(func(context.Context, llm.Request) (llm.Message, error) { return say("ok") }), false)
 		m := h.spawn(agent.Order{Mode: agent.ModePlan})
 		if _, err := h.task(m, "one"); err != nil {
@@ -407,7 +407,7 @@ func TestPersonHasRoomMade(t *testing.T) {
 
 func TestClearBeginsAnotherSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &session.Memory{}
+		store := inMemory(t)
 		var messages int
 		h, j := journaled(t, store, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			messages = len(r.Messages)
@@ -465,7 +465,7 @@ func TestPicturesOfAPersonReachTheModel(t *testing.T) {
 
 func TestReasonOfANoReachesTheModelAndTheRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &session.Memory{}
+		store := inMemory(t)
 		a := newAsker(t)
 		h, j := journaled(t, store, nil, false)
 		_ = h
