@@ -58,7 +58,7 @@ func TestInfoTellsPendingApproval(t *testing.T) {
 		"next task":      {[]session.Entry{task, approval, resume, task}, false, 0},
 		"ended":          {[]session.Entry{task, approval, resume, {Kind: session.End, Status: session.Failed}}, false, 1},
 	} {
-		log := session.NewJournal(&session.Memory{}, "n").Create(session.Info{})
+		log := session.NewJournal(inMemory(t), "n").Create(session.Info{})
 		if err := log.Commit(c.entries...); err != nil {
 			t.Fatal(err)
 		}
