@@ -172,11 +172,8 @@ type Conversation struct {
 func New(cfg Config) *Conversation {
 	c := &Conversation{cfg: cfg.withDefaults()}
 	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
-	h, unfinished, err := replay(c.history, cfg.Past)
-	if err != nil {
+	if err := c.load(cfg.Past); err != nil {
 		c.damage = fmt.Errorf("this session cannot go on, because its record is incomplete; symbio sessions export shows it: %w", err)
-	} else {
-		c.history, c.unfinished = h, unfinished
 	}
 	return c
 }

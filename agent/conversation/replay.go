@@ -44,13 +44,10 @@ type openExchange struct {
 }
 
 // replay builds the history of the entries of a session, and the exchange that was running at their
-// end; nil = none was. The error says why no model would accept the history: then entries are missing,
-// or were changed.
-func replay(h history, past []session.Entry) (_ history, x *openExchange, err error) {
+// end; nil = none was.
+func replay(h history, past []session.Entry) (history, *openExchange) {
+	var x *openExchange
 	for _, e := range past {
-		if err := e.Check(); err != nil {
-			return h, nil, err
-		}
 		switch e.Kind {
 		case session.Task:
 			// An exchange without an end before this one could not be recorded any more. Its
@@ -81,10 +78,27 @@ func replay(h history, past []session.Entry) (_ history, x *openExchange, err er
 			}
 		}
 	}
-	if x != nil {
-		return h, x, Sound(x.withResults())
+	return h, x
+}
+
+// load builds the history of the past. The error says why no model would accept it: then entries are
+// missing, or were changed, and the conversation stays empty.
+func (c *Conversation) load(past []session.Entry) error {
+	for _, e := range past {
+		if err := e.Check(); err != nil {
+			return err
+		}
 	}
-	return h, x, Sound(h.messages)
+	h, x := replay(c.history, past)
+	messages := h.messages
+	if x != nil {
+		messages = x.withResults()
+	}
+	if err := Sound(messages); err != nil {
+		return err
+	}
+	c.history, c.unfinished = h, x
+	return nil
 }
 
 // withResults returns the messages as if the last calls had results.

@@ -95,13 +95,11 @@ func (n *Node) pruneSessions(ctx context.Context) error {
 		if s.Keep > 0 {
 			before = time.Now().Add(-time.Duration(s.Keep))
 		}
-		if err := n.events.Prune(ctx, before); err != nil && ctx.Err() == nil {
-			n.cfg.Logger.Warn("old events could not be deleted", "err", err)
+		deleted, err := n.sessions.Prune(ctx, before, int64(s.Max))
+		if err = errors.Join(err, n.events.Prune(ctx, before)); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Warn("old sessions or events could not be deleted", "err", err)
 		}
-		switch deleted, err := n.sessions.Prune(ctx, before, int64(s.Max)); {
-		case err != nil && ctx.Err() == nil:
-			n.cfg.Logger.Warn("old sessions could not be deleted", "err", err)
-		case deleted > 0:
+		if deleted > 0 {
 			n.cfg.Logger.Info("deleted old sessions", "sessions", deleted, "keep", s.Keep, "max", s.Max)
 		}
 		select {

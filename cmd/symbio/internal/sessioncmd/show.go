@@ -143,9 +143,7 @@ func noteText(l session.Line) string {
 	case session.Child:
 		return fmt.Sprintf("spawned %s: %s", l.Child.Name, cmp.Or(l.Child.Session, "on node "+l.Child.Node))
 	case session.Skill:
-		return "skill " + l.Text + map[bool]string{true: ", which ended"}[l.Skill != nil && l.Skill.Hash == ""]
-	case session.Lent:
-		return "a sub-agent on another node spent " + chat.UsageText(*l.Spent)
+		return "skill " + l.Text
 	case session.Compaction:
 		return "the history was shortened to " + chat.Plural(len(l.Messages), "message")
 	case session.Edit:
