@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxDiffed is the length up to which the old and the new content of a file are compared, in
-	// bytes. It bounds the time: the comparison itself gives up after a hundred differences, and then
-	// shows the rest as one.
-	maxDiffed = 1 << 20
+	// maxDiffed and maxDiffedLines are the length up to which the old and the new content of a file are
+	// compared, in bytes and in lines. They bound the time to a few tenths of a second: the comparison
+	// itself gives up after a hundred differences, and then shows the rest as one.
+	maxDiffed      = 1 << 20
+	maxDiffedLines = 50_000
 	// maxDiff is the longest diff in bytes, without the note about what is missing. It is more than a
 	// person reads, and 64 KiB is what an event should have at most.
 	maxDiff = 64<<10 - 128
@@ -23,7 +24,7 @@ const (
 
 // diff returns the change that replacing a file by content makes, for people. It reads the file if
 // that was not done. There is no Diff of a file that the agent may not read, because the events are
-// kept and shown where the file is not, and none of a file that is no text or longer than maxDiffed.
+// kept and shown where the file is not, and none of a file that is no text or too long.
 func diff(ctx context.Context, w *Workspace, path string, d *operation, content []byte) tool.FileDiff {
 	change := tool.FileDiff{File: w.shower(ctx)(d.name)}
 	if len(content) > maxDiffed || d.before != nil && d.before.Size() > maxDiffed || !tool.MayRead(ctx, path) || !tool.MayRead(ctx, w.key(d.name)) {
@@ -42,6 +43,9 @@ func diff(ctx context.Context, w *Workspace, path string, d *operation, content 
 	}
 	after, _, err := toText(content)
 	if err != nil {
+		return change
+	}
+	if max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
 		return change
 	}
 	change.Diff = unified(from, change.File, strings.ToValidUTF8(before, "\uFFFD"), strings.ToValidUTF8(after, "\uFFFD"))

@@ -129,7 +129,7 @@ func TestDiffIsWithheldOfWhatMustNotBeRead(t *testing.T) {
 func TestDiffIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	var old, changed strings.Builder
-	for range 100_000 {
+	for range 49_000 {
 		old.WriteString("a line\n")
 		changed.WriteString("another\n")
 	}
@@ -139,6 +139,10 @@ func TestDiffIsBounded(t *testing.T) {
 	got := d.changes[0].Diff
 	if len(got) > 64<<10 || !strings.HasSuffix(got, " more bytes of the difference are left out\n") {
 		t.Errorf("the difference has %d bytes and ends with %q", len(got), got[max(0, len(got)-80):])
+	}
+	d.ok(t, "Write", "file_path", "a", "content", strings.Repeat("\n", 50_001))
+	if got := d.changes[1].Diff; got != "" {
+		t.Errorf("of too many lines there are %d bytes of differences", len(got))
 	}
 	d.ok(t, "Write", "file_path", "latin", "content", "caf\u00e9\n")
 	if err := os.WriteFile(filepath.Join(dir, "latin"), []byte("caf\xe9\n"), 0o600); err != nil {
