@@ -94,42 +94,39 @@ func holdGate(t *testing.T, dir string) *os.File {
 	return nil
 }
 
-// sees waits until the terminal has got a text behind a position, and returns the position behind it.
-func (s *screen) sees(from int, want string) int {
+// sees waits until a text is on the terminal, or was and has left it, so many times.
+func (s *screen) sees(times int, want string) {
 	s.t.Helper()
 	var text string
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
-		s.mu.Lock()
-		text = s.text
-		s.mu.Unlock()
-		if i := strings.Index(text[from:], want); i >= 0 {
-			return from + i + len(want)
+		if text = s.scrolled(); strings.Count(text, want) >= times {
+			return
 		}
 	}
-	s.t.Fatalf("the terminal never showed %q; it got %q", want, text[from:])
-	return 0
+	s.t.Fatalf("the terminal never showed %q %d times; it has\n%s", want, times, text)
 }
 
-// waits waits until a message is waited for, and returns the position behind the prompt.
-func (s *screen) waits(from int) int {
+// answers waits until so many messages are answered.
+func (s *screen) answers(messages int) {
 	s.t.Helper()
-	return s.sees(from, "\x1b[J> \r\x1b[2C")
+	s.sees(messages, "model call")
 }
 
-// isToBePut waits until what was typed waits to be put to the agent, and returns the position behind that.
-func (s *screen) isToBePut(at int) int {
+// isToBePut waits until what was typed waits to be put to the agent.
+func (s *screen) isToBePut() {
 	s.t.Helper()
 	for range 1000 {
 		s.types("/transcript\r")
-		at = s.sees(at, "the agent remembers nothing yet\r\n")
-		if strings.Contains(s.shown(), "not yet delivered: 1") {
-			return at
+		text := s.has("What the agent remembers", "the agent remembers nothing yet")
+		s.types("\x1b")
+		s.has("!What the agent remembers")
+		if strings.Contains(text, "not yet delivered: 1") {
+			return
 		}
 	}
 	s.t.Fatal("what was typed never waits to be put to the agent")
-	return at
 }
 
 // leaves waits for the end, and returns the exit status and what stands on the terminal.
@@ -170,14 +167,14 @@ func TestRunOnTerminalStreamsAndIsSteered(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "go on")
-	at := s.sees(0, "I wait at the gate, [31mand say so in a sentence that is longer than\r\na row") // while the tool runs
-	s.sees(0, "Bash cat gate")
+	s.sees(1, "I wait at the gate, [31mand say so in a sentence that is longer than\na row") // while the tool runs
+	s.sees(1, "● Bash cat gate")
 	s.types("never mind the gate\r")
-	s.sees(at, "> never mind the gate\r\n")
-	at = s.isToBePut(at)
+	s.sees(1, "> never mind the gate")
+	s.isToBePut()
 	openGate(t, dir)
-	at = s.sees(at, "delivered: never mind the gate")
-	s.sees(at, "I was told: never mind the gate")
+	s.sees(1, "delivered: never mind the gate")
+	s.sees(1, "I was told: never mind the gate")
 	if status, text := s.leaves(); status != 0 || strings.Contains(text, "\x1b[31m") {
 		t.Errorf("it ended with %d; what the model said moves the cursor or not: %q", status, text)
 	}
@@ -187,16 +184,13 @@ func TestChatKeepsDraftWhenQuestionArrives(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "first")
-	s.sees(0, "Bash cat gate")
+	s.sees(1, "Bash cat gate")
 	s.types("yes, and")
-	at := s.sees(0, "> yes, and")
+	s.has("> yes, and")
 	openGate(t, dir)
-	at = s.sees(at, "allow? ")
-	s.types("\rno")
-	at = s.sees(at, "allow? no")
-	s.types("\x15y\r")
-	at = s.sees(at, "> yes, and") // it is given back
-	s.sees(at, "First: Created first.txt")
+	s.has("general wants to use Write", "> yes, and")
+	s.types("\x1b[B\x1b[Ay") // the arrows say that the keys are for the question now
+	s.sees(1, "First: Created first.txt")
 	if status, text := s.leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)
 	}
@@ -206,22 +200,24 @@ func TestAQuestionIsAskedInPlace(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
-	at := s.sees(0, "leaves\r\n> ")
+	s.sees(1, "leaves")
 	s.types("hello\r")
-	at = s.waits(s.sees(at, "You said: hello"))
+	s.sees(1, "You said: hello")
+	s.answers(1)
 	s.types("write it down\r")
-	at = s.sees(at, "general wants to use Write")
-	at = s.sees(at, "allow? ")
-	s.types("y\r")
-	at = s.sees(at, "Write notes.txt")
-	at = s.waits(s.sees(at, "Written? Created notes.txt"))
+	s.has("general wants to use Write", "+++ notes.txt", "y  yes, once")
+	s.types("\x1b[By") // not an answer before an arrow, because a person was typing
+	s.sees(1, "✓ Write notes.txt")
+	s.sees(1, "Written? Created notes.txt")
+	s.answers(2)
 	s.types("write it again\r")
-	at = s.sees(at, "allow? ")
-	s.types("\r")
-	at = s.waits(s.sees(at, "The person said no"))
+	s.has("general wants to use Write")
+	s.types("\x1b[Bn")
+	s.sees(1, "The person said no")
+	s.answers(3)
 	s.types("\x04")
 	if status, text := s.leaves(); status != 0 {
-		t.Errorf("it ended with %d: %q", status, text[at:])
+		t.Errorf("it ended with %d: %q", status, text)
 	}
 }
 
@@ -229,19 +225,23 @@ func TestChatContinuesAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "--interactive", "go on")
-	at := s.sees(0, "Bash cat gate")
+	s.sees(1, "Bash cat gate")
 	s.types("\x03")
-	at = s.waits(s.sees(at, "the task was interrupted"))
+	s.sees(1, "the task was interrupted")
+	s.answers(1)
 	s.types("and you?\r")
-	at = s.sees(at, "You said: ")
-	at = s.waits(s.sees(at, "and you?\r\n"))
+	s.sees(1, "You said: ")
+	s.sees(2, "and you?")
+	s.answers(2)
 	s.types("half a line")
-	at = s.sees(at, "> half a line")
-	s.types("\x03\x03") // away with the line, and then
-	at = s.sees(at, "Ctrl-C again to leave")
+	s.has("> half a line")
+	s.types("\x03")
+	s.has("!half a line")
+	s.types("\x03") // away with the line, and then
+	s.sees(1, "Ctrl-C again to leave")
 	s.types("\x03")
 	if status, text := s.leaves(); status != 0 || strings.Contains(text, "You said: half") {
-		t.Errorf("it ended with %d: %q", status, text[at:])
+		t.Errorf("it ended with %d: %q", status, text)
 	}
 }
 
@@ -249,17 +249,19 @@ func TestChatKeepsUndeliveredSteering(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "run", "--interactive", "go on")
-	at := s.sees(0, "Bash cat gate")
+	s.sees(1, "Bash cat gate")
 	s.types("never mind the gate\r")
-	at = s.isToBePut(at)
+	s.isToBePut()
 	s.types("\x03")
-	at = s.sees(at, "not delivered, kept for your next message")
-	at = s.sees(at, "> Enter sends the text that was kept")
+	s.sees(1, "not delivered, kept for your next message")
+	s.has("Enter sends the text that was kept")
 	s.types("\r")
-	at = s.sees(at, "> never mind the gate\r\n")
-	at = s.waits(s.sees(at, "I was told: "))
+	s.sees(2, "> never mind the gate")
+	s.sees(1, "I was told: ")
+	s.answers(1)
 	s.types("/usr/bin is where?\r")
-	s.waits(s.sees(at, "You said: /usr/bin is where?"))
+	s.sees(1, "You said: /usr/bin is where?")
+	s.answers(2)
 	s.types("\x04")
 	if status, text := s.leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)
@@ -279,7 +281,7 @@ func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
 			t.Parallel()
 			dir, env := talkHome(t)
 			s := talk(t, dir, env, "run", "go on")
-			s.sees(0, "Bash cat gate")
+			s.sees(1, "Bash cat gate")
 			press(s)
 			if status, text := s.leaves(); status != 1 || !strings.Contains(text, "interrupted\r\n") {
 				t.Errorf("it ended with %d and said %q, want 1", status, text)
@@ -294,7 +296,7 @@ func TestANodeOnATerminalEndsWhenThatIsClosed(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "up", "--name", "a")
-	s.sees(0, "is ready: id")
+	s.sees(1, "is ready: id")
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	select {
 	case err := <-s.done:
@@ -314,13 +316,13 @@ func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
 	up := started(t, cmd)
 	up.expect(t, "it is ready", func(l line) bool { return l.Type == "ready" })
 	s := inTerminal(t, dir, env, "run", "--node", "a", "go on")
-	s.sees(0, "Bash cat gate")
+	s.sees(1, "Bash cat gate")
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Signal(syscall.SIGCONT)
 	s.types("\x03")
-	s.sees(0, "stopping (Ctrl-C again to leave)")
+	s.has("stopping (Ctrl-C again to leave)")
 	s.types("\x03")
 	if status, text := s.leaves(); status != 1 || !strings.Contains(text, "symbio run: interrupted\r\n") {
 		t.Errorf("it ended with %d and said %q, want 1", status, text)
@@ -331,16 +333,18 @@ func TestChatSendsPastedTextAsOneMessage(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
-	s.sees(0, "leaves\r\n> ")
+	s.sees(1, "leaves")
 	s.types("a\x1b[200~b\rc\x1b[201~\x1b[D\x1b[Dd\r")
-	at := s.waits(s.sees(0, "You said: abd\r\nc"))
+	s.sees(1, "You said: abd\nc")
+	s.answers(1)
 	s.types("split it\r")
-	at = s.sees(at, "    helper  look around\r\n")
-	at = s.sees(at, "    helper  is done")
-	at = s.waits(s.sees(at, "My helper says: nothing is here"))
+	s.sees(1, "    helper  look around\n")
+	s.sees(1, "    helper  is done")
+	s.sees(1, "My helper says: nothing is here")
+	s.answers(2)
 	s.types("/exit\r")
 	if status, text := s.leaves(); status != 0 {
-		t.Errorf("it ended with %d: %q", status, text[at:])
+		t.Errorf("it ended with %d: %q", status, text)
 	}
 }
 
@@ -393,31 +397,35 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	}
 	node := up()
 	s := inTerminal(t, dir, env, "chat")
-	at := s.sees(0, "leaves\r\n> ")
-	for _, text := range []string{"hello", "and again"} {
+	s.sees(1, "leaves")
+	for n, text := range []string{"hello", "and again"} {
 		s.types(text + "\r")
-		at = s.waits(s.sees(at, "You said: "+text))
+		s.sees(1, "You said: "+text)
+		s.answers(n + 1)
 	}
 	s.types("go on\r")
-	at = s.sees(at, "Bash cat gate")
+	s.sees(1, "Bash cat gate")
 	defer holdGate(t, dir).Close() // the call runs, and goes on when the test ends
 	if err := node.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	at = s.sees(at, "node a is gone; waiting for it to come back (Ctrl-C leaves)")
+	s.sees(1, "node a is gone; waiting for it to come back (Ctrl-C leaves)")
 	s.types("typed meanwhile")
-	at = s.sees(at, "> typed meanwhile")
+	s.has("> typed meanwhile")
 	up()
-	at = s.sees(at, "the interrupted task goes on")
-	at = s.sees(at, "You said: [The program was stopped here and has been started again")
-	at = s.sees(at, "model calls") // the end of the turn, behind which Enter sends a message
-	s.sees(at, "> typed meanwhile")
+	s.sees(1, "the interrupted task goes on")
+	s.sees(1, "You said: [The program was stopped here and has been started again")
+	s.answers(3)
+	s.has("> typed meanwhile")
 	s.types("\r")
-	at = s.waits(s.sees(at, "You said: typed meanwhile"))
+	s.sees(1, "You said: typed meanwhile")
+	s.answers(4)
 	s.types("/transcript\r")
-	at = s.sees(at, "Bash: Interrupted: the program ended during this call of Bash")
+	s.has("Bash: Interrupted: the program ended during this call of Bash")
+	s.types("\x1b")
+	s.has("!What the agent remembers")
 	s.types("\x04")
 	if status, text := s.leaves(); status != 0 || !strings.Contains(text, "; symbio chat --resume ") {
-		t.Errorf("it ended with %d: %q", status, text[at:])
+		t.Errorf("it ended with %d: %q", status, text)
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/vt"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
-// screen is a terminal with a program in it, of which the last whole picture is known.
+// screen is a terminal with a program in it.
 type screen struct {
 	t      *testing.T
 	person *os.File // the person's side
@@ -25,8 +26,12 @@ type screen struct {
 	cmd    *exec.Cmd
 	done   chan error
 	mu     sync.Mutex
-	text   string // guarded by mu: all that was written
+	text   string       // guarded by mu: all that was written
+	glass  *vt.Emulator // guarded by mu: what is seen, and the scrollback
 }
+
+// The size of the terminal.
+const glassColumns, glassRows = 70, 24
 
 func openTerminal(t *testing.T) (person, term *os.File) {
 	t.Helper()
@@ -45,7 +50,7 @@ func openTerminal(t *testing.T) (person, term *os.File) {
 			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
 		}
 		if err == nil {
-			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 70})
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: glassRows, Col: glassColumns})
 		}
 	}); ctl != nil || err != nil {
 		t.Fatal(ctl, err)
@@ -61,7 +66,9 @@ func openTerminal(t *testing.T) (person, term *os.File) {
 func inTerminal(t *testing.T, dir string, env []string, args ...string) *screen {
 	t.Helper()
 	person, term := openTerminal(t)
-	s := &screen{t: t, person: person, term: term, done: make(chan error, 1)}
+	s := &screen{t: t, person: person, term: term, done: make(chan error, 1), glass: vt.NewEmulator(glassColumns, glassRows)}
+	go io.Copy(person, s.glass) // what the terminal is asked, it answers
+	t.Cleanup(func() { s.glass.Close() })
 	s.cmd = exec.Command("symbio", args...)
 	s.cmd.Dir, s.cmd.Env = dir, env
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = term, term, term
@@ -77,6 +84,7 @@ func inTerminal(t *testing.T, dir string, env []string, args ...string) *screen 
 			n, err := person.Read(buf)
 			s.mu.Lock()
 			s.text += string(buf[:n])
+			s.glass.Write(buf[:n])
 			s.mu.Unlock()
 			if err != nil {
 				return
@@ -93,18 +101,42 @@ func (s *screen) shows(what string, fits func(picture string) bool) string {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
-		s.mu.Lock()
-		text = s.text
-		s.mu.Unlock()
-		if i := strings.LastIndex(text, "\x1b[J"); i >= 0 {
-			picture := text[strings.LastIndex(text[:i], "\x1b[H")+3 : i]
-			if picture = strings.ReplaceAll(picture, "\x1b[K", ""); fits(picture) {
-				return picture
-			}
+		if text = s.seen(); fits(text) {
+			return text
 		}
 	}
-	s.t.Fatalf("the terminal never showed %s; it got %q", what, text)
+	s.t.Fatalf("the terminal never showed %s; it shows\n%s", what, text)
 	return ""
+}
+
+// seen returns what is on the terminal now.
+func (s *screen) seen() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.glass.String()
+}
+
+// scrolled returns the rows that have left the top of the terminal, and those that are on it.
+func (s *screen) scrolled() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for y := range s.glass.ScrollbackLen() {
+		for x := 0; x < glassColumns; {
+			c := s.glass.ScrollbackCellAt(x, y)
+			if c == nil {
+				break
+			}
+			b.WriteString(c.Content)
+			x += max(1, c.Width)
+		}
+		b.WriteString("\n")
+	}
+	rows := strings.Split(b.String()+s.glass.String(), "\n")
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return strings.Join(rows, "\n")
 }
 
 func (s *screen) has(texts ...string) string {
@@ -210,8 +242,8 @@ func TestAPersonSwitchesSkillsOffOnATerminal(t *testing.T) {
 	s.has("stays off: skills.disabled, ", "> [ ]  fixed")
 	s.types("\x1b[B ")
 	picture := s.has("> [ ]* mine")
-	for _, line := range strings.Split(picture, "\r\n") {
-		line = strings.TrimRight(line, "\r")
+	for _, line := range strings.Split(picture, "\n") {
+		line = strings.TrimRight(line, " ")
 		wide := strings.Count(line, "日本語の説明が") * len([]rune("日本語の説明が")) // at least; these take two columns
 		if len([]rune(line))+wide >= 70 {
 			t.Errorf("a line is wider than the terminal: %q", line)

@@ -31,6 +31,8 @@ type Options struct {
 	Reconnect bool
 	// Summary prints one JSON object at the end in the place of the events, with Env.JSON.
 	Summary bool
+	// Open opens the terminal at which a person types; nil = lines are read and written.
+	Open TerminalOpener
 	// dial connects to a node that is gone; nil = Env.DialNode.
 	dial func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
 }
@@ -60,8 +62,12 @@ type conversation struct {
 	confirm  func(*undo.Plan) error
 	undoTurn int
 
-	// editor is the line that is being typed; nil where whole lines are read from input instead.
-	editor *terminal.Editor
+	// term is the terminal at which a person types, and inputs what it has; nil where whole lines are
+	// read from input instead. shown and shownQuestions are the state and the ids that it shows.
+	term           Terminal
+	inputs         <-chan Input
+	shown          State
+	shownQuestions []string
 	// input are the whole lines, where there is no editor. Reading it starts with the first call of
 	// lines that wants a line.
 	input *command.Input
@@ -69,9 +75,14 @@ type conversation struct {
 	foreground bool
 	// partial holds the lines of an unfinished message, each of which ended in a backslash.
 	partial []string
-	// draft is the text that was being typed when a question arrived. It comes back after the
-	// answer.
-	draft string
+	// pictures belong to the next message.
+	pictures []*symbiov1.Picture
+	// finished has what inBackground leaves to the loop.
+	finished chan func() error
+	// settings are the latest that the node has sent, spent is what the latest answer cost, and root the
+	// id of the agent.
+	settings    event.Fields
+	spent, root string
 	// inputEnded is true after the end of standard input, or Ctrl-D.
 	inputEnded bool
 	// prompted is true while the prompt for a line stands on the terminal.
@@ -116,32 +127,30 @@ var errInterrupted = errors.New("interrupted")
 // signal, and else the error of the last failed turn or of the connection. The terminal is restored
 // before it returns. signals come from Interrupts.
 //
-// Two goroutines run until then: receive, and on a terminal the one that reads keys. The agent
-// lives on the node as long as the stream; a lost connection ends it.
+// receive runs in a goroutine until then, beside those of the terminal. The agent lives on the node
+// as long as the stream; a lost connection ends it.
 func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options, signals <-chan os.Signal) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
-	restore := func() error { return nil }
 	defer func() {
 		cancel()
-		// The order matters: the goroutine that reads keys must end before the terminal leaves raw
-		// mode, because a read in the normal mode blocks until a whole line is typed.
-		err = errors.Join(err, g.Wait(), restore())
+		err = errors.Join(err, g.Wait())
 	}()
 	l, err := openLink(ctx, client, req)
 	if err != nil {
 		return err
 	}
-	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0)}
+	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0), finished: make(chan func() error)}
 	// A Timer cannot be made without being started.
 	t.deadline.Stop()
 	t.view.silent = o.Summary
-	t.questions = questions{client: client, show: t.showQuestion, notify: t.view.note}
+	t.questions = questions{client: client, show: t.view.question, notify: t.view.note}
 	t.redialer = &redialer{env: env, req: req, group: &g, links: make(chan redialResult, 1), dial: o.dial}
 	if o.dial == nil {
 		t.redialer.dial = env.DialNode
 	}
 	t.session = sessionRef{resumed: req.GetSession() != "", keep: o.Keep}
+	t.settings = event.Fields{Model: req.GetModel(), Effort: req.GetEffort(), Mode: req.GetMode()}
 	if t.session.resumed || req.GetTask() != "" {
 		t.add(cmp.Or(req.GetTask(), resumedTask)) // without a task, the node says whether one goes on
 	}
@@ -149,16 +158,13 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 		l.receive(ctx)
 		return nil
 	})
-	// From here on the terminal may be in raw mode, which restore ends.
-	keys, restoreKeys, err := t.keyboard(ctx, &g)
-	if err != nil {
+	if err := openTerminal(ctx, t); err != nil {
 		return err
 	}
-	restore = restoreKeys
 	if o.Greeting != "" && t.isInteractive() {
 		t.view.note(o.Greeting)
 	}
-	if err = t.run(ctx, keys); !t.isInteractive() {
+	if err = t.run(ctx); !t.isInteractive() {
 		err = t.report.finish(env, o.Summary, err)
 	}
 	return err
@@ -176,11 +182,9 @@ func streamError(stream symbiov1.Control_ConverseClient, err error) error {
 }
 
 // run is the event loop. It returns when the stream has ended, or with the first error. It is the
-// only goroutine that uses t and writes to the terminal. A nil channel of keys or lines never
+// only goroutine that uses t and writes to the terminal. A nil channel of inputs or lines never
 // fires.
-func (t *conversation) run(ctx context.Context, keys <-chan []rune) error {
-	clock := time.NewTicker(time.Second)
-	defer clock.Stop()
+func (t *conversation) run(ctx context.Context) error {
 	// Without a task and with nothing to keep open, there is nothing to wait for.
 	t.closeWhenDone()
 	for {
@@ -197,16 +201,16 @@ func (t *conversation) run(ctx context.Context, keys <-chan []rune) error {
 			if err = r.err; err == nil {
 				t.link, t.questions.client = r.link, r.link.client
 			}
-		case pressed, ok := <-keys:
-			err = t.keys(ctx, pressed, ok)
+		case in, ok := <-t.inputs:
+			err = t.handleInput(ctx, in, ok)
+		case after := <-t.finished:
+			err = after()
 		case line, ok := <-t.lines():
 			err = t.line(ctx, line, ok)
 		case s := <-t.signals:
 			err = t.signal(s)
 		case <-t.deadline.C:
 			err = errInterrupted
-		// The tick only redraws the seconds in the input row.
-		case <-clock.C:
 		}
 		if err == nil {
 			err = t.view.err()
@@ -240,6 +244,9 @@ func (t *conversation) streamEnd(err error) error {
 // events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	t.report.add(e)
+	if t.root == "" && e.Type == "task" {
+		t.root = e.Agent
+	}
 	switch {
 	case e.Type == "session" && e.Agent != "":
 		return t.sessionEvent(e)
@@ -254,6 +261,10 @@ func (t *conversation) event(ctx context.Context, e event.Event) error {
 		return t.view.printTranscript(e)
 	case (e.Type == "approval" || e.Type == "answered") && t.isInteractive():
 		return t.question(ctx, e)
+	case e.Type == "settings":
+		if f, err := e.Fields(); err == nil && f.Why == "" {
+			t.settings = f
+		}
 	}
 	return t.view.event(e)
 }
@@ -264,6 +275,9 @@ func (t *conversation) result(e event.Event) error {
 	r, err := t.view.result(e)
 	if err != nil {
 		return err
+	}
+	if r.Spent != nil {
+		t.spent = SpentText(*r.Spent)
 	}
 	// The next message waits on the node and begins now.
 	t.unanswered, t.busySince = t.unanswered[min(1, len(t.unanswered)):], time.Now()
@@ -347,9 +361,6 @@ func (t *conversation) stop() error {
 			return nil
 		}
 		return errInterrupted
-	case !t.busy() && t.editor != nil && len(t.editor.Text) > 0:
-		t.editor.Clear()
-		return nil
 	case !t.busy():
 		t.interrupted = true
 		t.view.note("Ctrl-C again to leave")
@@ -368,61 +379,16 @@ func (t *conversation) interrupt() error {
 	return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Interrupt{Interrupt: &symbiov1.Interrupt{}}})
 }
 
-// draw updates the input row: the prompt and the typed line, or what the agent is doing. It is
-// called before each wait; setInput writes only what has changed.
+// draw shows the state before each wait. Where lines are read it prints the prompt for the next one;
+// what is typed the terminal itself echoes.
 func (t *conversation) draw() {
-	s := t.view.screen
-	if s == nil {
-		return
-	}
-	if t.editor == nil {
-		t.drawStatus()
-		return
-	}
-	if t.closing {
-		s.setInput("", 0)
-		return
-	}
-	prompt := "> "
-	if len(t.questions.open) > 0 {
-		prompt = "allow? "
-	}
-	row, cursor := t.editor.Row(prompt, s.Columns())
-	if hint := t.hint(); hint != "" && len(t.editor.Text) == 0 && len(t.questions.open) == 0 {
-		row += s.styled(styleDim, terminal.Fit(hint, s.Columns()-cursor))
-	}
-	s.setInput(row, cursor)
-}
-
-// hint returns the text that stands in the empty input row. "" leaves the row empty.
-func (t *conversation) hint() string {
-	switch {
-	case t.session.gone:
-		return "waiting for node " + terminal.Printable(t.session.node) + " (Ctrl-C leaves)"
-	case t.busy() && t.interrupted:
-		return "stopping (Ctrl-C again to leave)"
-	case t.busy():
-		return t.view.transcriptView.status(t.view.now(), t.busySince) + " (type to steer, Ctrl-C stops it)"
-	case len(t.unsent) > 0:
-		return "Enter sends the text that was kept"
-	}
-	return ""
-}
-
-// drawStatus is draw for a terminal on which whole lines are read. There the terminal itself echoes
-// what is typed, so the row is left to it whenever a person may type.
-func (t *conversation) drawStatus() {
-	s := t.view.screen
 	idle := !t.busy() && t.options.Keep && !t.closing && !t.inputEnded
 	switch {
-	case t.isInteractive() && idle && !t.prompted:
-		s.setInput("", 0)
+	case t.term != nil:
+		showState(t)
+	case t.view.screen != nil && t.isInteractive() && idle && !t.prompted:
+		t.view.screen.finish()
 		t.prompted = true
 		fmt.Fprint(t.env.Err, "> ")
-	case t.isInteractive() || !t.busy() || len(t.questions.open) > 0:
-		// The terminal shows what is being typed in that row.
-		s.setInput("", 0)
-	default:
-		s.setInput(s.styled(styleDim, terminal.Fit("  "+t.view.transcriptView.status(t.view.now(), t.busySince), s.Columns())), 0)
 	}
 }

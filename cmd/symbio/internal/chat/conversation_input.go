@@ -3,101 +3,14 @@ package chat
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
 )
-
-// Bracketed paste of xterm: the terminal marks the beginning and the end of pasted text, so that
-// its line breaks do not send messages.
-const (
-	pasteOn  = "\x1b[?2004h" // the terminal marks what is pasted
-	pasteOff = "\x1b[?2004l"
-)
-
-// keyboard starts to read single keys from a terminal in raw mode; then the typed line has a row of
-// its own. Elsewhere keys is nil and whole lines are read, as the terminal edits them.
-//
-// keys is closed when the terminal is gone. The caller must call restore after the goroutines of g
-// have ended.
-//
-// The conditions: input is a terminal with raw mode, the command is in the foreground, and there is
-// a screen that can redraw a row.
-func (t *conversation) keyboard(ctx context.Context, g *errgroup.Group) (keys <-chan []rune, restore func() error, err error) {
-	in, ok := t.env.In.(*os.File)
-	s := t.view.screen
-	if !ok || !t.foreground || s == nil || s.dumb || !terminal.CanRaw(in) {
-		return nil, func() error { return nil }, nil
-	}
-	raw, err := terminal.MakeRaw(in)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the terminal: %w", err)
-	}
-	t.editor = &terminal.Editor{}
-	s.write(pasteOn)
-	// The channel has no buffer, so the reader is at most one batch of keys ahead.
-	typed := make(chan []rune)
-	g.Go(func() error {
-		defer close(typed)
-		from := terminal.KeyReader{In: in}
-		// Next returns at least every readTimeout, so the end of ctx is noticed.
-		for ctx.Err() == nil {
-			found, err := from.Next()
-			if err != nil {
-				return nil
-			}
-			if len(found) == 0 {
-				continue
-			}
-			select {
-			case typed <- found:
-			case <-ctx.Done():
-			}
-		}
-		return nil
-	})
-	// The terminal would keep the paste mode for the next program.
-	return typed, func() error { s.write(pasteOff); return raw() }, nil
-}
-
-// keys handles keys from the terminal. ok is false when the terminal is gone, which ends the
-// conversation. A key that is pressed while a turn runs is handled at once: the line may steer it.
-func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error {
-	if !ok {
-		return t.abort()
-	}
-	for _, key := range pressed {
-		var err error
-		switch t.editor.Press(key) {
-		case terminal.EditSubmit:
-			if t.session.gone {
-				t.view.note("the text stays here until the node is back")
-				continue
-			}
-			err = t.submit(ctx, t.editor.Clear())
-		case terminal.EditInterrupt:
-			err = t.stop()
-		case terminal.EditEOF:
-			if t.session.gone {
-				return t.session.goneError()
-			}
-			t.inputEnded = true
-			t.closeWhenDone()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // lines returns the channel of the next line of input, nil while no line is wanted. Through a pipe
 // a line is the next message, so it is read only after the answer to the one before; at a terminal
@@ -106,7 +19,7 @@ func (t *conversation) keys(ctx context.Context, pressed []rune, ok bool) error 
 func (t *conversation) lines() <-chan string {
 	watched := t.foreground && (t.env.OutIsTerminal || t.env.ErrIsTerminal)
 	switch {
-	case t.editor != nil || t.inputEnded || t.closing || t.session.gone:
+	case t.term != nil || t.inputEnded || t.closing || t.session.gone:
 		return nil
 	case len(t.questions.open) > 0, watched, t.options.Keep && !t.busy():
 		return t.input.Next()
@@ -145,12 +58,7 @@ func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 // steering waits to be sent. After closeSend only answers to questions count.
 func (t *conversation) submit(ctx context.Context, text string) error {
 	t.interrupted = false
-	if len(t.questions.open) > 0 {
-		if t.draft != "" && strings.TrimSpace(text) == "" {
-			// Enter was meant for the message that was being typed, not for a question that
-			// appeared just then.
-			return nil
-		}
+	if len(t.questions.open) > 0 && t.term == nil {
 		err := t.questions.answer(ctx, text)
 		t.resume()
 		if t.options.Reconnect && command.IsUnavailable(err) {
@@ -179,7 +87,8 @@ func (t *conversation) submit(ctx context.Context, text string) error {
 	if strings.TrimSpace(text) == "" && (t.busy() || len(t.unsent) == 0) {
 		return nil
 	}
-	if t.busy() {
+	// Steering has no pictures: they wait for the end of the answer, with their text.
+	if t.busy() && len(t.pictures) == 0 {
 		t.view.echo(text)
 		return t.steer(text)
 	}
@@ -194,9 +103,11 @@ func (t *conversation) sendMessage(text string) error {
 		t.unsent = append(t.unsent, text)
 	}
 	text, t.unsent = strings.Join(t.unsent, "\n"), nil
+	pictures := t.pictures
+	t.pictures = nil
 	t.view.echo(text)
 	t.add(text)
-	return t.link.next(text)
+	return t.link.next(text, pictures...)
 }
 
 // steer sends a text to the turn in flight. The node reports in a receipt whether the model got it.
@@ -229,7 +140,7 @@ func (t *conversation) receipt(e event.Event) error {
 	if r.Outcome != "kept" {
 		t.pendingSteering = slices.Delete(t.pendingSteering, i, i+1)
 	}
-	text := visible.TruncateRunes(firstLine(r.Text), 60)
+	text := visible.TruncateRunes(FirstLine(r.Text), 60)
 	switch {
 	case r.Outcome == "delivered":
 		t.view.note("delivered: " + text)
@@ -253,79 +164,22 @@ func (t *conversation) question(ctx context.Context, e event.Event) error {
 	return t.denyUnanswered(ctx)
 }
 
-// showQuestion shows an approval request. Text that was being typed is put aside, so that it cannot
-// answer the question by accident. The draft comes back by resume.
-func (t *conversation) showQuestion(q event.Fields) {
-	if t.editor != nil && len(t.editor.Text) > 0 {
-		t.draft = t.editor.Clear()
-	}
-	t.view.question(q, t.editor != nil)
-}
-
-// resume gives the input back after the last question: it restores the draft and shows the events
-// that were held back. It does nothing while another question is open.
+// resume shows the events that were held back during questions. It does nothing while another
+// question is open.
 func (t *conversation) resume() {
-	if len(t.questions.open) > 0 {
-		return
+	if len(t.questions.open) == 0 {
+		t.view.release()
 	}
-	if t.draft != "" && len(t.editor.Text) == 0 {
-		t.editor.Text = []rune(t.draft)
-		t.editor.Cursor = len(t.editor.Text)
-	}
-	t.draft = ""
-	t.view.release()
 }
 
 // denyUnanswered denies the open questions after the end of the input, because no answer can come
 // from it. At the end of keys the conversation ends, so this is about whole lines only.
 func (t *conversation) denyUnanswered(ctx context.Context) error {
-	for t.inputEnded && t.editor == nil && len(t.questions.open) > 0 {
+	for t.inputEnded && t.term == nil && len(t.questions.open) > 0 {
 		if err := t.questions.answer(ctx, ""); err != nil {
 			return err
 		}
 		t.resume()
-	}
-	return nil
-}
-
-// conversationHelp is the text of /help.
-const conversationHelp = `A line is the next message. While the agent works, it is put to the agent before
-its next step. Pasted text stays one message; a line that ends in \ continues in
-the next one.
-  /next TEXT    send a message after this answer
-  /transcript   show what the agent remembers, and how much is not yet delivered
-  /stop         stop the answer; the same as Ctrl-C
-  /undo [N]     put files back as they were before this exchange, or exchange N;
-                /undo redo undoes the latest undo
-  /exit         leave; the same as Ctrl-D, or Ctrl-C twice
-  //TEXT        send a message that begins with a slash`
-
-// command runs a command that was typed with a slash; line is without it. An unknown command is
-// reported and sends nothing, so that a typo does not reach the model.
-func (t *conversation) command(ctx context.Context, line string) error {
-	name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-	switch name {
-	case "help":
-		t.view.message(conversationHelp)
-	case "transcript":
-		return t.link.askTranscript()
-	case "exit", "quit":
-		return t.abort()
-	case "undo":
-		askUndo(ctx, t, rest)
-	case "stop":
-		if t.busy() {
-			return t.interrupt()
-		}
-		t.view.note("nothing is running")
-	case "next":
-		if strings.TrimSpace(rest) == "" {
-			t.view.note("/next needs a text: /next TEXT")
-			return nil
-		}
-		return t.sendMessage(rest)
-	default:
-		t.view.note(fmt.Sprintf("no command /%s; /help lists the commands, and //%s is a message", terminal.Printable(name), terminal.Printable(name)))
 	}
 	return nil
 }

@@ -30,18 +30,25 @@ type link struct {
 	// one place, so that receive can end after run has returned.
 	events chan event.Event
 	over   chan error
+	// close ends the stream and receive; done is closed then.
+	close context.CancelFunc
+	done  <-chan struct{}
 }
 
 // openLink opens a conversation. The caller must run receive.
 func openLink(ctx context.Context, client symbiov1.ControlClient, req *symbiov1.RunRequest) (*link, error) {
+	ctx, cancel := context.WithCancel(ctx)
 	stream, err := client.Converse(ctx)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	if err := stream.Send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Open{Open: req}}); err != nil {
-		return nil, streamError(stream, err)
+		err = streamError(stream, err)
+		cancel()
+		return nil, err
 	}
-	return &link{client: client, stream: stream, events: make(chan event.Event), over: make(chan error, 1)}, nil
+	return &link{client: client, stream: stream, events: make(chan event.Event), over: make(chan error, 1), close: cancel, done: ctx.Done()}, nil
 }
 
 // receive passes the events of the stream on until it ends, and then the error that ended it: io.EOF
@@ -64,6 +71,8 @@ func (l *link) receive(ctx context.Context, before ...event.Event) {
 		case <-ctx.Done():
 			l.over <- context.Cause(ctx)
 			return
+		case <-l.done:
+			return
 		}
 	}
 }
@@ -78,8 +87,8 @@ func (l *link) send(r *symbiov1.ConverseRequest) error {
 }
 
 // next sends the next message.
-func (l *link) next(text string) error {
-	return l.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: &symbiov1.NextMessage{Text: text}}})
+func (l *link) next(text string, pictures ...*symbiov1.Picture) error {
+	return l.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Next{Next: &symbiov1.NextMessage{Text: text, Pictures: pictures}}})
 }
 
 // askTranscript asks the node what the agent remembers. The event "transcript" has it.
@@ -115,8 +124,7 @@ const (
 
 // start begins to connect to the node of a session, until ctx ends.
 func (r *redialer) start(ctx context.Context, s sessionRef) {
-	open := proto.CloneOf(r.req)
-	open.Task, open.Session = "", s.id
+	open := r.request(s.id)
 	r.group.Go(func() error {
 		for failures := 1; ; failures++ {
 			err := r.open(ctx, s.node, open)
@@ -134,6 +142,13 @@ func (r *redialer) start(ctx context.Context, s sessionRef) {
 			}
 		}
 	})
+}
+
+// request returns the request that goes on with a session.
+func (r *redialer) request(session string) *symbiov1.RunRequest {
+	open := proto.CloneOf(r.req)
+	open.Task, open.Session, open.Pictures = "", session, nil
+	return open
 }
 
 // open makes one attempt. When the node has sent an event, the conversation is open: then open

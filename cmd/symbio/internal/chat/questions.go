@@ -71,18 +71,26 @@ func (s *questions) remove(i int) {
 func (s *questions) answer(ctx context.Context, line string) error {
 	q := s.open[0]
 	reply := strings.ToLower(strings.TrimSpace(line))
-	r := &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, By: "terminal"}
+	r := &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest}
 	r.Always = reply == "a" || reply == "always"
 	// Without rules the choice l is not offered, and the letter is a no like any other text.
 	r.Lasting = len(q.Rules) > 0 && (reply == "l" || reply == "lasting")
 	r.Allow = r.Always || r.Lasting || reply == "y" || reply == "yes"
+	return s.send(ctx, r)
+}
+
+// send sends an answer and removes the question, if it is one of open.
+func (s *questions) send(ctx context.Context, r *symbiov1.AnswerRequest) error {
+	r.By = "terminal"
 	_, err := s.client.Answer(ctx, r)
 	if status.Code(err) == codes.NotFound {
 		s.notify(answeredElsewhere)
 		err = nil
 	}
 	// After any other error the question is removed, too; the error ends the conversation.
-	s.remove(0)
+	if i := slices.IndexFunc(s.open, func(q event.Fields) bool { return q.ID == r.GetId() }); i >= 0 {
+		s.remove(i)
+	}
 	return err
 }
 

@@ -80,7 +80,7 @@ func (o *outbox) add(text string) {
 // returns the note about it. It is not sent again by itself: the agent must not do a thing twice.
 func (o *outbox) keep(text string) (note string) {
 	o.unsent = append(o.unsent, text)
-	return "not known whether it was delivered; kept for your next message (Enter sends it): " + visible.TruncateRunes(firstLine(text), 60)
+	return "not known whether it was delivered; kept for your next message (Enter sends it): " + visible.TruncateRunes(FirstLine(text), 60)
 }
 
 // split empties unanswered after a lost link. began is how many messages of the session began since

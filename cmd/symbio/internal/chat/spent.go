@@ -10,15 +10,15 @@ import (
 // SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost
 // and time. Spent.Agents counts sub-agents only, so the first agent is added.
 func SpentText(s budget.Spent) string {
-	return Plural(s.Agents+1, "agent") + " · " + UsageText(s) + " · " + durationText(time.Duration(s.Wall*float64(time.Second)))
+	return Plural(s.Agents+1, "agent") + " · " + UsageText(s) + " · " + DurationText(time.Duration(s.Wall*float64(time.Second)))
 }
 
-// usageAndTime returns what one agent has used in the time d; s may be nil.
-func usageAndTime(s *budget.Spent, d time.Duration) string {
+// UsageAndTime returns what one agent has used in the time d; s may be nil.
+func UsageAndTime(s *budget.Spent, d time.Duration) string {
 	if s == nil {
-		return durationText(d)
+		return DurationText(d)
 	}
-	return UsageText(*s) + " · " + durationText(d)
+	return UsageText(*s) + " · " + DurationText(d)
 }
 
 // UsageText returns model calls, tokens, and the cost if there is one. The cost is in the currency

@@ -84,7 +84,7 @@ func (s *transcriptView) event(e event.Event) {
 		s.beginCall(e, f)
 	case "progress":
 		if d := s.findCall(e.Agent, f.Call); d != nil {
-			d.progress = progressText(f)
+			d.progress = ProgressText(f)
 		}
 	case "tool_result":
 		s.endCall(e, row, f)
@@ -95,11 +95,11 @@ func (s *transcriptView) event(e event.Event) {
 		}
 	case "done":
 		if row.depth > 0 {
-			s.agentLine(row, styleDim, "is done  "+usageAndTime(f.Spent, e.Time.Sub(row.began)))
+			s.agentLine(row, styleDim, "is done  "+UsageAndTime(f.Spent, e.Time.Sub(row.began)))
 		}
 	case "failed":
 		if row.depth > 0 {
-			s.agentLine(row, styleBad, "failed: "+f.Why+"  "+usageAndTime(f.Spent, e.Time.Sub(row.began)))
+			s.agentLine(row, styleBad, "failed: "+f.Why+"  "+UsageAndTime(f.Spent, e.Time.Sub(row.began)))
 		}
 	default:
 		s.notice(e, row, f)
@@ -122,20 +122,33 @@ func (s *transcriptView) textOnly(e event.Event) {
 
 // notice shows events that are neither text nor a tool call. Unknown types are ignored.
 func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
+	style := styleDim
+	if e.Type == "notice" || e.Type == "warning" {
+		style = stylePlain
+	}
+	if text := NoticeText(e, f); text != "" {
+		s.agentLine(row, style, text)
+	}
+}
+
+// NoticeText returns an event that is neither text nor a tool call in a line for people; "" for one that
+// they need not see.
+func NoticeText(e event.Event, f event.Fields) string {
 	switch e.Type {
 	case "retry":
-		s.agentLine(row, styleDim, fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, f.Why))
+		return fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, f.Why)
 	case "skill":
-		s.agentLine(row, styleDim, "activates the skill "+f.Text)
+		return "activates the skill " + f.Text
 	case "notice", "warning":
-		s.agentLine(row, stylePlain, cmp.Or(f.Text, f.Why))
+		return cmp.Or(f.Text, f.Why)
 	case "compacted":
-		s.agentLine(row, styleDim, "shortens its context: "+f.Text)
+		return "shortens its context: " + f.Text
 	case "steered":
-		s.agentLine(row, styleDim, f.Outcome+", from elsewhere: "+f.Text)
+		return f.Outcome + ", from elsewhere: " + f.Text
 	case "gap":
-		s.agentLine(row, styleDim, fmt.Sprintf("%d events were dropped: there were too many at once", f.Missed))
+		return fmt.Sprintf("%d events were dropped: there were too many at once", f.Missed)
 	}
+	return ""
 }
 
 // agent returns the row of the agent of an event, and creates it at the first event. The first
@@ -212,12 +225,12 @@ func (s *transcriptView) findCall(agent, call string) *runningCall {
 func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 	what, time := f.Tool, ""
 	if d := s.findCall(e.Agent, f.Call); d != nil {
-		what, time = d.what, durationText(e.Time.Sub(d.began))
+		what, time = d.what, DurationText(e.Time.Sub(d.began))
 		s.running = slices.DeleteFunc(s.running, func(o *runningCall) bool { return o == d })
 	}
-	style, summary := styleDim, resultSummary(f.Text)
+	style, summary := styleDim, ResultSummary(f.Text)
 	if f.Failed {
-		style, summary = styleBad, "failed: "+firstLine(f.Text)
+		style, summary = styleBad, "failed: "+FirstLine(f.Text)
 	}
 	// 4 columns separate the three parts of the row.
 	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
@@ -255,26 +268,6 @@ func (s *transcriptView) release() {
 	}
 }
 
-// status returns what is happening now and for how long, for the empty input row. since is when the
-// current message began. Of several calls it names the latest.
-func (s *transcriptView) status(now, since time.Time) string {
-	text := "working"
-	if n := len(s.running); n > 0 {
-		d := s.running[n-1]
-		text, since = strings.TrimSpace(d.what+" "+d.progress), d.began
-		if a := s.agents[d.agent]; a != nil && a.depth > 0 {
-			text = a.name + ": " + text
-		}
-		if n > 1 {
-			text = fmt.Sprintf("%d calls, %s", n, text)
-		}
-	}
-	if waits := now.Sub(since).Truncate(time.Second); waits >= time.Second {
-		text += " " + waits.String()
-	}
-	return text
-}
-
 // finish ends a turn. The answer is shown when it differs from the text that was streamed. Calls
 // without a result are forgotten.
 func (s *transcriptView) finish(text string) {
@@ -299,14 +292,14 @@ func ArgSummary(args json.RawMessage) string {
 	}
 	for _, key := range argSummaryKeys {
 		if text, ok := of[key].(string); ok && text != "" {
-			return firstLine(text)
+			return FirstLine(text)
 		}
 	}
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
 
-// resultSummary returns a tool's result on one line: the number of lines if there are several.
-func resultSummary(text string) string {
+// ResultSummary returns a tool's result on one line: the number of lines if there are several.
+func ResultSummary(text string) string {
 	text = strings.TrimSpace(text)
 	if n := strings.Count(text, "\n") + 1; n > 1 {
 		return fmt.Sprintf("%d lines", n)
@@ -314,8 +307,8 @@ func resultSummary(text string) string {
 	return terminal.Printable(text)
 }
 
-// firstLine returns the first line of text, safe to print, with "…" if there are more.
-func firstLine(text string) string {
+// FirstLine returns the first line of text, safe to print, with "…" if there are more.
+func FirstLine(text string) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if strings.TrimSpace(rest) != "" {
 		line += " …"
@@ -323,18 +316,18 @@ func firstLine(text string) string {
 	return terminal.Printable(line)
 }
 
-// progressText returns progress in words, with a percentage when the total is known. Done and Total
+// ProgressText returns progress in words, with a percentage when the total is known. Done and Total
 // are in units of the tool.
-func progressText(f event.Fields) string {
+func ProgressText(f event.Fields) string {
 	if f.Total > 0 {
 		return fmt.Sprintf("%.0f%% %s", 100*f.Done/f.Total, terminal.Printable(f.Text))
 	}
 	return terminal.Printable(f.Text)
 }
 
-// durationText returns a duration rounded for people; "" for a negative one, which clocks of two
+// DurationText returns a duration rounded for people; "" for a negative one, which clocks of two
 // machines can give.
-func durationText(d time.Duration) string {
+func DurationText(d time.Duration) string {
 	switch {
 	case d < 0:
 		return ""

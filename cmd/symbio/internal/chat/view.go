@@ -19,6 +19,8 @@ type view struct {
 	// screen is the terminal that is written to; nil if there is none.
 	screen         *screen
 	transcriptView *transcriptView
+	// term is the terminal that draws instead; nil if there is none.
+	term Terminal
 	// pretty is true when standard error is a terminal: then events are shown on the screen, not
 	// only the answer. Without it the events are lines of text for a log.
 	pretty bool
@@ -66,6 +68,9 @@ func (s *view) event(e event.Event) error {
 		return nil
 	case s.env.JSON:
 		return s.env.PrintLine(e)
+	case s.term != nil:
+		s.term.Show(e)
+		return nil
 	case s.paused && len(s.heldEvents) < maxHeldEvents:
 		s.heldEvents = append(s.heldEvents, e)
 		return nil
@@ -101,7 +106,10 @@ func (s *view) result(e event.Event) (r event.Fields, err error) {
 		return r, s.event(e)
 	}
 	s.release()
-	if s.screen != nil {
+	switch {
+	case s.term != nil:
+		s.term.Show(e)
+	case s.screen != nil:
 		s.transcriptView.finish(r.Text)
 	}
 	if !s.env.OutIsTerminal && r.Text != "" {
@@ -130,6 +138,14 @@ func (s *view) printTranscript(e event.Event) error {
 	}
 	notes := s.pastNotes
 	s.pastNotes = nil
+	if notes == nil && s.term != nil {
+		var b strings.Builder
+		for _, line := range transcriptLines(t) {
+			b.WriteString(line.text + "\n")
+		}
+		s.page("What the agent remembers", b.String())
+		return nil
+	}
 	defer func() {
 		for _, text := range notes {
 			s.note(text)
@@ -139,51 +155,71 @@ func (s *view) printTranscript(e event.Event) error {
 		t.Omitted += uint64(more)
 		t.Transcript = t.Transcript[more:]
 	}
-	if t.Omitted > 0 {
-		s.note(fmt.Sprintf("%d messages before these are not shown", t.Omitted))
-	}
-	for _, m := range t.Transcript {
-		if m.Text != "" {
-			s.message(fmt.Sprintf("%s: %s", m.Role, m.Text))
+	for _, line := range transcriptLines(t) {
+		if line.said {
+			s.message(line.text)
+		} else {
+			s.note(line.text)
 		}
-		for _, c := range m.Calls {
-			s.note(c.Name + " " + visible.TruncateRunes(command.PlainJSON(c.Args), 200))
-		}
-		for _, r := range m.Results {
-			s.note(r.Name + ": " + visible.TruncateRunes(terminal.Printable(r.Text), 200))
-		}
-	}
-	if len(t.Transcript) == 0 {
-		s.note("the agent remembers nothing yet")
-	}
-	if t.PendingSteering > 0 {
-		s.note(fmt.Sprintf("not yet delivered: %d", t.PendingSteering))
 	}
 	return nil
 }
 
+// transcriptLine is a part of a transcript; said is true for what was said, not for calls and remarks.
+type transcriptLine struct {
+	text string
+	said bool
+}
+
+// transcriptLines returns a transcript for people.
+func transcriptLines(t event.Fields) (all []transcriptLine) {
+	add := func(said bool, format string, args ...any) {
+		all = append(all, transcriptLine{fmt.Sprintf(format, args...), said})
+	}
+	if t.Omitted > 0 {
+		add(false, "%d messages before these are not shown", t.Omitted)
+	}
+	for _, m := range t.Transcript {
+		if m.Text != "" {
+			add(true, "%s: %s", m.Role, m.Text)
+		}
+		for _, c := range m.Calls {
+			add(false, "%s %s", c.Name, visible.TruncateRunes(command.PlainJSON(c.Args), 200))
+		}
+		for _, r := range m.Results {
+			add(false, "%s: %s", r.Name, visible.TruncateRunes(terminal.Printable(r.Text), 200))
+		}
+	}
+	if len(t.Transcript) == 0 {
+		add(false, "the agent remembers nothing yet")
+	}
+	if t.PendingSteering > 0 {
+		add(false, "not yet delivered: %d", t.PendingSteering)
+	}
+	return all
+}
+
 // newAgent prepares for the events of another agent in the place of the one that is shown.
 func (s *view) newAgent() {
-	if s.screen != nil {
+	if s.term != nil {
+		s.term.Show(NewAgent{})
+	} else if s.screen != nil {
 		s.screen.finish()
 		s.transcriptView = newTranscriptView(s.screen, s.env.OutIsTerminal)
 	}
 }
 
-// question shows an approval request. editor is true when the answer is typed into a row of its
-// own; else a prompt is printed and the answer follows it on the same line. Events are held back
-// until release.
-func (s *view) question(q event.Fields, editor bool) {
-	s.paused = true
-	if !editor {
-		if s.screen != nil {
-			s.screen.finish()
-		}
-		fmt.Fprintf(s.env.Err, "\n%s\n%s", questionText(q), choices(q))
+// question shows an approval request and a prompt, behind which the answer follows on the same line.
+// Events are held back until release. A terminal shows all open questions at once; see draw.
+func (s *view) question(q event.Fields) {
+	if s.term != nil {
 		return
 	}
-	s.screen.lines(StyleBold, "\n"+questionText(q))
-	s.screen.lines(stylePlain, strings.TrimSpace(choices(q)))
+	s.paused = true
+	if s.screen != nil {
+		s.screen.finish()
+	}
+	fmt.Fprintf(s.env.Err, "\n%s\n%s", questionText(q), choices(q))
 }
 
 // release shows the events that were held back during a question. The screen keeps the first error
@@ -197,10 +233,19 @@ func (s *view) release() {
 	}
 }
 
-// echo shows the text that was typed, after its row has been cleared.
+// echo shows the text that was typed. A terminal from which lines are read has echoed it already.
 func (s *view) echo(text string) {
-	if s.screen != nil && !s.screen.dumb {
-		s.screen.lines(StyleBold, "> "+text)
+	if s.term != nil {
+		s.term.Show(Echo(text))
+	}
+}
+
+// page shows a text that is to be read and closed; where nothing can be opened it is a message.
+func (s *view) page(title, text string) {
+	if s.term != nil {
+		s.term.Show(Page{title, text})
+	} else {
+		s.message(text)
 	}
 }
 
@@ -213,6 +258,10 @@ func (s *view) problem(text string) { s.print(styleBad, text) }
 func (s *view) print(style, text string) {
 	switch {
 	case s.env.JSON:
+	case s.term != nil && style == stylePlain:
+		s.term.Show(Text(text))
+	case s.term != nil:
+		s.term.Show(Note{Text: strings.TrimSpace(text), Bad: style == styleBad})
 	case s.screen != nil && s.pretty:
 		s.screen.lines(style, text)
 	default:
@@ -222,17 +271,22 @@ func (s *view) print(style, text string) {
 
 // leave closes the view of a conversation. At a terminal it shows how to go on with the session.
 func (s *view) leave(from sessionRef) {
+	s.close()
 	if from.id != "" && from.tasks > 0 && !from.gone && s.env.ErrIsTerminal {
 		s.note("session " + from.id + "; " + from.command() + " goes on")
 	}
-	s.close()
 }
 
-// close removes the input row and finishes the last line. The screen can still be written to
+// close finishes the last line and restores the terminal. The screen can still be written to
 // afterwards.
 func (s *view) close() {
+	if s.term != nil {
+		if err := s.term.Close(); err != nil && s.screen.err == nil {
+			s.screen.err = err
+		}
+		s.term = nil
+	}
 	if s.screen != nil {
-		s.screen.setInput("", 0)
 		s.screen.finish()
 	}
 }

@@ -54,7 +54,7 @@ func TestViewPrintsAnswerToStdout(t *testing.T) {
 func TestViewHoldsEventsDuringQuestion(t *testing.T) {
 	a, stdout, stderr := onTerminals(true, true)
 	s := newView(a)
-	s.question(event.Fields{Name: "general", Tool: "Write", Why: "No rule."}, false)
+	s.question(event.Fields{Name: "general", Tool: "Write", Why: "No rule."})
 	if err := s.event(event.Event{Type: "text", Agent: "r", Data: []byte(`{"text":"meanwhile"}`)}); err != nil {
 		t.Fatal(err)
 	}

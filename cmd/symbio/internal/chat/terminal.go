@@ -1,0 +1,174 @@
+package chat
+
+import (
+	"context"
+	"slices"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/command"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// Terminal is a terminal at which a person types while the conversation is drawn. Package tui has it.
+// The conversation goes without one through pipes, with --json and on a dumb terminal.
+type Terminal interface {
+	// Show draws an event.Event, or one of the other types of this file. It is called by one
+	// goroutine.
+	Show(message any)
+	// Inputs has what the person does. It is closed when the terminal is gone.
+	Inputs() <-chan Input
+	// Close restores the terminal and returns when all was drawn.
+	Close() error
+}
+
+// TerminalOpener opens a Terminal on the streams of env.
+type TerminalOpener func(ctx context.Context, env *command.Env, commands []Command) (Terminal, error)
+
+// The messages to a Terminal, beside events.
+type (
+	// Note is a remark in a line, dim, or a problem in red.
+	Note struct {
+		Text string
+		Bad  bool
+	}
+	// Text is a text of several lines.
+	Text string
+	// Echo is a message of the person.
+	Echo string
+	// Page is a text that is opened above the conversation, until the person closes it.
+	Page struct{ Title, Text string }
+	// Questions are the approvals that wait here, the one to be answered first in front.
+	Questions []event.Fields
+	// Approvals are the decisions that wait on all nodes. They are opened as a list.
+	Approvals []*symbiov1.Approval
+	// Sessions are the conversations to go on with. They are opened as a list.
+	Sessions []SessionChoice
+	// Members are the agents of all nodes, for the tree.
+	Members []*symbiov1.LocatedMember
+	// OpenAgents opens the tree of agents, OpenDiffs the edits of the conversation, OpenTranscript all
+	// that was shown.
+	OpenAgents     struct{}
+	OpenDiffs      struct{}
+	OpenTranscript struct{}
+	// Skills are the names of the skills, for completion.
+	Skills []string
+	// NewAgent says that the events that follow are of another agent.
+	NewAgent struct{}
+	// State is what the conversation is doing.
+	State struct {
+		// Busy is true while an answer is not complete. Stopping is true after an interrupt.
+		Busy, Stopping bool
+		// Gone is true while the node is not reachable.
+		Gone bool
+		// Closing is true when no more messages are sent.
+		Closing bool
+		// Unsent is true if Enter in an empty line sends a text that was kept.
+		Unsent bool
+		// Node is the name of the node, Session the id of the session.
+		Node, Session string
+	}
+)
+
+// SessionChoice is a session in a list.
+type SessionChoice struct{ ID, Title, When string }
+
+// Input is one thing that the person does. The first of its fields that is set counts; the zero Input
+// with End unset is an empty message.
+type Input struct {
+	// Interrupt is Ctrl-C. End is Ctrl-D, or a terminal that is gone.
+	Interrupt, End bool
+	// Answer is the answer to an approval.
+	Answer *symbiov1.AnswerRequest
+	// Settings changes the conversation's settings.
+	Settings *symbiov1.ChangeSettings
+	// Members asks for a message Members.
+	Members bool
+	// Steer is the id of the agent to which Text is said; "" = the conversation's own.
+	Steer string
+	// Text is a message or a command, and Pictures belong to it.
+	Text     string
+	Pictures []*symbiov1.Picture
+}
+
+// openTerminal opens the terminal of the conversation, if a person types at one that can be drawn to.
+func openTerminal(ctx context.Context, t *conversation) (err error) {
+	if t.options.Open == nil || !t.foreground || t.view.screen == nil || t.env.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	t.term, err = t.options.Open(ctx, t.env, commands())
+	if t.view.term = t.term; err == nil && t.term != nil {
+		t.inputs = t.term.Inputs()
+		return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.SkillsReply, error) {
+			return c.Skills(ctx, &symbiov1.SkillsRequest{})
+		}, func(r *symbiov1.SkillsReply) {
+			t.term.Show(Skills(command.Map(r.GetSkills(), (*symbiov1.Skill).GetName)))
+		})
+	}
+	return err
+}
+
+// handleInput handles what the person does at the terminal. ok is false when the terminal is gone,
+// which ends the conversation.
+func (t *conversation) handleInput(ctx context.Context, in Input, ok bool) error {
+	switch {
+	case !ok:
+		t.inputs = nil
+		return t.abort()
+	case in.Interrupt:
+		return t.stop()
+	case in.End && t.session.gone:
+		return t.session.goneError()
+	case in.End:
+		t.inputEnded = true
+		t.closeWhenDone()
+	case in.Answer != nil:
+		return answer(ctx, t, in.Answer)
+	case in.Members:
+		listMembers(ctx, t)
+	case t.session.gone:
+		t.view.note("the text stays here until the node is back")
+	case in.Settings != nil:
+		return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: in.Settings}})
+	case in.Steer != "":
+		steerMember(ctx, t, in.Steer, in.Text)
+	default:
+		t.pictures = append(t.pictures, in.Pictures...)
+		return t.submit(ctx, in.Text)
+	}
+	return nil
+}
+
+// answer gives an answer to an approval, which may wait on another node.
+func answer(ctx context.Context, t *conversation, r *symbiov1.AnswerRequest) error {
+	err := t.questions.send(ctx, r)
+	if t.options.Reconnect && command.IsUnavailable(err) {
+		return nil // the stream ends, too
+	}
+	return err
+}
+
+// showState shows the state on the terminal if it has changed.
+func showState(t *conversation) {
+	s := State{Busy: t.busy(), Stopping: t.busy() && t.interrupted, Gone: t.session.gone, Closing: t.closing, Unsent: len(t.unsent) > 0, Node: t.session.node, Session: t.session.id}
+	if s != t.shown {
+		t.shown = s
+		t.term.Show(s)
+	}
+	ids := command.Map(t.questions.open, func(q event.Fields) string { return q.ID })
+	if !slices.Equal(ids, t.shownQuestions) {
+		t.shownQuestions = ids
+		t.term.Show(Questions(slices.Clone(t.questions.open)))
+	}
+}
+
+// inBackground runs do in a goroutine of the conversation. The event loop then calls what do returns.
+// It is for calls of the node that may take seconds.
+func inBackground(ctx context.Context, t *conversation, do func() (after func() error)) {
+	t.redialer.group.Go(func() error {
+		select {
+		case t.finished <- do():
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}

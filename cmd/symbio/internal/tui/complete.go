@@ -1,0 +1,161 @@
+package tui
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"symbio/agent/tool/gitignore"
+)
+
+// completion is an entry of the list below which the person types.
+type completion struct {
+	// text takes the place of the word, help says what it is.
+	text, help string
+}
+
+// The limits of a list of files: how many, how long listing them may take, and how old a list may be.
+const (
+	maxFiles   = 20_000
+	walkTime   = 2 * time.Second
+	filesAge   = 10 * time.Second
+	maxMatches = 50
+)
+
+// complete opens the completions of the last word, if the cursor is behind it: commands behind a slash
+// that begins the text, files behind @, skills behind $.
+func (in *input) complete() tea.Cmd {
+	in.popup, in.chosen, in.recalled = nil, 0, false
+	text := in.area.Value()
+	if !in.atEnd() || text == "" {
+		return nil
+	}
+	word := text[strings.LastIndexAny(text, " \n")+1:]
+	if word == "" {
+		return nil
+	}
+	in.replace = word
+	if word[0] == '@' && time.Since(in.walked) > filesAge {
+		in.walked = time.Now()
+		return listFiles(in.dir) // which calls complete again
+	}
+	switch {
+	case word[0] == '/' && word == text:
+		for _, c := range in.commands {
+			if strings.HasPrefix(c.Name, word[1:]) {
+				in.popup = append(in.popup, completion{"/" + c.Name, strings.TrimSpace(c.Args + "  " + c.Help)})
+			}
+		}
+	case word[0] == '$':
+		in.popup = matching(in.skills, word)
+	case word[0] == '@':
+		in.popup = matching(in.files, word)
+	}
+	if len(in.popup) == 1 && in.popup[0].text == word {
+		in.popup = nil
+	}
+	return nil
+}
+
+// matching returns the names that have what is typed behind the first letter of word, with that letter.
+func matching(names []string, word string) (found []completion) {
+	for _, name := range names {
+		if strings.Contains(strings.ToLower(name), strings.ToLower(word[1:])) && len(found) < maxMatches {
+			found = append(found, completion{text: word[:1] + name})
+		}
+	}
+	return found
+}
+
+// filesMsg are the files of the working directory.
+type filesMsg []string
+
+// popupKey handles a key of the list of completions. It returns false for keys that go to the text.
+func (in *input) popupKey(key string) bool {
+	switch key {
+	case "up", "ctrl+p":
+		in.chosen = (in.chosen + len(in.popup) - 1) % len(in.popup)
+	case "down", "ctrl+n", "ctrl+r":
+		in.chosen = (in.chosen + 1) % len(in.popup)
+	case "esc":
+		in.popup = nil
+	case "tab", "enter":
+		text := in.popup[in.chosen].text
+		// Enter behind a whole command runs it.
+		if key == "enter" && text == in.replace {
+			in.popup = nil
+			return false
+		}
+		before := strings.TrimSuffix(in.area.Value(), in.replace)
+		if !in.recalled {
+			text += " "
+		}
+		in.area.SetValue(before + text)
+		in.popup, in.recalled = nil, false
+	default:
+		return false
+	}
+	return true
+}
+
+// popupView returns the rows of the completions, at most limit.
+func (in *input) popupView(s styles, columns, limit int) (rows []string) {
+	top := max(0, min(in.chosen-limit/2, len(in.popup)-limit))
+	for i := top; i < min(len(in.popup), top+limit); i++ {
+		c := in.popup[i]
+		row := cut("  "+clean(strings.ReplaceAll(c.text, "\n", " ↵ ")), columns)
+		if i == in.chosen {
+			row = paint(s.selected, row)
+		}
+		if c.help != "" {
+			row = cut(row+"  "+paint(s.dim, clean(c.help)), columns)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// listFiles lists the files below a directory, without those that .gitignore files leave out, nearest
+// first.
+func listFiles(dir string) tea.Cmd {
+	return func() tea.Msg {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return filesMsg(nil)
+		}
+		defer root.Close()
+		type folder struct {
+			name  string
+			rules gitignore.Stack
+		}
+		var found filesMsg
+		end := time.Now().Add(walkTime)
+		more := func() bool { return len(found) < maxFiles && time.Now().Before(end) }
+		for todo := []folder{{name: "."}}; len(todo) > 0 && more(); todo = todo[1:] {
+			at := todo[0]
+			entries, err := fs.ReadDir(root.FS(), at.name)
+			if err != nil {
+				continue
+			}
+			if text, err := root.ReadFile(path.Join(at.name, ".gitignore")); err == nil {
+				at.rules = append(slices.Clip(at.rules), gitignore.Parse(strings.TrimPrefix(at.name, "."), text))
+			}
+			for _, e := range entries {
+				name := path.Join(at.name, e.Name())
+				switch {
+				case e.Name() == ".git" || at.rules.Ignored(name, e.IsDir()):
+				case e.IsDir():
+					todo = append(todo, folder{name, at.rules})
+				case e.Type().IsRegular():
+					found = append(found, name)
+				}
+			}
+		}
+		return found
+	}
+}

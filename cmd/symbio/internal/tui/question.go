@@ -1,0 +1,171 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
+	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
+)
+
+// questionPanel shows the first of the approvals that wait, and takes the answer: by a letter, or with
+// the arrow keys and Enter.
+type questionPanel struct {
+	open []event.Fields
+	// chosen is the marked choice.
+	chosen int
+	// armed is true when a letter answers. It is false while the person types on from before the
+	// question came, so that a word does not answer it.
+	armed bool
+	// reasoning is true while the reason of a no is typed; draft is the text that it took the place of.
+	reasoning bool
+	draft     string
+}
+
+// typingPause is how long no key was pressed when a person is not typing on.
+const typingPause = time.Second
+
+// choice is one possible answer.
+type choice struct {
+	key, text string
+	set       func(*symbiov1.AnswerRequest)
+}
+
+// choices returns the possible answers to a question.
+func choices(q event.Fields) []choice {
+	all := []choice{{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
+	if len(q.Rules) > 0 {
+		all = append(all, choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
+	}
+	return append(all,
+		choice{"s", "this call for the session, while the agent lives", func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
+		choice{"n", "no", func(*symbiov1.AnswerRequest) {}},
+		choice{"r", "no, with a reason for the agent", nil})
+}
+
+// set replaces the questions. lastKey is when the person pressed a key last.
+func (p *questionPanel) set(open []event.Fields, lastKey time.Time) {
+	if len(open) == 0 || len(p.open) == 0 || open[0].ID != p.open[0].ID {
+		p.chosen, p.armed = 0, time.Since(lastKey) > typingPause
+	}
+	p.open = open
+}
+
+// key handles a key while a question waits. It returns false for keys that go to the input.
+func (p *questionPanel) key(k tea.KeyPressMsg, in *input, send func(chat.Input)) bool {
+	if len(p.open) == 0 {
+		p.endReason(in)
+		return false
+	}
+	q, name := p.open[0], k.String()
+	if p.reasoning {
+		return p.reasonKey(name, q, in, send)
+	}
+	all := choices(q)
+	switch name {
+	case "up", "down":
+		step := 1
+		if name == "up" {
+			step = len(all) - 1
+		}
+		p.chosen, p.armed = (p.chosen+step)%len(all), true
+		return true
+	case "enter":
+		if !p.armed {
+			p.armed = true // it was meant for the text that was being typed
+			return true
+		}
+		p.answer(q, all[p.chosen], in, send)
+		return true
+	}
+	if !p.armed && time.Since(in.lastKey) > typingPause {
+		p.armed = true
+	}
+	for _, c := range all {
+		if p.armed && name == c.key {
+			p.answer(q, c, in, send)
+			return true
+		}
+	}
+	return p.armed && len(k.Text) > 0 // other letters mean nothing here
+}
+
+// reasonKey handles a key while a reason is typed.
+func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send func(chat.Input)) bool {
+	switch name {
+	case "esc":
+		p.endReason(in)
+	case "enter":
+		reason := in.area.Value()
+		p.endReason(in)
+		send(chat.Input{Answer: &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, Reason: reason}})
+	default:
+		return false
+	}
+	return true
+}
+
+func (p *questionPanel) answer(q event.Fields, c choice, in *input, send func(chat.Input)) {
+	if c.set == nil {
+		p.reasoning, p.draft = true, in.area.Value()
+		in.area.Reset()
+		return
+	}
+	r := &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest}
+	c.set(r)
+	send(chat.Input{Answer: r})
+}
+
+// endReason gives the input back.
+func (p *questionPanel) endReason(in *input) {
+	if p.reasoning {
+		p.reasoning = false
+		in.area.SetValue(p.draft)
+	}
+}
+
+// view returns the rows of the first question: what will run, the choices, and how many wait behind it.
+// With few rows the call is cut in the middle, never the choices.
+func (p *questionPanel) view(m *model, columns, room int) []string {
+	if len(p.open) == 0 {
+		return nil
+	}
+	q := p.open[0]
+	head := fmt.Sprintf("%s wants to use %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool))
+	if n := len(p.open); n > 1 {
+		head += fmt.Sprintf("  (1 of %d)", n)
+	}
+	var body []string
+	if q.Diff != "" {
+		body = diffRows(m.st, q.Diff, columns, 1000)
+	} else {
+		body = wrap(command.CallText(q.Args), columns)
+	}
+	if q.Why != "" {
+		body = append(body, paint(m.st.dim, cut("  "+visible.Escape(q.Why), columns)))
+	}
+	rows := []string{paint(m.st.bold, cut(head, columns))}
+	var below []string
+	if p.reasoning {
+		below = append(below, cut("  why not? Enter sends it, Esc goes back", columns))
+	} else {
+		for i, c := range choices(q) {
+			row := cut("  "+c.key+"  "+c.text, columns)
+			if i == p.chosen {
+				row = paint(m.st.selected, row)
+			}
+			below = append(below, row)
+		}
+	}
+	if fits := room - len(rows) - len(below); len(body) > fits {
+		fits = max(1, fits)
+		body = append(body[:fits-1:fits-1], paint(m.st.dim, fmt.Sprintf("  … %d more rows: symbio approvals show %s", len(body)-fits+1, q.ID)))
+	}
+	return append(append(rows, body...), below...)
+}

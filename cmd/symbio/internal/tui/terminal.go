@@ -1,0 +1,76 @@
+package tui
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sync/errgroup"
+
+	"symbio/cmd/symbio/internal/chat"
+	"symbio/cmd/symbio/internal/command"
+)
+
+// program is a model that runs on a terminal. It implements chat.Terminal.
+type program struct {
+	tea    *tea.Program
+	inputs chan chat.Input
+	group  errgroup.Group
+}
+
+// maxInputs bounds the inputs that the conversation has not taken. A person types less in the time
+// that a call of the node takes; what is more is dropped, and the person is told.
+const maxInputs = 256
+
+// Open opens the terminal that env reads from and writes to. It is a chat.TerminalOpener.
+func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Terminal, error) {
+	in, _ := env.In.(*os.File)
+	out, _ := env.Out.(*os.File)
+	if !env.OutIsTerminal {
+		out, _ = env.Err.(*os.File)
+	}
+	if in == nil || out == nil {
+		return nil, nil
+	}
+	dir, err := env.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	state, err := env.State()
+	if err != nil {
+		return nil, err
+	}
+	p := &program{inputs: make(chan chat.Input, maxInputs)}
+	m := newModel(config{
+		dir: dir, history: filepath.Join(string(state), "history"), commands: commands,
+		color: env.Getenv("NO_COLOR") == "", prose: env.OutIsTerminal, editor: env.Getenv("EDITOR"),
+		post: func(in chat.Input) bool {
+			select {
+			case p.inputs <- in:
+				return true
+			default:
+				return false
+			}
+		},
+	})
+	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	p.group.Go(func() error {
+		defer close(p.inputs)
+		_, err := p.tea.Run()
+		return err
+	})
+	return p, nil
+}
+
+// Show draws a message of the conversation. It blocks until the model has taken it.
+func (p *program) Show(message any) { p.tea.Send(message) }
+
+// Inputs has what the person does.
+func (p *program) Inputs() <-chan chat.Input { return p.inputs }
+
+// Close prints what is left, restores the terminal, and returns why drawing failed, if it did.
+func (p *program) Close() error {
+	p.tea.Send(closeMsg{})
+	return p.group.Wait()
+}

@@ -1,0 +1,320 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"symbio/agent/budget"
+	"symbio/agent/event"
+	"symbio/cmd/symbio/internal/chat"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// transcript makes rows of the events of a conversation: the text of the first agent as prose, each
+// tool call as one line when it has ended, and those of sub-agents indented below their names.
+type transcript struct {
+	// root is the id of the first agent, agents are all of the tree by id, order are their ids.
+	root   string
+	agents map[string]*agentRow
+	order  []string
+	// answer is the text that is being written; turnText all of it in the turn whose number is turn.
+	answer   stream
+	turnText strings.Builder
+	turn     int
+	// thought are the thoughts of the model since the latest text or call.
+	thought strings.Builder
+	// running are the calls that have not ended, the latest last.
+	running []*runningCall
+	// entries are all that was shown, in full; entryBytes is their size.
+	entries    []entry
+	entryBytes int
+	// members are those of all nodes.
+	members []*symbiov1.LocatedMember
+}
+
+// agentRow is one agent of the tree; depth is 0 for the first one.
+type agentRow struct {
+	id, name, node, task, state string
+	depth                       int
+	began                       time.Time
+	// tokens are those of the latest request, until spent is known.
+	tokens int
+	spent  *budget.Spent
+}
+
+// runningCall is a tool call that has not ended.
+type runningCall struct {
+	agent, call, what, progress, args string
+	began                             time.Time
+}
+
+// entry is a part of the conversation in full. diff is the change of an edit.
+type entry struct{ head, body, diff string }
+
+// The limits of what is remembered. The oldest go first.
+const (
+	maxEntryBytes = 8 << 20
+	maxRunning    = 1000
+	maxAgents     = 2000
+)
+
+func newTranscript() transcript { return transcript{agents: map[string]*agentRow{}} }
+
+func (t *transcript) add(e entry) {
+	t.entries = append(t.entries, e)
+	for t.entryBytes += e.size(); t.entryBytes > maxEntryBytes && len(t.entries) > 1; t.entries = t.entries[1:] {
+		t.entryBytes -= t.entries[0].size()
+	}
+}
+
+func (e entry) size() int { return len(e.head) + len(e.body) + len(e.diff) }
+
+// event handles an event and returns the texts that are finished.
+func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []string) {
+	row := t.agent(e, f)
+	switch e.Type {
+	case "task":
+		row.began, row.task, row.state = e.Time, f.Text, "working"
+		if row.depth > 0 {
+			done = append(done, t.line(m, row, m.st.bold.Render(oneLine(f.Text))))
+		}
+	case "text":
+		if row.depth == 0 && e.Agent != "" {
+			done = t.text(m, f)
+		}
+	case "thought":
+		if row.depth == 0 {
+			t.thought.WriteString(f.Text)
+		}
+	case "turn":
+		row.tokens = cmp.Or(f.Context, row.tokens)
+		if row.depth == 0 {
+			done = t.flush(m)
+		}
+	case "tool_call":
+		if e.Agent == t.root {
+			done = t.flush(m)
+		}
+		row.state = strings.TrimSpace(f.Tool + " " + chat.ArgSummary(f.Args))
+		if len(t.running) >= maxRunning {
+			t.running = slices.Delete(t.running, 0, maxRunning/2)
+		}
+		t.running = append(t.running, &runningCall{agent: e.Agent, call: f.Call, what: row.state, args: string(f.Args), began: e.Time})
+	case "progress":
+		if c := t.call(e.Agent, f.Call); c != nil {
+			c.progress = chat.ProgressText(f)
+		}
+	case "tool_result":
+		done = t.endCall(m, e, row, f)
+	case "done", "failed":
+		row.state, row.spent = e.Type, cmp.Or(f.Spent, row.spent)
+		if row.depth > 0 {
+			text, style := "is done", m.st.dim
+			if e.Type == "failed" {
+				text, style = "failed: "+f.Why, m.st.bad
+			}
+			done = append(done, t.line(m, row, style.Render(oneLine(text+"  "+chat.UsageAndTime(f.Spent, e.Time.Sub(row.began))))))
+		}
+	case "result":
+		done = t.result(m, f)
+	default:
+		if text := chat.NoticeText(e, f); text != "" {
+			done = append(done, t.line(m, row, m.st.dim.Render(oneLine(text))))
+		}
+	}
+	return done
+}
+
+// oneLine makes foreign text fit for one row.
+func oneLine(text string) string { return clean(strings.ReplaceAll(text, "\n", " ")) }
+
+// agent returns the row of the agent of an event, and creates it at the first event. An event without
+// an agent gets a row of its own that is not kept.
+func (t *transcript) agent(e event.Event, f event.Fields) *agentRow {
+	if e.Agent == "" {
+		return &agentRow{}
+	}
+	a := t.agents[e.Agent]
+	if a == nil {
+		a = &agentRow{id: e.Agent, began: e.Time}
+		if p := t.agents[f.Parent]; p != nil {
+			a.depth = p.depth + 1
+		}
+		if t.root == "" {
+			t.root = e.Agent
+		}
+		if t.agents[e.Agent] = a; len(t.order) < maxAgents {
+			t.order = append(t.order, e.Agent)
+		}
+	}
+	a.name, a.node = cmp.Or(f.Name, a.name), cmp.Or(e.Node, a.node)
+	return a
+}
+
+// nameOf returns the name of an agent for people.
+func (t *transcript) nameOf(id string) string {
+	if a := t.agents[id]; a != nil {
+		return cmp.Or(oneLine(a.name), id)
+	}
+	return id
+}
+
+// text adds a piece of the answer and returns the blocks that it completes.
+func (t *transcript) text(m *model, f event.Fields) (done []string) {
+	done = t.flushThought(m)
+	if f.Turn != t.turn {
+		t.turn = f.Turn
+		t.turnText.Reset()
+	}
+	text := f.Text
+	if t.turnText.Len() == 0 {
+		text = strings.TrimLeft(text, "\n")
+	}
+	t.turnText.WriteString(text)
+	if !m.prose {
+		return done
+	}
+	for _, block := range t.answer.add(text) {
+		done = append(done, m.markdown(block))
+	}
+	return done
+}
+
+// flushThought returns the line that stands for the thoughts, which are over.
+func (t *transcript) flushThought(m *model) []string {
+	text := strings.TrimSpace(t.thought.String())
+	t.thought.Reset()
+	if text == "" {
+		return nil
+	}
+	t.add(entry{head: "thought", body: text})
+	return []string{paint(m.st.dim, cut("  ∴ "+oneLine(text), m.width-10)+" Ctrl-O")}
+}
+
+// flush returns the rest of the answer, which is complete.
+func (t *transcript) flush(m *model) (done []string) {
+	done = t.flushThought(m)
+	if block := t.answer.flush(); block != "" {
+		done = append(done, m.markdown(block))
+	}
+	if text := strings.TrimSpace(t.turnText.String()); text != "" && t.turn > 0 {
+		t.add(entry{head: "answer", body: text})
+		t.turn = -t.turn // the text stays for result, and is added once
+	}
+	return done
+}
+
+// call returns a running call; nil if there is none.
+func (t *transcript) call(agent, call string) *runningCall {
+	for _, c := range t.running {
+		if c.agent == agent && c.call == call {
+			return c
+		}
+	}
+	return nil
+}
+
+// endCall returns the line of a call that has ended, and the change that it made.
+func (t *transcript) endCall(m *model, e event.Event, row *agentRow, f event.Fields) []string {
+	what, took, args := f.Tool, "", ""
+	if c := t.call(e.Agent, f.Call); c != nil {
+		what, took, args = c.what, chat.DurationText(e.Time.Sub(c.began)), c.args
+		t.running = slices.DeleteFunc(t.running, func(o *runningCall) bool { return o == c })
+	}
+	row.state = "working"
+	style, mark, summary := m.st.dim, m.st.good.Render("✓ "), chat.ResultSummary(f.Text)
+	if f.Failed {
+		style, mark, summary = m.st.bad, m.st.bad.Render("✗ "), "failed: "+chat.FirstLine(f.Text)
+	}
+	t.add(entry{head: strings.TrimSpace(row.name + " " + what), body: strings.TrimSpace(args + "\n" + f.Text), diff: f.Diff})
+	// The summary gets at most half of the row when the call is long.
+	room := m.width - 12 - 2*row.depth - ansi.StringWidth(took)
+	what = cut(oneLine(what), max(room-ansi.StringWidth(summary), room/2))
+	summary = cut(oneLine(summary), max(0, room-ansi.StringWidth(what)))
+	done := []string{t.line(m, row, mark+style.Render(strings.TrimRight(what+"  "+summary+"  "+took, " ")))}
+	if f.Diff != "" {
+		done = append(done, strings.Join(diffRows(m.st, f.Diff, m.width-1, maxDiffRows), "\n"))
+	}
+	return done
+}
+
+// result returns the answer if it was not streamed. Calls without a result are forgotten.
+func (t *transcript) result(m *model, f event.Fields) (done []string) {
+	done = t.flush(m)
+	t.running, t.turn = nil, 0
+	if m.prose && f.Text != "" && strings.TrimSpace(f.Text) != strings.TrimSpace(t.turnText.String()) {
+		t.add(entry{head: "answer", body: f.Text})
+		done = append(done, m.markdown(f.Text))
+	}
+	t.turnText.Reset()
+	return done
+}
+
+// line returns a line about an agent: behind its indentation and, for a sub-agent, its name.
+func (t *transcript) line(m *model, row *agentRow, text string) string {
+	indent := "  "
+	if row.depth > 0 {
+		indent = strings.Repeat("  ", min(row.depth, 10)+1) + cut(oneLine(row.name), 24) + "  "
+	}
+	return cut(indent+text, m.width-1)
+}
+
+// The limits of the live rows.
+const (
+	maxRunningRows = 5
+	maxAgentRows   = 6
+)
+
+// live returns the rows of what is not finished: the text that is being written, the thoughts, the
+// running calls and the sub-agents at work. room is how many rows there are.
+func (t *transcript) live(m *model, columns, room int) (rows []string) {
+	if thought := strings.TrimSpace(t.thought.String()[max(0, t.thought.Len()-4*columns):]); thought != "" {
+		last := thought[strings.LastIndexByte(thought, '\n')+1:]
+		rows = append(rows, paint(m.st.dim, cut("  ∴ "+clean(last), columns)))
+	}
+	for _, c := range t.running[max(0, len(t.running)-maxRunningRows):] {
+		text := strings.TrimSpace(c.what + " " + c.progress)
+		if a := t.agents[c.agent]; a != nil && a.depth > 0 {
+			text = a.name + ": " + text
+		}
+		rows = append(rows, cut("  "+m.st.accent.Render("● ")+oneLine(text)+" "+m.st.dim.Render(chat.DurationText(time.Since(c.began).Truncate(time.Second))), columns))
+	}
+	agents := 0
+	for _, id := range t.order {
+		if a := t.agents[id]; a.depth > 0 && a.state != "done" && a.state != "failed" && agents < maxAgentRows {
+			agents++
+			rows = append(rows, agentText(m.st, a, columns))
+		}
+	}
+	return append(t.answer.live(columns, max(0, room-len(rows))), rows...)
+}
+
+// agentText returns the row of an agent of the tree.
+func agentText(s styles, a *agentRow, columns int) string {
+	used := ""
+	switch {
+	case a.spent != nil:
+		used = chat.UsageText(*a.spent)
+	case a.tokens > 0:
+		used = chat.RoundedCount(int64(a.tokens)) + " tokens"
+	}
+	row := strings.Repeat("  ", min(a.depth, 10)) + "└ " + oneLine(cmp.Or(a.name, a.id)) + s.dim.Render(fmt.Sprintf(" on %s  %s  %s", oneLine(cmp.Or(a.node, "?")), oneLine(cmp.Or(a.state, "idle")), used))
+	return cut(row, columns)
+}
+
+// activity returns what is happening now and for how long. Of several calls it names the latest.
+func (t *transcript) activity(now, since time.Time) string {
+	text := "working"
+	if t.thought.Len() > 0 {
+		text = "thinking"
+	}
+	if waits := now.Sub(since).Truncate(time.Second); waits >= time.Second {
+		text += " " + waits.String()
+	}
+	return text
+}
