@@ -44,6 +44,7 @@ type Account struct {
 	spawns   *spawnWindow // nil = only the parent's limit counts
 
 	used     amounts // by its agent and all descendants, over all tasks
+	cached   int64   // the tokens of used that came from a cache
 	spawned  int     // descendants, over all tasks
 	base     Spent   // used and made when the task began
 	openedAt time.Time
@@ -316,7 +317,7 @@ func (a *Account) Reopen() error {
 func (a *Account) Renew() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
-	a.base = Spent{Agents: a.spawned, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cost: float64(a.used[nanos])}
+	a.base = Spent{Agents: a.spawned, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cached: a.cached, Cost: float64(a.used[nanos])}
 	a.openedAt = time.Now()
 	for k := range kinds {
 		a.taken[k] -= a.spent[k]
@@ -338,12 +339,20 @@ func (a *Account) spend(n amounts) {
 	}
 }
 
+// addCached counts tokens that came from a cache. No limit is about them. The caller must hold mu.
+func (a *Account) addCached(n int64) {
+	for p := a; p != nil; p = p.parent {
+		p.cached += n
+	}
+}
+
 // Charge books what a task spent before the node was restarted. Renew must not follow it in the same
 // task.
 func (a *Account) Charge(s Spent) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	a.spend(amounts{calls: int64(s.ModelCalls), tokens: s.Tokens, nanos: nano(s.Cost)})
+	a.addCached(s.Cached)
 	a.spawned += s.Agents
 }
 
@@ -353,7 +362,8 @@ func (a *Account) Total() Spent {
 	defer a.ledger.mu.Unlock()
 	return Spent{
 		Agents: a.spawned - a.base.Agents, ModelCalls: int(a.used[calls]) - a.base.ModelCalls, Tokens: a.used[tokens] - a.base.Tokens,
-		Cost: (float64(a.used[nanos]) - a.base.Cost) / 1e9, Wall: time.Since(a.openedAt).Seconds(),
+		Cached: a.cached - a.base.Cached,
+		Cost:   (float64(a.used[nanos]) - a.base.Cost) / 1e9, Wall: time.Since(a.openedAt).Seconds(),
 	}
 }
 

@@ -76,16 +76,18 @@ func minLimit[N cmp.Ordered](l, most, usual N) N {
 // Spent is the use of an agent and its descendants, including those that have ended. It is written
 // to events and sent between nodes.
 type Spent struct {
-	Agents     int     `json:"agents,omitempty"` // descendants that were spawned
-	ModelCalls int     `json:"model_calls"`
-	Tokens     int64   `json:"tokens"`         // read and written by models
-	Cost       float64 `json:"cost,omitempty"` // of calls with a known price
-	Wall       float64 `json:"wall"`           // seconds
+	Agents     int   `json:"agents,omitempty"` // descendants that were spawned
+	ModelCalls int   `json:"model_calls"`
+	Tokens     int64 `json:"tokens"` // read and written by models
+	// Cached is the part of Tokens that providers read from their caches, at a lower price.
+	Cached int64   `json:"cached,omitempty"`
+	Cost   float64 `json:"cost,omitempty"` // of calls with a known price
+	Wall   float64 `json:"wall"`           // seconds
 }
 
 // Add returns the sum; Wall is that of s.
 func (s Spent) Add(o Spent) Spent {
-	return Spent{Agents: s.Agents + o.Agents, ModelCalls: s.ModelCalls + o.ModelCalls, Tokens: s.Tokens + o.Tokens, Cost: s.Cost + o.Cost, Wall: s.Wall}
+	return Spent{Agents: s.Agents + o.Agents, ModelCalls: s.ModelCalls + o.ModelCalls, Tokens: s.Tokens + o.Tokens, Cached: s.Cached + o.Cached, Cost: s.Cost + o.Cost, Wall: s.Wall}
 }
 
 // kind is a resource that accounts count.

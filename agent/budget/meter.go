@@ -127,6 +127,9 @@ type meteredModel struct {
 	sizes *sizes
 }
 
+// Window returns the context window of the metered model.
+func (m meteredModel) Window() int { return llm.WindowOf(m.Model) }
+
 // reservation is what was reserved for one call. settle replaces it by what the call used. One
 // goroutine uses it.
 type reservation struct {
@@ -281,6 +284,7 @@ func (t *reservation) settle(m llm.Model) {
 	switch u := t.usage; {
 	case u != nil:
 		spent[tokens] = int64(max(u.Input, 0)) + int64(max(u.Output, 0))
+		p.account.addCached(int64(min(max(u.CacheRead, 0), max(u.Input, 0))))
 		if u.Cost != nil {
 			spent[nanos] = max(nano(*u.Cost), 0)
 		}

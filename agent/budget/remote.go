@@ -42,6 +42,7 @@ func (a *Account) Report(s Spent) (booked Spent) {
 		more[k] = max(min(more[k], a.limit[k]), a.used[k]) - a.used[k]
 	}
 	a.spend(more)
+	a.addCached(max(min(s.Cached, a.used[tokens])-a.cached, 0))
 	minutes := int(time.Since(a.openedAt)/time.Minute) + 1
 	booked = more.asSpent()
 	booked.Agents = max(0, min(s.Agents, a.spawns.limit*minutes)-a.spawned)
@@ -77,7 +78,7 @@ func (a *Account) CloseLost() Spent {
 
 // sanitized clamps another node's report to non-negative numbers.
 func (s Spent) sanitized() Spent {
-	s.Agents, s.ModelCalls, s.Tokens = max(s.Agents, 0), max(s.ModelCalls, 0), max(s.Tokens, 0)
+	s.Agents, s.ModelCalls, s.Tokens, s.Cached = max(s.Agents, 0), max(s.ModelCalls, 0), max(s.Tokens, 0), max(s.Cached, 0)
 	if !(s.Cost >= 0) { // NaN, too
 		s.Cost = 0
 	}

@@ -11,8 +11,8 @@ import (
 func TestReportNeverExceedsShare(t *testing.T) {
 	for name, said := range map[string][]Spent{
 		"nothing":    {{}},
-		"all":        {{ModelCalls: 4, Tokens: 400, Cost: 0.4}},
-		"far more":   {{Agents: 1 << 40, ModelCalls: math.MaxInt, Tokens: math.MaxInt64, Cost: math.MaxFloat64, Wall: 1e300}},
+		"all":        {{ModelCalls: 4, Tokens: 400, Cached: 300, Cost: 0.4}},
+		"far more":   {{Agents: 1 << 40, ModelCalls: math.MaxInt, Tokens: math.MaxInt64, Cached: math.MaxInt64, Cost: math.MaxFloat64, Wall: 1e300}},
 		"less again": {{ModelCalls: 3, Tokens: 300, Cost: 0.3}, {ModelCalls: 1, Tokens: 1}},
 		"negative":   {{ModelCalls: 2, Tokens: 200, Cost: 0.2}, {Agents: math.MinInt, ModelCalls: math.MinInt, Tokens: math.MinInt64, Cost: -math.MaxFloat64}},
 		"no number":  {{Cost: math.NaN()}, {Cost: math.Inf(1)}},
@@ -29,6 +29,9 @@ func TestReportNeverExceedsShare(t *testing.T) {
 			most = Spent{ModelCalls: max(most.ModelCalls, s.ModelCalls), Tokens: max(most.Tokens, s.Tokens), Cost: max(most.Cost, s.Cost)}
 			if now.ModelCalls > 4 || now.Tokens > 400 || now.Cost > 0.4 {
 				t.Errorf("%s: %+v is counted of a share of 4, 400, 0.4", name, now)
+			}
+			if now.Cached < 0 || now.Cached > now.Tokens {
+				t.Errorf("%s: %d tokens of %d came from a cache", name, now.Cached, now.Tokens)
 			}
 			if now.ModelCalls < least.ModelCalls || now.Tokens < least.Tokens || now.Cost < least.Cost {
 				t.Errorf("%s: %+v is counted, and %+v was before", name, now, least)

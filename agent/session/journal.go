@@ -438,6 +438,7 @@ func (i *Info) apply(e Entry) {
 	}
 	if e.Usage != nil && e.Kind != Request {
 		i.Spent.Tokens += int64(e.Usage.Input + e.Usage.Output)
+		i.Spent.Cached += int64(e.Usage.CacheRead)
 		if e.Usage.Cost != nil {
 			i.Spent.Cost += *e.Usage.Cost
 		}

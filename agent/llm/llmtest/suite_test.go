@@ -28,7 +28,7 @@ type answer struct {
 }
 
 // runSuite runs the suite. made returns a model that gives the answer; what it needs for that ends
-// with t. It may return nil for ErrCut and ErrMalformed if the model knows no such fault. Faults may be repeated by the model, so made should see to short waits.
+// with t. It may return nil for ErrCut, ErrMalformed and StopFilter if the model knows no such fault. Faults may be repeated by the model, so made should see to short waits.
 func runSuite(t *testing.T, made func(t *testing.T, a answer) llm.Model) {
 	t.Run("AnswersWithText", func(t *testing.T) { answersWithText(t, made) })
 	t.Run("AnswersWithCalls", func(t *testing.T) { answersWithCalls(t, made) })
@@ -176,7 +176,11 @@ func takesResults(t *testing.T, made func(*testing.T, answer) llm.Model) {
 
 func saysWhyItStopped(t *testing.T, made func(*testing.T, answer) llm.Model) {
 	for _, stop := range []llm.Stop{llm.StopEnd, llm.StopLength, llm.StopFilter} {
-		got, err := observe(t, t.Context(), made(t, answer{Text: "so far", Stop: stop}), hello)
+		m := made(t, answer{Text: "so far", Stop: stop})
+		if m == nil {
+			continue
+		}
+		got, err := observe(t, t.Context(), m, hello)
 		if err != nil || got.Stop != stop || got.Message.Text != "so far" {
 			t.Errorf("stop = %s, %q, %v; want %s", got.Stop, got.Message.Text, err, stop)
 		}

@@ -186,6 +186,8 @@ func (p *Replayer) Spec() string {
 		switch {
 		case strings.HasSuffix(x.where, "/chat/completions"):
 			return "openai:" + body.Model
+		case strings.HasSuffix(x.where, "/api/chat"):
+			return "ollama:" + body.Model
 		case strings.HasSuffix(x.where, "/messages"):
 			return "anthropic:" + body.Model
 		}
@@ -205,6 +207,9 @@ type idMapper struct {
 
 // CostOf returns the cost of the wrapped model.
 func (m idMapper) CostOf(u llm.Usage) (float64, bool) { return llm.CostOf(m.Model, u) }
+
+// Window returns the context window of the wrapped model.
+func (m idMapper) Window() int { return llm.WindowOf(m.Model) }
 
 // Stream yields the chunks of the wrapped model with the ids of this run. It changes copies of
 // calls and thoughts.

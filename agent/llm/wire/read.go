@@ -47,7 +47,39 @@ func (x *Exchange) Read(a Answer) error {
 	if first == '{' {
 		return x.document(in, a)
 	}
-	return x.stream(in, a)
+	return x.stream(sse.NewReader(in, maxEvent), a)
+}
+
+// ReadLines is like Read, for answers with a JSON document on each line. Each is an event without a name.
+func (x *Exchange) ReadLines(a Answer) error {
+	lines := &lineReader{bufio.NewScanner(x.Body)}
+	lines.Buffer(nil, maxEvent)
+	return x.stream(lines, a)
+}
+
+// eventReader is an sse.Reader, or a lineReader.
+type eventReader interface {
+	// Next returns the next event; io.EOF at the end, sse.ErrTooLong for an event beyond the limit.
+	Next() (sse.Event, error)
+}
+
+// lineReader reads lines as events.
+type lineReader struct{ *bufio.Scanner }
+
+// Next returns the next line that is not empty.
+func (r *lineReader) Next() (sse.Event, error) {
+	for r.Scan() {
+		if data := bytes.TrimSpace(r.Bytes()); len(data) > 0 {
+			return sse.Event{Data: data}, nil
+		}
+	}
+	switch err := r.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return sse.Event{}, sse.ErrTooLong
+	case err != nil:
+		return sse.Event{}, err
+	}
+	return sse.Event{}, io.EOF
 }
 
 // firstByte returns the first byte that is neither white space, which some servers send to keep the
@@ -83,8 +115,7 @@ func (x *Exchange) document(in io.Reader, a Answer) error {
 
 // stream reads events until the answer says that it ends. Each event starts the clock of the next
 // phase again. An end of the connection after Stopped is in order; before it, the answer is cut.
-func (x *Exchange) stream(in io.Reader, a Answer) error {
-	events := sse.NewReader(in, maxEvent)
+func (x *Exchange) stream(events eventReader, a Answer) error {
 	seen := false
 	for {
 		e, err := events.Next()
@@ -122,7 +153,7 @@ func (x *Exchange) stream(in io.Reader, a Answer) error {
 
 // finish ends a stream after its last event and reads the rest of the body, because a connection is
 // reused only if its body was read to the end.
-func (x *Exchange) finish(events *sse.Reader, a Answer) error {
+func (x *Exchange) finish(events eventReader, a Answer) error {
 	if err := a.End(); err != nil {
 		return err
 	}

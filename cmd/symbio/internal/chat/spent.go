@@ -21,10 +21,13 @@ func UsageAndTime(s *budget.Spent, d time.Duration) string {
 	return UsageText(*s) + " · " + DurationText(d)
 }
 
-// UsageText returns model calls, tokens, and the cost if there is one. The cost is in the currency
-// of the configured prices, shown as dollars.
+// UsageText returns model calls, tokens, how many of them came from a provider's cache, and the cost if
+// there is one. The cost is in the currency of the prices, shown as dollars.
 func UsageText(s budget.Spent) string {
 	text := Plural(s.ModelCalls, "model call") + " · " + RoundedCount(s.Tokens) + " tokens"
+	if s.Cached > 0 {
+		text += " (" + RoundedCount(s.Cached) + " cached)"
+	}
 	if s.Cost > 0 {
 		text += " · " + CostText(s)
 	}

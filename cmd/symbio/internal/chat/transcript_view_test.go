@@ -100,6 +100,7 @@ func TestSpentTextIsOneLine(t *testing.T) {
 	for want, s := range map[string]budget.Spent{
 		"3 agents · 12 model calls · 41k tokens · $0.08 · 1m12s": {Agents: 2, ModelCalls: 12, Tokens: 41_234, Cost: 0.0812, Wall: 72.3},
 		"1 agent · 1 model call · 250 tokens · 1.5s":             {ModelCalls: 1, Tokens: 250, Wall: 1.52},
+		"1 agent · 1 model call · 41k tokens (30k cached) · 1s":  {ModelCalls: 1, Tokens: 41_000, Cached: 30_000, Wall: 1},
 		"1 agent · 2 model calls · 12M tokens · $0.0021 · 3ms":   {ModelCalls: 2, Tokens: 12_345_678, Cost: 0.0021, Wall: 0.003},
 	} {
 		if got := SpentText(s); got != want {
