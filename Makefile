@@ -6,13 +6,16 @@ TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 SCRIPTS ?= 1000000
 
-.PHONY: help generate build test oracle lint bench soak fuzz-shell demo cross
+.PHONY: help generate catalog build test oracle lint bench soak fuzz-shell demo cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 generate: ## write the Go code of the .proto files
 	cd .tools && $(GO) run ./protogen ../proto ../proto $(PROTOS)
+
+catalog: ## write the table of models, their windows and prices
+	cd .tools && $(GO) run ./modelcatalog > ../agent/llm/catalog/models.tsv.new && mv ../agent/llm/catalog/models.tsv.new ../agent/llm/catalog/models.tsv
 
 build: ## the binary, ./symbio (static, no C compiler)
 	CGO_ENABLED=0 $(GO) build -trimpath -o symbio ./cmd/symbio

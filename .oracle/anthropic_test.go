@@ -2,15 +2,11 @@ package oracle_test
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 	"testing"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/google/go-cmp/cmp"
-
 	"symbio/agent/llm"
 	"symbio/agent/llm/anthropic"
 	"symbio/agent/llm/wire"
@@ -72,53 +68,4 @@ func TestAnthropicsClientReadsTheSame(t *testing.T) {
 		"pause-turn": "an answer that is not whole, which a conversation resumes", "refusal-explained": "the explanation is the text here",
 		"cut": "half an answer passes for a whole one there", "cut-in-a-call": "", "cut-in-an-event": "",
 	})
-}
-
-func TestAnthropicsClientWritesTheSame(t *testing.T) {
-	keep := func(body *[]byte) roundTrip {
-		return func(r *http.Request) (*http.Response, error) {
-			*body, _ = io.ReadAll(r.Body)
-			if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "the-key" || r.Header.Get("Anthropic-Version") != "2023-06-01" {
-				t.Errorf("asked %s with %v", r.URL, r.Header)
-			}
-			return nil, io.EOF
-		}
-	}
-	var ours, theirs []byte
-	png := []byte("\x89PNG\r\n\x1a\n rest")
-	_, _ = llm.Collect(anthropicModel(t, keep(&ours)).Stream(t.Context(), llm.Request{
-		System: "be brief", Thinking: 2000,
-		Messages: []llm.Message{
-			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: png}}},
-			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}, {ID: "2", Name: "A", Args: json.RawMessage(`{"a":2}`)}}, Thinking: []llm.Thinking{
-				{Model: "anthropic:m", Text: "hm", Signature: "c2ln"}, {Model: "anthropic:m", Sealed: "c2VjcmV0"}}},
-			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "2", Name: "A", Text: "see", Images: []llm.Image{{Type: "image/png", Data: png}}}, {CallID: "1", Name: "A", Text: "bad", IsError: true}}},
-		},
-		Tools: []llm.ToolSpec{{Name: "A", Description: "does a", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)}},
-	}), nil)
-	client := anthropicClient(keep(&theirs))
-	hi := sdk.NewTextBlock("hi")
-	hi.OfText.CacheControl = sdk.NewCacheControlEphemeralParam()
-	result := sdk.NewToolResultBlock("1", "bad", true)
-	result.OfToolResult.CacheControl = sdk.NewCacheControlEphemeralParam()
-	seen := sdk.ToolResultBlockParam{ToolUseID: "2", Content: []sdk.ToolResultBlockParamContentUnion{
-		{OfImage: sdk.NewImageBlockBase64("image/png", "iVBORw0KGgogcmVzdA==").OfImage}, {OfText: &sdk.TextBlockParam{Text: "see"}},
-	}}
-	stream := client.Messages.NewStreaming(t.Context(), sdk.MessageNewParams{
-		Model: "m", MaxTokens: 2100,
-		System:   []sdk.TextBlockParam{{Text: "be brief", CacheControl: sdk.NewCacheControlEphemeralParam()}},
-		Thinking: sdk.ThinkingConfigParamOfEnabled(2000),
-		Messages: []sdk.MessageParam{
-			sdk.NewUserMessage(sdk.NewImageBlockBase64("image/png", "iVBORw0KGgogcmVzdA=="), hi),
-			sdk.NewAssistantMessage(sdk.NewThinkingBlock("c2ln", "hm"), sdk.NewRedactedThinkingBlock("c2VjcmV0"), sdk.NewTextBlock("wait"), sdk.NewToolUseBlock("1", map[string]any{"a": 1}, "A"), sdk.NewToolUseBlock("2", map[string]any{"a": 2}, "A")),
-			sdk.NewUserMessage(sdk.ContentBlockParamUnion{OfToolResult: &seen}, result),
-		},
-		Tools: []sdk.ToolUnionParam{{OfTool: &sdk.ToolParam{Name: "A", Description: sdk.String("does a"), CacheControl: sdk.NewCacheControlEphemeralParam(),
-			InputSchema: sdk.ToolInputSchemaParam{Properties: map[string]any{"a": map[string]any{"type": "integer"}}, Required: []string{"a"}}}}},
-	})
-	for stream.Next() {
-	}
-	if d := cmp.Diff(decoded(t, theirs), decoded(t, ours)); d != "" {
-		t.Errorf("the request (-theirs +ours):\n%s", d)
-	}
 }

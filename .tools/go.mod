@@ -1,7 +1,7 @@
 // The development tools, pinned apart from the product: nothing here reaches the binary.
 module symbio/tools
 
-go 1.26.0
+go 1.26.6
 
 tool (
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
@@ -10,15 +10,19 @@ tool (
 )
 
 require (
+	charm.land/catwalk v0.52.1
 	github.com/bufbuild/protocompile v0.14.1
 	google.golang.org/protobuf v1.36.12
 )
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
+	github.com/charmbracelet/x/etag v0.2.0 // indirect
+	github.com/stretchr/testify v1.11.1 // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
+	golang.org/x/text v0.40.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
 	honnef.co/go/tools v0.8.2 // indirect

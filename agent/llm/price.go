@@ -19,8 +19,7 @@ type Price struct {
 }
 
 // Prices maps names of models, such as "openai:gpt-x", to prices. A name that ends in * is a
-// prefix; the longest prefix wins. No prices are built in, because they would be outdated without
-// notice.
+// prefix; the longest prefix wins. Package catalog has prices of its date for models without one.
 type Prices map[string]Price
 
 // Check returns an error that names an invalid price or pattern.
@@ -38,8 +37,8 @@ func (p Prices) Check() error {
 	return nil
 }
 
-// of returns a model's price: that of its exact name, else of the longest matching prefix.
-func (p Prices) of(model string) (price Price, ok bool) {
+// Of returns a model's price: that of its exact name, else of the longest matching prefix.
+func (p Prices) Of(model string) (price Price, ok bool) {
 	if price, ok = p[model]; ok {
 		return price, true
 	}
@@ -54,7 +53,7 @@ func (p Prices) of(model string) (price Price, ok bool) {
 
 // Cost returns the cost of a call of the named model; ok is false if it has no price.
 func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
-	price, ok := p.of(model)
+	price, ok := p.Of(model)
 	if !ok {
 		return 0, false
 	}
@@ -72,7 +71,7 @@ func (p Prices) Cost(model string, u Usage) (cost float64, ok bool) {
 // Model returns a model that adds the cost to the usage of each answer. Without a price it returns
 // m, whose own cost stays.
 func (p Prices) Model(m Model) Model {
-	if _, ok := p.of(m.Name()); !ok {
+	if _, ok := p.Of(m.Name()); !ok {
 		return m
 	}
 	return pricedModel{m, p}

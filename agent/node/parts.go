@@ -179,7 +179,7 @@ func (p *parts) openTools() (err error) {
 	})
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), WorkContext: c.workContext(), Trust: c.trustSkill, Granted: p.rules.Granted,
-		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Settings.ContextWindows.Of, DynamicTools: p.servers.Tools,
+		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
 		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})

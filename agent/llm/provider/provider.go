@@ -26,8 +26,10 @@ import (
 	"time"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/ollama"
 	"symbio/agent/llm/openai"
 	"symbio/agent/llm/scripted"
+	"symbio/agent/llm/wire"
 )
 
 // ErrNone means that auto found no model. The message says in two lines how to get one.
@@ -68,8 +70,10 @@ type Config struct {
 	// Funcs are models made in Go, such as an llm.Func, by the part of the specification after
 	// "func:".
 	Funcs map[string]llm.Model
-	// Prices add the cost to the usage of the opened models.
+	// Prices add the cost to the usage of the opened models. Models without one have that of the catalog.
 	Prices llm.Prices
+	// Windows returns the configured context window of a model in tokens; 0 = none. Default: none.
+	Windows func(model string) int
 	// TextOnly are models without vision, which get descriptions instead of images: their names, or
 	// prefixes that end in *. Models of OpenAI's API that refuse images are recognized without it.
 	TextOnly []string
@@ -173,7 +177,10 @@ func (c Config) Open(ctx context.Context, s Spec) (llm.Model, error) {
 	if slices.ContainsFunc(c.TextOnly, func(pattern string) bool { return names(pattern, m.Name()) }) {
 		m = llm.TextOnly(m)
 	}
-	return c.Prices.Model(m), nil
+	if price, _, ok := c.PriceOf(m.Name()); ok {
+		m = llm.Prices{m.Name(): price}.Model(m)
+	}
+	return m, nil
 }
 
 // names reports whether a pattern of TextOnly matches the name of a model.
@@ -238,9 +245,13 @@ func (c Config) ollama(ctx context.Context) (llm.Model, error) {
 	return c.ollamaModel(names[0])
 }
 
-// ollamaModel opens a model of Ollama through its OpenAI-compatible API. It asks nothing.
-func (c Config) ollamaModel(name string) (llm.Model, error) {
-	return openai.New(openai.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, Name: "ollama:" + name})
+// ollamaModel opens a model of Ollama. It asks nothing.
+func (c Config) ollamaModel(name string) (*ollama.Model, error) {
+	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name}}
+	if c.Windows != nil {
+		cfg.Window = c.Windows("ollama:" + name)
+	}
+	return ollama.New(cfg)
 }
 
 func (c Config) ollamaURL() string { return cmp.Or(c.OllamaURL, OllamaURL) }

@@ -110,7 +110,7 @@ func (c Config) ApplyProviders(p *provider.Config) {
 		p.AnthropicURL = c.Providers.Anthropic.BaseURL
 	}
 	p.AnthropicTokens, p.AnthropicThinking = c.Providers.Anthropic.MaxTokens, c.Providers.Anthropic.Thinking
-	p.Prices, p.TextOnly = c.Prices, c.Providers.WithoutImages
+	p.Prices, p.Windows, p.TextOnly = c.Prices, c.ContextWindows.Of, c.Providers.WithoutImages
 }
 
 // checkModels reports the mistakes of model, prices and providers.

@@ -3,10 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/llm"
+	"symbio/agent/llm/catalog"
 	"symbio/agent/llm/chat"
 	"symbio/agent/node"
 	"symbio/agent/node/models"
@@ -30,6 +34,35 @@ type modelJSON struct {
 	From string `json:"from"`
 	// Why says why there is none and what to do.
 	Why string `json:"why"`
+	// Window is the context window in tokens. WindowFrom, PriceFrom and AbilitiesFrom say where a figure
+	// comes from: configuration, catalog, server, or assumed for a window; "" = it is not known.
+	Window     int    `json:"window"`
+	WindowFrom string `json:"window_from"`
+	// Price is the price of a million tokens; null = not known.
+	Price     *llm.Price `json:"price"`
+	PriceFrom string     `json:"price_from"`
+	// Abilities are some of tools, thinking and images.
+	Abilities     []string `json:"abilities"`
+	AbilitiesFrom string   `json:"abilities_from"`
+}
+
+// row returns the columns of the table.
+func (m modelJSON) row() []string {
+	window, price, can := "", "", ""
+	if m.Model != "" && m.Provider != "peer" {
+		window = fmt.Sprintf("%d %s", m.Window, m.WindowFrom)
+		if m.WindowFrom == "assumed" {
+			window = fmt.Sprintf("unknown, %d assumed", m.Window)
+		}
+		price, can = "unknown", "unknown"
+	}
+	if m.Price != nil {
+		price = fmt.Sprintf("%v in, %v out, %s", m.Price.Input, m.Price.Output, m.PriceFrom)
+	}
+	if m.AbilitiesFrom != "" {
+		can = strings.Join(m.Abilities, ", ")
+	}
+	return []string{m.Model, m.Provider, m.From, window, price, can, m.Why}
 }
 
 // cmdModels returns the command models. A provider that cannot be asked is a row with the reason,
@@ -54,11 +87,9 @@ func cmdModels(env *command.Env) *cobra.Command {
 			}
 			all = append(providerModels(cmd.Context(), opts), all...)
 			if !env.JSON {
-				env.Notef("the configured model is %s", c.Model)
+				env.Notef("the configured model is %s; prices are those of a million tokens, of the catalog in US dollars (%s)", c.Model, catalog.Source())
 			}
-			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WHY NOT"}, func(m modelJSON) []string {
-				return []string{m.Model, m.Provider, m.From, m.Why}
-			})
+			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WINDOW", "PRICE", "ABILITIES", "WHY NOT"}, modelJSON.row)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
@@ -82,7 +113,9 @@ func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 			all = append(all, modelJSON{Provider: l.Provider, From: l.From, Why: l.Err.Error()})
 		}
 		for _, m := range l.Models {
-			all = append(all, modelJSON{Model: l.Provider + ":" + m, Provider: l.Provider, From: l.From})
+			name := l.Provider + ":" + m
+			f := from.Figures(ctx, name)
+			all = append(all, modelJSON{name, l.Provider, l.From, "", f.Window, f.WindowFrom, f.Price, f.PriceFrom, f.Abilities, f.AbilitiesFrom})
 		}
 	}
 	return all
