@@ -44,7 +44,7 @@ func (i *instance) isEssential(name string) bool {
 }
 
 // window returns the window of the agent's model, in tokens; 0 = the default.
-func (a *Agent) window() int { return a.instance.factory.cfg.Window(currentModel{a.instance}.Name()) }
+func (a *Agent) window() int { return a.instance.window() }
 
 // workContext returns the parts of the system prompt about the place of work. An agent that works
 // for another node gets none: that node's work is about other files.
