@@ -24,7 +24,7 @@ func Block(reason string) error { return &GateError{Reason: reason} }
 //		return strings.ToLower(q), nil
 //	})
 func Gate[In, Out any](f func(In) (Out, error)) Step[In, Out] {
-	return gate[In, Out](f)
+	return Func(func(_ context.Context, in In) (Out, error) { return f(in) })
 }
 
 // Passthrough is the gate that lets everything through as it is.
@@ -36,7 +36,3 @@ func Passthrough[T any]() Step[T, T] {
 func Blocked[In, Out any](reason string) Step[In, Out] {
 	return Gate(func(In) (out Out, err error) { return out, Block(reason) })
 }
-
-type gate[In, Out any] func(In) (Out, error)
-
-func (f gate[In, Out]) Run(_ context.Context, in In) (Out, error) { return f(in) }

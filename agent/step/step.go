@@ -24,19 +24,14 @@ func Func[In, Out any](f func(ctx context.Context, in In) (Out, error)) Step[In,
 	return function[In, Out](f)
 }
 
-// transform is a Step made of a function that cannot fail.
-type transform[In, Out any] func(In) Out
-
-func (f transform[In, Out]) Run(_ context.Context, in In) (Out, error) { return f(in), nil }
-
 // Transform is the step that calls f, for what takes no time and cannot fail.
 func Transform[In, Out any](f func(In) Out) Step[In, Out] {
-	return transform[In, Out](f)
+	return Func(func(_ context.Context, in In) (Out, error) { return f(in), nil })
 }
 
 // Empty is the step that does nothing: its output is its input.
 func Empty[T any]() Step[T, T] {
-	return transform[T, T](func(in T) T { return in })
+	return Transform(func(in T) T { return in })
 }
 
 // Join is the step that puts texts one behind the other, with a separator between them.
