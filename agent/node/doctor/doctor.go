@@ -11,8 +11,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -80,26 +80,16 @@ const checkTimeout = 6 * time.Second
 // Examine runs all checks at the same time and returns their findings in the
 // order of checks. It waits for all checks; the error is that of ctx.
 func Examine(ctx context.Context, w *World) ([]Finding, error) {
-	all := checks()
-	found := make([][]Finding, len(all))
-	var running sync.WaitGroup
-	for i, c := range all {
-		running.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-			defer cancel()
-			// Each goroutine writes only its own element, so found needs no lock.
-			found[i] = c.ask(ctx, w)
-			for j := range found[i] {
-				found[i][j].Check = c.name
-			}
-		})
-	}
-	running.Wait()
-	var flat []Finding
-	for _, f := range found {
-		flat = append(flat, f...)
-	}
-	return flat, ctx.Err()
+	found := each(checks(), func(c check) []Finding {
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		defer cancel()
+		out := c.ask(ctx, w)
+		for i := range out {
+			out[i].Check = c.name
+		}
+		return out
+	})
+	return slices.Concat(found...), ctx.Err()
 }
 
 // ok returns a finding without a problem.

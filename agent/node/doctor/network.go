@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
-	"sync"
 
 	"symbio/discovery/mdns"
 )
@@ -51,7 +51,7 @@ func interfaces(_ context.Context, w *World) (out []Finding) {
 
 // multicast tests multicast on each used interface. The tests run at the same time, because each
 // may wait for half of checkTimeout.
-func multicast(ctx context.Context, w *World) (out []Finding) {
+func multicast(ctx context.Context, w *World) []Finding {
 	if !w.Options.Settings.Discovery.MDNS {
 		return []Finding{ok("discovery.mdns is off: nothing is sent or received")}
 	}
@@ -60,19 +60,8 @@ func multicast(ctx context.Context, w *World) (out []Finding) {
 	if err != nil {
 		return nil // the check of the interfaces reports that
 	}
-	var used []mdns.Interface
-	for _, i := range all {
-		if i.Used {
-			used = append(used, i)
-		}
-	}
-	out = make([]Finding, len(used))
-	var testing sync.WaitGroup
-	for n, i := range used {
-		testing.Go(func() { out[n] = w.multicastOn(ctx, i) })
-	}
-	testing.Wait()
-	return out
+	used := slices.DeleteFunc(slices.Clone(all), func(i mdns.Interface) bool { return !i.Used })
+	return each(used, func(i mdns.Interface) Finding { return w.multicastOn(ctx, i) })
 }
 
 // multicastOn sends real mDNS packets on one interface and waits up to half of checkTimeout for

@@ -18,21 +18,19 @@ import (
 
 // configuredPeers connects to each entry of discovery.peers.
 func configuredPeers(ctx context.Context, w *World) []Finding {
-	return each(w.Options.Settings.Discovery.Peers, func(entry string) []Finding { return []Finding{w.peer(ctx, entry)} })
+	return each(w.Options.Settings.Discovery.Peers, func(entry string) Finding { return w.peer(ctx, entry) })
 }
 
-// each runs f for all entries at the same time and returns the findings in the order of the
-// entries. It waits for all of them: f must bound its own time.
-func each(entries []string, f func(string) []Finding) (out []Finding) {
-	found := make([][]Finding, len(entries))
-	var asking sync.WaitGroup
-	for i, e := range entries {
-		asking.Go(func() { found[i] = f(e) })
+// each runs f for all items at the same time and returns the results in the order of the items. It
+// waits for all of them: f must bound its own time.
+func each[In, Out any](items []In, f func(In) Out) []Out {
+	out := make([]Out, len(items))
+	var running sync.WaitGroup
+	for i, item := range items {
+		// Each goroutine writes only its own element, so out needs no lock.
+		running.Go(func() { out[i] = f(item) })
 	}
-	asking.Wait()
-	for _, fs := range found {
-		out = append(out, fs...)
-	}
+	running.Wait()
 	return out
 }
 
@@ -122,7 +120,7 @@ func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 // listed nodes. One node that answers is enough; the others of the group are
 // then only warnings.
 func configuredNames(ctx context.Context, w *World) []Finding {
-	return each(w.Options.Settings.Discovery.DNS, func(name string) []Finding { return w.name(ctx, name) })
+	return slices.Concat(each(w.Options.Settings.Discovery.DNS, func(name string) []Finding { return w.name(ctx, name) })...)
 }
 
 // name checks one entry of discovery.dns: that it resolves, and that its nodes answer. Records that
@@ -154,7 +152,7 @@ func (w *World) listed(ctx context.Context, group []discovery.Sighting) []Findin
 			}
 		}
 	}
-	out := each(keys, func(key string) []Finding { return []Finding{w.reach(ctx, key, addrs[key])} })
+	out := each(keys, func(key string) Finding { return w.reach(ctx, key, addrs[key]) })
 	if slices.ContainsFunc(out, func(f Finding) bool { return f.Status == OK }) {
 		for i := range out {
 			if out[i].Status == Fail {

@@ -104,13 +104,7 @@ func askNodes(ctx context.Context, s statedir.Dir, wanted string) []Node {
 	if wanted != "" {
 		names = slices.DeleteFunc(names, func(n string) bool { return n != wanted })
 	}
-	nodes := make([]Node, len(names))
-	var asking sync.WaitGroup
-	for i, name := range names {
-		asking.Go(func() { nodes[i] = askNode(ctx, s, name) })
-	}
-	asking.Wait()
-	return nodes
+	return each(names, func(name string) Node { return askNode(ctx, s, name) })
 }
 
 // askNode asks one node for its status, its peers and its skills. A node that does not answer is a
