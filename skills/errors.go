@@ -89,23 +89,19 @@ func (e *LoadError) Unwrap() error { return e.Err }
 
 // kindOf returns the sentinel for the first error in ds, nil if ds has no error.
 func kindOf(ds []format.Diagnostic) error {
-	for _, d := range ds {
-		if d.Severity != format.Error {
-			continue
-		}
-		switch d.Code {
-		case format.CodeNoDirectory:
-			return ErrNoDirectory
-		case format.CodeNoFile:
-			return ErrNoFile
-		case format.CodeNotRegular, format.CodeEscape, format.CodeFileRead, format.CodeFileTooLarge:
-			return ErrUnreadable
-		case format.CodeEncoding, format.CodeNoFrontMatter, format.CodeUnterminated, format.CodeEmpty, format.CodeFrontTooLarge:
-			return ErrFormat
-		case format.CodeYAML, format.CodeYAMLFeature, format.CodeDuplicateKey, format.CodeKeyType, format.CodeNotMapping:
-			return ErrYAML
-		}
-		return ErrInvalid
+	switch codeOf(ds) {
+	case "":
+		return nil
+	case format.CodeNoDirectory:
+		return ErrNoDirectory
+	case format.CodeNoFile:
+		return ErrNoFile
+	case format.CodeNotRegular, format.CodeEscape, format.CodeFileRead, format.CodeFileTooLarge:
+		return ErrUnreadable
+	case format.CodeEncoding, format.CodeNoFrontMatter, format.CodeUnterminated, format.CodeEmpty, format.CodeFrontTooLarge:
+		return ErrFormat
+	case format.CodeYAML, format.CodeYAMLFeature, format.CodeDuplicateKey, format.CodeKeyType, format.CodeNotMapping:
+		return ErrYAML
 	}
-	return nil
+	return ErrInvalid
 }

@@ -23,8 +23,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -167,9 +169,7 @@ func (s *Source) notifyLoop() {
 func (s *Source) drainRequests() (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n := range s.reconfirm {
-		nodes = append(nodes, n)
-	}
+	nodes = slices.Collect(maps.Keys(s.reconfirm))
 	clear(s.reconfirm)
 	return nodes
 }
@@ -184,7 +184,7 @@ func (s *Source) Run(ctx context.Context, report func(discovery.Sighting)) error
 	if err != nil {
 		return err
 	}
-	for _, pattern := range append(append([]string{}, s.cfg.Allow...), s.cfg.Deny...) {
+	for _, pattern := range slices.Concat(s.cfg.Allow, s.cfg.Deny) {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("mdns: interface pattern %q: %w", pattern, err)
 		}

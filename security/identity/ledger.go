@@ -181,20 +181,15 @@ func (c *Cluster) record(leaf *x509.Certificate, name string) error {
 	if err != nil {
 		return err
 	}
-	file := c.recordFile(p.ID)
 	r := Record{Joined: time.Now().UTC()}
-	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := readJSON(c.recordFile(p.ID), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if name = plain(name); name != "" {
 		r.Name = name
 	}
 	r.ID, r.Role, r.Expires = p.ID, p.Role, leaf.NotAfter.UTC()
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return private.Replace(file, data)
+	return c.keepRecord(r)
 }
 
 func (c *Cluster) recordFile(id NodeID) string {

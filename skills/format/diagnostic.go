@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -149,10 +150,5 @@ func (d Diagnostic) String() string {
 
 // Failed reports whether ds has an error, so that the skill cannot be used.
 func Failed(ds []Diagnostic) bool {
-	for _, d := range ds {
-		if d.Severity == Error {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }

@@ -117,18 +117,12 @@ func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
 // verdicts. Of equal directories the first one counts. Both paths are compared without symbolic
 // links. A path that cannot be resolved is covered by none.
 func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
-	inner, err := filepath.EvalSymlinks(dir)
-	if err == nil {
-		inner, err = filepath.Abs(inner)
-	}
+	inner, err := realPath(dir)
 	if err != nil {
 		return "", false
 	}
 	for j, d := range dirs {
-		real, err := filepath.EvalSymlinks(d)
-		if err == nil {
-			real, err = filepath.Abs(real)
-		}
+		real, err := realPath(d)
 		if j == i || err != nil {
 			continue
 		}
@@ -139,6 +133,15 @@ func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// realPath returns the absolute path without symbolic links.
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
 }
 
 // skillCheck prints verdicts and counts them. When the verdicts go to a file or a pipe, it shows
