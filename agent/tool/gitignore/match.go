@@ -213,53 +213,40 @@ func matchPath(parts []part, path string) bool {
 	return matchNames(parts, names)
 }
 
-// matchNames matches names from left to right and, when one does not fit, backtracks only to the
-// last **. That is enough, because everything before it has been matched as early as possible; it
-// also makes the time quadratic at most.
+// matchNames matches names with parts, of which the deep ones stand for any number of names.
 func matchNames(parts []part, names []string) bool {
-	// p and n are the next part and name. back is the part of the last **, -1 if there was none;
-	// from is the first name that it does not cover yet.
-	p, n, back, from := 0, 0, -1, 0
-	for n < len(names) {
-		switch {
-		case p < len(parts) && parts[p].deep:
-			back, from = p, n
-			p++
-		case p < len(parts) && matchName(parts[p].tokens, names[n]):
-			p, n = p+1, n+1
-		// The ** takes one more name, and the parts after it start again.
-		case back >= 0:
-			from++
-			p, n = back+1, from
-		default:
-			return false
-		}
-	}
-	for p < len(parts) && parts[p].deep {
-		p++
-	}
-	return p == len(parts)
+	return matchAll(parts, len(names), func(p *part) bool { return p.deep }, func(p *part, n int) bool { return matchName(p.tokens, names[n]) })
 }
 
-// matchName backtracks only to the last star, for the same reason as matchNames.
+// matchName matches the bytes of one name with tokens, of which the stars stand for any number.
 func matchName(tokens []token, name string) bool {
-	t, n, back, from := 0, 0, -1, 0
-	for n < len(name) {
+	return matchAll(tokens, len(name), func(t *token) bool { return t.star }, func(t *token, n int) bool { return t.matches(name[n]) })
+}
+
+// matchAll matches n items with a pattern from left to right and, when one does not fit, backtracks
+// only to the last element that stands for any number of items. That is enough, because everything
+// before it has been matched as early as possible; it also makes the time quadratic at most.
+func matchAll[T any](pattern []T, n int, any func(*T) bool, fits func(*T, int) bool) bool {
+	// p and i are the next element and item. back is the last element for any number, -1 if there
+	// was none; from is the first item that it does not cover yet.
+	p, i, back, from := 0, 0, -1, 0
+	for i < n {
 		switch {
-		case t < len(tokens) && tokens[t].star:
-			back, from = t, n
-			t++
-		case t < len(tokens) && tokens[t].matches(name[n]):
-			t, n = t+1, n+1
+		case p < len(pattern) && any(&pattern[p]):
+			back, from = p, i
+			p++
+		case p < len(pattern) && fits(&pattern[p], i):
+			p, i = p+1, i+1
+		// The last one takes one more item, and the elements after it start again.
 		case back >= 0:
 			from++
-			t, n = back+1, from
+			p, i = back+1, from
 		default:
 			return false
 		}
 	}
-	for t < len(tokens) && tokens[t].star {
-		t++
+	for p < len(pattern) && any(&pattern[p]) {
+		p++
 	}
-	return t == len(tokens)
+	return p == len(pattern)
 }
