@@ -90,6 +90,12 @@ func difference(t *testing.T, file string, made func(testing.TB, roundTrip) llm.
 		ours.Calls = append(ours.Calls, c.ID+" "+c.Name+" "+string(c.Args))
 	}
 	for _, th := range got.Message.Thinking {
+		if len(th.Raw) > 0 {
+			if strings.Contains(string(th.Raw), `"encrypted_content":`) {
+				ours.Thoughts = append(ours.Thoughts, string(th.Raw))
+			}
+			continue // the fields of compatible servers are none of the SDK's
+		}
 		ours.Thoughts = append(ours.Thoughts, th.Sealed+strings.TrimSpace(th.Text+" "+th.Signature))
 	}
 	return cmp.Diff(want, ours)

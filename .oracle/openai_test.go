@@ -22,13 +22,14 @@ func openaiAnswer(ctx context.Context, server roundTrip) (answer, error) {
 	stream := client.Chat.Completions.NewStreaming(ctx, sdk.ChatCompletionNewParams{Model: "m", Messages: []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage("hello")}})
 	defer stream.Close()
 	var acc sdk.ChatCompletionAccumulator
+	var a answer
 	for stream.Next() {
 		acc.AddChunk(stream.Current())
+		a.Cached = max(a.Cached, int(stream.Current().Usage.PromptTokensDetails.CachedTokens))
 	}
 	if err := stream.Err(); err != nil {
 		return answer{}, err
 	}
-	var a answer
 	for _, c := range acc.Choices {
 		a.Text, a.Stop = c.Message.Content+c.Message.Refusal, c.FinishReason
 		for _, call := range c.Message.ToolCalls {

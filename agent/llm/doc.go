@@ -11,7 +11,7 @@
 // nothing more is yielded; a stream that ended without its last piece is an error and never an
 // answer.
 //
-// Implementations are in packages below this one: openai for chat-completions servers, anthropic
+// Implementations are in packages below this one: openai for OpenAI and chat-completions servers, anthropic
 // for Messages servers, ollama for Ollama's own API, chat for models of other nodes, scripted for answers from a file; Func is a
 // Go function. Package wire has the HTTP code that the wires share, retry repeats failed requests,
 // replay records and replays exchanges, and provider picks a model by name or by environment
