@@ -14,7 +14,7 @@ import (
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	return conversation.New(conversation.Config{
-		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: i.window,
+		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: a.window,
 		System: a.system,
 		Before: func(ctx context.Context, turn int) bool {
 			a.updateDynamicTools(ctx)
@@ -29,17 +29,6 @@ func (a *Agent) newConversation() *conversation.Conversation {
 		Journal:  &i.record,
 		Past:     i.record.past,
 	})
-}
-
-// window returns the context window of the present model in tokens: the smaller one of what the node knows of the model's names
-// and what the model says. 0 means that neither is known.
-func (i *instance) window() int {
-	m, _ := i.settings.models()
-	known, own := i.factory.cfg.Window(m.Name()), llm.WindowOf(m)
-	if known == 0 || own > 0 && own < known {
-		return own
-	}
-	return known
 }
 
 // watch turns the conversation's events into events of the agent, and reports tool calls as

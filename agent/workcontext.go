@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"symbio/agent/conversation"
+	"symbio/agent/llm"
 	"symbio/agent/tool/skill"
 	"symbio/agent/workcontext"
 	"symbio/security/permission"
@@ -43,8 +44,16 @@ func (i *instance) isEssential(name string) bool {
 	return i.def.Tools != nil || slices.Contains(essentialTools[:], name)
 }
 
-// window returns the window of the agent's model, in tokens; 0 = the default.
-func (a *Agent) window() int { return a.instance.window() }
+// window returns the context window of the agent's present model, in tokens: the smaller one of what the
+// node knows of the model's name and what the model says. 0 means that neither is known.
+func (a *Agent) window() int {
+	m, _ := a.instance.settings.models()
+	known, own := a.instance.factory.cfg.Window(m.Name()), llm.WindowOf(m)
+	if known == 0 || own > 0 && own < known {
+		return own
+	}
+	return known
+}
 
 // workContext returns the parts of the system prompt about the place of work. An agent that works
 // for another node gets none: that node's work is about other files.
