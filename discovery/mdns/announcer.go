@@ -121,11 +121,10 @@ func (s *announcer) tick(now time.Time) []int {
 }
 
 // next returns when tick must be called; the zero time means never.
-func (s *announcer) next() time.Time {
-	var t time.Time
+func (s *announcer) next() (t time.Time) {
 	for _, v := range s.schedules {
-		if len(v.due) > 0 && (t.IsZero() || v.due[0].Before(t)) {
-			t = v.due[0]
+		if len(v.due) > 0 {
+			t = earlier(t, v.due[0])
 		}
 	}
 	return t

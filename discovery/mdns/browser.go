@@ -129,11 +129,7 @@ func (b *browser) restartQueries(now time.Time, spread time.Duration) {
 }
 
 // scheduleTick makes due no later than t; the zero time is ignored.
-func (b *browser) scheduleTick(t time.Time) {
-	if !t.IsZero() && (b.due.IsZero() || t.Before(b.due)) {
-		b.due = t
-	}
-}
+func (b *browser) scheduleTick(t time.Time) { b.due = earlier(b.due, t) }
 
 // tick sends the queries that are due and drops expired peers. One shared query refreshes all
 // peers; a peer that two of them did not reach is queried by itself.
@@ -406,8 +402,9 @@ func (b *browser) drop(p *peer) {
 	})
 }
 
+// earlier returns the earlier one of two times; the zero time means never.
 func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
 	return b

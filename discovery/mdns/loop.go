@@ -97,13 +97,7 @@ func (l *loop) tick(now time.Time) {
 
 // next returns when tick has something to do; the zero time means never.
 func (l *loop) next() time.Time {
-	next := l.announcer.next()
-	for _, t := range []time.Time{l.browser.due, l.answersNext()} {
-		if next.IsZero() || !t.IsZero() && t.Before(next) {
-			next = t
-		}
-	}
-	return next
+	return earlier(l.announcer.next(), earlier(l.browser.due, l.answersNext()))
 }
 
 // handleRequests passes the requests of Reconfirm to the browser.

@@ -119,11 +119,13 @@ func newAuthority(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign the authority's certificate: %w", err)
 	}
+	return encodeAuthority(private, der)
+}
+
+// encodeAuthority returns the text that parseAuthority reads: the key and the certificate.
+func encodeAuthority(private ed25519.PrivateKey, der []byte) ([]byte, error) {
 	key, err := encodeKey(private)
-	if err != nil {
-		return nil, err
-	}
-	return append(key, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})...), nil
+	return append(key, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})...), err
 }
 
 // parseAuthority reads the file of an authority. Its errors begin with a verb, as in "ended on

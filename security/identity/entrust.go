@@ -5,7 +5,6 @@ import (
 	"crypto/hpke"
 	"crypto/sha256"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -185,11 +184,11 @@ func (i *Identity) RenewHere() (bool, error) {
 // charter returns what makes another node a holder of the authority: its key, its certificate
 // and the records of nodes.
 func (c *Cluster) charter() ([]byte, error) {
-	key, err := encodeKey(c.authority.private())
+	text, err := encodeAuthority(c.authority.private(), c.authority.certificate.Raw)
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.Charter{Authority: append(key, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.authority.certificate.Raw})...)}
+	out := &pb.Charter{Authority: text}
 	all, err := c.Nodes()
 	if err != nil {
 		return nil, err
