@@ -21,9 +21,9 @@ import (
 	"symbio/agent/llm/openai"
 )
 
-// leftOut are the fields of the SDK's requests that ours never have, each with the reason. The list is exact: a field of
+// openaiLeftOut are the fields of the SDK's requests that ours never have, each with the reason. The list is exact: a field of
 // the SDK is either here or in a request of the table.
-var leftOut = map[string]string{
+var openaiLeftOut = map[string]string{
 	"background": "an answer is streamed at once", "conversation": "stateless: the request has the whole conversation", "previous_response_id": "likewise",
 	"prompt": "prompts are ours, not stored at the provider", "context_management": "conversations are shortened on this side", "truncation": "likewise: what is cut is decided here",
 	"max_tool_calls": "the agent counts its calls and turns", "parallel_tool_calls": "the default allows them", "tool_choice": "the model chooses; a form is asked for by its schema",
@@ -87,8 +87,8 @@ const (
 	final      = `{"type":"message","phase":"final_answer"}`
 )
 
-// conversations is the table: each is written by ours and by the SDK for both APIs.
-var conversations = map[string]llm.Request{
+// openaiConversations is the table: each is written by ours and by the SDK for both APIs.
+var openaiConversations = map[string]llm.Request{
 	"text":                    dialog(said("hi")),
 	"empty text":              dialog(said("")),
 	"special characters":      dialog(said("a < b && \"c\" \\ \u2028 日本語 \t")),
@@ -378,11 +378,11 @@ func sdkClient(s roundTrip) *sdk.Client {
 }
 
 func TestOpenAIsClientWritesEachConversationTheSame(t *testing.T) {
-	if len(conversations) < 30 {
-		t.Errorf("%d conversations, want at least 30", len(conversations))
+	if len(openaiConversations) < 30 {
+		t.Errorf("%d conversations, want at least 30", len(openaiConversations))
 	}
 	sent, known := map[string]bool{}, map[string]bool{}
-	for name, r := range conversations {
+	for name, r := range openaiConversations {
 		var ours, theirs written
 		_, _ = llm.Collect(responsesModel(t, ours.server(t)).Stream(t.Context(), r), nil)
 		stream := sdkClient(theirs.server(t)).Responses.NewStreaming(t.Context(), responseParams(t, r))
@@ -423,13 +423,13 @@ func TestOpenAIsClientWritesEachConversationTheSame(t *testing.T) {
 			if key == "" {
 				continue
 			}
-			if out := leftOut[key] != ""; out == sent[key] {
+			if out := openaiLeftOut[key] != ""; out == sent[key] {
 				t.Errorf("%s of %v: in a request %v, left out with a reason %v", key, params, sent[key], out)
 			}
 			known[key] = true
 		}
 	}
-	for key := range leftOut {
+	for key := range openaiLeftOut {
 		if !known[key] {
 			t.Errorf("%s is left out, and no field of the SDK", key)
 		}
