@@ -150,20 +150,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	case permission.Allow:
 		d.Approved = true
 	case permission.Ask:
-		answer.Why = NoPerson
-		if s.cfg.Ask != nil {
-			d.Diff = s.preview(ctx, j)
-			answer = s.cfg.Ask(ctx, d)
-			j.denied = nil // files may have come meanwhile
-		}
-		d.Approved, d.By, d.Reason = answer.Allow && ctx.Err() == nil, answer.By, answer.Reason
-		d.Unasked = !answer.Allow && answer.Why == NoPerson
-		if d.Approved && answer.Advance {
-			j.verdict.Action = permission.Allow // see MayFollowLink
-		}
-		if d.Approved && answer.Always && j.lacking != nil {
-			s.acceptLack(j, j.lacking)
-		}
+		answer = s.ask(ctx, j, &d)
 	}
 	change := ""
 	if x, ok := s.cfg.Guard.(explainer); ok && !d.Approved && answer.By == "" && d.Verdict.Stage != permission.StageMode { // what a person has refused is not for a rule to allow
@@ -180,6 +167,25 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 		j.result.Text = refusal(d, answer, change)
 	}
 	return d.Approved
+}
+
+// ask asks a person about a call, and sets in d what became of it.
+func (s *Set) ask(ctx context.Context, j *job, d *Decision) Answer {
+	answer := Answer{Why: NoPerson}
+	if s.cfg.Ask != nil {
+		d.Diff = s.preview(ctx, j)
+		answer = s.cfg.Ask(ctx, *d)
+		j.denied = nil // files may have come meanwhile
+	}
+	d.Approved, d.By, d.Reason = answer.Allow && ctx.Err() == nil, answer.By, answer.Reason
+	d.Unasked = !answer.Allow && answer.Why == NoPerson
+	if d.Approved && answer.Advance {
+		j.verdict.Action = permission.Allow // see MayFollowLink
+	}
+	if d.Approved && answer.Always && j.lacking != nil {
+		s.acceptLack(j, j.lacking)
+	}
+	return answer
 }
 
 // preview returns the function that computes the change of a file for Decision.Diff.

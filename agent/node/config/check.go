@@ -6,7 +6,6 @@ import (
 	"path"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"symbio/agent/lending"
@@ -67,9 +66,6 @@ func (c Config) Check() error {
 	}
 	if c.Log.MaxSize <= 0 {
 		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
-	}
-	if !slices.Contains([]string{"", "low", "medium", "high"}, c.Effort) {
-		bad("effort: write low, medium or high, not %.40q", c.Effort)
 	}
 	if _, err := security.Preset(c.Security); err != nil && c.Security != "" {
 		bad("security: %w", err)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -117,6 +118,9 @@ func (c Config) ApplyProviders(p *provider.Config) {
 func (c Config) checkModels(bad func(string, ...any)) {
 	if err := c.Model.check(); err != nil {
 		bad("model: %w", err)
+	}
+	if !slices.Contains([]string{"", "low", "medium", "high"}, c.Effort) {
+		bad("effort: write low, medium or high, not %.40q", c.Effort)
 	}
 	if err := c.Prices.Check(); err != nil {
 		bad("prices: %w", err)

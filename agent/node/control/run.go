@@ -111,14 +111,8 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 			return agent.Order{}, err
 		}
 	}
-	asked := agent.Settings{Effort: r.GetEffort(), Mode: agent.Mode(r.GetMode())}
-	if err := asked.Check(); err != nil {
+	if err := setOptions(&o, r); err != nil {
 		return agent.Order{}, err
-	}
-	o.Mode = cmp.Or(asked.Mode, o.Mode) // that of a resumed session holds if the person does not say another
-	o.Definition.Effort = cmp.Or(asked.Effort, o.Definition.Effort)
-	if r.GetMaxTurns() > 0 {
-		o.Definition.MaxTurns = int(min(r.GetMaxTurns(), math.MaxInt32))
 	}
 	var more []permission.Rule
 	for _, text := range r.GetAllow() {
@@ -138,6 +132,17 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 	o.Limits = limitsOf(o.Limits, r.GetBudget())
 	o.Session.Limits = o.Limits
 	return o, nil
+}
+
+// setOptions sets the effort, the mode and the limit of turns that a request has.
+func setOptions(o *agent.Order, r *symbiov1.RunRequest) error {
+	asked := agent.Settings{Effort: r.GetEffort(), Mode: agent.Mode(r.GetMode())}
+	o.Mode = cmp.Or(asked.Mode, o.Mode) // that of a resumed session holds if the person does not say another
+	o.Definition.Effort = cmp.Or(asked.Effort, o.Definition.Effort)
+	if r.GetMaxTurns() > 0 {
+		o.Definition.MaxTurns = int(min(r.GetMaxTurns(), math.MaxInt32))
+	}
+	return asked.Check()
 }
 
 // result is the last event of a run, and the last event of each turn of a

@@ -37,15 +37,9 @@ func diff(ctx context.Context, w *Workspace, path string, d *operation, content 
 	case d.old == nil && w.load(ctx, path, d) != nil:
 		return change
 	}
-	before, _, err := toText(d.old)
-	if err != nil {
-		return change
-	}
-	after, _, err := toText(content)
-	if err != nil {
-		return change
-	}
-	if max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
+	before, _, errBefore := toText(d.old)
+	after, _, errAfter := toText(content)
+	if errBefore != nil || errAfter != nil || max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
 		return change
 	}
 	change.Diff = unified(from, change.File, strings.ToValidUTF8(before, "\uFFFD"), strings.ToValidUTF8(after, "\uFFFD"))
