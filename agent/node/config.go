@@ -193,6 +193,10 @@ func (c Config) servers(r *exec.Runner) mcpservers.Config {
 	}
 }
 
+// MCPFile returns the path of the user's list of MCP servers, or of the
+// workspace's.
+func (c Config) MCPFile(project bool) string { return c.servers(nil).File(project) }
+
 // MCP opens the MCP servers without a running node. name is the directory for
 // temporary files. Servers start when they are needed; the caller closes them.
 func (c Config) MCP(name string) (*mcpservers.Servers, error) {

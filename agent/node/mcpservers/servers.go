@@ -55,12 +55,20 @@ func (c Config) userFile() string {
 	return filepath.Join(c.ConfigDir, "mcp.json")
 }
 
+// File returns the path of the user's list of servers, or of the project's.
+func (c Config) File(project bool) string {
+	if project {
+		return filepath.Join(c.Workspace, projectFile)
+	}
+	return c.userFile()
+}
+
 // files returns the files with servers, the user's first, because its entries
 // win.
 func (c Config) files() []string {
 	files := []string{c.userFile()}
 	if c.MCP.Project {
-		files = append(files, filepath.Join(c.Workspace, projectFile))
+		files = append(files, c.File(true))
 	}
 	return files
 }
@@ -132,7 +140,7 @@ func Open(c Config) (*Servers, error) {
 	}
 	book := c.State.MCP()
 	s.Notes, s.Manager = notes, mcp.New(mcp.Config{
-		Servers: servers, Trusted: book.Trusted, Pins: book, Version: c.Version, Report: c.Report, Logger: c.Logger,
+		Servers: servers, Trusted: book.Trusted, Pins: book, Root: c.Workspace, Logins: c.State.MCPLogins(), Version: c.Version, Report: c.Report, Logger: c.Logger,
 		StartTimeout: c.MCP.StartTimeout, CallTimeout: c.MCP.CallTimeout,
 		Box: func(s mcp.Server) (mcp.Box, error) {
 			own, err := config.ParseSandbox(s.Sandbox)

@@ -21,6 +21,11 @@ func (s Dir) mcp() string { return filepath.Join(string(s), "mcp") }
 // of the user share it.
 func (s Dir) MCP() *MCPBook { return &MCPBook{dir: s.mcp()} }
 
+// MCPLogins returns the logins at MCP servers. All nodes of the user share them.
+func (s Dir) MCPLogins() mcp.Logins {
+	return private.Book[mcp.Login]{Dir: filepath.Join(s.mcp(), "logins"), Key: func(l mcp.Login) string { return l.URL }}
+}
+
 // MCPBook has one file for each trusted entry of a project, and one for each
 // server whose tools were listed. It is safe for concurrent use in one process;
 // between processes, the last writer of a file wins.

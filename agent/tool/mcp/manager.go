@@ -62,10 +62,14 @@ type Config struct {
 	// Box returns the sandbox of a server's program. Default: sandbox.Standard in the working
 	// directory of the process; an entry with a sandbox of its own is then not started.
 	Box func(Server) (Box, error)
+	// Root is the directory that programs are told is their root. Default: they are told of none.
+	Root string
 	// HTTP sends the requests of HTTP and SSE servers. Default: http.DefaultTransport.
 	HTTP http.RoundTripper
 	// Pins stores the hashes of tools. Default: in memory, until the Manager ends.
 	Pins Pins
+	// Logins keeps the logins at HTTP servers. Default: no server has one.
+	Logins Logins
 	// StartTimeout limits a start: the program, the handshake and the lists. Default: 30 s, which
 	// the cold start of a large interpreted program needs on a small machine.
 	StartTimeout time.Duration

@@ -231,12 +231,13 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 	}
 }
 
-// client returns an SDK client that offers the server no capabilities, so the server cannot send
-// requests. The handlers must not block: the SDK calls them from its reading goroutine.
+// client returns an SDK client that offers the server nothing but Config.Root as its root, so the
+// server cannot send other requests. The handlers must not block: the SDK calls them from its reading goroutine.
 func (s *server) client() *sdk.Client {
-	return sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
-		// Without this the SDK declares that it has roots.
-		Capabilities: &sdk.ClientCapabilities{},
+	can := &sdk.ClientCapabilities{}
+	addRoot := s.root(can)
+	c := sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
+		Capabilities: can,
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case s.listChanged <- struct{}{}:
@@ -245,6 +246,8 @@ func (s *server) client() *sdk.Client {
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.onProgress(r.Params) },
 	})
+	addRoot(c)
+	return c
 }
 
 // onProgress passes a progress notification to the caller of the tool, outside of mu. Notifications

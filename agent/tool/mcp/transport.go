@@ -69,21 +69,25 @@ func (m *Manager) dial(ctx context.Context, s Server) (*link, error) {
 	if s.Type == Stdio {
 		return m.start(ctx, s)
 	}
+	if s.Type == SSE {
+		return &link{transport: &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: m.client(s), MaxEventSize: maxMessage}, end: func() {}}, nil
+	}
+	return &link{transport: m.streamable(s, storedLogin{m, s, new(sync.Mutex)}), end: func() {}}, nil
+}
+
+// client returns the HTTP client for a server.
+func (m *Manager) client(s Server) *http.Client {
 	u, err := url.Parse(s.URL)
 	if err != nil {
-		return nil, err
+		u = new(url.URL) // Server.check has parsed it; no request goes to an empty host
 	}
-	client := &http.Client{
+	return &http.Client{
 		Transport: &originTransport{to: u, headers: s.Headers, base: m.cfg.HTTP},
 		// A redirect could send the headers to another path that the person has not seen.
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the server sends elsewhere; write the url that it names, if you trust that")
 		},
 	}
-	if s.Type == SSE {
-		return &link{transport: &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, end: func() {}}, nil
-	}
-	return &link{transport: &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage, MaxRetries: 2}, end: func() {}}, nil
 }
 
 // start runs a server's program in the sandbox and connects to its standard input and output. Its

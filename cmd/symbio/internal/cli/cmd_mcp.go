@@ -27,7 +27,7 @@ func cmdMCP(env *command.Env) *cobra.Command {
 		Args: command.NoArgs,
 		RunE: command.RequireSubcommand,
 	}
-	cmd.AddCommand(cmdMCPList(env), cmdMCPTools(env), cmdMCPCall(env), cmdMCPTrust(env))
+	cmd.AddCommand(cmdMCPList(env), cmdMCPTools(env), cmdMCPCall(env), cmdMCPTrust(env), cmdMCPAdd(env), cmdMCPRemove(env), cmdMCPLogin(env), cmdMCPLogout(env))
 	return cmd
 }
 
@@ -275,6 +275,8 @@ func mcpError(err error) error {
 	switch {
 	case errors.Is(err, mcp.ErrUnknown):
 		return command.NotFound(fmt.Errorf("%w; `symbio mcp list` and `symbio mcp tools` show those here", err))
+	case errors.Is(err, mcp.ErrEntry):
+		return command.Usage(err)
 	case errors.Is(err, mcp.ErrNotReady):
 		return command.Unavailable(err)
 	}
