@@ -44,11 +44,12 @@ func TestUndoAsksOnTerminal(t *testing.T) {
 		if err := unix.IoctlSetWinsize(int(s.term.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 			t.Fatal(err)
 		}
-		at := s.sees(0, "Put them back? [y/N] ")
+		const question = "Put them back? [y/N]"
+		s.sees(1, question)
 		if now, err := os.ReadFile(notes); err != nil || string(now) != "2\n" {
 			t.Errorf("before the answer the file is %q, %v", now, err)
 		}
-		shown := s.shown()[:at]
+		shown, _, _ := strings.Cut(s.shown(), question)
 		for _, line := range strings.Split(shown, "\r\n")[1:] { // the first one names the directory
 			if utf8.RuneCountInString(line) > 80 || strings.ContainsRune(line, '\x1b') {
 				t.Errorf("a line is %q", line)
