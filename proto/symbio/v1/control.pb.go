@@ -4168,6 +4168,336 @@ func (x *SkillPromptReply) GetNotes() string {
 	return ""
 }
 
+type PromptsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromptsRequest) Reset() {
+	*x = PromptsRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromptsRequest) ProtoMessage() {}
+
+func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
+func (*PromptsRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+}
+
+type PromptsReply struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Prompts []*MCPPrompt           `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	// What servers did not answer, a line each.
+	Notes         []string `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromptsReply) Reset() {
+	*x = PromptsReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromptsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromptsReply) ProtoMessage() {}
+
+func (x *PromptsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
+func (*PromptsReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *PromptsReply) GetPrompts() []*MCPPrompt {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *PromptsReply) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+type MCPPrompt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// mcp__SERVER__PROMPT.
+	Command       string         `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
+	Server        string         `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	Name          string         `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string         `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	Arguments     []*MCPArgument `protobuf:"bytes,5,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MCPPrompt) Reset() {
+	*x = MCPPrompt{}
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MCPPrompt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MCPPrompt) ProtoMessage() {}
+
+func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
+func (*MCPPrompt) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *MCPPrompt) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *MCPPrompt) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *MCPPrompt) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MCPPrompt) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *MCPPrompt) GetArguments() []*MCPArgument {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+type MCPArgument struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	Required      bool                   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MCPArgument) Reset() {
+	*x = MCPArgument{}
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MCPArgument) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MCPArgument) ProtoMessage() {}
+
+func (x *MCPArgument) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
+func (*MCPArgument) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *MCPArgument) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MCPArgument) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *MCPArgument) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+type PromptRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Arguments     map[string]string      `protobuf:"bytes,3,rep,name=arguments,proto3" json:"arguments,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromptRequest) Reset() {
+	*x = PromptRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromptRequest) ProtoMessage() {}
+
+func (x *PromptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
+func (*PromptRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *PromptRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *PromptRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PromptRequest) GetArguments() map[string]string {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+type PromptReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromptReply) Reset() {
+	*x = PromptReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromptReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromptReply) ProtoMessage() {}
+
+func (x *PromptReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
+func (*PromptReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *PromptReply) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 var File_symbio_v1_control_proto protoreflect.FileDescriptor
 
 const file_symbio_v1_control_proto_rawDesc = "" +
@@ -4493,8 +4823,30 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tshortened\x18\x03 \x03(\tR\tshortened\x12\x18\n" +
 	"\adropped\x18\x04 \x03(\tR\adropped\x12\x19\n" +
 	"\x05notes\x18\x05 \x01(\tH\x00R\x05notes\x88\x01\x01B\b\n" +
-	"\x06_notes2\xe1\n" +
-	"\n" +
+	"\x06_notes\"\x10\n" +
+	"\x0ePromptsRequest\"T\n" +
+	"\fPromptsReply\x12.\n" +
+	"\aprompts\x18\x01 \x03(\v2\x14.symbio.v1.MCPPromptR\aprompts\x12\x14\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"\xa9\x01\n" +
+	"\tMCPPrompt\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\tR\acommand\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x124\n" +
+	"\targuments\x18\x05 \x03(\v2\x16.symbio.v1.MCPArgumentR\targuments\"_\n" +
+	"\vMCPArgument\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1a\n" +
+	"\brequired\x18\x03 \x01(\bR\brequired\"\xc0\x01\n" +
+	"\rPromptRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12E\n" +
+	"\targuments\x18\x03 \x03(\v2'.symbio.v1.PromptRequest.ArgumentsEntryR\targuments\x1a<\n" +
+	"\x0eArgumentsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
+	"\vPromptReply\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\xdc\v\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -4516,7 +4868,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05Rules\x12\x17.symbio.v1.RulesRequest\x1a\x15.symbio.v1.RulesReply\x12:\n" +
 	"\x06Forget\x12\x18.symbio.v1.ForgetRequest\x1a\x16.symbio.v1.ForgetReply\x12:\n" +
 	"\x06Skills\x12\x18.symbio.v1.SkillsRequest\x1a\x16.symbio.v1.SkillsReply\x12I\n" +
-	"\vSkillPrompt\x12\x1d.symbio.v1.SkillPromptRequest\x1a\x1b.symbio.v1.SkillPromptReply\x12:\n" +
+	"\vSkillPrompt\x12\x1d.symbio.v1.SkillPromptRequest\x1a\x1b.symbio.v1.SkillPromptReply\x12=\n" +
+	"\aPrompts\x12\x19.symbio.v1.PromptsRequest\x1a\x17.symbio.v1.PromptsReply\x12:\n" +
+	"\x06Prompt\x12\x18.symbio.v1.PromptRequest\x1a\x16.symbio.v1.PromptReply\x12:\n" +
 	"\x06Reload\x12\x18.symbio.v1.ReloadRequest\x1a\x16.symbio.v1.ReloadReply\x12=\n" +
 	"\aPromote\x12\x19.symbio.v1.PromoteRequest\x1a\x17.symbio.v1.PromoteReplyB!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
@@ -4532,7 +4886,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -4594,33 +4948,40 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*SkillProblem)(nil),          // 57: symbio.v1.SkillProblem
 	(*SkillPromptRequest)(nil),    // 58: symbio.v1.SkillPromptRequest
 	(*SkillPromptReply)(nil),      // 59: symbio.v1.SkillPromptReply
-	nil,                           // 60: symbio.v1.LocatedMember.MetadataEntry
-	nil,                           // 61: symbio.v1.Node.RefusedEntry
-	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*Progress)(nil),              // 64: symbio.v1.Progress
-	(*Chunk)(nil),                 // 65: symbio.v1.Chunk
-	(*Capability)(nil),            // 66: symbio.v1.Capability
+	(*PromptsRequest)(nil),        // 60: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),          // 61: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),             // 62: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),           // 63: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),         // 64: symbio.v1.PromptRequest
+	(*PromptReply)(nil),           // 65: symbio.v1.PromptReply
+	nil,                           // 66: symbio.v1.LocatedMember.MetadataEntry
+	nil,                           // 67: symbio.v1.Node.RefusedEntry
+	nil,                           // 68: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 70: google.protobuf.Duration
+	(*Progress)(nil),              // 71: symbio.v1.Progress
+	(*Chunk)(nil),                 // 72: symbio.v1.Chunk
+	(*Capability)(nil),            // 73: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	62, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	69, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	60, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	66, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	61, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	67, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	63, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	63, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	64, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	65, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	70, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	70, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	71, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	72, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	66, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	73, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	62, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	62, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	69, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	69, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
 	42, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
 	28, // 19: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
 	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
@@ -4632,68 +4993,75 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	32, // 26: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
 	33, // 27: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
 	28, // 28: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	63, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	70, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
 	41, // 30: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	63, // 31: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	70, // 31: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
 	53, // 32: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
 	53, // 33: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
 	47, // 34: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
 	50, // 35: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	62, // 36: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	62, // 37: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	62, // 38: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	69, // 36: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	69, // 37: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	69, // 38: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
 	55, // 39: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
 	57, // 40: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
 	57, // 41: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	4,  // 42: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 43: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 44: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 45: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 46: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 47: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 48: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 49: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 50: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 51: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 52: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	29, // 53: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	37, // 54: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	39, // 55: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	43, // 56: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	45, // 57: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	48, // 58: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	51, // 59: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	54, // 60: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	58, // 61: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	2,  // 62: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 63: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 64: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 65: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 66: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 67: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 68: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 69: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 70: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 71: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 72: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 73: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 74: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 75: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	38, // 76: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	40, // 77: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	44, // 78: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	46, // 79: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	49, // 80: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	52, // 81: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	56, // 82: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	59, // 83: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	3,  // 84: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 85: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	64, // [64:86] is the sub-list for method output_type
-	42, // [42:64] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	62, // 42: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	63, // 43: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	68, // 44: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,  // 45: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 46: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 47: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 48: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 49: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 50: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 51: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 52: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 53: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 54: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 55: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	29, // 56: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	37, // 57: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	39, // 58: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	43, // 59: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	45, // 60: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	48, // 61: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	51, // 62: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	54, // 63: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	58, // 64: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	60, // 65: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	64, // 66: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,  // 67: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 68: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 69: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 70: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 71: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 72: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 73: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 74: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 75: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 76: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 77: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 78: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 79: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 80: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	38, // 81: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	40, // 82: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	44, // 83: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	46, // 84: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	49, // 85: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	52, // 86: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	56, // 87: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	59, // 88: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	61, // 89: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	65, // 90: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,  // 91: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 92: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	69, // [69:93] is the sub-list for method output_type
+	45, // [45:69] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -4730,7 +5098,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,6 +42,8 @@ const (
 	Control_Forget_FullMethodName       = "/symbio.v1.Control/Forget"
 	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
 	Control_SkillPrompt_FullMethodName  = "/symbio.v1.Control/SkillPrompt"
+	Control_Prompts_FullMethodName      = "/symbio.v1.Control/Prompts"
+	Control_Prompt_FullMethodName       = "/symbio.v1.Control/Prompt"
 	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
 	Control_Promote_FullMethodName      = "/symbio.v1.Control/Promote"
 )
@@ -95,6 +97,10 @@ type ControlClient interface {
 	Skills(ctx context.Context, in *SkillsRequest, opts ...grpc.CallOption) (*SkillsReply, error)
 	// SkillPrompt says what models are shown of the node's skills.
 	SkillPrompt(ctx context.Context, in *SkillPromptRequest, opts ...grpc.CallOption) (*SkillPromptReply, error)
+	// Prompts lists the prompts of the MCP servers. It starts the servers.
+	Prompts(ctx context.Context, in *PromptsRequest, opts ...grpc.CallOption) (*PromptsReply, error)
+	// Prompt returns the text of a prompt. It is the server's: show it before an agent gets it.
+	Prompt(ctx context.Context, in *PromptRequest, opts ...grpc.CallOption) (*PromptReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error)
 	// Promote gives the cluster's authority, which this node holds, to another node.
@@ -339,6 +345,26 @@ func (c *controlClient) SkillPrompt(ctx context.Context, in *SkillPromptRequest,
 	return out, nil
 }
 
+func (c *controlClient) Prompts(ctx context.Context, in *PromptsRequest, opts ...grpc.CallOption) (*PromptsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromptsReply)
+	err := c.cc.Invoke(ctx, Control_Prompts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Prompt(ctx context.Context, in *PromptRequest, opts ...grpc.CallOption) (*PromptReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromptReply)
+	err := c.cc.Invoke(ctx, Control_Prompt_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadReply)
@@ -408,6 +434,10 @@ type ControlServer interface {
 	Skills(context.Context, *SkillsRequest) (*SkillsReply, error)
 	// SkillPrompt says what models are shown of the node's skills.
 	SkillPrompt(context.Context, *SkillPromptRequest) (*SkillPromptReply, error)
+	// Prompts lists the prompts of the MCP servers. It starts the servers.
+	Prompts(context.Context, *PromptsRequest) (*PromptsReply, error)
+	// Prompt returns the text of a prompt. It is the server's: show it before an agent gets it.
+	Prompt(context.Context, *PromptRequest) (*PromptReply, error)
 	// Reload makes the node read again what the command line has written about its cluster.
 	Reload(context.Context, *ReloadRequest) (*ReloadReply, error)
 	// Promote gives the cluster's authority, which this node holds, to another node.
@@ -481,6 +511,12 @@ func (UnimplementedControlServer) Skills(context.Context, *SkillsRequest) (*Skil
 }
 func (UnimplementedControlServer) SkillPrompt(context.Context, *SkillPromptRequest) (*SkillPromptReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method SkillPrompt not implemented")
+}
+func (UnimplementedControlServer) Prompts(context.Context, *PromptsRequest) (*PromptsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Prompts not implemented")
+}
+func (UnimplementedControlServer) Prompt(context.Context, *PromptRequest) (*PromptReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Prompt not implemented")
 }
 func (UnimplementedControlServer) Reload(context.Context, *ReloadRequest) (*ReloadReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
@@ -837,6 +873,42 @@ func _Control_SkillPrompt_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Prompts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Prompts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Prompts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Prompts(ctx, req.(*PromptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Prompt_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromptRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Prompt(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Prompt_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Prompt(ctx, req.(*PromptRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Reload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadRequest)
 	if err := dec(in); err != nil {
@@ -943,6 +1015,14 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SkillPrompt",
 			Handler:    _Control_SkillPrompt_Handler,
+		},
+		{
+			MethodName: "Prompts",
+			Handler:    _Control_Prompts_Handler,
+		},
+		{
+			MethodName: "Prompt",
+			Handler:    _Control_Prompt_Handler,
 		},
 		{
 			MethodName: "Reload",
