@@ -336,6 +336,10 @@ func TestAPickerFollowsTheWindow(t *testing.T) {
 	}); ctl != nil || err != nil {
 		t.Fatal(ctl, err)
 	}
+	s.mu.Lock()
+	s.glass.Resize(30, 6)
+	s.mu.Unlock()
+	s.cmd.Process.Signal(syscall.SIGWINCH) // the kernel sends it to the group that a terminal controls, which this is not
 	s.has("alpha", "beta", "!mine")
 	s.types("\x1b[B\x1b[B\x1b[B")
 	s.has("> [x]  mine", "!alpha")

@@ -13,6 +13,7 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/cmd/symbio/internal/tui"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
 	"symbio/skills/choice"
@@ -267,10 +268,10 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 
 // picker returns the list. A skill that a configuration or a choice by name keeps off is locked:
 // switching it on would change more than the selected row. A skill that is on is never locked.
-func (s *skillSwitch) picker() *terminal.Picker {
-	p := &terminal.Picker{}
+func (s *skillSwitch) picker() *tui.Picker {
+	p := &tui.Picker{}
 	for _, k := range s.all {
-		row := terminal.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), WasOn: k.GetEnabled()}
+		row := tui.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), WasOn: k.GetEnabled()}
 		switch {
 		case k.GetEnabled():
 		case s.isSwitchedOff(k.GetName()) && len(s.matching(k.GetName())) > 1:

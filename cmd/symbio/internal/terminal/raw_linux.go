@@ -2,8 +2,5 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-// The ioctl requests that read and set a terminal's modes on Linux.
-const (
-	getTermios = unix.TCGETS
-	setTermios = unix.TCSETS
-)
+// getTermios is the ioctl request that reads a terminal's modes.
+const getTermios = unix.TCGETS

@@ -53,3 +53,11 @@ func TestATableFitsTheTerminal(t *testing.T) {
 		t.Errorf("words are broken:\n%s", got)
 	}
 }
+
+func TestFitCountsWideCharacters(t *testing.T) {
+	for text, want := range map[string]string{"abcdef": "abcd", "日本語": "日本", "a日本": "a日", "ab": "ab", "": "", "a\x1b[31mb": "a[31"} {
+		if got := Fit(text, 5); got != want {
+			t.Errorf("%q fits as %q, want %q", text, got, want)
+		}
+	}
+}

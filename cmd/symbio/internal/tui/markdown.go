@@ -1,8 +1,242 @@
 package tui
 
-import "strings"
+import (
+	"strings"
 
-// markdown returns a block of Markdown as rows.
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// markdown returns a block of Markdown as rows, and an empty one behind it. Line breaks stay: models
+// mean them. The renderer is our own because importing the usual ones costs each start of the program,
+// also that of the sandbox's helper, 10 ms and more.
 func (m *model) markdown(block string) string {
-	return strings.Join(wrap(clean(block), m.width-1), "\n") + "\n"
+	r := markdownRenderer{m.st, max(10, m.width-1)}
+	rows := r.rows(strings.Split(clean(block), "\n"))
+	return strings.Join(rows, "\n") + "\n"
+}
+
+// markdownRenderer renders Markdown for columns columns. Its input is clean.
+type markdownRenderer struct {
+	st      styles
+	columns int
+}
+
+func (r markdownRenderer) rows(lines []string) (rows []string) {
+	for i := 0; i < len(lines); i++ {
+		line := strings.TrimRight(lines[i], " ")
+		trimmed := strings.TrimLeft(line, " ")
+		indent := min(len(line)-len(trimmed), 12)
+		switch fence := fenceOf(trimmed); {
+		case fence != "":
+			end := i + 1
+			for end < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[end]), fence) {
+				end++
+			}
+			rows = append(rows, r.code(lines[i+1:end], strings.Trim(trimmed, "`~ "), indent)...)
+			i = end
+		case isTable(lines[i:]):
+			end := i + 2
+			for end < len(lines) && strings.Contains(lines[end], "|") {
+				end++
+			}
+			rows = append(rows, r.table(lines[i:end])...)
+			i = end - 1
+		default:
+			rows = append(rows, r.line(line, trimmed, indent)...)
+		}
+	}
+	return rows
+}
+
+// line returns the rows of a line that is no part of code or a table.
+func (r markdownRenderer) line(line, trimmed string, indent int) []string {
+	if text := strings.TrimLeft(trimmed, "#"); len(text) < len(trimmed) && strings.HasPrefix(text, " ") {
+		return wrap(paint(r.st.accent, paint(r.st.bold, r.inline(text[1:]))), r.columns)
+	}
+	if rule := strings.ReplaceAll(trimmed, " ", ""); len(rule) >= 3 && strings.Trim(rule, rule[:1]) == "" && strings.Contains("-*_", rule[:1]) {
+		return []string{paint(r.st.dim, strings.Repeat("─", min(r.columns, 40)))}
+	}
+	if text, ok := strings.CutPrefix(trimmed, ">"); ok {
+		return r.hanging(paint(r.st.dim, "│ "), paint(r.st.dim, "│ "), strings.TrimPrefix(text, " "))
+	}
+	lead := strings.Repeat(" ", indent)
+	if isListMarker(trimmed) {
+		marker, text, _ := strings.Cut(trimmed, " ")
+		if len(marker) == 1 {
+			marker = "•"
+		}
+		for box, sign := range map[string]string{"[ ] ": "☐ ", "[x] ": "☑ "} {
+			if rest, ok := strings.CutPrefix(text, box); ok {
+				text = sign + rest
+			}
+		}
+		return r.hanging(lead+marker+" ", lead+strings.Repeat(" ", ansi.StringWidth(marker)+1), text)
+	}
+	return r.hanging(lead, lead, trimmed)
+}
+
+// hanging wraps a text behind first in its first row, and behind rest in the others.
+func (r markdownRenderer) hanging(first, rest, text string) []string {
+	rows := wrap(r.inline(text), r.columns-ansi.StringWidth(rest))
+	for i := range rows {
+		if i == 0 {
+			rows[i] = first + rows[i]
+		} else {
+			rows[i] = rest + rows[i]
+		}
+	}
+	return rows
+}
+
+// inline renders emphasis, code and links. The target of a link is always shown: its text may lie.
+func (r markdownRenderer) inline(text string) string {
+	var b strings.Builder
+	for text != "" {
+		i := strings.IndexAny(text, "`*_~[\\")
+		if i < 0 {
+			break
+		}
+		b.WriteString(text[:i])
+		wordBefore := i > 0 && text[i-1] != ' ' && text[i-1] != '('
+		rendered, n := r.span(text[i:], wordBefore)
+		if n == 0 {
+			rendered, n = text[i:i+1], 1
+		}
+		b.WriteString(rendered)
+		text = text[i+n:]
+	}
+	return b.String() + text
+}
+
+// span renders the marked text at the beginning of text and returns how long it is there; 0 if there is
+// none. wordBefore is true in the middle of a word, where _ marks nothing.
+func (r markdownRenderer) span(text string, wordBefore bool) (string, int) {
+	if text[0] == '\\' && len(text) > 1 && strings.IndexByte("`*_~[]\\#", text[1]) >= 0 {
+		return text[1:2], 2
+	}
+	if text[0] == '[' {
+		return r.link(text)
+	}
+	for _, mark := range []struct {
+		text  string
+		style lipgloss.Style
+	}{{"``", r.st.code}, {"`", r.st.code}, {"**", r.st.bold}, {"__", r.st.bold}, {"~~", r.st.dim}, {"*", r.st.italic}, {"_", r.st.italic}} {
+		rest, ok := strings.CutPrefix(text, mark.text)
+		end := strings.Index(rest, mark.text)
+		if !ok || end <= 0 || mark.text[0] == '_' && wordBefore {
+			continue
+		}
+		inner := rest[:end]
+		if mark.text[0] == '`' {
+			return paint(mark.style, inner), end + 2*len(mark.text)
+		}
+		if strings.TrimSpace(inner) == inner {
+			return paint(mark.style, r.inline(inner)), end + 2*len(mark.text)
+		}
+	}
+	return "", 0
+}
+
+// link renders [text](target).
+func (r markdownRenderer) link(text string) (string, int) {
+	name, rest, ok := strings.Cut(text[1:], "](")
+	target, _, closed := strings.Cut(rest, ")")
+	if !ok || !closed || strings.ContainsAny(name, "[]") {
+		return "", 0
+	}
+	n := len("[](") + len(name) + len(target) + len(")")
+	if name == target {
+		return paint(r.st.accent, target), n
+	}
+	return r.inline(name) + " " + paint(r.st.accent, "("+target+")"), n
+}
+
+// isTable reports whether lines begin with a table: a row of names and one of dashes.
+func isTable(lines []string) bool {
+	return len(lines) > 1 && strings.Contains(lines[0], "|") && strings.Contains(lines[1], "-") && strings.Contains(lines[1], "|") && strings.Trim(lines[1], "|-: ") == ""
+}
+
+// maxTableColumns bounds the columns of a table; more do not fit any terminal.
+const maxTableColumns = 40
+
+// table lays a table out. The widest columns are wrapped, all to the same limit.
+func (r markdownRenderer) table(lines []string) (rows []string) {
+	var all [][]string
+	for i, line := range lines {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		cells = cells[:min(len(cells), maxTableColumns)]
+		for j := range cells {
+			if cells[j] = strings.TrimSpace(cells[j]); i != 1 {
+				cells[j] = r.inline(cells[j])
+			}
+		}
+		all = append(all, cells)
+	}
+	widths, limit := r.columnWidths(all)
+	for i, cells := range all {
+		if i == 1 {
+			var rule []string
+			for _, w := range widths {
+				rule = append(rule, strings.Repeat("─", min(w, limit)))
+			}
+			rows = append(rows, cut(paint(r.st.dim, strings.Join(rule, "─┼─")), r.columns))
+			continue
+		}
+		rows = append(rows, r.tableRow(cells, all[1], widths, limit, i == 0)...)
+	}
+	return rows
+}
+
+// columnWidths returns the widest cell of each column, and how wide a column may be so that all fit.
+func (r markdownRenderer) columnWidths(all [][]string) (widths []int, limit int) {
+	widths = make([]int, len(all[0]))
+	for i, cells := range all {
+		for j := range min(len(cells), len(widths)) {
+			if i != 1 {
+				widths[j] = max(widths[j], ansi.StringWidth(cells[j]), 1)
+			}
+			limit = max(limit, widths[j])
+		}
+	}
+	need := func() (n int) {
+		for _, w := range widths {
+			n += min(w, limit) + 3
+		}
+		return n - 3
+	}
+	for limit > 1 && need() > r.columns {
+		limit--
+	}
+	return widths, max(1, limit)
+}
+
+// tableRow returns the rows of one row of a table. A column whose dashes end in a colon is aligned to
+// the right.
+func (r markdownRenderer) tableRow(cells, dashes []string, widths []int, limit int, head bool) (rows []string) {
+	wrapped, height := make([][]string, len(widths)), 1
+	for j := range min(len(cells), len(widths)) {
+		wrapped[j] = wrap(cells[j], min(widths[j], limit))
+		height = max(height, len(wrapped[j]))
+	}
+	for y := range height {
+		parts := make([]string, len(widths))
+		for j, w := range widths {
+			text := ""
+			if y < len(wrapped[j]) {
+				text = wrapped[j][y]
+			}
+			space := strings.Repeat(" ", max(0, min(w, limit)-ansi.StringWidth(text)))
+			if head {
+				text = paint(r.st.bold, text)
+			}
+			if j < len(dashes) && strings.HasSuffix(dashes[j], ":") && !strings.HasPrefix(dashes[j], ":") {
+				parts[j] = space + text
+			} else {
+				parts[j] = text + space
+			}
+		}
+		rows = append(rows, strings.TrimRight(cut(strings.Join(parts, paint(r.st.dim, " │ ")), r.columns), " "))
+	}
+	return rows
 }

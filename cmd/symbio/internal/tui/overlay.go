@@ -69,7 +69,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 		o := &overlay{kind: overlaySessions, title: "Go on with a session", list: true}
 		o.fill = func(int) (rows []string) {
 			for _, s := range msg {
-				rows = append(rows, s.ID+"  "+s.When+"  "+oneLine(s.Title))
+				rows = append(rows, oneLine(s.ID+"  "+s.When+"  "+s.Title))
 			}
 			return rows
 		}
@@ -90,6 +90,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 	case chat.Members:
 		m.transcript.members = msg
 		if m.overlay != nil && m.overlay.kind == overlayAgents {
+			m.overlay.width = 0
 			return m.overlay
 		}
 	}
@@ -185,7 +186,7 @@ func (o *overlay) view(m *model) string {
 	if o.list {
 		o.top = max(min(o.top, o.chosen), o.chosen-o.page+1)
 	}
-	rows := []string{paint(m.st.bold, cut(o.title, columns))}
+	rows := []string{paint(m.st.bold, cut(oneLine(o.title), columns))}
 	for i := o.top; i < min(len(o.rows), o.top+o.page); i++ {
 		row := o.rows[i]
 		if o.list && i == o.chosen {

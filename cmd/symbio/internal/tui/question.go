@@ -147,11 +147,8 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	} else {
 		body = wrap(command.CallText(q.Args), columns)
 	}
-	if q.Why != "" {
-		body = append(body, paint(m.st.dim, cut("  "+visible.Escape(q.Why), columns)))
-	}
 	rows := []string{paint(m.st.bold, cut(head, columns))}
-	var below []string
+	below := []string{paint(m.st.dim, cut("  "+visible.Escape(q.Why), columns))}
 	if p.reasoning {
 		below = append(below, cut("  why not? Enter sends it, Esc goes back", columns))
 	} else {

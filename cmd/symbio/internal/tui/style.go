@@ -50,7 +50,11 @@ func clean(text string) string {
 // cut cuts a row to columns cells, with an ellipsis where something was cut.
 func cut(row string, columns int) string { return ansi.Truncate(row, max(0, columns), "…") }
 
-// wrap breaks lines into rows of at most columns cells, at spaces where there are some.
+// wrap breaks lines into rows of at most columns cells, at spaces where there are some. A style that goes
+// over several rows ends and begins again in each, because rows are printed one by one.
 func wrap(text string, columns int) []string {
-	return strings.Split(ansi.Wrap(text, max(1, columns), ""), "\n")
+	if !strings.Contains(text, "\x1b") {
+		return strings.Split(ansi.Wrap(text, max(1, columns), ""), "\n")
+	}
+	return strings.Split(lipgloss.Wrap(text, max(1, columns), ""), "\n")
 }
