@@ -99,8 +99,45 @@ func (t *conversation) command(ctx context.Context, line string) error {
 		}
 		names = append(names, c.Name)
 	}
+	for _, p := range t.prompts {
+		if p.GetCommand() == name {
+			return fillPrompt(ctx, t, p, args)
+		}
+		names = append(names, p.GetCommand())
+	}
 	t.view.note(fmt.Sprintf("no command /%s%s; /help lists the commands, and //%[1]s is a message", terminal.Printable(name), visible.Suggest(name, names)))
 	return nil
+}
+
+// promptCommand returns the command of a prompt.
+func promptCommand(p *symbiov1.MCPPrompt) Command {
+	c := Command{Name: p.GetCommand(), Help: p.GetDescription()}
+	for _, a := range p.GetArguments() {
+		c.Args += a.GetName() + " "
+	}
+	return c
+}
+
+// fillPrompt puts the text of a prompt into the input, because it is the server's and the person must see it
+// before an agent does. The words of args are the prompt's arguments in their order; the last one has the
+// rest.
+func fillPrompt(ctx context.Context, t *conversation, p *symbiov1.MCPPrompt, args string) error {
+	given := map[string]string{}
+	for i, a := range p.GetArguments() {
+		word, rest, _ := strings.Cut(args, " ")
+		if i == len(p.GetArguments())-1 {
+			word = args
+		}
+		if args = strings.TrimSpace(rest); word != "" {
+			given[a.GetName()] = word
+		} else if a.GetRequired() {
+			t.view.note("/" + terminal.Printable(p.GetCommand()) + " needs " + terminal.Printable(a.GetName()) + ": " + terminal.Printable(a.GetDescription()))
+			return nil
+		}
+	}
+	return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.PromptReply, error) {
+		return c.Prompt(ctx, &symbiov1.PromptRequest{Server: p.GetServer(), Name: p.GetName(), Arguments: given})
+	}, func(r *symbiov1.PromptReply) { _ = open(t, Draft(r.GetText())) })
 }
 
 func sendNext(_ context.Context, t *conversation, text string) error {

@@ -83,6 +83,8 @@ type conversation struct {
 	// id of the agent.
 	settings    event.Fields
 	spent, root string
+	// prompts are the prompts of MCP servers, which are commands, too.
+	prompts []*symbiov1.MCPPrompt
 	// inputEnded is true after the end of standard input, or Ctrl-D.
 	inputEnded bool
 	// prompted is true while the prompt for a line stands on the terminal.

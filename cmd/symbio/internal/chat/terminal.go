@@ -50,8 +50,11 @@ type (
 	OpenAgents     struct{}
 	OpenDiffs      struct{}
 	OpenTranscript struct{}
-	// Skills are the names of the skills, for completion.
-	Skills []string
+	// Skills are the names of the skills, Prompts the commands of the prompts of MCP servers, for
+	// completion. Draft is a text to be looked at and sent by the person.
+	Skills  []string
+	Prompts []Command
+	Draft   string
 	// NewAgent says that the events that follow are of another agent.
 	NewAgent struct{}
 	// State is what the conversation is doing.
@@ -98,6 +101,12 @@ func openTerminal(ctx context.Context, t *conversation) (err error) {
 	t.term, err = t.options.Open(ctx, t.env, commands())
 	if t.view.term = t.term; err == nil && t.term != nil {
 		t.inputs = t.term.Inputs()
+		_ = call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.PromptsReply, error) {
+			return c.Prompts(ctx, &symbiov1.PromptsRequest{})
+		}, func(r *symbiov1.PromptsReply) {
+			t.prompts = r.GetPrompts()
+			t.term.Show(Prompts(command.Map(t.prompts, promptCommand)))
+		})
 		return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.SkillsReply, error) {
 			return c.Skills(ctx, &symbiov1.SkillsRequest{})
 		}, func(r *symbiov1.SkillsReply) {

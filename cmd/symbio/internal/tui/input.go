@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // input is what the person types: a text of several lines, its history, and a list of completions.
@@ -210,11 +211,20 @@ func (in *input) message(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
+// drawable drops the characters of a pasted text that turn the direction of the row or are drawn as
+// nothing. They take no cell, so the cursor stays right. The joiner of emoji stays.
+func drawable(r rune) rune {
+	if visible.Hidden(r) && r != '\u200d' {
+		return -1
+	}
+	return r
+}
+
 // view returns the rows of the input and where the cursor is in them.
 func (in *input) view() (string, *tea.Cursor) {
 	rows := strings.Split(in.area.View(), "\n")
 	for i := range rows {
-		rows[i] = strings.TrimRight(rows[i], " ")
+		rows[i] = strings.TrimRight(strings.Map(drawable, rows[i]), " ")
 	}
 	return strings.Join(rows, "\n"), in.area.Cursor()
 }

@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,6 +147,11 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		m.questions.set(msg, m.input.lastKey)
 	case chat.Skills:
 		m.input.skills = msg
+	case chat.Prompts:
+		m.input.commands = append(slices.Clip(m.commands), msg...)
+	case chat.Draft:
+		m.input.clear()
+		m.input.area.SetValue(clean(string(msg)))
 	case chat.NewAgent:
 		m.printAll(m.transcript.flush(m))
 		m.transcript, m.plan = newTranscript(), nil

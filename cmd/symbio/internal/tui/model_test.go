@@ -120,6 +120,13 @@ func (d *desk) everything(text string) (drawn string) {
 		drawn += "\n" + d.view.Content
 	}
 	d.overlay = nil
+	d.show(chat.Draft(text), chat.Prompts{{Name: text, Args: text, Help: text}})
+	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
+	d.input.clear()
+	d.show(tea.PasteMsg{Content: visible.Truncate(text, 200)})
+	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
+	d.keys("ctrl+u", "'/")
+	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
 	return drawn + "\n" + d.printed()
 }
 

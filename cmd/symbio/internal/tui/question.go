@@ -145,7 +145,11 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	if q.Diff != "" {
 		body = diffRows(m.st, q.Diff, columns, 1000)
 	} else {
-		body = wrap(command.CallText(q.Args), columns)
+		for line := range strings.SplitSeq(command.CallText(q.Args), "\n") {
+			for _, row := range wrap(strings.TrimPrefix(line, "  "), columns-2) {
+				body = append(body, "  "+row)
+			}
+		}
 	}
 	rows := []string{paint(m.st.bold, cut(head, columns))}
 	below := []string{paint(m.st.dim, cut("  "+visible.Escape(q.Why), columns))}
