@@ -140,6 +140,9 @@ func (t *conversation) sessionEvent(e event.Event) error {
 	if before.resumed && before.id == "" {
 		notes = []string{"session " + f.ID + ": " + terminal.Printable(f.Text)}
 	}
+	if before.id != "" && before.id != f.ID { // after /clear
+		notes = append(notes, "a new session begins: "+f.ID)
+	}
 	if f.Resumed {
 		notes = append(notes, "the interrupted task goes on")
 	}

@@ -113,7 +113,12 @@ func (in *input) key(k tea.KeyPressMsg) (text string, pictures []*symbiov1.Pictu
 	case "tab":
 		return "", nil, false, in.complete()
 	}
+	searching := in.recalled && len(in.popup) > 0
 	in.area, cmd = in.area.Update(k)
+	if searching {
+		in.recall()
+		return "", nil, false, cmd
+	}
 	return "", nil, false, tea.Batch(cmd, in.complete())
 }
 

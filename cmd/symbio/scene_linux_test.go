@@ -1,0 +1,213 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+var updateScenes = flag.Bool("update-scenes", false, "write the screens of TestTerminalScenes anew")
+
+// Each scene is a person at a real terminal: keys in, screens out. The terminal is tmux. `cmp` compares the screens that
+// `screen` saved; -update-scenes writes them anew, to be read as text.
+func TestTerminalScenes(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("the scenes need a terminal: tmux is not installed")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/scene",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *updateScenes,
+		Setup: func(env *testscript.Env) error {
+			state, err := os.MkdirTemp("", "sy") // short: sockets live below it
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { os.RemoveAll(state) })
+			for name, value := range map[string]string{
+				"GORACE": os.Getenv("GORACE"), "HOME": env.WorkDir + "/home", "XDG_STATE_HOME": state, "XDG_CONFIG_HOME": env.WorkDir + "/config",
+				"TERM": "xterm-256color", "LANG": "C.UTF-8", "NO_COLOR": "", "EDITOR": env.WorkDir + "/editor", "SHELL": "/bin/sh",
+			} {
+				env.Setenv(name, value)
+			}
+			env.Values[nodesKey{}] = map[string]*upNode{}
+			if err := os.Mkdir(env.WorkDir+"/home", 0o700); err != nil {
+				return err
+			}
+			if err := unix.Mkfifo(env.WorkDir+"/gate", 0o600); err != nil {
+				return err
+			}
+			return writeCast(env.WorkDir)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"node-up":   nodeUp,
+			"node-stop": nodeStop,
+			"node-kill": nodeKill,
+			"poll":      poll,
+			"terminal":  terminalCommand,
+			"resize":    resizeTerminal,
+			"keys":      keysCommand,
+			"type":      typeCommand,
+			"paste":     pasteCommand,
+			"see":       seeCommand,
+			"screen":    screenCommand,
+		},
+	})
+}
+
+// writeCast writes the files that most scenes use: a model by script, a configuration, and an editor.
+func writeCast(dir string) error {
+	all, err := os.ReadDir("testdata/scene/cast")
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		text, err := os.ReadFile(filepath.Join("testdata/scene/cast", f.Name()))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, f.Name()), text, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tmux runs a command of tmux on the server of this scene.
+func tmux(ts *testscript.TestScript, args ...string) string {
+	cmd := exec.Command("tmux", append([]string{"-S", ts.Getenv("TMUX_SOCKET"), "-f", "/dev/null"}, args...)...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"GORACE", "HOME", "PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TERM", "LANG", "EDITOR", "SHELL", "TMPDIR"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		ts.Fatalf("tmux %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// terminalCommand starts a command in a terminal of so many columns and rows. The terminal stays when the
+// command has ended.
+//
+//	terminal 80x24 COMMAND [ARGS...]
+func terminalCommand(ts *testscript.TestScript, neg bool, args []string) {
+	columns, rows, ok := strings.Cut(strings.Join(args[:min(1, len(args))], ""), "x")
+	if neg || len(args) < 2 || !ok {
+		ts.Fatalf("usage: terminal COLUMNSxROWS COMMAND [ARGS...]")
+	}
+	quoted := make([]string, len(args)-1)
+	for i, a := range args[1:] {
+		quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	socket := fmt.Sprintf("%s/tmux%d", ts.Getenv("XDG_STATE_HOME"), time.Now().UnixNano()) // a server may still be ending
+	ts.Setenv("TMUX_SOCKET", socket)
+	endTerminal := func() {
+		_ = exec.Command("tmux", "-S", socket, "kill-server").Run() // it may have ended
+	}
+	tmux(ts, "start-server", ";", "set-option", "-g", "status", "off", ";", "set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "escape-time", "0", ";",
+		"set-option", "-g", "extended-keys", "on", ";", "new-session", "-d", "-x", columns, "-y", rows, "exec "+strings.Join(quoted, " "))
+	ts.Defer(endTerminal)
+}
+
+// resizeTerminal changes the size of the terminal.
+//
+//	resize 60x15
+func resizeTerminal(ts *testscript.TestScript, neg bool, args []string) {
+	columns, rows, ok := strings.Cut(strings.Join(args, ""), "x")
+	if neg || !ok {
+		ts.Fatalf("usage: resize COLUMNSxROWS")
+	}
+	tmux(ts, "resize-window", "-x", columns, "-y", rows)
+}
+
+// keysCommand presses keys by their names in tmux, such as Enter, C-c, M-Enter, BTab, Up.
+//
+//	keys KEY...
+func keysCommand(ts *testscript.TestScript, neg bool, args []string) {
+	tmux(ts, append([]string{"send-keys"}, args...)...)
+}
+
+// typeCommand types a text as it is.
+//
+//	type TEXT
+func typeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	tmux(ts, "send-keys", "-l", strings.Join(args, " "))
+}
+
+// pasteCommand pastes the text of a file.
+//
+//	paste FILE
+func pasteCommand(ts *testscript.TestScript, neg bool, args []string) {
+	tmux(ts, "load-buffer", ts.MkAbs(strings.Join(args, "")))
+	tmux(ts, "paste-buffer", "-p")
+}
+
+// seeCommand waits until what the terminal shows, or has shown and scrolled away, matches; with ! until it does not.
+//
+//	[!] see REGEXP
+func seeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := regexp.Compile("(?m)" + strings.Join(args, " "))
+	ts.Check(err)
+	text := ""
+	tick := time.NewTicker(20 * time.Millisecond) // each starts a process
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+		if text = tmux(ts, "capture-pane", "-p", "-J", "-S", "-"); want.MatchString(text) != neg {
+			return
+		}
+	}
+	ts.Fatalf("the terminal shows\n%s\nwhich never matches %q, or always (negated: %v)", text, want, neg)
+}
+
+// varying are the parts of a screen that differ from run to run, and what stands for them.
+var varying = []struct {
+	pattern *regexp.Regexp
+	as      string
+}{
+	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d+)?(ms|s|µs)\b`), "TIME"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?k? tokens`), "N tokens"},
+	{regexp.MustCompile(`\b\d+% of`), "N% of"},
+	{regexp.MustCompile(`\b\d+-[0-9a-f]{8}\b`), "ID"},
+	{regexp.MustCompile(`/\S*/script-[^/\s]*`), "WORK"},
+	{regexp.MustCompile(`\b\d+-[0-9a-f]{8}\b`), "ID"},
+	{regexp.MustCompile(`\bbegins: [a-z0-9]{10}\b`), "begins: ID"},
+	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`), "CLOCK"},
+}
+
+// screenCommand saves what the terminal shows now, when it has not changed for a moment. Parts that vary are replaced.
+//
+//	screen FILE
+func screenCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: screen FILE")
+	}
+	text, same := "", 0
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); same < 4 && time.Now().Before(end); <-tick.C {
+		now := tmux(ts, "capture-pane", "-p")
+		for _, v := range varying {
+			now = v.pattern.ReplaceAllString(now, v.as)
+		}
+		if same++; now != text {
+			text, same = now, 0
+		}
+	}
+	rows := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, row := range rows {
+		rows[i] = strings.TrimRight(row, " ")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(rows, "\n")+"\n"), 0o600))
+}
