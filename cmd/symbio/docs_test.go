@@ -248,7 +248,9 @@ func (r *reading) run(b block) {
 	var err error
 	if b.has("answer") {
 		s := inTerminal(r.t, r.work, r.env, arguments(b.text)...)
-		s.sees(0, "N]") // the end of a question
+		s.shows("a question", func(picture string) bool {
+			return strings.Contains(picture, "N]") || strings.Contains(picture, "no, with a reason")
+		})
 		s.types(b.words["answer"] + "\n")
 		err = <-s.done
 		r.printed = strings.ReplaceAll(s.last(), "\r\n", "\n")

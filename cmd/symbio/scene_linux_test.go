@@ -62,6 +62,7 @@ func TestTerminalScenes(t *testing.T) {
 			"paste":     pasteCommand,
 			"see":       seeCommand,
 			"screen":    screenCommand,
+			"ended":     endedCommand,
 		},
 	})
 }
@@ -169,6 +170,20 @@ func seeCommand(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("the terminal shows\n%s\nwhich never matches %q, or always (negated: %v)", text, want, neg)
+}
+
+// endedCommand waits until the program in the terminal has ended.
+//
+//	ended
+func endedCommand(ts *testscript.TestScript, neg bool, args []string) {
+	tick := time.NewTicker(20 * time.Millisecond) // each starts a process
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+		if strings.TrimSpace(tmux(ts, "display-message", "-p", "#{pane_dead}")) == "1" {
+			return
+		}
+	}
+	ts.Fatalf("the program in the terminal does not end; it shows\n%s", tmux(ts, "capture-pane", "-p"))
 }
 
 // varying are the parts of a screen that differ from run to run, and what stands for them.
