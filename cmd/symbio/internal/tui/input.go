@@ -11,6 +11,7 @@ import (
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
 
+	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
 )
@@ -199,10 +200,11 @@ func (in *input) edit() tea.Cmd {
 func (in *input) message(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case editedMsg:
-		if msg.err == nil {
-			in.clear()
-			in.area.SetValue(msg.text)
+		if msg.err != nil {
+			return func() tea.Msg { return chat.Note{Text: msg.err.Error(), Bad: true} }
 		}
+		in.clear()
+		in.area.SetValue(msg.text)
 	case historyMsg:
 		in.history = msg
 	case filesMsg:

@@ -330,6 +330,16 @@ func TestPictureIsSentWithItsMessage(t *testing.T) {
 	}
 }
 
+func TestMissingEditorIsSaid(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.keys("'draft")
+	_, _, _, cmd := d.input.key(press("ctrl+g"))
+	d.show(d.input.message(cmd())())
+	if got := d.printed(); !strings.Contains(got, "EDITOR=NAME") || d.input.area.Value() != "draft" {
+		t.Errorf("printed %q, the input is %q", got, d.input.area.Value())
+	}
+}
+
 func TestModeChangesByShiftTab(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	for _, want := range []string{"edits", "plan", "ask"} {
