@@ -192,6 +192,8 @@ var varying = []struct {
 	as      string
 }{
 	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d+)?(ms|s|µs)\b`), "TIME"},
+	{regexp.MustCompile(`(?m)^(  [✓✗] .*?)  .*…  TIME$`), "$1  …  TIME"}, // where the result is cut depends on the time
+	{regexp.MustCompile(`(●.*|working) TIME`), "$1"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?k? tokens`), "N tokens"},
 	{regexp.MustCompile(`\b\d+% of`), "N% of"},
 	{regexp.MustCompile(`\b\d+-[0-9a-f]{8}\b`), "ID"},
@@ -201,7 +203,8 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`), "CLOCK"},
 }
 
-// screenCommand saves what the terminal shows now, when it has not changed for a moment. Parts that vary are replaced.
+// screenCommand saves what the terminal shows, and what has scrolled away, when it has not changed for a moment. Parts that
+// vary are replaced. A full-screen page is saved alone.
 //
 //	screen FILE
 func screenCommand(ts *testscript.TestScript, neg bool, args []string) {
@@ -212,7 +215,7 @@ func screenCommand(ts *testscript.TestScript, neg bool, args []string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(limit); same < 4 && time.Now().Before(end); <-tick.C {
-		now := tmux(ts, "capture-pane", "-p")
+		now := rows(tmux(ts, "capture-pane", "-p", "-S", strings.TrimSpace(tmux(ts, "display-message", "-p", "#{?alternate_on,0,-}"))))
 		for _, v := range varying {
 			now = v.pattern.ReplaceAllString(now, v.as)
 		}
@@ -220,9 +223,17 @@ func screenCommand(ts *testscript.TestScript, neg bool, args []string) {
 			text, same = now, 0
 		}
 	}
-	rows := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, row := range rows {
-		rows[i] = strings.TrimRight(row, " ")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+var emptyRows = regexp.MustCompile(`\n{3,}`)
+
+// rows returns the rows of a terminal. How many empty rows stand between others, and below and above them, depends on when
+// the live part was drawn last.
+func rows(text string) string {
+	all := strings.Split(text, "\n")
+	for i, row := range all {
+		all[i] = strings.TrimRight(row, " ")
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(rows, "\n")+"\n"), 0o600))
+	return strings.Trim(emptyRows.ReplaceAllString(strings.Join(all, "\n"), "\n\n"), "\n") + "\n"
 }

@@ -295,6 +295,9 @@ func ArgSummary(args json.RawMessage) string {
 			return FirstLine(text)
 		}
 	}
+	if steps, ok := of["steps"].([]any); ok { // of the tool Plan, whose steps are shown beside
+		return fmt.Sprintf("of %d steps", len(steps))
+	}
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
 
