@@ -3,7 +3,6 @@ package chat
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
@@ -50,8 +49,6 @@ func newView(env *command.Env) *view {
 	}
 	return s
 }
-
-func (s *view) now() time.Time { return time.Now() }
 
 // err returns the error that prevents further output; nil if there is none.
 func (s *view) err() error {

@@ -73,7 +73,7 @@ func (d *desk) event(kind, agent, data string) {
 var hostile = []string{
 	"\x1b[2J\x1b[31mred\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "\x9b31m\x90q\x9c", "a\rb\bc\vd\fe\x7f\x00",
 	"\u202etxt.exe\u202c \u2066x\u2069", "zero\u200b\u200c\u200d\u2060\ufeffwidth", "\u2028line\u2029par\u0085nel", "\U000e0041\U000e0042tags",
-	"日本語日本語日本語 👨‍👩‍👧‍👦 ‮ e\u0301\u0301\u0301", strings.Repeat("x", 5000), "\xff\xfe\xc3", "| a | b |\n|---|---|\n| \x1b[1m | " + strings.Repeat("long ", 200) + " |",
+	"日本語日本語日本語 👨‍👩‍👧‍👦 \u202e e\u0301\u0301\u0301", strings.Repeat("x", 5000), "\xff\xfe\xc3", "| a | b |\n|---|---|\n| \x1b[1m | " + strings.Repeat("long ", 200) + " |",
 	"```go\n\x1b[5mfunc\n", "[\x1b[31mx](javascript:\x1b]52;c;AAAA\x07)", "- [ ] \x1b[7m\n  1. a\n> q", "**" + strings.Repeat("*_`[", 500),
 }
 
