@@ -34,7 +34,27 @@ func TestMigrationFromVersion0(t *testing.T) {
 	exec(t, path, "VACUUM") // a database without tables
 	s := open(t, path)
 	fill(t, s, "a", 8<<10)
-	if version := query(t, path, "PRAGMA user_version"); version != "1" {
+	if version := query(t, path, "PRAGMA user_version"); version != "2" {
+		t.Errorf("the version is %s", version)
+	}
+}
+
+func TestMigrationFromVersion1KeepsSessions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	filled(t, path)
+	for _, change := range []string{
+		"DROP INDEX sessions_state", "CREATE INDEX sessions_state ON sessions (state, updated)", "CREATE INDEX sessions_updated ON sessions (updated)", "PRAGMA user_version = 1",
+	} {
+		exec(t, path, change)
+	}
+	s := open(t, path)
+	if all, err := s.Sessions(t.Context(), session.Filter{}); err != nil || len(all) != 4 {
+		t.Errorf("%d sessions after the migration, %v", len(all), err)
+	}
+	if indexes := query(t, path, "SELECT group_concat(sql) FROM sqlite_master WHERE name IN ('sessions_state', 'sessions_updated')"); indexes != "CREATE INDEX sessions_state ON sessions (state)" {
+		t.Errorf("the indexes are %s", indexes)
+	}
+	if version := query(t, path, "PRAGMA user_version"); version != "2" {
 		t.Errorf("the version is %s", version)
 	}
 }
@@ -47,7 +67,7 @@ func TestNewerVersionIsRefused(t *testing.T) {
 	before := read(t, path)
 	for name, open := range map[string]func(string) (*sqlite.Store, error){"Open": sqlite.Open, "OpenReader": sqlite.OpenReader} {
 		s, err := open(path)
-		if s != nil || err == nil || errors.Is(err, session.ErrDamaged) || !strings.Contains(err.Error(), "version 7, this one knows 1") || !strings.Contains(err.Error(), "update symbio") || !strings.Contains(err.Error(), path) {
+		if s != nil || err == nil || errors.Is(err, session.ErrDamaged) || !strings.Contains(err.Error(), "version 7, this one knows 2") || !strings.Contains(err.Error(), "update symbio") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s of a newer version: %v, %v", name, s, err)
 		}
 	}

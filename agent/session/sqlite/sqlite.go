@@ -45,11 +45,20 @@ type Store struct {
 	db, readers, events *sql.DB
 	path                string
 	faults              faults
-	// These are the statements of Commit.
-	putSession, addEntry, addWords, addContent *sql.Stmt
+	// commit are the statements of Commit.
+	commit statements
 	// opened is set when the store can be used, damaged when a page of the file was found damaged.
 	opened  bool
 	damaged atomic.Bool
+}
+
+// statements are those of a commit.
+type statements struct{ putSession, addEntry, addWords, addContent *sql.Stmt }
+
+// in returns the statements for a transaction. They are made once for each, because that takes as long
+// as writing a row.
+func (s statements) in(tx *sql.Tx) statements {
+	return statements{tx.Stmt(s.putSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)}
 }
 
 // migrations bring the schema from one version to the next. The version is in user_version.
@@ -64,6 +73,11 @@ CREATE VIRTUAL TABLE words USING fts5 (text, content='', contentless_delete=1);
 CREATE TABLE contents (session TEXT NOT NULL, hash TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, hash)) WITHOUT ROWID;
 CREATE TABLE events (seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, type TEXT NOT NULL, agent TEXT NOT NULL, data BLOB NOT NULL);
 CREATE INDEX events_time ON events (time);
+`, `
+-- Each commit changes sessions.updated, so it is in no index: sorting some thousand sessions for a list takes less.
+DROP INDEX sessions_updated;
+DROP INDEX sessions_state;
+CREATE INDEX sessions_state ON sessions (state);
 `}
 
 // Open opens the store in a file, and makes the file if it is missing. If the file is damaged, Open
@@ -177,11 +191,11 @@ func (s *Store) prepare() (err error) {
 		statement **sql.Stmt
 		text      string
 	}{
-		{&s.putSession, `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		{&s.commit.putSession, `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`},
-		{&s.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
-		{&s.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
-		{&s.addContent, "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
+		{&s.commit.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
+		{&s.commit.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
+		{&s.commit.addContent, "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
 	} {
 		if *p.statement, err = s.db.Prepare(p.text); err != nil {
 			return err
@@ -314,8 +328,9 @@ func (s *Store) update(ctx context.Context, change func(*sql.Tx) error) error {
 func (s *Store) Commit(writes []session.Write) error {
 	s.faults.reach("before")
 	err := s.update(context.Background(), func(tx *sql.Tx) error {
+		in := s.commit.in(tx)
 		for _, w := range writes {
-			if err := s.write(tx, w); err != nil {
+			if err := in.write(w); err != nil {
 				return err
 			}
 		}
@@ -328,25 +343,24 @@ func (s *Store) Commit(writes []session.Write) error {
 	return err
 }
 
-// write adds one write to a transaction.
-func (s *Store) write(tx *sql.Tx, w session.Write) error {
+// write adds one write to the transaction of the statements.
+func (s statements) write(w session.Write) error {
 	i := w.Info
 	if i.Root != "" {
 		info, err := json.Marshal(i)
 		if err != nil {
 			return err
 		}
-		if _, err = tx.Stmt(s.putSession).Exec(i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info); err != nil {
+		if _, err = s.putSession.Exec(i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info); err != nil {
 			return err
 		}
 	}
-	addEntry, addWords, addContent := tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)
 	for _, e := range w.Entries {
 		data, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
-		done, err := addEntry.Exec(i.ID, e.Time.UnixMicro(), string(e.Kind), data)
+		done, err := s.addEntry.Exec(i.ID, e.Time.UnixMicro(), string(e.Kind), data)
 		if err != nil {
 			return err
 		}
@@ -355,12 +369,12 @@ func (s *Store) write(tx *sql.Tx, w session.Write) error {
 			if err != nil {
 				return err
 			}
-			if _, err := addWords.Exec(id, words); err != nil {
+			if _, err := s.addWords.Exec(id, words); err != nil {
 				return err
 			}
 		}
 		if e.Edit != nil && e.Edit.Content != nil {
-			if _, err := addContent.Exec(i.ID, e.Edit.Before, e.Edit.Content); err != nil {
+			if _, err := s.addContent.Exec(i.ID, e.Edit.Before, e.Edit.Content); err != nil {
 				return err
 			}
 		}
