@@ -184,12 +184,25 @@ func (p *Replayer) Spec() string {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(x.where, "/chat/completions"):
+		case strings.HasSuffix(x.where, "/chat/completions"), strings.HasSuffix(x.where, "/responses"):
 			return "openai:" + body.Model
 		case strings.HasSuffix(x.where, "/api/chat"):
 			return "ollama:" + body.Model
 		case strings.HasSuffix(x.where, "/messages"):
 			return "anthropic:" + body.Model
+		}
+	}
+	return ""
+}
+
+// OpenAIURL returns the base URL at which OpenAI's API was recorded; "" if it was not. It decides which
+// form requests have.
+func (p *Replayer) OpenAIURL() string {
+	for _, x := range p.exchanges {
+		for _, end := range []string{"/chat/completions", "/responses"} {
+			if base, ok := strings.CutSuffix(x.Request.URL, end); ok {
+				return base
+			}
 		}
 	}
 	return ""

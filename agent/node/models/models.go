@@ -70,6 +70,7 @@ func (m *Models) Open(ctx context.Context, name string) (llm.Model, error) {
 	if m.cfg.Replay == nil {
 		return from.OpenList(ctx, cmp.Or(name, own))
 	}
+	from.OpenAIURL = cmp.Or(m.cfg.Replay.OpenAIURL(), from.OpenAIURL)
 	for _, key := range []*llm.Secret{&from.OpenAIKey, &from.AnthropicKey} {
 		if key.Empty() {
 			*key = llm.NewSecret("replay") // required by the client; no server sees it
