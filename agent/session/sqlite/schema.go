@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+)
+
+// migrations bring the schema from one version to the next. The version is in user_version.
+var migrations = []string{`
+CREATE TABLE sessions (id TEXT PRIMARY KEY, title TEXT NOT NULL, dir TEXT NOT NULL, parent TEXT NOT NULL, root TEXT NOT NULL, state TEXT NOT NULL, updated INTEGER NOT NULL, info BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX sessions_updated ON sessions (updated);
+CREATE INDEX sessions_root ON sessions (root);
+CREATE INDEX sessions_state ON sessions (state, updated);
+CREATE TABLE entries (id INTEGER PRIMARY KEY, session TEXT NOT NULL, time INTEGER NOT NULL, kind TEXT NOT NULL, data BLOB NOT NULL);
+CREATE INDEX entries_session ON entries (session, id);
+CREATE VIRTUAL TABLE words USING fts5 (text, content='', contentless_delete=1);
+CREATE TABLE contents (session TEXT NOT NULL, hash TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (session, hash)) WITHOUT ROWID;
+CREATE TABLE events (seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, type TEXT NOT NULL, agent TEXT NOT NULL, data BLOB NOT NULL);
+CREATE INDEX events_time ON events (time);
+`, `
+-- Each commit changes sessions.updated, so it is in no index: sorting some thousand sessions for a list takes less.
+DROP INDEX sessions_updated;
+DROP INDEX sessions_state;
+CREATE INDEX sessions_state ON sessions (state);
+`}
+
+// migrate brings the schema to the newest version. It takes the lock of the writer only if there is
+// something to do, so that a command does not wait for a node.
+func (s *Store) migrate() error {
+	if version, err := schemaVersion(s.db); err != nil || version == len(migrations) {
+		return err
+	}
+	tx, err := s.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // has no effect after Commit
+	version, err := schemaVersion(tx)
+	if err != nil {
+		return err
+	}
+	for _, step := range migrations[min(version, len(migrations)):] {
+		if _, err := tx.Exec(step); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// schemaVersion returns the version of the file's schema. It refuses one that is not known.
+func schemaVersion(q interface{ QueryRow(string, ...any) *sql.Row }) (version int, err error) {
+	err = q.QueryRow("PRAGMA user_version").Scan(&version)
+	if err == nil && version > len(migrations) {
+		err = fmt.Errorf("a newer symbio wrote it (version %d, this one knows %d); update symbio", version, len(migrations))
+	}
+	return version, err
+}
