@@ -205,7 +205,7 @@ func TestAskWithAnEndedContextSendsNothing(t *testing.T) {
 	})
 }
 
-func TestNobodyRefuses(t *testing.T) {
+func TestGuardWithoutRefusal(t *testing.T) {
 	for _, r := range []*actor.Ref{nil, {}} {
 		_, err := r.Ask(t.Context(), "x")
 		wantErr(t, err, actor.ErrNoActor)

@@ -11,7 +11,7 @@ import (
 )
 
 // Goroutines that stay for the next message do not outlive the last actor: the bubble would not end.
-func TestNothingStaysWhenTheLastActorHasEnded(t *testing.T) {
+func TestSystemIsEmptyAfterLastActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := actor.NewSystem(actor.Config{})
 		for range 2 { // and they come again with the next one

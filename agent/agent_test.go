@@ -199,7 +199,7 @@ func TestModelAndTheToolsTakeTurnsUntilTheModelIsDone(t *testing.T) {
 	})
 }
 
-func TestWhatNoRuleAllowsIsRefusedAndReported(t *testing.T) {
+func TestCallWithoutRuleIsRefusedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := false
 		danger := tool.New(tool.Spec{Name: "danger"}, func(context.Context, struct{}) tool.Result { ran = true; return tool.Result{} })

@@ -47,7 +47,7 @@ func (a *asker) does(m community.Member, want string) {
 	}
 }
 
-func TestWhatAPersonAllowsFromNowOnHoldsForAgentsThatComeLater(t *testing.T) {
+func TestLastingApprovalHoldsForLaterAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t)
 		ask := permission.Policy{Default: permission.Ask}
@@ -67,7 +67,7 @@ func TestWhatAPersonAllowsFromNowOnHoldsForAgentsThatComeLater(t *testing.T) {
 	})
 }
 
-func TestWhatWouldBeAskedAgainIsNotOfferedToLast(t *testing.T) {
+func TestUnkeepableAnswerIsNotOfferedAsLasting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t)
 		careful := definition.General()
@@ -81,7 +81,7 @@ func TestWhatWouldBeAskedAgainIsNotOfferedToLast(t *testing.T) {
 	})
 }
 
-func TestWhoIsAskedSeesForWhomOfOtherNodes(t *testing.T) {
+func TestApprovalShowsRemoteRequesters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t)
 		m := a.spawn(a.order(permission.Policy{Default: permission.Ask}, definition.Definition{}))

@@ -300,7 +300,7 @@ func TestStoppedSubAgentsEndWithAllBelowThemAndMakeRoom(t *testing.T) {
 	})
 }
 
-func TestNobodyReachesAnotherOnesSubAgents(t *testing.T) {
+func TestSubAgentsOfOthersAreOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var of string
 		var results []llm.ToolResult
@@ -338,7 +338,7 @@ func TestNobodyReachesAnotherOnesSubAgents(t *testing.T) {
 	})
 }
 
-func TestWhatIsDeniedIsDeniedForOnesOwnSubAgentsToo(t *testing.T) {
+func TestDenialHoldsForOwnSubAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, parents(func(n int, results []llm.ToolResult) (llm.Message, error) {
 			switch n {

@@ -518,7 +518,7 @@ func TestLostLentAgentIsReported(t *testing.T) {
 }
 
 // However far the spawning of a lent agent is when it is given up, nothing of it stays, on either node.
-func TestNothingStaysOfALoanThatIsGivenUp(t *testing.T) {
+func TestAbandonedLoanLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(hang), general())
 		met := map[int]bool{}
@@ -626,7 +626,7 @@ func TestLentAgentHasTheToolsThatItsParentLeavesIt(t *testing.T) {
 }
 
 // The account of an answered task is exact, even if what is told meanwhile comes later than the answer.
-func TestWhatALentAgentHasSpentIsKnownWhenItAnswers(t *testing.T) {
+func TestLentAgentReportsSpendingWithAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := helper(func(_ context.Context, r llm.Request, _ string) (llm.Message, error) { return say("done") })
 		l := newLANOver(t, memory.Config{Delay: time.Millisecond, Jitter: 80 * time.Millisecond, Seed: 3}, model, general())

@@ -148,7 +148,7 @@ func (w *witness) life(restarted bool) (text string, err error) {
 
 // Whichever commit fails: nothing takes effect without a record, the task ends with that reason, and the
 // session can go on.
-func TestNothingTakesEffectWithoutItsRecord(t *testing.T) {
+func TestUnrecordedCallTakesNoEffect(t *testing.T) {
 	commits := 0
 	for at := 0; at <= commits; at++ { // the first life finds out how many there are
 		for _, stays := range []bool{false, true} {

@@ -167,7 +167,7 @@ func TestSubAgentsAreSteeredAndInterruptedAsTheirParents(t *testing.T) {
 	})
 }
 
-func TestWhoSteersAnAgentHasItDoNoMoreThanTheyMayDo(t *testing.T) {
+func TestSteererPermissionsBoundAgent(t *testing.T) {
 	for name, test := range map[string]struct {
 		by       community.Signal
 		prefix   string
@@ -215,7 +215,7 @@ func TestWhoSteersAnAgentHasItDoNoMoreThanTheyMayDo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSteeringIsRefused(t *testing.T) {
+func TestInvalidSteeringIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, patient(), slow())
 		m := h.spawn(agent.Order{Policy: allowed(t, "slow")})
@@ -237,7 +237,7 @@ func TestWhatIsNoSteeringIsRefused(t *testing.T) {
 }
 
 // Who steers an agent that works for another has it do no more than that one may do, either.
-func TestWhoSteersAnAgentLiftsNothingThatItIsHeldTo(t *testing.T) {
+func TestSteererLiftsNoConstraint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, patient())
 		var results []string

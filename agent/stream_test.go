@@ -28,7 +28,7 @@ func (h *house) listen(m community.Member, text string) (output string, progress
 	return output, progress, r, err
 }
 
-func TestWhoListensToATaskHearsItsTextAndWhatItAsksFor(t *testing.T) {
+func TestTaskListenerReceivesTextAndCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deep := tool.New(tool.Spec{Name: "deep"}, func(ctx context.Context, _ struct{}) tool.Result {
 			// What works for this call has a caller of its own, the agent.

@@ -130,7 +130,7 @@ func TestCloseEndsNextForEverybody(t *testing.T) {
 
 // A subscriber that only ever applies what it is told must end up with the members there are,
 // however slowly it reads.
-func TestWhatSubscribersAreToldAddsUp(t *testing.T) {
+func TestSubscriberChangesAddUp(t *testing.T) {
 	c, stop := run(t, community.Config{})
 	var readers, writers sync.WaitGroup
 	quiet := make(chan bool)

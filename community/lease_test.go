@@ -129,7 +129,7 @@ func TestPeerThatConnectsButSaysNothingLosesItsMembers(t *testing.T) {
 	})
 }
 
-func TestNothingLateOfARetiredLeaseCounts(t *testing.T) {
+func TestRetiredLeaseIgnoresLateResults(t *testing.T) {
 	m := remote(peer, id[community.MemberID]("b1"), "ben")
 	ghost := remote(peer, id[community.MemberID]("b2"), "ghost")
 	for retired, retire := range map[string]func(*community.Community, *community.Lease){
@@ -413,7 +413,7 @@ func TestLeasesKeepMembersRight(t *testing.T) {
 }
 
 // What is over the limits is left out, counted and told once.
-func TestWhatAPeerHasTooManyOfIsSaid(t *testing.T) {
+func TestPeerOverLimitIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
 		c, _ := run(t, community.Config{OnLeftOut: func(p community.Peer, what string) { told = append(told, p.Name+": "+what) }})

@@ -54,7 +54,7 @@ func TestRefusedCallsOfAPeerAreLimitedInTime(t *testing.T) {
 	})
 }
 
-func TestEachReasonIsCounted(t *testing.T) {
+func TestRefusalReasonsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{Authorize: func(_ community.Peer, call community.Call) error {
 			if call.Capability == "secret" {

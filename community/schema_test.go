@@ -52,7 +52,7 @@ func TestSchemasThatCannotBeUsedSayWhy(t *testing.T) {
 	}
 }
 
-func TestWhatASchemaTakes(t *testing.T) {
+func TestSchemaAcceptsAndRefuses(t *testing.T) {
 	const point = `{"type":"object","properties":{"x":{"type":"integer","minimum":0},"to":{"$ref":"#/$defs/p"}},"required":["x"],
 		"additionalProperties":false,"$defs":{"p":{"type":"array","items":{"type":"string","pattern":"^a+$"},"uniqueItems":true}}}`
 	for name, tt := range map[string]struct {

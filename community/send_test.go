@@ -33,7 +33,7 @@ func withPeer(t *testing.T, w *wire, tune ...func(*community.Config)) (*communit
 	return c, l
 }
 
-func TestWhatIsPossibleWhere(t *testing.T) {
+func TestOperationsByPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
 		c, l := withPeer(t, &wire{invoke: func(context.Context, community.NodeID, community.Call) (community.Reply, error) {
@@ -86,7 +86,7 @@ func TestWhatIsPossibleWhere(t *testing.T) {
 	})
 }
 
-func TestWhatACallCarries(t *testing.T) {
+func TestCallCarriesRequesterDeadlineAndTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []community.Call
 		c, _ := withPeer(t, &wire{invoke: func(ctx context.Context, node community.NodeID, call community.Call) (community.Reply, error) {
@@ -199,7 +199,7 @@ func TestCancellationReachesALocalAgent(t *testing.T) {
 	})
 }
 
-func TestAFullMailboxRefusesAtOnce(t *testing.T) {
+func TestFullMailboxRefusesCallAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := run(t, community.Config{System: withMailbox(t, 2)})
 		release := make(chan bool)

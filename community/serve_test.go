@@ -64,7 +64,7 @@ func TestAuthoriserSeesWhoIsBehindACallButNotThePayload(t *testing.T) {
 	}
 }
 
-func TestWhomAnInboundCallCanReach(t *testing.T) {
+func TestInboundCallReachesAllowedMembersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := withPeer(t, &wire{}, func(cfg *community.Config) { cfg.Authorize = anybody })
 		ann := spawn(t, c, "ann", &worker{}).ID

@@ -56,7 +56,7 @@ func TestNodeThatTellsWithoutEndIsCutOff(t *testing.T) {
 	}
 }
 
-func TestWhatANodeTellsIsFitToBeShown(t *testing.T) {
+func TestTextOfNodeIsPrintable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := listened(t, func(_ context.Context, listen func(community.Update)) (community.Reply, error) {
 			listen(community.Update{Progress: community.Progress{Message: "\x1b]0;x\x07" + strings.Repeat("y", 10_000), Done: -1, Total: 5}, Missed: 7})

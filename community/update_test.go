@@ -95,7 +95,7 @@ func TestLoneReportIsToldAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsReportedIsFitToBeShown(t *testing.T) {
+func TestReportsArePrintable(t *testing.T) {
 	for name, tt := range map[string]struct{ said, want community.Progress }{
 		"plain":        {community.Progress{Message: "half", Done: 1, Total: 2}, community.Progress{Message: "half", Done: 1, Total: 2}},
 		"escapes":      {community.Progress{Message: "\x1b[31mred\x07\nline\u202e\xff"}, community.Progress{Message: "[31mred line?"}},

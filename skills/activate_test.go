@@ -86,7 +86,7 @@ func TestTextIsShownOnceInAnEpoch(t *testing.T) {
 	}
 }
 
-func TestWhoMayTakeASkill(t *testing.T) {
+func TestSkillActivationRights(t *testing.T) {
 	root := real(t)
 	for name, more := range map[string]string{"plain": "license: MIT", "person": "disable-model-invocation: true", "model": "user-invokable: false", "narrowed": "license: MIT", "off": "license: MIT", "bad": "license: MIT"} {
 		skill(t, filepath.Join(root, name), more)
@@ -131,8 +131,8 @@ func TestStricterOfFlagsAndChoicesCounts(t *testing.T) {
 	}
 }
 
-// TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack has the registry hear nothing of the end.
-func TestWhatIsJustBeingGivenToAnAgentThatEndsIsTakenBack(t *testing.T) {
+// TestSkillGrantIsRevokedWhenAgentEndsMeanwhile has the registry hear nothing of the end.
+func TestSkillGrantIsRevokedWhenAgentEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := &gated{files: fstest.MapFS{"a/SKILL.md": {Data: []byte("---\nname: a\ndescription: d\nallowed-tools: Read\n---\n")}}}
 		r, _ := registry(t, skills.Config{Bundled: files})

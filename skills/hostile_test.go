@@ -143,7 +143,7 @@ func hostileTree(t *testing.T, n int) (root string, files map[string]bool) {
 	return root, files
 }
 
-func TestEachOfThousandsOfHostileFilesHasOneVerdict(t *testing.T) {
+func TestHostileSkillFilesHaveOneVerdict(t *testing.T) {
 	n := 900
 	if testing.Short() {
 		n = 300

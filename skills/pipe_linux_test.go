@@ -10,9 +10,9 @@ import (
 	"symbio/skills/walk"
 )
 
-// TestWhatBecameAPipeHoldsNobodyUp opens a pipe in the place of a file that a listing has shown, and hangs
+// TestFileReplacedByPipeDoesNotBlock opens a pipe in the place of a file that a listing has shown, and hangs
 // if it waits for a writer.
-func TestWhatBecameAPipeHoldsNobodyUp(t *testing.T) {
+func TestFileReplacedByPipeDoesNotBlock(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mkfifo(filepath.Join(dir, walk.FileName), 0o600); err != nil {
 		t.Fatal(err)

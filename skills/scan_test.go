@@ -118,8 +118,8 @@ func TestLinksOutOfARoot(t *testing.T) {
 	}
 }
 
-// TestWhatIsTooDeepIsNamed names the directories that a scan leaves out.
-func TestWhatIsTooDeepIsNamed(t *testing.T) {
+// TestTooDeepDirectoryIsNamed names the directories that a scan leaves out.
+func TestTooDeepDirectoryIsNamed(t *testing.T) {
 	root := real(t)
 	skill(t, filepath.Join(root, "1/2/3/4/5/6/seventh"))
 	c := scan(t, user(root))

@@ -185,7 +185,7 @@ func TestModelThatTakesLessThanAssumedIsGivenLess(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeMadeShorterIsTheModelsError(t *testing.T) {
+func TestHistoryThatCannotShrinkReturnsModelError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, most: 10_000}
 		c, told := compacting(b, 0)
@@ -257,7 +257,7 @@ func TestAfterRoomWasMadeTheSystemPromptIsAskedForAgain(t *testing.T) {
 	})
 }
 
-func TestWhatTheModelCountsIsBelievedWithinReason(t *testing.T) {
+func TestTokenCountOfModelIsClamped(t *testing.T) {
 	for name, test := range map[string]struct {
 		turns  int
 		counts func(llm.Request) llm.Usage

@@ -77,7 +77,7 @@ func TestInterruptedExchangeIsRememberedAsFarAsItIsWhole(t *testing.T) {
 	}
 }
 
-func TestWhatWasHeardOfAnAnswerThatWasInterruptedIsRemembered(t *testing.T) {
+func TestInterruptedAnswerIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keeper
 		c := conversation.New(conversation.Config{Model: k.model(func(ctx context.Context, r llm.Request) (llm.Message, error) {

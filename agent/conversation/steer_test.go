@@ -101,7 +101,7 @@ func worker() llm.Model {
 	})
 }
 
-func TestWhatIsSaidMeanwhileIsDeliveredBetweenCallsAndTheNextTurn(t *testing.T) {
+func TestSteeringIsDeliveredBetweenCallsAndNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
 		var taken atomic.Int32
@@ -137,7 +137,7 @@ func TestWhatIsSaidMeanwhileIsDeliveredBetweenCallsAndTheNextTurn(t *testing.T) 
 	})
 }
 
-func TestWhatWasNotDeliveredIsGivenBack(t *testing.T) {
+func TestUndeliveredSteeringIsReturned(t *testing.T) {
 	for name, test := range map[string]struct {
 		model func(ctx context.Context, r llm.Request) (llm.Message, error)
 		do    func(c *conversation.Conversation, cancel context.CancelFunc)
@@ -213,7 +213,7 @@ func TestOutsideOfAnExchangeItIsKeptIfWanted(t *testing.T) {
 	})
 }
 
-func TestWhoStopsWaitingTakesBackWhatTheyCan(t *testing.T) {
+func TestCancelledSteeringIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := answers(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			if lastWords(r) == "go" {
@@ -254,7 +254,7 @@ func TestSteeringIsBounded(t *testing.T) {
 	})
 }
 
-func TestWhatIsReturnedIsNotInALaterRequest(t *testing.T) {
+func TestReturnedSteeringIsNotInLaterRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []llm.Request
 		c := conversation.New(conversation.Config{Tools: tools(), Model: answers(func(ctx context.Context, r llm.Request) (llm.Message, error) {

@@ -50,7 +50,7 @@ func matter(lines ...string) []byte {
 	return []byte("---\nname: a\ndescription: d\n" + strings.Join(lines, "\n") + "\n---\ntext\n")
 }
 
-func TestEachKeyOfADefinitionIsRead(t *testing.T) {
+func TestDefinitionKeysAreRead(t *testing.T) {
 	rule := func(at string, texts ...string) (all []permission.RuleText) {
 		for _, text := range texts {
 			all = append(all, permission.RuleText{Rule: text, At: at})

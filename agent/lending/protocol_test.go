@@ -12,7 +12,7 @@ import (
 	"symbio/agent/budget"
 )
 
-func TestWhatIsSaidOfAShareIsHeardAsItWasMeant(t *testing.T) {
+func TestShareConstraintsRoundTrip(t *testing.T) {
 	for name, l := range map[string]budget.Limits{
 		"all of it":      {Depth: 2, Agents: 3, SpawnsPerMinute: 4, Wall: 90 * time.Second, ModelCalls: 5, Tokens: 600, Cost: 0.7},
 		"nothing said":   {},

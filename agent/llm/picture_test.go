@@ -65,7 +65,7 @@ func TestPictureIsWhatItsBytesSay(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPictureIsRefusedBeforeAServerDoes(t *testing.T) {
+func TestInvalidPictureIsRefusedBeforeRequest(t *testing.T) {
 	whole := pictures(t)["image/png"]
 	wide := bytes.Clone(whole)
 	copy(wide[16:], []byte{0, 0, 0x1f, 0x41}) // 8001; its checksum is wrong then

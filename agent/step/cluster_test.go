@@ -187,7 +187,7 @@ func TestBusyProviderIsPassedByEvenIfNotIdempotent(t *testing.T) {
 	})
 }
 
-func TestNobodyIsTriedTwiceWhenAllAreLost(t *testing.T) {
+func TestInvokeTriesProviderOnceWhenAllAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "a", "b")
 		w.counts("b", true, 0)

@@ -109,7 +109,7 @@ func TestMemoryNumberCountsUpAndDown(t *testing.T) {
 
 // What somebody was given stays as it was, whatever is done to the memory: the same operations on plain copies are the
 // model.
-func TestWhatAMemoryGaveStaysAsItWas(t *testing.T) {
+func TestMemoryAnswerStaysUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var list step.Memory[[]int]
 		var set step.Memory[step.Set[int]]

@@ -86,7 +86,7 @@ func TestParallelAndMapRunNoMoreThanTheirLimitAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatAParallelHasNotBegunWhenItsContextEndsItNeverBegins(t *testing.T) {
+func TestParallelStartsNothingAfterContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int64
 		s := step.Func(func(ctx context.Context, _ int) (int, error) { begun.Add(1); <-ctx.Done(); return 0, ctx.Err() })

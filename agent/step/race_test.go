@@ -64,7 +64,7 @@ var (
 )
 
 // Who is cancelled, who is waited for, which error: everybody who began has ended when Run returns.
-func TestWhoIsCancelledAndWaitedForInRaceAndParallel(t *testing.T) {
+func TestRaceAndParallelCancelAndWait(t *testing.T) {
 	const s = time.Second
 	type result struct {
 		Got       string

@@ -20,8 +20,8 @@ var spec = []struct{ row, tests string }{
 	{"Gate", "TestGatePassesChangesOrBlocks"},
 	{"Chain2-8", "TestChainsOfTwoToEightStepsChangeTypes"},
 	{"Pipeline", "TestPipelineIsAssociative TestPipelineEndsWithTheFirstError TestPipelineEndsWithItsContext"},
-	{"Parallel", "TestWhoIsCancelledAndWaitedForInRaceAndParallel"},
-	{"Race", "TestWhoIsCancelledAndWaitedForInRaceAndParallel"},
+	{"Parallel", "TestRaceAndParallelCancelAndWait"},
+	{"Race", "TestRaceAndParallelCancelAndWait"},
 	{"Loop", "TestLoopHasAConditionAndALimit"},
 	{"Map", "TestMapOverFuncEqualsALoop TestMapCancelsOnlyWhatComesBehindAFailure"},
 	{"Reduce", "TestReduceMakesOneOfMany"},
@@ -35,13 +35,13 @@ var spec = []struct{ row, tests string }{
 	{"guardrail", "TestGuardrailsNestAroundSteps"},
 	{"context", "TestValueIsThereForWhatIsInside"},
 
-	{"Race: the first success, failures wait for the others, losers are cancelled", "TestWhoIsCancelledAndWaitedForInRaceAndParallel"},
+	{"Race: the first success, failures wait for the others, losers are cancelled", "TestRaceAndParallelCancelAndWait"},
 	{"Race: all failed is an error", "TestErrorsOfARaceAreAllThere"},
 	{"Race: a timeout fails at once", "TestRaceWhoseContextEndsFailsWithItsCause TestRaceDoesNotBeginWhenItsContextHasEnded"},
 	{"Parallel: all successes, although some fail", "TestParallelFailsOnlyWhenAllHaveFailed"},
 	{"Parallel: allStepsFailed only when all have", "TestParallelFailsOnlyWhenAllHaveFailed"},
 	{"Parallel: in the order in which they end", "TestParallelGivesResultsInTheOrderTheyEndWithTheirIndex"},
-	{"Memory: a value and its relay", "TestMemoryIsReadAndWrittenThroughItsRelay TestWhatAMemoryGaveStaysAsItWas TestMemoryUnderConcurrentUpdatesLosesNone"},
+	{"Memory: a value and its relay", "TestMemoryIsReadAndWrittenThroughItsRelay TestMemoryAnswerStaysUnchanged TestMemoryUnderConcurrentUpdatesLosesNone"},
 	{"Relay: insert, contains, formUnion", "TestMemorySetInsertsContainsAndUnites"},
 	{"Relay: append", "TestMemoryListAppends"},
 	{"Relay: increment, decrement, add", "TestMemoryNumberCountsUpAndDown"},
@@ -55,7 +55,7 @@ var spec = []struct{ row, tests string }{
 	{"Guardrail: Sandbox", "TestSandboxOfAGuardrailHoldsInside"},
 }
 
-func TestEachRowOfTheSpecHasATestThatIsThere(t *testing.T) {
+func TestSpecRowsNameExistingTests(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // What holds an agent's commands is the same when it is asked whether they can be held as when they run.
-func TestWhatASetHoldsItHoldsBeforeAndWhileACallRuns(t *testing.T) {
+func TestSetHoldsConstraintsDuringCall(t *testing.T) {
 	var asked, ran []sandbox.Network
 	var narrowed bool
 	look := func(ctx context.Context) sandbox.Network {

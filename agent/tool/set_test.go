@@ -100,7 +100,7 @@ func TestRefusalSaysWhatAPersonWouldHaveToChange(t *testing.T) {
 	}
 }
 
-func TestEachDecisionIsReportedBeforeTheToolRuns(t *testing.T) {
+func TestDecisionIsReportedBeforeToolRuns(t *testing.T) {
 	var log []string
 	cfg := tool.SetConfig{
 		Guard: by{"a": permission.Allow, "b": permission.Ask, "c": permission.Ask}, Agent: "ann",
@@ -212,7 +212,7 @@ func TestCallThatHasToBeAloneIs(t *testing.T) {
 	})
 }
 
-func TestWhatGoesWrongIsAResult(t *testing.T) {
+func TestToolFailureIsResult(t *testing.T) {
 	guard := by{"boom": permission.Allow, "quit": permission.Allow, "fine": permission.Allow, "greet": permission.Allow}
 	s := tool.NewSet(tool.SetConfig{Guard: guard},
 		plain("fine", says("ok")), greet(new(greeting)),

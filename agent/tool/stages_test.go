@@ -271,7 +271,7 @@ func TestAgentsOwnToolsAreAlwaysShown(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotShownIsNotFound(t *testing.T) {
+func TestHiddenToolsAreNotFound(t *testing.T) {
 	cfg := tool.SetConfig{SearchAbove: 5, Show: func(name string) bool { return !strings.Contains(name, "web") }}
 	s := tool.NewSet(cfg, many(10)...)
 	if r := find(t, s, "search pages"); strings.Contains(r.Text, "searchPages") {

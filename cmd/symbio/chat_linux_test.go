@@ -196,7 +196,7 @@ func TestChatKeepsDraftWhenQuestionArrives(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsAskedInPlace(t *testing.T) {
+func TestQuestionIsAskedInPlace(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
@@ -292,7 +292,7 @@ func TestCtrlCInARunEndsItAndTheSecondOneAtOnce(t *testing.T) {
 
 // A node that writes to a terminal ends with it. One that does not takes the signal as a wish to read its rules again,
 // which the script reload holds.
-func TestANodeOnATerminalEndsWhenThatIsClosed(t *testing.T) {
+func TestNodeEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "up", "--name", "a")
@@ -308,7 +308,7 @@ func TestANodeOnATerminalEndsWhenThatIsClosed(t *testing.T) {
 	}
 }
 
-func TestTheSecondCtrlCLeavesANodeThatDoesNotAnswer(t *testing.T) {
+func TestSecondCtrlCLeavesFrozenNode(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	cmd := exec.Command("symbio", "up", "--json", "--name", "a", "--config", "c.yaml", "--no-mdns")
@@ -348,7 +348,7 @@ func TestChatSendsPastedTextAsOneMessage(t *testing.T) {
 	}
 }
 
-func TestAPipedRunIsInterruptedWithAResult(t *testing.T) {
+func TestPipedRunInterruptedHasResult(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

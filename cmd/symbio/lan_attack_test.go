@@ -85,7 +85,7 @@ func TestRogueNodeOnLANDoesNoHarm(t *testing.T) {
 }
 
 // 20,000 nodes that do not exist are announced, from as many addresses as it takes to fill every table.
-func TestAFloodOfNodesThatDoNotExist(t *testing.T) {
+func TestFloodOfForgedNodesIsBounded(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		l := newLab(t, plugIn(t, 1), plugIn(t, 2), plugIn(t, 4))

@@ -141,7 +141,7 @@ func TestNodesOnALANWithIPv6Only(t *testing.T) {
 
 // One machine is in two LANs. It is dialled by the address that it has in the LAN of who dials; and nobody of one LAN
 // can make it knock at machines of the other.
-func TestANodeInTwoLANs(t *testing.T) {
+func TestNodeInTwoLANs(t *testing.T) {
 	t.Parallel()
 	onASwitch(t, func(t *testing.T) {
 		addBridge(t, "br1")

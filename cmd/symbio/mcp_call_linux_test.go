@@ -118,7 +118,7 @@ func TestCtrlCEndsACallAndItsServer(t *testing.T) {
 	}
 }
 
-func TestACallWhoseServerIsKilledSaysSo(t *testing.T) {
+func TestMCPCallOfKilledServerSaysSo(t *testing.T) {
 	t.Parallel()
 	c := callEverything(t, "trigger-long-running-operation", `{"duration": 60, "steps": 120}`)
 	if err := syscall.Kill(c.server(t), syscall.SIGKILL); err != nil {
@@ -129,7 +129,7 @@ func TestACallWhoseServerIsKilledSaysSo(t *testing.T) {
 	}
 }
 
-func TestAToolThatHasToBeATaskWorksAndSaysWhatItDoes(t *testing.T) {
+func TestMCPTaskReportsProgress(t *testing.T) {
 	t.Parallel()
 	c := callEverything(t, "simulate-research-query", `{"topic": "x"}`)
 	told, status := c.end(t)

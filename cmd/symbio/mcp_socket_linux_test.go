@@ -33,7 +33,7 @@ func greets(c net.Conn) {
 	}
 }
 
-func TestAnMCPServerUsesTheSocketThatItsEntryNames(t *testing.T) {
+func TestMCPServerUsesSocketOfItsEntry(t *testing.T) {
 	t.Parallel()
 	dir, work := shortDir(t), t.TempDir()
 	for _, name := range []string{"named", "other"} {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestATaskIsRecordedAndPlayedAgain runs a task over both wires against a server that nobody here wrote, with calls
+// TestTaskIsRecordedAndReplayed runs a task over both wires against a server that nobody here wrote, with calls
 // beside each other and a sub-agent, and then once more without a server and a key.
-func TestATaskIsRecordedAndPlayedAgain(t *testing.T) {
+func TestTaskIsRecordedAndReplayed(t *testing.T) {
 	t.Parallel()
 	mock := startAimock(t, `{"fixtures": [
 		{"match": {"userMessage": "count the notes", "turnIndex": 0}, "response": {"toolCalls": [

@@ -225,7 +225,7 @@ func skillsHome(t *testing.T) (dir string, env []string) {
 	return filepath.Join(dir, "project"), append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+filepath.Join(dir, ".config"), "TERM=xterm", "NO_COLOR=1")
 }
 
-func TestAPersonSwitchesSkillsOffOnATerminal(t *testing.T) {
+func TestPickerSwitchesSkillsOff(t *testing.T) {
 	t.Parallel()
 	dir, env := skillsHome(t)
 	s := inTerminal(t, dir, env, "skills")
@@ -265,7 +265,7 @@ func TestAPersonSwitchesSkillsOffOnATerminal(t *testing.T) {
 	}
 }
 
-func TestAPickerSwitchesOnWhatWasSwitchedOffByItsName(t *testing.T) {
+func TestPickerSwitchesOnSkillByName(t *testing.T) {
 	t.Parallel()
 	dir, env := skillsHome(t)
 	run := func(args ...string) string {
@@ -322,7 +322,7 @@ func TestPickerCancelChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAPickerFollowsTheWindow(t *testing.T) {
+func TestPickerFollowsWindow(t *testing.T) {
 	t.Parallel()
 	dir, env := skillsHome(t)
 	s := inTerminal(t, dir, env, "skills")

@@ -116,8 +116,8 @@ func TestTwoNodesDetectKilledNode(t *testing.T) {
 }
 
 // A stop says goodbye and ends in time, if a person or a service manager asks for it. (The terminal that is closed is in
-// TestANodeOnATerminalEndsWhenThatIsClosed: elsewhere its signal has the rules read again.)
-func TestANodeEndsAtOnceOnASignal(t *testing.T) {
+// TestNodeEndsWithItsTerminal: elsewhere its signal has the rules read again.)
+func TestNodeEndsAtOnceOnSignal(t *testing.T) {
 	state := shortDir(t)
 	a := up(t, state)
 	a.expect(t, "ready", func(l line) bool { return l.Type == "ready" })

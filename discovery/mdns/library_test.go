@@ -17,9 +17,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestWhatTheLibraryDoesNotDo shows why this package browses and announces by itself, and why its zone is behind a gate.
+// TestLibraryGaps shows why this package browses and announces by itself, and why its zone is behind a gate.
 // A case that fails after an upgrade of the library says which of that may go.
-func TestWhatTheLibraryDoesNotDo(t *testing.T) {
+func TestLibraryGaps(t *testing.T) {
 	onASwitch(t, func(t *testing.T) {
 		command(t, "ip", "link", "set", "lo", "up")
 		command(t, "ip", "addr", "add", "10.7.0.1/24", "dev", "br0")

@@ -267,7 +267,7 @@ func TestLoopbackStaysOnLoopback(t *testing.T) {
 	})
 }
 
-func TestWhoSaysGoodbyeAnswersNoMore(t *testing.T) {
+func TestGoodbyeEndsAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n lan
 		h := n.host(eth(2, "lan", "10.0.0.1/24"))

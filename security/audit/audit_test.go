@@ -81,7 +81,7 @@ func write(t testing.TB, file string, text []byte) {
 	}
 }
 
-func TestWhatIsAppendedIsReadBackInOrder(t *testing.T) {
+func TestRecordsAreReadBackInOrder(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, audit.Config{}, 3)
 	fill(t, dir, audit.Config{}, 2) // another process goes on

@@ -214,7 +214,7 @@ func TestBrokenAuthorityIsRefused(t *testing.T) {
 	}
 }
 
-func TestNothingPrintsAPrivateKey(t *testing.T) {
+func TestPrivateKeyIsNeverPrinted(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "node", "key.pem")
 	k, err := identity.LoadOrCreateKey(file)

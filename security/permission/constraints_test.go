@@ -10,7 +10,7 @@ import (
 	"symbio/security/permission"
 )
 
-func TestWhatANodeSaysOfThoseWhoAskIsReadAsItWasMeant(t *testing.T) {
+func TestConstraintsRoundTrip(t *testing.T) {
 	grant, err := permission.ParseGrant("Read(${CLAUDE_SKILL_DIR}/x)")
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestWhatANodeSaysOfThoseWhoAskIsReadAsItWasMeant(t *testing.T) {
 }
 
 // Whatever another node says, nobody is permitted more by it.
-func TestWhatANodeSaysNeverPermitsMore(t *testing.T) {
+func TestConstraintsOfNodeNeverPermitMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mine := permission.Chain{{Name: "mine", Policy: drawPolicy(t)}}
 		data, err := permission.EncodeConstraints(permission.Chain{{Name: "theirs", Policy: drawPolicy(t)}})
@@ -84,7 +84,7 @@ func TestWhatANodeSaysNeverPermitsMore(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadOfThoseWhoAskIsAnError(t *testing.T) {
+func TestUnreadableConstraintsAreError(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`"Read",`, 2049), ",")
 	for name, data := range map[string]string{
 		"no JSON": "x", "no links": "{}", "empty links": `{"links":[]}`, "an unknown key": `{"links":[{"name":"a","default":"allow","ask":["Read"]}]}`,

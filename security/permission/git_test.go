@@ -41,7 +41,7 @@ func TestGitCannotBeSoftenedUnasked(t *testing.T) {
 }
 
 // What other programs obey, and what makes a git directory, is written by a rule that names it.
-func TestWhatOtherProgramsObeyIsWrittenByName(t *testing.T) {
+func TestObeyedFilesAreWrittenByName(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"bare/HEAD", "mine/config"} {
 		at := filepath.Join(dir, name)

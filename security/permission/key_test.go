@@ -10,7 +10,7 @@ import (
 )
 
 // What lasts of a command is its whole program: not its parts, and not with another input or other redirections.
-func TestWhatLastsIsExactlyWhatWasShown(t *testing.T) {
+func TestLastingApprovalIsExactlyWhatWasShown(t *testing.T) {
 	p := policy(t, "allow: Bash(ls:*); Write(./x.py) | default: ask")
 	home := t.TempDir()
 	at := func(command string) permission.Call {

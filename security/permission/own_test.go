@@ -6,7 +6,7 @@ import (
 	"symbio/security/permission"
 )
 
-func TestWhatAPersonTrustsIsWrittenOnlyByARuleThatNamesIt(t *testing.T) {
+func TestTrustedFilesAreWrittenByNamingRuleOnly(t *testing.T) {
 	chain := permission.Chain{{Policy: policy(t, "default: ask | allow: Write(./*); Bash(tee:*); Bash(cp:*)")}}
 	for _, c := range []permission.Call{
 		call("Write", "file_path", ".local/state/symbio/skills/trusted/a.json"), call("Write", "file_path", ".config/symbio/symbio.yaml"),

@@ -62,7 +62,7 @@ func TestOfManyThatCreateAFileOneDoes(t *testing.T) {
 	}
 }
 
-func TestWhatOthersCouldHaveWrittenIsNotRead(t *testing.T) {
+func TestFilesOthersCanWriteAreNotRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(file string) error
 		want  error

@@ -139,7 +139,7 @@ func TestEscapesToWhatIsHidden(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotHiddenIsThere(t *testing.T) {
+func TestVisibleFilesAreThere(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, _ *sandbox.Box) {
 		h := newHouse(t)
 		b := h.box(t, levels[slices.IndexFunc(levels, func(l sandbox.Level) bool { return strings.HasSuffix(t.Name(), "/"+l.String()) })])

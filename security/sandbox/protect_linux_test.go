@@ -12,7 +12,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-func TestWhatOtherProgramsObeyIsNotCreated(t *testing.T) {
+func TestObeyedFilesAreNotCreated(t *testing.T) {
 	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap}, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()
 		var line strings.Builder

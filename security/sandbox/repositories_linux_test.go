@@ -123,7 +123,7 @@ func newRepository(t *testing.T, home string) string {
 	return dir
 }
 
-func TestNothingPlantedForGitIsExecuted(t *testing.T) {
+func TestPlantsForGitAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		t.Parallel()
@@ -162,7 +162,7 @@ func TestPlantsForGitWork(t *testing.T) {
 	}
 }
 
-func TestWhatGitWritesIsKept(t *testing.T) {
+func TestFilesOfGitAreKept(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
@@ -197,7 +197,7 @@ func TestWhatGitWritesIsKept(t *testing.T) {
 }
 
 // Two commands at the same time cannot vouch for each other.
-func TestWhatAnotherCommandPlantsIsDisarmed(t *testing.T) {
+func TestPlantOfConcurrentCommandIsDisarmed(t *testing.T) {
 	home := t.TempDir()
 	b := box(t, sandbox.Native)
 	dir := newRepository(t, home)

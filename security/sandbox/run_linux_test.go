@@ -162,7 +162,7 @@ func unique(t *testing.T) string {
 	return fmt.Sprintf("%d.%d", 100000+os.Getpid(), h)
 }
 
-func TestNothingSurvivesASetsidDaemon(t *testing.T) {
+func TestSandboxEndsSetsidDaemon(t *testing.T) {
 	w := newWorld(t)
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		mark := unique(t)
@@ -194,7 +194,7 @@ func TestNothingSurvivesASetsidDaemon(t *testing.T) {
 	})
 }
 
-func TestNothingIsLeftOpenOrUnburied(t *testing.T) {
+func TestCommandLeavesNoDescriptorOrZombie(t *testing.T) {
 	files := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -511,7 +511,7 @@ func TestLinkThatCannotBeProtectedIsRefused(t *testing.T) {
 	})
 }
 
-func TestWhatALevelLacksIsRefusedWithTheWayToMendIt(t *testing.T) {
+func TestSandboxRefusalNamesRemedy(t *testing.T) {
 	none := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{}})
 	landlock := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{sandbox.Landlock}, Home: t.TempDir()})
 	if l := landlock.Status().Level; l != sandbox.Landlock {

@@ -9,7 +9,7 @@ import (
 	"symbio/security/secret"
 )
 
-func TestEachPlaceIsNamedOnceAndLiesBelowTheHome(t *testing.T) {
+func TestProtectedPlacesAreUniqueAndBelowHome(t *testing.T) {
 	home := t.TempDir()
 	seen := map[string]bool{}
 	for _, at := range secret.Paths(home) {

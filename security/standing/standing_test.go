@@ -48,7 +48,7 @@ func keep(t *testing.T, b *standing.Book, scope, dir string, granted []permissio
 	}
 }
 
-func TestWhatIsKeptIsAllowedAfterARestartUnderTheSamePolicyInTheSamePlace(t *testing.T) {
+func TestLastingApprovalSurvivesRestart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "allowed.json")
 	call := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://example.com/"}, Dir: dir}
 	keep(t, open(t, file), scope, dir, append(exact(t, "git push", "git status"), permission.Grant{Call: call.Key()}))
@@ -98,7 +98,7 @@ func TestWhatIsKeptIsAllowedAfterARestartUnderTheSamePolicyInTheSamePlace(t *tes
 	}
 }
 
-func TestWhatIsKeptLiftsNoDenial(t *testing.T) {
+func TestLastingApprovalLiftsNoDenial(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "allowed.json"))
 	call := permission.Call{Tool: "Write", Args: map[string]any{"file_path": "a", "content": "x"}, Dir: dir}
 	push := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}, Dir: dir}

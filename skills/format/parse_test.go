@@ -59,7 +59,7 @@ func TestRepairKeepsWhatReadsAsYAML(t *testing.T) {
 	}
 }
 
-func TestNothingIsRepairedThatDecidesWhatTheSkillIs(t *testing.T) {
+func TestRepairKeepsNameAndDescription(t *testing.T) {
 	for about, lines := range map[string]string{
 		"the name":                       "name: a: b\ndescription: d\n",
 		"a second document":              "name: my-skill\ndescription: a: b\n...\nname: evil\n",

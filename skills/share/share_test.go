@@ -326,7 +326,7 @@ func TestNodeThatNeverAnswersIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeCarriedIsNotRead(t *testing.T) {
+func TestUnsendableResourcesAreNotRead(t *testing.T) {
 	link := tree(t, map[string]string{})
 	if err := os.Symlink("/etc/passwd", filepath.Join(link, "a")); err != nil {
 		t.Skip("no symbolic links here: ", err)

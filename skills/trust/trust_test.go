@@ -213,7 +213,7 @@ func TestGrantEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotShownIsNotGrantedLater(t *testing.T) {
+func TestUnshownGrantIsNotGrantedLater(t *testing.T) {
 	p := newPlace(t)
 	p.skill("own", "Read Bash")
 	r := p.registry(format.Policy{})

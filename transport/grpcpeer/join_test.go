@@ -181,7 +181,7 @@ func TestJoinThatIsRefusedIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentToTheWrongCluster(t *testing.T) {
+func TestJoinSendsNothingToWrongCluster(t *testing.T) {
 	l, away := newCluster(t), newCluster(t)
 	holder := l.onLoopback(seed)
 	send := func(token identity.Token) (int, error) {

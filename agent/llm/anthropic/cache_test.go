@@ -73,7 +73,7 @@ func (p promptCache) read(t *testing.T, body []byte) (cachedBlocks, markedBlocks
 	return cachedBlocks, at[len(at)-1], len(at)
 }
 
-func TestEachTurnReadsTheOneBeforeFromTheCache(t *testing.T) {
+func TestTurnReadsPreviousOneFromCache(t *testing.T) {
 	cache, before, fresh := promptCache{}, 0, 0
 	var got string
 	m := served(t, func(r *http.Request) (*http.Response, error) {

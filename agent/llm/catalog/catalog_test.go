@@ -31,7 +31,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestEachLineOfTableIsRead(t *testing.T) {
+func TestTableLinesAreRead(t *testing.T) {
 	source, rest, _ := strings.Cut(strings.TrimSpace(table), "\n")
 	if source != Source() || !strings.HasPrefix(source, "charm.land/catwalk v") {
 		t.Errorf("source %q", Source())

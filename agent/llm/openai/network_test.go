@@ -65,7 +65,7 @@ func limits(c *openai.Config) {
 	c.Connect, c.FirstToken, c.Stall = 10*time.Second, time.Minute, 20*time.Second
 }
 
-func TestEachPhaseHasALimit(t *testing.T) {
+func TestPhasesHaveLimits(t *testing.T) {
 	piece := `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
 	finish := `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	for _, c := range []struct {
@@ -226,7 +226,7 @@ func TestNoWaitGoesBeyondTheDeadline(t *testing.T) {
 	})
 }
 
-func TestNothingIsRepeatedOnceSomethingWasYielded(t *testing.T) {
+func TestRetryEndsAfterFirstChunk(t *testing.T) {
 	const piece = `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
 	for name, c := range map[string]struct {
 		body  string

@@ -40,7 +40,7 @@ func TestWaitsGrowAndAreBounded(t *testing.T) {
 	})
 }
 
-func TestWhoReadsNoMoreEndsTheRepetitions(t *testing.T) {
+func TestRetryEndsWhenReaderStops(t *testing.T) {
 	for name, c := range map[string]struct {
 		yields int // chunks that are taken
 		asked  int

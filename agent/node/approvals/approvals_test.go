@@ -103,7 +103,7 @@ func TestOfTwoAnswersAtOnceOneCounts(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyAnswersIsDeniedInTime(t *testing.T) {
+func TestUnansweredApprovalIsDeniedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		begun := time.Now()

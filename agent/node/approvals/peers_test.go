@@ -253,7 +253,7 @@ func TestDecisionEndsWithItsTaskForPeopleElsewhereToo(t *testing.T) {
 	})
 }
 
-func TestWhatIsTooLongToBeShownIsNotAnsweredUnseen(t *testing.T) {
+func TestUnshownApprovalIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mayAnswer)
 		defer p.end()

@@ -121,7 +121,7 @@ func TestWrittenRulesForCallersReplaceTheDefault(t *testing.T) {
 	}
 }
 
-func TestEachValueKnowsWhereItCameFrom(t *testing.T) {
+func TestConfigValuesKnowTheirOrigin(t *testing.T) {
 	c, from, err := config.Parse("f", []byte("node:\n  name: kitchen\nbudget: {wall: 5m}\ndiscovery:\n  peers:\n    - 10.0.0.7:7946\n  dns: [_symbio._tcp.example]\n  interfaces: {deny: [docker*]}\n"))
 	if err != nil {
 		t.Fatal(err)

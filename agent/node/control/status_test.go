@@ -25,7 +25,7 @@ type ill struct {
 
 func (i ill) Health() error { return i.err }
 
-func TestEachSourceSaysALineForEachThingThatIsWrong(t *testing.T) {
+func TestSourcesReportOneLinePerFault(t *testing.T) {
 	sources := []discovery.Source{
 		ill{mute{"mdns"}, errors.Join(errors.New("eth0: no"), errors.New("wlan0: no"))}, ill{mute{"static"}, nil}, mute{"introduced"},
 	}

@@ -99,7 +99,7 @@ func running(peers ...*peer) []Node {
 	return []Node{{Name: "a", Status: &symbiov1.StatusReply{Listen: "127.0.0.1:7"}, Peers: append([]*peer{self}, peers...)}}
 }
 
-func TestEachCheckFindsItsFaultAndNamesTheRemedy(t *testing.T) {
+func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 	lan := func(w *World) { w.Options.Settings.Node.Listen, w.Clustered = "0.0.0.0:7946", true }
 	bad := errors.New("it is broken")
 	for _, test := range []struct {
@@ -408,7 +408,7 @@ func TestHealthyWorldHasNothingToMend(t *testing.T) {
 	}
 }
 
-func TestNothingThatHangsHoldsTheDoctorUp(t *testing.T) {
+func TestDoctorGoesOnWhenCheckHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := healthy(t)
 		w.Nodes = running()

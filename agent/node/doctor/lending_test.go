@@ -6,7 +6,7 @@ import (
 	"symbio/agent/node/config"
 )
 
-func TestWhoMaySpawnHereIsSaid(t *testing.T) {
+func TestLendingRulesAreReported(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"nobody":                  {"", "ok|nothing offers agents.spawn"},
 		"this user's nodes":       {"capabilities: [{name: agents.spawn, agents: [general]}]", "ok|other nodes may spawn general here, as far as authorize lets them: 8 at a time, 4 of one node, each for up to 30m0s"},

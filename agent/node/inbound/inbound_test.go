@@ -36,7 +36,7 @@ func heard(t *testing.T) (*Authorizer, string) {
 // noPeer stands for a node without connections.
 func noPeer(community.NodeID) (community.Peer, bool) { return community.Peer{}, false }
 
-func TestWhatOtherNodesWereAllowedAndRefusedIsRecordedAndTold(t *testing.T) {
+func TestInboundDecisionsAreRecordedAndReported(t *testing.T) {
 	n, dir := heard(t)
 	tap := n.cfg.Events.Subscribe(time.Time{})
 	defer tap.Close()

@@ -11,7 +11,7 @@ import (
 	"symbio/agent/tool/mcp"
 )
 
-func TestWhatAnotherUserCouldHaveWrittenTrustsNoServer(t *testing.T) {
+func TestForeignTrustFileTrustsNoServer(t *testing.T) {
 	dir := t.TempDir()
 	book := Dir(dir).MCP()
 	server := mcp.Server{Name: "files", Hash: "0123", Text: "{}"}

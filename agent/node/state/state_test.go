@@ -96,7 +96,7 @@ func TestNodeIsNamedAfterItsMachine(t *testing.T) {
 	}
 }
 
-func TestWhatNodesKeepIsForTheirUserOnly(t *testing.T) {
+func TestStateIsPrivate(t *testing.T) {
 	s := Dir(filepath.Join(t.TempDir(), "deep", "state"))
 	if problems, err := s.Problems(); len(problems) > 0 || err != nil {
 		t.Errorf("before the first node: %v, %v; want nothing", problems, err)

@@ -266,7 +266,7 @@ func TestOnlyANodeThatMayReachesAnAgent(t *testing.T) {
 }
 
 // The receipt of what was not delivered in the time of a call arrives.
-func TestWhatIsNotDeliveredInTimeIsTakenBack(t *testing.T) {
+func TestLateSteeringIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkshop(t, maySteer)
 		defer w.end()
@@ -289,7 +289,7 @@ func TestWhatIsNotDeliveredInTimeIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestWhatTheCapabilitiesTakeIsChecked(t *testing.T) {
+func TestCapabilityInputIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkshop(t, maySteer)
 		defer w.end()

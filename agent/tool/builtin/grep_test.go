@@ -56,7 +56,7 @@ func TestSumsAreThoseOfFindAndWcAndGrep(t *testing.T) {
 }
 
 // Every file by itself, so that two mistakes cannot make one right sum.
-func TestEachFilesCountIsThatOfGrepAndWc(t *testing.T) {
+func TestGrepCountsEqualThoseOfGrepAndWc(t *testing.T) {
 	dir := oddTree(t)
 	b := open(t, dir, nil, "")
 	for _, c := range []struct{ pattern, script string }{

@@ -37,7 +37,7 @@ func judge(t *testing.T, text string) []cases.Result {
 	return all
 }
 
-func TestEachPartOfACaseCounts(t *testing.T) {
+func TestPartsOfCaseCount(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       permission.Action

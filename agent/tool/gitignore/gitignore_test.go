@@ -14,7 +14,7 @@ import (
 	"symbio/agent/tool/gitignore"
 )
 
-func TestWhatPatternsMean(t *testing.T) {
+func TestPatternsMatch(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		ignored string // with / at the end: a directory

@@ -51,7 +51,7 @@ func TestEntryIsReadWithItsVariables(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAnEntryIsItsProblem(t *testing.T) {
+func TestBrokenEntryHasItsProblem(t *testing.T) {
 	for _, c := range []struct{ name, entry, want string }{
 		{"no variable", `{"command": "x", "args": ["${ABSENT}"]}`, "ABSENT is not set"},
 		{"no command", `{"type": "stdio"}`, "no command"},

@@ -49,7 +49,7 @@ func TestPicturesOfAServerAreShown(t *testing.T) {
 	})
 }
 
-func TestWhatAToolAnswersIsTextForAModel(t *testing.T) {
+func TestMCPResultIsTextForModel(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		r    sdk.CallToolResult

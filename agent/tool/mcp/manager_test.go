@@ -307,7 +307,7 @@ func TestChangedToolsAreReportedBeforeTheyAreOffered(t *testing.T) {
 	}
 }
 
-func TestWhatAServerListsIsBounded(t *testing.T) {
+func TestServerListIsBounded(t *testing.T) {
 	deep := map[string]any{}
 	for range 100 {
 		deep = map[string]any{"properties": map[string]any{"a": deep}}
@@ -355,7 +355,7 @@ func TestWhatAServerListsIsBounded(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoMessageDoesNotBreakTheManager(t *testing.T) {
+func TestManagerSurvivesForeignMessages(t *testing.T) {
 	for _, c := range []struct{ name, says string }{
 		{"no JSON", "{{{{\n"}, {"an endless line", "{" + strings.Repeat("x", maxMessage+1)},
 		{"an answer to nothing", `{"jsonrpc":"2.0","id":77,"result":{}}` + "\n"},

@@ -169,7 +169,7 @@ func TestServerThatOffersNoTasksButWantsOneIsOneError(t *testing.T) {
 	}
 }
 
-func TestWhatBecomesOfATaskIsOneAnswer(t *testing.T) {
+func TestMCPTaskEndsInOneResult(t *testing.T) {
 	status := func(text string) func(int) any { return func(int) any { return said(text) } }
 	huge := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
@@ -268,7 +268,7 @@ func TestNewsOfATaskShortenThePauseAndFloodNobody(t *testing.T) {
 	}
 }
 
-func TestWhatATaskSaysIsProgress(t *testing.T) {
+func TestMCPTaskStatusIsProgress(t *testing.T) {
 	s := newTasking()
 	s.get = func(n int) any {
 		texts := []string{"reading", "reading", "wri\u001bting " + strings.Repeat("y", 1<<20)}

@@ -178,7 +178,7 @@ func TestDeniedFilesAreLookedForAtEachStart(t *testing.T) {
 }
 
 // What the sandbox does not keep from a command is a question that says why.
-func TestWhatIsNotKeptFromACommandIsAsked(t *testing.T) {
+func TestUnenforcedDenialIsAsked(t *testing.T) {
 	rules := permission.Config{Preset: "none", Allow: permission.Rules("Bash(ls:*)", "Bash(sh:*)", "Bash(xargs grep:*)", "Bash(grep:*)"), Deny: permission.Rules("Read(.env)", "Write(keep)")}
 	many := func(a *asking) {
 		for i := range 501 {

@@ -123,7 +123,7 @@ func TestCommandEndsInTimeWithAllThatItStarted(t *testing.T) {
 }
 
 // What runs is the tree that was judged: here what bash would read as a second command is a comment's end.
-func TestWhatRunsIsWhatWasJudged(t *testing.T) {
+func TestJudgedCommandIsTheOneThatRuns(t *testing.T) {
 	p := newPlace(t, permission.Config{Preset: "none", Allow: permission.Rules("Bash(echo:*)"), Deny: permission.Rules("Bash(touch:*)"), Default: "deny"})
 	wants(t, "an allowed one", p.bash("echo hi"), false, "hi")
 	wants(t, "a denied one", p.bash("echo hi; touch f"), true, "Denied")
@@ -153,7 +153,7 @@ func TestWithoutASandboxOrAVerdictNothingRuns(t *testing.T) {
 }
 
 // On a machine with Landlock alone a command could change git's hooks, which its policy does not let it.
-func TestWhatTheSandboxLacksIsAQuestion(t *testing.T) {
+func TestMissingSandboxIsAsked(t *testing.T) {
 	p := newPlace(t, permissive)
 	weak := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{sandbox.Landlock}, Env: os.Environ()})
 	if weak.Status().Level != sandbox.Landlock {

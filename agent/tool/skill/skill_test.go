@@ -186,7 +186,7 @@ func TestGuardSeesTheNameOfTheSkillThatIsTaken(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeTakenSaysWhy(t *testing.T) {
+func TestUnusableConfigurationSaysWhy(t *testing.T) {
 	r := stock("one", "twin", "twin")
 	s, _ := set(skill.Config{Registry: r, Names: skill.Names()})
 	for args, want := range map[string]string{

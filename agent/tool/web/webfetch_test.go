@@ -272,7 +272,7 @@ func TestSlowServerIsGivenUp(t *testing.T) {
 	wants(t, s.get(t, web.Config{Timeout: 50 * time.Millisecond}, s.url("site.example", "/")), true, "longer than 50ms")
 }
 
-func TestWhatIsNoTextIsNotShown(t *testing.T) {
+func TestBinaryOutputIsNotShown(t *testing.T) {
 	for kind, body := range map[string]string{
 		"image/png": "\x89PNG", "application/octet-stream": "x", "": "a\x00b", "application/zip": "PK",
 	} {

@@ -75,7 +75,7 @@ func TestSearchListsWhatSearXNGFound(t *testing.T) {
 	}
 }
 
-func TestWhatASearchBringsIsBoundedAndCannotHide(t *testing.T) {
+func TestSearchResultIsBoundedAndVisible(t *testing.T) {
 	hostile := map[string]any{"results": []any{
 		map[string]any{"url": "javascript:alert(1)", "title": "x"},
 		map[string]any{"url": "file:///etc/passwd", "title": "x"},

@@ -14,7 +14,7 @@ import (
 )
 
 // Two real nodes and one that dies at work: what the steps promise holds over gRPC and TLS too.
-func TestAPipelineRunsOverRealNodes(t *testing.T) {
+func TestPipelineRunsOverRealNodes(t *testing.T) {
 	t.Parallel()
 	err := lan.Run(t.Context(), func(ctx context.Context, nodes map[string]*lan.Node) error {
 		begun, cancelled := make(chan string, 8), new(atomic.Int64)

@@ -120,7 +120,7 @@ func TestNewRefusesUnclearRules(t *testing.T) {
 	}
 }
 
-func TestWhatIsTheOwnersHasToBeNamed(t *testing.T) {
+func TestOwnerCapabilitiesMustBeNamed(t *testing.T) {
 	node := authorize.Principal{Node: strings.Repeat("ab", 16), Authority: "lab", Role: "admin"}
 	mine := authorize.Principal{Node: strings.Repeat("cd", 16), Authority: "local"}
 	for _, tt := range []struct {

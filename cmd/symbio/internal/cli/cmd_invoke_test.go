@@ -19,7 +19,7 @@ func said(progress *symbiov1.Progress, output, result string) *symbiov1.CallEven
 	return &symbiov1.CallEvent{Event: &symbiov1.CallEvent_Reply{Reply: &symbiov1.CallReply{Data: []byte(result), Node: "bb", NodeName: "b"}}}
 }
 
-func TestAStreamedResultIsPrintedOnce(t *testing.T) {
+func TestStreamedResultIsPrintedOnce(t *testing.T) {
 	half := &symbiov1.Progress{Message: "half\x1b[2J", Done: 1, Total: 2}
 	for name, tt := range map[string]struct {
 		events   []*symbiov1.CallEvent
@@ -51,7 +51,7 @@ func TestAStreamedResultIsPrintedOnce(t *testing.T) {
 	}
 }
 
-func TestAStreamIsLinesOfJSON(t *testing.T) {
+func TestStreamIsLinesOfJSON(t *testing.T) {
 	var out bytes.Buffer
 	s := &streamPrinter{env: &command.Env{Out: &out}}
 	for _, e := range []*symbiov1.CallEvent{

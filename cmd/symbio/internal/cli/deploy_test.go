@@ -109,7 +109,7 @@ func readmeCalls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-func TestThePageShowsConfigurationsThatCanBeRead(t *testing.T) {
+func TestDeployPageConfigurationsAreValid(t *testing.T) {
 	page := read(t, "README.md")
 	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```|echo '([a-z]+:.*?)'").FindAllStringSubmatch(page, -1)
 	if len(shown) < 3 {
@@ -171,7 +171,7 @@ func unit(t *testing.T) map[string]map[string][]string {
 	return out
 }
 
-func TestTheUnitIsHardened(t *testing.T) {
+func TestUnitIsHardened(t *testing.T) {
 	service := unit(t)["Service"]
 	for key, want := range map[string]string{
 		"DynamicUser": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
@@ -220,7 +220,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	}
 }
 
-func TestTheScriptIsShell(t *testing.T) {
+func TestDeployScriptIsShell(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("this system has no sh")
@@ -265,7 +265,7 @@ func containerCalls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-func TestTheImageHoldsNothingButTheProgram(t *testing.T) {
+func TestImageHoldsProgramOnly(t *testing.T) {
 	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "USER", "ENV", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
 	base, user := "", ""
 	for _, i := range instructions(t) {
@@ -378,7 +378,7 @@ func podCalls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-func TestThePodsFindEachOtherAndTheirToken(t *testing.T) {
+func TestPodsFindEachOtherAndToken(t *testing.T) {
 	all := manifests(t)
 	service, set := all["Service"], all["StatefulSet"]
 	if service.Spec.ClusterIP != "None" || !service.Spec.PublishNotReadyAddresses {
@@ -411,7 +411,7 @@ func TestThePodsFindEachOtherAndTheirToken(t *testing.T) {
 	}
 }
 
-func TestThePodsAreHardened(t *testing.T) {
+func TestPodsAreHardened(t *testing.T) {
 	set := manifests(t)["StatefulSet"]
 	pod := set.Spec.Template.Spec
 	if !pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.FSGroupChangePolicy != "OnRootMismatch" {

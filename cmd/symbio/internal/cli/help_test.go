@@ -74,7 +74,7 @@ func TestHelpBeginsWithAnImperative(t *testing.T) {
 	look(root)
 }
 
-func TestEachCommandHasHelpWithAnExample(t *testing.T) {
+func TestCommandsHaveHelpWithExample(t *testing.T) {
 	root := root(new(command.Env))
 	if err := addHelp(root); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package command
 
 import "testing"
 
-func TestACommandIsShownLineByLineWithNothingHidden(t *testing.T) {
+func TestApprovalShowsWholeCommand(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"command":"echo a \u0026\u0026 b\nrm x\u202e"}`: "  echo a && b\n  rm x\\u202e",
 		`{"command":"log","args":["-p"]}`:                 `  {"args":["-p"],"command":"log"}`,

@@ -25,7 +25,7 @@ func TestRowsBreakAtSpaces(t *testing.T) {
 	}
 }
 
-func TestATableFitsTheTerminal(t *testing.T) {
+func TestTableFitsTerminal(t *testing.T) {
 	all := [][]string{
 		{"NAME", "SCOPE", "STATE", "DESCRIPTION", "OFF BY"},
 		{"release-notes", "project", "enabled", "Writes the notes of a release from the log of commits, and asks when it is unsure.", ""},

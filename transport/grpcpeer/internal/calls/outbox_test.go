@@ -85,7 +85,7 @@ func withOutbox(t *testing.T, room int, test func(o *outbox, s *slot)) {
 	})
 }
 
-func TestWhatWaitsGoesTogether(t *testing.T) {
+func TestWaitingFramesAreSentTogether(t *testing.T) {
 	withOutbox(t, 0, func(o *outbox, s *slot) {
 		var first sync.WaitGroup
 		first.Go(func() { o.put(callItem(1, 10), true) }) // sends by itself
@@ -105,7 +105,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 	})
 }
 
-func TestWhatIsLongGoesAlone(t *testing.T) {
+func TestLongFrameIsSentAlone(t *testing.T) {
 	withOutbox(t, 0, func(o *outbox, s *slot) {
 		for id, size := range []int{0, 10, maxFrame, maxFrame / 2, maxFrame / 2, 2 * maxFrame, 10} {
 			if id > 0 {

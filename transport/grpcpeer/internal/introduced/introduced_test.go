@@ -82,7 +82,7 @@ func TestIntroducedNodeIsAnotherNode(t *testing.T) {
 	}
 }
 
-func TestWhatMostSayIsDialedFirst(t *testing.T) {
+func TestMostReportedAddressIsDialedFirst(t *testing.T) {
 	s := New(someID(0))
 	x := someID(9)
 	s.Add(someID(1), "10.0.0.1:1", presents(x, "10.0.0.66:1", "10.0.0.67:1", "10.0.0.68:1", "10.0.0.69:1", "10.0.0.70:1"))
