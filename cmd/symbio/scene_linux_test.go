@@ -193,7 +193,8 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d+)?(ms|s|µs)\b`), "TIME"},
 	{regexp.MustCompile(`(?m)^(  [✓✗] .*?)  .*…  TIME$`), "$1  …  TIME"}, // where the result is cut depends on the time
-	{regexp.MustCompile(`(●.*|working) TIME`), "$1"},
+	{regexp.MustCompile(`(●.*) TIME`), "$1"},
+	{regexp.MustCompile(`(?m)^  working.*$`), "  working …"}, // it has the time, and is cut to the width
 	// At the start of a program bubbletea may leave its first picture, an empty input, above what it prints next.
 	{regexp.MustCompile(`(?m)^>\n  /help\n`), ""},
 	{regexp.MustCompile(`\b\d+(\.\d+)?k? tokens`), "N tokens"},
