@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -22,12 +23,13 @@ import (
 // full is a store that fails at its commit number at, and, if its disk stays full, at all later ones.
 type full struct {
 	session.Store
-	commits, at int
-	stays       bool
+	commits atomic.Int64
+	at      int
+	stays   bool
 }
 
 func (f *full) Commit(w []session.Write) error {
-	if f.commits++; f.commits == f.at || f.stays && f.commits > f.at {
+	if n := int(f.commits.Add(1)); n == f.at || f.stays && n > f.at {
 		return errors.New("no room")
 	}
 	return f.Store.Commit(w)
@@ -137,7 +139,7 @@ func (w *witness) life(restarted bool) (text string, err error) {
 	}
 	m := h.spawn(o)
 	reply, err := h.community.Send(w.t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte(task)})
-	w.answered = w.store.commits
+	w.answered = int(w.store.commits.Load())
 	synctest.Wait()
 	j.Suspend(true)
 	if err := h.community.Terminate(w.t.Context(), m.ID); err != nil {

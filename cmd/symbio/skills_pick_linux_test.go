@@ -68,7 +68,8 @@ func inTerminal(t *testing.T, dir string, env []string, args ...string) *screen 
 	person, term := openTerminal(t)
 	s := &screen{t: t, person: person, term: term, done: make(chan error, 1), glass: vt.NewEmulator(glassColumns, glassRows)}
 	go io.Copy(person, s.glass) // what the terminal is asked, it answers
-	t.Cleanup(func() { s.glass.Close() })
+	// This ends the copy. Close would, too, but it writes a field that Read reads.
+	t.Cleanup(func() { s.glass.InputPipe().(io.Closer).Close() })
 	s.cmd = exec.Command("symbio", args...)
 	s.cmd.Dir, s.cmd.Env = dir, env
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = term, term, term
