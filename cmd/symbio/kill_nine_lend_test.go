@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -43,15 +44,19 @@ func nextLentAnswer(history []modelMessage) modelAnswer {
 	)
 }
 
-// freeAddress returns an address of loopback at which nothing listens.
+// freeAddress returns an address of loopback at which nothing listens. Its port is below those that the system gives to
+// outgoing connections: one of them could hold it while the node that listens there is started again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("of 100 ports none is free")
+	return ""
 }
 
 // newLendingPair lays out nodes a and b in one workspace; b lends the agent worker. They are not started.
