@@ -59,9 +59,10 @@ func (j *Journal) add(l *Log, w Write) *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	b := j.next
-	for i, other := range b.logs {
-		if other == l {
-			b.writes[i].Info, b.writes[i].Entries = w.Info, append(b.writes[i].Entries, w.Entries...)
+	for i, log := range b.logs {
+		if log == l {
+			other := &b.writes[i]
+			other.Info, other.Entries, other.Data = w.Info, append(other.Entries, w.Entries...), append(other.Data, w.Data...)
 			return b
 		}
 	}
@@ -369,7 +370,12 @@ func (l *Log) add(entries []Entry) (*batch, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	return l.journal.add(l, Write{Info: l.info, Entries: entries}), nil // with l.mu held, so that the order is that of the calls
+	w := Write{Info: l.info, Entries: entries}
+	if err := w.Encode(); err != nil {
+		l.err = err
+		return nil, err
+	}
+	return l.journal.add(l, w), nil // with l.mu held, so that the order is that of the calls
 }
 
 // fail refuses entries until the next task begins.

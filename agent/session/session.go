@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -204,6 +205,22 @@ type Write struct {
 	// alone the session stays as it is, for entries that another process than its node adds.
 	Info    Info
 	Entries []Entry
+	// Data is the JSON of each entry. Agents make it before they wait for the commit, so that they do it side by side. With nil
+	// the Store makes it.
+	Data [][]byte
+}
+
+// Encode sets Data.
+func (w *Write) Encode() error {
+	w.Data = make([][]byte, len(w.Entries))
+	for i, e := range w.Entries {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("an entry of the kind %s: %w", e.Kind, err)
+		}
+		w.Data[i] = data
+	}
+	return nil
 }
 
 // Filter selects sessions. The zero value selects all.

@@ -301,12 +301,13 @@ func (s statements) write(w session.Write) error {
 			return err
 		}
 	}
-	for _, e := range w.Entries {
-		data, err := json.Marshal(e)
-		if err != nil {
+	if w.Data == nil {
+		if err := w.Encode(); err != nil {
 			return err
 		}
-		done, err := s.addEntry.Exec(i.ID, e.Time.UnixMicro(), string(e.Kind), data)
+	}
+	for n, e := range w.Entries {
+		done, err := s.addEntry.Exec(i.ID, e.Time.UnixMicro(), string(e.Kind), w.Data[n])
 		if err != nil {
 			return err
 		}
