@@ -295,7 +295,7 @@ func (s *agentSkills) preload(ctx context.Context) {
 			s.preloadedID[one.Skill.ID] = true
 			all = append(all, one)
 			i.report(Event{Type: EventSkill, Text: one.Skill.Name})
-			i.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version()), " v"))
+			i.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
 		}
 	}
 	s.preloaded = skills.PreloadPrompt(all)

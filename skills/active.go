@@ -218,7 +218,7 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 func (s *activeSkills) report(w ActivateRequest, before, now activeSkill, again, changed bool) {
 	e := Event{Kind: EventActivated, Agent: w.Agent, Skill: now.grant.label, Path: now.skill.Path}
 	loaded := e
-	loaded.Version, loaded.By = now.skill.Version(), string(w.By)
+	loaded.Version, loaded.By = now.skill.Version, string(w.By)
 	switch {
 	case !again:
 		s.cfg.Report(loaded)

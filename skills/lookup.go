@@ -95,9 +95,6 @@ func (s Skill) Tags() []string { return splitList(s.Metadata["tags"]) }
 // Capabilities returns metadata.capabilities, written as Tags are.
 func (s Skill) Capabilities() []string { return splitList(s.Metadata["capabilities"]) }
 
-// Version returns metadata.version, else the top-level field version, "" if there is neither.
-func (s Skill) Version() string { return cmp.Or(s.Metadata["version"], s.Extra["version"]) }
-
 // splitList splits "a, b" and "[a, b]" into its items.
 func splitList(text string) (items []string) {
 	for _, item := range strings.Split(strings.Trim(strings.TrimSpace(text), "[]"), ",") {

@@ -18,6 +18,7 @@ func library() skills.Catalog {
 		s.Path, s.ID = s.Dir+"/SKILL.md", s.Dir
 		for i := 0; i+1 < len(metadata); i += 2 {
 			s.Metadata[metadata[i]] = metadata[i+1]
+			s.Manifest.Version = s.Metadata["version"]
 		}
 		return s
 	}
@@ -115,7 +116,7 @@ func TestSkillsAreFoundByTagsAndCapabilities(t *testing.T) {
 	if c.Count() != 7 || !c.Contains("tables") || !c.Contains("deploy") || c.Contains("Deploy") || c.Contains("none") {
 		t.Errorf("count = %d, or contains is wrong", c.Count())
 	}
-	if v := c.Skills[0].Version() + c.Skills[1].Version(); v != "2.1" {
+	if v := c.Skills[0].Version + c.Skills[1].Version; v != "2.1" {
 		t.Errorf("versions %q", v)
 	}
 }

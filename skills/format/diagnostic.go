@@ -107,6 +107,22 @@ const (
 	CodeCommaInBash Code = "comma-in-bash"
 	// CodeGrantRefused: a rule that no skill may grant.
 	CodeGrantRefused Code = "grant-refused"
+	// CodeVersion: a version that is not as semver.org says.
+	CodeVersion Code = "version"
+	// CodeListEntry: an entry of triggers, depends or toolsets that is no text, too long or too many.
+	CodeListEntry Code = "list-entry"
+	// CodePattern: a pattern of triggers that is not RE2 or beyond a limit.
+	CodePattern Code = "pattern"
+	// CodeDependency: an entry of depends that cannot be read.
+	CodeDependency Code = "dependency"
+	// CodeToolset: the configuration has no toolset of that name.
+	CodeToolset Code = "toolset-unknown"
+	// CodeDependsMissing: no skill has the name of a dependency.
+	CodeDependsMissing Code = "depends-missing"
+	// CodeDependsVersion: no skill of that name has a version that a dependency allows.
+	CodeDependsVersion Code = "depends-version"
+	// CodeDependsCycle: a skill depends on itself, through others or not.
+	CodeDependsCycle Code = "depends-cycle"
 	// CodeNoDirectory: the skill's directory does not exist or cannot be opened.
 	CodeNoDirectory Code = "directory-not-found"
 	// CodeNoFile: the directory has no SKILL.md.

@@ -53,4 +53,7 @@ type Policy struct {
 	// WideGrants lets a skill ask for every command (Bash, Bash(*)) and for every tool (*). It is
 	// for a user's own setting alone. Default false: such rules are refused.
 	WideGrants bool
+	// Toolsets are the rules that skills ask for by a name, from the user's own configuration. They
+	// are granted as those of allowed-tools are. Nothing may change the map.
+	Toolsets map[string][]string
 }

@@ -34,8 +34,8 @@ type Manifest struct {
 	Compatibility string `json:"compatibility,omitempty"`
 	// Metadata has the values as written: 1.0 stays "1.0".
 	Metadata map[string]string `json:"metadata,omitempty"`
-	// AllowedTools are the rules that the skill asks for, as written. Activation.Granted has the
-	// ones it gets.
+	// AllowedTools are the rules that the skill asks for, as written, and those of its toolsets.
+	// Activation.Granted has the ones it gets.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
 	// Extra has the fields that the specification does not define.
 	Extra map[string]string `json:"extra,omitempty"`
@@ -43,6 +43,16 @@ type Manifest struct {
 	UserOnly bool `json:"user_only,omitempty"`
 	// ModelOnly is user-invocable: false. People cannot start the skill.
 	ModelOnly bool `json:"model_only,omitempty"`
+	// Version is metadata.version, else the top-level field, as written; see ParseVersion.
+	Version string `json:"version,omitempty"`
+	// Triggers name the tasks for which a model is told of the skill. With Auto such a task
+	// activates it, if a person trusts it.
+	Triggers Triggers `json:"triggers,omitzero"`
+	Auto     bool     `json:"auto,omitempty"`
+	// Depends are the skills that are activated with this one.
+	Depends []Dependency `json:"depends,omitempty"`
+	// Toolsets are the names of toolsets (Policy.Toolsets). Their rules are in AllowedTools.
+	Toolsets []string `json:"toolsets,omitempty"`
 
 	// Grants are the rules of AllowedTools that a skill may grant. Refused has the others, with the
 	// reasons.
@@ -123,6 +133,7 @@ func (c *checker) check(ordered []field) {
 	c.compatibility()
 	c.metadata()
 	c.allowedTools()
+	c.planned()
 	c.flags()
 	c.unknown(ordered)
 }
@@ -211,7 +222,9 @@ func (c *checker) metadata() {
 		k, v := n.Content[i].Value, n.Content[i+1]
 		switch {
 		case v.Kind != yaml.ScalarNode:
-			odd = append(odd, k)
+			if !plannedFields[k] || c.policy.Level == Strict {
+				odd = append(odd, k)
+			}
 			c.m.Metadata[k] = flowYAML(v)
 		case v.Tag == "!!null":
 			c.m.Metadata[k] = ""
@@ -250,17 +263,15 @@ func (c *checker) flag(key string) (on, ok bool) {
 	if !ok {
 		return false, false
 	}
-	if n.Kind == yaml.ScalarNode {
-		switch strings.ToLower(n.Value) {
-		case "true", "yes", "on", "1":
-			return true, true
-		case "false", "no", "off", "0":
-			return false, true
-		}
+	if on, known := flagWords[strings.ToLower(n.Value)]; known && n.Kind == yaml.ScalarNode {
+		return on, true
 	}
 	c.add(Warning, CodeFlagValue, key, "%s must be true or false; it is taken as true", key)
 	return true, true
 }
+
+// flagWords are the spellings of a flag, in lower case.
+var flagWords = map[string]bool{"true": true, "yes": true, "on": true, "1": true, "false": false, "no": false, "off": false, "0": false}
 
 // specified are the fields of the specification.
 var specified = map[string]bool{
@@ -279,6 +290,9 @@ func (c *checker) unknown(ordered []field) {
 		}
 		if c.policy.Level == Strict {
 			c.add(Error, CodeUnknownField, f.key, "the specification has no field %q; put it under metadata", f.key)
+		}
+		if plannedFields[f.key] { // it has a field of its own
+			continue
 		}
 		if c.m.Extra == nil {
 			c.m.Extra = make(map[string]string)

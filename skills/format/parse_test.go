@@ -137,6 +137,7 @@ func FuzzParse(f *testing.F) {
 			f.Add([]byte(e.content), "my-skill")
 		}
 	}
+	f.Add([]byte(extra("triggers: {keywords: [a], verbs: b, patterns: ['x{2}y+z']}\ndepends: 'a >=1, <2, b'\nversion: 1.2\ntoolsets: [t]\nauto: on")), "my-skill")
 	f.Fuzz(func(t *testing.T, content []byte, dir string) {
 		for _, level := range []format.Level{format.Strict, format.Standard, format.Lenient} {
 			m, body, diags := format.Parse(content, dir, format.Policy{Level: level})
@@ -159,6 +160,14 @@ func FuzzParse(f *testing.F) {
 			}
 			if len(m.Grants)+len(m.Refused) != len(m.AllowedTools) {
 				t.Errorf("%s: %d rules, %d granted, %d refused", level, len(m.AllowedTools), len(m.Grants), len(m.Refused))
+			}
+			if n := len(m.Triggers.Keywords) + len(m.Triggers.Verbs) + len(m.Triggers.Patterns) + len(m.Depends) + len(m.Toolsets); n > 3*32+2*16 {
+				t.Errorf("%s: %d entries", level, n)
+			}
+			for _, d := range m.Depends {
+				if c, err := format.ParseConstraint(d.Constraint); err != nil || c.String() != d.Constraint {
+					t.Errorf("%s: depends on %q: %v", level, d, err)
+				}
 			}
 			for _, g := range m.Grants {
 				if s := g.String(); s == "Bash" || strings.HasPrefix(s, "Bash(*)") || strings.HasPrefix(s, "*") {

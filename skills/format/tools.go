@@ -38,7 +38,9 @@ func (c *checker) allowedTools() {
 		}
 		return
 	}
-	c.grant()
+	for _, text := range c.m.AllowedTools {
+		c.grant(text, toolsField)
+	}
 }
 
 // toolText reads rules that are separated by blanks. The user and the model see all of them, also
@@ -94,18 +96,16 @@ func (c *checker) toolList(n *yaml.Node) {
 	}
 }
 
-// grant parses the rules with the grammar for skills, which is narrower than that for
-// configurations. Rules that it refuses are warnings: the skill works without them.
-func (c *checker) grant() {
-	for _, text := range c.m.AllowedTools {
-		rule, err := grantable(text, c.policy.WideGrants)
-		if err != nil {
-			c.add(Warning, CodeGrantRefused, toolsField, "%s is not granted: %v", text, err)
-			c.m.Refused = append(c.m.Refused, Refusal{text, err.Error()})
-			continue
-		}
-		c.m.Grants = append(c.m.Grants, rule)
+// grant parses a rule with the grammar for skills, which is narrower than that for configurations.
+// A rule that it refuses is a warning: the skill works without it. key is the field that asks for it.
+func (c *checker) grant(text, key string) {
+	rule, err := grantable(text, c.policy.WideGrants)
+	if err != nil {
+		c.add(Warning, CodeGrantRefused, key, "%s is not granted: %v", text, err)
+		c.m.Refused = append(c.m.Refused, Refusal{text, err.Error()})
+		return
 	}
+	c.m.Grants = append(c.m.Grants, rule)
 }
 
 // errTooWide refuses a rule that would grant a skill everything.

@@ -1,0 +1,129 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode"
+)
+
+const (
+	// maxPattern limits the text of a pattern, in bytes.
+	maxPattern = 200
+	// maxInstructions limits the compiled pattern: x{1000} is short and large. The time of a match
+	// is its product with the length of the text.
+	maxInstructions = 200
+	// minLiteral is the length of the text that every match must contain, in bytes. Without one, a
+	// pattern would match nearly every task, and an index could not help to find it.
+	minLiteral = 2
+)
+
+// Pattern is a regular expression of RE2, as package regexp has it, that ignores case.
+type Pattern struct {
+	// Size is the number of instructions that it is compiled to, roughly.
+	Size int
+	// Literals are texts, folded by Fold, of which every match contains at least one.
+	Literals []string
+
+	text string
+}
+
+// ParsePattern reads a pattern and checks its limits. It does not compile the pattern.
+func ParsePattern(text string) (Pattern, error) {
+	if len(text) > maxPattern {
+		return Pattern{}, fmt.Errorf("it has %d bytes; at most %d are allowed", len(text), maxPattern)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl|syntax.FoldCase)
+	if err != nil {
+		return Pattern{}, err
+	}
+	p := Pattern{Size: instructions(tree), Literals: literals(tree), text: text}
+	switch {
+	case p.Size > maxInstructions:
+		return Pattern{}, fmt.Errorf("it repeats too much: about %d instructions; at most %d are allowed", p.Size, maxInstructions)
+	case shortest(p.Literals) < minLiteral:
+		return Pattern{}, errors.New("it matches nearly everything; each of its alternatives must contain a word")
+	}
+	return p, nil
+}
+
+// Compile returns the pattern, ready to match.
+func (p Pattern) Compile() (*regexp.Regexp, error) { return regexp.Compile("(?i)" + p.text) }
+
+// instructions returns about how many instructions a tree is compiled to. It does not exceed a
+// number that is far above maxInstructions.
+func instructions(tree *syntax.Regexp) int {
+	n := max(1, len(tree.Rune))
+	if tree.Op != syntax.OpLiteral {
+		n = 1
+	}
+	for _, sub := range tree.Sub {
+		n += instructions(sub)
+	}
+	if tree.Op == syntax.OpRepeat {
+		n *= max(tree.Min+1, tree.Max)
+	}
+	return min(n, 1<<20)
+}
+
+// literals returns texts of which every match contains one; nil if there are none.
+func literals(tree *syntax.Regexp) (best []string) {
+	switch tree.Op {
+	case syntax.OpLiteral:
+		return []string{Fold(string(tree.Rune))}
+	case syntax.OpCapture, syntax.OpPlus:
+		return literals(tree.Sub[0])
+	case syntax.OpRepeat:
+		if tree.Min > 0 {
+			return literals(tree.Sub[0])
+		}
+	case syntax.OpConcat:
+		for _, sub := range tree.Sub {
+			if l := literals(sub); shortest(l) > shortest(best) {
+				best = l
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range tree.Sub {
+			l := literals(sub)
+			if l == nil {
+				return nil
+			}
+			best = append(best, l...)
+		}
+	}
+	return best
+}
+
+// shortest returns the length of the shortest text, 0 for no texts.
+func shortest(texts []string) int {
+	n := 0
+	for i, t := range texts {
+		if i == 0 || len(t) < n {
+			n = len(t)
+		}
+	}
+	return n
+}
+
+// Fold returns a text in the form in which texts are compared that differ only in the case of
+// letters.
+func Fold(text string) string { return strings.Map(fold, text) }
+
+// fold returns one character for all that differ only in case, as patterns see it: the lower-case
+// letter of ASCII if there is one.
+func fold(r rune) rune {
+	if r < unicode.MaxASCII {
+		return unicode.ToLower(r)
+	}
+	least := r
+	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+		least = min(least, other)
+	}
+	if least < unicode.MaxASCII {
+		return unicode.ToLower(least)
+	}
+	return least
+}
