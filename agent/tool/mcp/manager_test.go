@@ -162,6 +162,35 @@ func TestServerThatSaysNothingIsGivenUp(t *testing.T) {
 	})
 }
 
+func TestUnknownMethodsLeftUnansweredDelayStartBriefly(t *testing.T) {
+	for unanswered, test := range map[string]struct {
+		took  time.Duration
+		ready bool
+		why   string
+	}{
+		"server/discover": {discoverTimeout, true, ""},
+		"tools/list":      {listTimeout, false, "its tools: it does not answer tools/list: context deadline exceeded after 10s"},
+		"initialize":      {aWhile * 2, false, "it does not answer initialize: it was not ready after 20s"},
+	} {
+		f := &fake{}
+		list := listing(nil, described("a", ""))
+		f.answer = func(method string, params json.RawMessage) any {
+			if method == unanswered {
+				return raw("")
+			}
+			return list(method, params)
+		}
+		bubbled(t, Config{StartTimeout: 2 * aWhile}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
+			began := time.Now()
+			m.Start(ctx)
+			s := m.Status()[0]
+			if took := time.Since(began); took != test.took || (s.State == Ready) != test.ready || !strings.Contains(s.Why, test.why) {
+				t.Errorf("without an answer to %s, after %s: %+v", unanswered, took, s)
+			}
+		})
+	}
+}
+
 func TestLostServerFailsTheCallAndIsConnectedAgain(t *testing.T) {
 	f := &fake{}
 	f.answer = listing(func(json.RawMessage) any {

@@ -26,6 +26,12 @@ const (
 	// turnWait is how long a turn waits for a starting server. Most servers that are installed
 	// locally are ready within it.
 	turnWait = 3 * time.Second
+	// discoverTimeout is how long a server has to answer server/discover. One from before that method answers with an
+	// error, but some leave what they do not know unanswered; the handshake then goes on with initialize, soon enough
+	// for the first turn (turnWait).
+	discoverTimeout = 2 * time.Second
+	// listTimeout is how long a server that has started has for a page of its tools or prompts.
+	listTimeout = 10 * time.Second
 	// maxCalls limits the calls of a server that run at a time. Agents make fewer; the limit bounds
 	// the memory that a hanging server holds.
 	maxCalls = 256
@@ -179,6 +185,8 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, fail(fmt.Errorf("the handshake: %w", err))
 	}
+	// The hint is for a program that does not start. This one did.
+	l.hint = ""
 	// Close may fail because the connection is lost already, which does not matter here.
 	defer session.Close()
 	if err := s.list(ctx, session); err != nil {
@@ -189,8 +197,6 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 		return false, fail(context.Cause(ctx))
 	}
 	s.setReady(session)
-	// The hint is for a program that does not start. This one did.
-	l.hint = ""
 	return true, fail(s.serve(ctx, session))
 }
 
@@ -247,7 +253,32 @@ func (s *server) client() *sdk.Client {
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.onProgress(r.Params) },
 	})
 	addRoot(c)
+	c.AddSendingMiddleware(limitAnswers)
 	return c
+}
+
+// limitAnswers limits how long a server has for an answer that comes at once from others, and makes the error of
+// any that did not come in time name the method. Calls and the start as a whole have limits of their own.
+func limitAnswers(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		limit := time.Duration(0)
+		switch method {
+		case "server/discover":
+			limit = discoverTimeout
+		case "tools/list", "prompts/list":
+			limit = listTimeout
+		}
+		if limit > 0 {
+			var cancel func()
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w after %s", context.DeadlineExceeded, limit))
+			defer cancel()
+		}
+		result, err := next(ctx, method, r)
+		if err != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("it does not answer %s: %w", method, context.Cause(ctx))
+		}
+		return result, err
+	}
 }
 
 // onProgress passes a progress notification to the caller of the tool, outside of mu. Notifications
@@ -448,10 +479,10 @@ func (s *server) offered() []*Tool {
 // maxQuoted bytes long.
 func shortError(err error) string { return tool.Shorten(tool.Readable([]byte(err.Error())), maxQuoted) }
 
-// cause returns the cause of ctx if ctx has ended, else err. The cause names the real reason, such
-// as a timeout, where err only says that the context was canceled.
+// cause returns the cause of ctx if ctx has ended and err does not have it, else err. The cause names
+// the real reason, such as a timeout, where err only says that the context was canceled.
 func cause(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
 		return context.Cause(ctx)
 	}
 	return err

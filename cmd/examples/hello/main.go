@@ -29,6 +29,7 @@ func run(ctx context.Context, cfg node.Config) error {
 		if err := node.Offer(n, count, words); err != nil {
 			return err
 		}
+		log.Print("text.count can be invoked by other nodes, until Ctrl-C")
 		<-ctx.Done() // the node runs until then
 		return nil
 	})

@@ -25,9 +25,9 @@ var ErrNoNode = Unavailable(errors.New("no node is running on this machine\nStar
 // them work in the current directory.
 var ErrOtherWorkspace = errors.New("no node works in this directory")
 
-// Dial connects to the control socket of the node that --node names, else to the only running one.
-// The caller must close the connection. It returns ErrNoNode when no node is running, and a usage
-// error when there are several to choose from.
+// Dial connects to the control socket of the node that --node names, else to the only running one, or of
+// several the one that prefer finds. The caller must close the connection. It returns ErrNoNode when no
+// node is running, and a usage error when there are several to choose from.
 func (env *Env) Dial() (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	return env.dialMatching(func(string) bool { return true })
 }
@@ -71,15 +71,34 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	}
 	// running is kept whole, because the errors below tell no node from no node here.
 	found := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !fits(name) })
+	if len(found) > 1 {
+		found = env.prefer(found)
+	}
 	switch {
 	case len(running) == 0:
 		return nil, nil, ErrNoNode
 	case len(found) == 0:
 		return nil, nil, Usage(fmt.Errorf("%w: the agents of %s work in other directories\nRun the command in one of those, or choose a node with --node", ErrOtherWorkspace, strings.Join(running, ", ")))
 	case len(found) > 1:
-		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nChoose one with --node NAME", len(found), strings.Join(found, ", ")))
+		return nil, nil, Usage(fmt.Errorf("%d nodes are running here: %s\nChoose one with --node %s, or for all commands of this shell: export SYMBIO_NODE=%[3]s", len(found), strings.Join(found, ", "), found[0]))
 	}
 	return env.DialNode(found[0])
+}
+
+// prefer returns the one of several nodes that $SYMBIO_NODE names, else the only one whose agents work in the current
+// directory, else all.
+func (env *Env) prefer(names []string) []string {
+	if name := env.Getenv("SYMBIO_NODE"); slices.Contains(names, name) {
+		return []string{name}
+	}
+	here, err := env.Workspace()
+	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return err != nil || !SameDir(env.WorkspaceOf(context.Background(), name), here)
+	})
+	if len(near) == 1 {
+		return near
+	}
+	return names
 }
 
 // DialNode connects to the node of that name. A missing socket means that the node is not running;
@@ -138,7 +157,7 @@ func SameDir(a, b string) bool {
 // commands do not get it: there it would have no effect, and an unknown flag is an error.
 func NodeFlag(env *Env, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
-		c.PersistentFlags().StringVar(&env.Node, "node", "", "`NAME` of the node on this machine to talk to (default the only one)")
+		c.PersistentFlags().StringVar(&env.Node, "node", "", "`NAME` of the node on this machine to talk to (default the only one, $SYMBIO_NODE, or the one that works in this directory)")
 	}
 	return commands
 }

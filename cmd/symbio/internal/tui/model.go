@@ -35,7 +35,10 @@ type model struct {
 	width, height int
 	state         chat.State
 	// settings are the latest of the node; context of window tokens are filled, cost was spent.
-	settings        event.Fields
+	settings event.Fields
+	// askedMode is the mode that Shift-Tab asked for and that the node has not answered yet; "" = none. The next Shift-Tab
+	// goes on from it.
+	askedMode string
 	context, window int
 	cost            float64
 	// busySince is when the current answer began.
@@ -216,12 +219,9 @@ func (m *model) stateKey(name string) bool {
 		}
 	case "shift+tab":
 		modes := []string{"ask", "edits", "plan"}
-		now := cmp.Or(m.settings.Mode, modes[0])
-		for i, mode := range modes {
-			if mode == now {
-				m.send(chat.Input{Settings: &symbiov1.ChangeSettings{Mode: modes[(i+1)%len(modes)]}})
-			}
-		}
+		now := cmp.Or(m.askedMode, m.settings.Mode, modes[0])
+		m.askedMode = modes[(slices.Index(modes, now)+1)%len(modes)]
+		m.send(chat.Input{Settings: &symbiov1.ChangeSettings{Mode: m.askedMode}})
 		return true
 	case "esc":
 		if m.target != "" && len(m.input.popup) == 0 {
@@ -265,6 +265,9 @@ func (m *model) event(e event.Event) {
 			m.printText(paint(m.st.bad, m.wrapped("not changed: "+clean(f.Why), "  ")))
 		}
 		m.settings, m.window = f, cmp.Or(f.Window, m.window)
+		if f.Why != "" || f.Mode == m.askedMode {
+			m.askedMode = ""
+		}
 	case "plan":
 		m.plan = f.Steps
 	case "turn":

@@ -357,6 +357,22 @@ func TestModeChangesByShiftTab(t *testing.T) {
 	}
 }
 
+func TestQuickShiftTabsCountEach(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.keys("shift+tab", "shift+tab")
+	d.event("settings", "r", `{"mode":"edits"}`)
+	d.keys("shift+tab")
+	d.event("settings", "r", `{"mode":"edits","why":"no"}`)
+	d.keys("shift+tab")
+	var got []string
+	for _, in := range d.got {
+		got = append(got, in.Settings.GetMode())
+	}
+	if want := "edits plan ask plan"; strings.Join(got, " ") != want {
+		t.Errorf("asked for %v, want %s", got, want)
+	}
+}
+
 func TestAgentIsSpokenToThroughTree(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.event("task", "r", `{"name":"general","text":"x"}`)
