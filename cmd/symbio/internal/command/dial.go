@@ -72,7 +72,7 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 	// running is kept whole, because the errors below tell no node from no node here.
 	found := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !fits(name) })
 	if len(found) > 1 {
-		found = env.prefer(found)
+		found = prefer(env, found)
 	}
 	switch {
 	case len(running) == 0:
@@ -87,7 +87,7 @@ func (env *Env) dialMatching(fits func(name string) bool) (symbiov1.ControlClien
 
 // prefer returns the one of several nodes that $SYMBIO_NODE names, else the only one whose agents work in the current
 // directory, else all.
-func (env *Env) prefer(names []string) []string {
+func prefer(env *Env, names []string) []string {
 	if name := env.Getenv("SYMBIO_NODE"); slices.Contains(names, name) {
 		return []string{name}
 	}

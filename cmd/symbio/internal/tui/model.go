@@ -38,7 +38,7 @@ type model struct {
 	settings event.Fields
 	// askedMode is the mode that Shift-Tab asked for and that the node has not answered yet; "" = none. The next Shift-Tab
 	// goes on from it.
-	askedMode string
+	askedMode       string
 	context, window int
 	cost            float64
 	// busySince is when the current answer began.
