@@ -47,7 +47,7 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 		Use:  "list",
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			opts, err := agentOptions(env, file)
+			opts, err := env.NodeConfig(file)
 			if err != nil {
 				return err
 			}
@@ -63,16 +63,6 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
-}
-
-// agentOptions returns the configuration of a node that would be started here with the
-// configuration file; file may be "". It reads files only and starts nothing.
-func agentOptions(env *command.Env, file string) (node.Config, error) {
-	c, _, err := env.LoadConfig(file)
-	if err != nil {
-		return node.Config{}, err
-	}
-	return env.NodeOptions(c)
 }
 
 // printProblems prints each line of an error to standard error, so that no definition is missing
@@ -112,7 +102,7 @@ func withInspection(ctx context.Context, env *command.Env, opts node.Config, do 
 // silent on errors. It completes the first argument only, and never offers files.
 func completeAgents(env *command.Env) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-		opts, err := agentOptions(env, "")
+		opts, err := env.NodeConfig("")
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -137,7 +127,7 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 		Args:              command.ExactArgs(1),
 		ValidArgsFunction: completeAgents(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := agentOptions(env, file)
+			opts, err := env.NodeConfig(file)
 			if err != nil {
 				return err
 			}
@@ -281,7 +271,7 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [FILE|DIR...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := agentOptions(env, file)
+			opts, err := env.NodeConfig(file)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/node/config"
-	"symbio/agent/tool"
 	"symbio/agent/tool/cases"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
@@ -79,7 +78,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 		Use:  "check TOOL [ARGS]",
 		Args: command.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := toolCall(env, args[0], append(args, "")[1])
+			call, err := env.ToolCall(args[0], append(args, "")[1])
 			if err != nil {
 				return err
 			}
@@ -88,7 +87,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 				// The rules of the configuration do not count, so a note about it would mislead.
 				settings.Err = io.Discard
 			}
-			opts, err := agentOptions(&settings, file)
+			opts, err := settings.NodeConfig(file)
 			if err != nil {
 				return err
 			}
@@ -130,30 +129,6 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	cmd.Flags().StringVar(&rules, "rules", "", "YAML `FILE` with the rules to use instead of the configured ones")
 	return cmd
-}
-
-// toolCall returns the call of a tool with the arguments in text, in the current directory. text is
-// a JSON object, "" for none, or "-" for standard input; anything else is wrong usage. Relative
-// paths in the arguments are resolved in that directory. It blocks while it reads standard input.
-func toolCall(env *command.Env, name, text string) (permission.Call, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return permission.Call{}, err
-	}
-	call := permission.Call{Tool: name, Args: map[string]any{}, Dir: dir}
-	if text == "" {
-		return call, nil
-	}
-	data := []byte(text)
-	if text == "-" {
-		if data, err = io.ReadAll(env.In); err != nil {
-			return call, fmt.Errorf("reading standard input: %w", err)
-		}
-	}
-	if call.Args, err = tool.DecodeArgs(data); err != nil {
-		return call, command.Usage(fmt.Errorf("ARGS: want a JSON object such as {\"file_path\": \"notes.md\"}: %w", err))
-	}
-	return call, nil
 }
 
 // policyOf returns the policy of the rules in file, else that of the configured ones. An empty file

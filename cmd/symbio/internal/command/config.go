@@ -81,6 +81,16 @@ func (env *Env) NodeOptions(c config.Config) (node.Config, error) {
 	return node.Config{Settings: c, Home: home, Getenv: env.Getenv, Version: Version().Version, Models: env.Models}.WithDefaults()
 }
 
+// NodeConfig returns the configuration of a node that would be started here with the configuration
+// file; file may be "". It reads files only and starts nothing.
+func (env *Env) NodeConfig(file string) (node.Config, error) {
+	c, _, err := env.LoadConfig(file)
+	if err != nil {
+		return node.Config{}, err
+	}
+	return env.NodeOptions(c)
+}
+
 // LocalNode returns the state directory of this user's nodes, and the name of the node that a
 // command is about. The node need not run. The name is that of --node, else the configured one,
 // else the name of this machine, as `symbio up` chooses it. --node together with a configuration

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"symbio/agent/tool"
+	"symbio/security/permission"
 )
 
 // maxLine bounds a line of standard input, in bytes. It is larger than the largest task that a node
@@ -206,4 +209,28 @@ func (env *Env) Payload(arg string) ([]byte, error) {
 		return data, nil
 	}
 	return json.Marshal(string(data))
+}
+
+// ToolCall returns the call of a tool with the arguments in text, in the current directory. text is
+// a JSON object, "" for none, or "-" for standard input; anything else is wrong usage. Relative
+// paths in the arguments are resolved in that directory. It blocks while it reads standard input.
+func (env *Env) ToolCall(name, text string) (permission.Call, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return permission.Call{}, err
+	}
+	call := permission.Call{Tool: name, Args: map[string]any{}, Dir: dir}
+	if text == "" {
+		return call, nil
+	}
+	data := []byte(text)
+	if text == "-" {
+		if data, err = io.ReadAll(env.In); err != nil {
+			return call, fmt.Errorf("reading standard input: %w", err)
+		}
+	}
+	if call.Args, err = tool.DecodeArgs(data); err != nil {
+		return call, Usage(fmt.Errorf("ARGS: want a JSON object such as {\"file_path\": \"notes.md\"}: %w", err))
+	}
+	return call, nil
 }

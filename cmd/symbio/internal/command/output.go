@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/community"
 	"symbio/security/visible"
 )
 
@@ -107,6 +108,17 @@ func PlainJSON(raw json.RawMessage) string {
 		return visible.Escape(string(raw))
 	}
 	return visible.Escape(strings.TrimSpace(b.String()))
+}
+
+// NoteProgress prints the progress of a call on standard error. The units are the tool's own.
+func (env *Env) NoteProgress(p community.Progress) {
+	text := terminal.Printable(p.Message)
+	if p.Total > 0 {
+		text = fmt.Sprintf("%g of %g %s", p.Done, p.Total, text)
+	} else if text == "" {
+		text = fmt.Sprintf("%g", p.Done)
+	}
+	env.Notef("progress: %s", text)
 }
 
 // PrintPayload prints the payload of a reply: a JSON string as its text, anything else as it is,

@@ -1,4 +1,4 @@
-package cli
+package mcpcmd
 
 import (
 	"context"
@@ -18,23 +18,23 @@ import (
 	"symbio/security/visible"
 )
 
-// cmdMCP returns the command mcp, which groups the commands for MCP servers. They use servers of
+// New returns the command mcp, which groups the commands for MCP servers. They use servers of
 // their own process and need no running node. A server that a running node has started is not used:
 // each command that needs one starts it for itself and stops it at the end.
-func cmdMCP(env *command.Env) *cobra.Command {
+func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "mcp",
 		Args: command.NoArgs,
 		RunE: command.RequireSubcommand,
 	}
-	cmd.AddCommand(cmdMCPList(env), cmdMCPTools(env), cmdMCPCall(env), cmdMCPTrust(env), cmdMCPAdd(env), cmdMCPRemove(env), cmdMCPLogin(env), cmdMCPLogout(env))
+	cmd.AddCommand(listCommand(env), toolsCommand(env), callCommand(env), trustCommand(env), addCommand(env), removeCommand(env), loginCommand(env), logoutCommand(env))
 	return cmd
 }
 
-// withMCP calls do with the MCP servers that a node started here would have, and stops those that
+// withServers calls do with the MCP servers that a node started here would have, and stops those that
 // do started. It blocks until the programs that were started have ended.
-func withMCP(ctx context.Context, env *command.Env, file string, do func(context.Context, *mcp.Manager) error) error {
-	opts, err := agentOptions(env, file)
+func withServers(ctx context.Context, env *command.Env, file string, do func(context.Context, *mcp.Manager) error) error {
+	opts, err := env.NodeConfig(file)
 	if err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func withMCP(ctx context.Context, env *command.Env, file string, do func(context
 	return do(ctx, m.Manager)
 }
 
-// mcpServerJSON is one server. The JSON names are a contract.
-type mcpServerJSON struct {
+// serverJSON is one server. The JSON names are a contract.
+type serverJSON struct {
 	// Name is the name in the list.
 	Name string `json:"name"`
 	// Prefix begins the names of its tools for agents and rules: "mcp__SERVER__".
@@ -78,16 +78,16 @@ type mcpServerJSON struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// cmdMCPList returns the command mcp list. With --start every server is started, and the exit
+// listCommand returns the command mcp list. With --start every server is started, and the exit
 // status is 1 if one fails. Without --start no program runs and no connection is made.
-func cmdMCPList(env *command.Env) *cobra.Command {
+func listCommand(env *command.Env) *cobra.Command {
 	var file string
 	var start bool
 	cmd := &cobra.Command{
 		Use:  "list",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
+			return withServers(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				if start {
 					m.Start(ctx)
 				}
@@ -100,7 +100,7 @@ func cmdMCPList(env *command.Env) *cobra.Command {
 						failed++
 					}
 				}
-				if err := listMCP(env, all); err != nil || failed == 0 {
+				if err := listServers(env, all); err != nil || failed == 0 {
 					return err
 				}
 				return fmt.Errorf("%d of %d MCP servers failed", failed, len(all))
@@ -112,31 +112,31 @@ func cmdMCPList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// listMCP prints servers, and the notes about their entries on standard error. A note is about the
+// listServers prints servers, and the notes about their entries on standard error. A note is about the
 // text of an entry and does not make the server fail.
-func listMCP(env *command.Env, all []mcp.Status) error {
+func listServers(env *command.Env, all []mcp.Status) error {
 	for _, s := range all {
 		for _, note := range s.Notes {
 			env.Notef("note: %s", s.Server.Name+": "+note)
 		}
 	}
-	return command.PrintList(env, command.Map(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, mcpServerJSON.row)
+	return command.PrintList(env, command.Map(all, serverOf), []string{"NAME", "TYPE", "STATE", "TOOLS", "RULE", "AT", "WHY"}, serverJSON.row)
 }
 
 // serverOf returns a server as it stands in the output.
-func serverOf(s mcp.Status) mcpServerJSON {
+func serverOf(s mcp.Status) serverJSON {
 	target := s.Server.URL
 	if s.Server.Type == mcp.Stdio {
 		target = s.Server.Command
 	}
-	return mcpServerJSON{
+	return serverJSON{
 		s.Server.Name, mcp.ToolPrefix(s.Server.Name), s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash, string(s.State), s.Why, s.Tools, s.Notes,
 	}
 }
 
 // row returns the columns of one server. The number of tools is known only of one that is ready.
 // The column RULE has the pattern for rules about all tools of the server.
-func (s mcpServerJSON) row() []string {
+func (s serverJSON) row() []string {
 	tools := ""
 	if s.State == string(mcp.Ready) {
 		tools = strconv.Itoa(s.Tools)
@@ -162,27 +162,27 @@ type mcpToolJSON struct {
 	Changed bool `json:"changed"`
 }
 
-// cmdMCPTools returns the command mcp tools. Servers that fail are noted on standard error; the
+// toolsCommand returns the command mcp tools. Servers that fail are noted on standard error; the
 // command fails only if none has any tool. It starts the servers to ask them.
-func cmdMCPTools(env *command.Env) *cobra.Command {
+func toolsCommand(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:  "tools [SERVER]",
 		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
+			return withServers(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				server := append(args, "")[0]
 				tools, err := m.ToolsOf(ctx, server)
 				// An error beside tools is about other servers.
 				if tools == nil && err != nil {
-					return mcpError(err)
+					return withStatus(err)
 				}
 				if err != nil {
 					for _, line := range strings.Split(err.Error(), "\n") {
 						env.Notef("note: %s", line)
 					}
 				}
-				return listMCPTools(env, tools)
+				return listTools(env, tools)
 			})
 		},
 	}
@@ -190,9 +190,9 @@ func cmdMCPTools(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// listMCPTools prints tools, and marks those that changed since they were first listed. An agent
+// listTools prints tools, and marks those that changed since they were first listed. An agent
 // that calls a changed tool needs a person's approval, even where a rule allows the call.
-func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
+func listTools(env *command.Env, tools []*mcp.Tool) error {
 	list := command.Map(tools, func(t *mcp.Tool) mcpToolJSON {
 		spec := t.Spec()
 		return mcpToolJSON{spec.Name, t.Server(), t.Name, spec.Description, spec.Schema, t.Output, t.Hash, t.Doubt() != ""}
@@ -206,23 +206,23 @@ func listMCPTools(env *command.Env, tools []*mcp.Tool) error {
 	})
 }
 
-// cmdMCPCall returns the command mcp call. No rule is checked, because the person calls the tool,
+// callCommand returns the command mcp call. No rule is checked, because the person calls the tool,
 // not an agent. An interrupt cancels the call on the server. Its exit status is 1 when the tool
 // reports an error, 4 for an unknown server or tool, and 5 for a server that cannot be used.
-func cmdMCPCall(env *command.Env) *cobra.Command {
+func callCommand(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:  "call SERVER TOOL [ARGS]",
 		Args: command.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := toolCall(env, args[1], append(args, "")[2])
+			call, err := env.ToolCall(args[1], append(args, "")[2])
 			if err != nil {
 				return err
 			}
-			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
+			return withServers(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				t, err := m.Tool(ctx, args[0], args[1])
 				if err != nil {
-					return mcpError(err)
+					return withStatus(err)
 				}
 				// A changed tool is called all the same: the person has named it.
 				if why := t.Doubt(); why != "" {
@@ -230,11 +230,11 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 				}
 				// The function for progress is called by another goroutine. It writes one line at a
 				// time to standard error, which nothing else uses meanwhile.
-				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { printProgress(env, p) })
+				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { env.NoteProgress(p) })
 				if err != nil {
-					return mcpError(err)
+					return withStatus(err)
 				}
-				return printMCP(env, answer)
+				return printAnswer(env, answer)
 			})
 		},
 	}
@@ -242,21 +242,10 @@ func cmdMCPCall(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printProgress prints the progress of a call on standard error. The units are the tool's own.
-func printProgress(env *command.Env, p community.Progress) {
-	text := terminal.Printable(p.Message)
-	if p.Total > 0 {
-		text = fmt.Sprintf("%g of %g %s", p.Done, p.Total, text)
-	} else if text == "" {
-		text = fmt.Sprintf("%g", p.Done)
-	}
-	env.Notef("progress: %s", text)
-}
-
-// printMCP prints the answer of a tool, and returns an error if the tool reports one. Its text is
+// printAnswer prints the answer of a tool, and returns an error if the tool reports one. Its text is
 // the tool's and may contain anything, so it is made safe to print. With --json all of the answer
 // is printed, with its structured content.
-func printMCP(env *command.Env, answer mcp.Answer) error {
+func printAnswer(env *command.Env, answer mcp.Answer) error {
 	var err error
 	if env.JSON {
 		err = env.PrintJSON(answer)
@@ -269,9 +258,9 @@ func printMCP(env *command.Env, answer mcp.Answer) error {
 	return err
 }
 
-// mcpError gives an error of the servers its exit status: 4 for an unknown server or tool, 5 for a
+// withStatus gives an error of the servers its exit status: 4 for an unknown server or tool, 5 for a
 // server that cannot be used. Other errors keep their status.
-func mcpError(err error) error {
+func withStatus(err error) error {
 	switch {
 	case errors.Is(err, mcp.ErrUnknown):
 		return command.NotFound(fmt.Errorf("%w; `symbio mcp list` and `symbio mcp tools` show those here", err))
@@ -283,10 +272,10 @@ func mcpError(err error) error {
 	return err
 }
 
-// cmdMCPTrust returns the command mcp trust. It trusts one entry of a project's list by its hash,
+// trustCommand returns the command mcp trust. It trusts one entry of a project's list by its hash,
 // so that a changed entry is asked about again. Its exit status is 3 for a no or another hash, and
 // 2 without a terminal and without --hash.
-func cmdMCPTrust(env *command.Env) *cobra.Command {
+func trustCommand(env *command.Env) *cobra.Command {
 	var revoke, tools bool
 	var hash, file string
 	cmd := &cobra.Command{
@@ -296,7 +285,7 @@ func cmdMCPTrust(env *command.Env) *cobra.Command {
 			if tools {
 				return acceptTools(cmd.Context(), env, file, args[0])
 			}
-			return trustMCP(cmd.Context(), env, file, args[0], hash, revoke)
+			return trust(cmd.Context(), env, file, args[0], hash, revoke)
 		},
 	}
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the trust back")
@@ -310,23 +299,23 @@ func cmdMCPTrust(env *command.Env) *cobra.Command {
 // acceptTools accepts the descriptions of a server's tools as they are now. The hashes are stored
 // for all nodes of this user. It starts the server.
 func acceptTools(ctx context.Context, env *command.Env, file, server string) error {
-	return withMCP(ctx, env, file, func(ctx context.Context, m *mcp.Manager) error {
+	return withServers(ctx, env, file, func(ctx context.Context, m *mcp.Manager) error {
 		tools, err := m.ToolsOf(ctx, server)
 		if err != nil {
-			return mcpError(err)
+			return withStatus(err)
 		}
 		for _, t := range tools {
 			t.Accept()
 		}
-		return listMCPTools(env, tools)
+		return listTools(env, tools)
 	})
 }
 
-// trustMCP trusts the entry of that name after a yes or by its hash, or revokes the trust. Only
+// trust trusts the entry of that name after a yes or by its hash, or revokes the trust. Only
 // servers of a project need it: those in the user's own file are the user's choice. Nothing is
 // started. The trust is stored in the user's state directory, so that no project can carry it.
-func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, revoke bool) error {
-	opts, err := agentOptions(env, file)
+func trust(ctx context.Context, env *command.Env, file, name, hash string, revoke bool) error {
+	opts, err := env.NodeConfig(file)
 	if err != nil {
 		return err
 	}
@@ -359,7 +348,7 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 		return command.Denied(fmt.Errorf("the SHA-256 of %s is %s, not %s: it is not trusted", terminal.Printable(s.Name), s.Hash, terminal.Printable(hash)))
 	}
 	if hash == "" {
-		if err := confirmMCP(ctx, env, *s); err != nil {
+		if err := confirm(ctx, env, *s); err != nil {
 			return err
 		}
 	}
@@ -369,11 +358,11 @@ func trustMCP(ctx context.Context, env *command.Env, file, name, hash string, re
 	return env.Printf("%s is trusted\n", s.Name)
 }
 
-// confirmMCP shows an entry and asks the person. Without a terminal it is a usage error that says
+// confirm shows an entry and asks the person. Without a terminal it is a usage error that says
 // how a script can trust it. It returns nil after a yes and an error with exit status 3 after a no.
 // The whole entry is shown, because the command, its arguments and its variables all decide what
 // runs.
-func confirmMCP(ctx context.Context, env *command.Env, s mcp.Server) error {
+func confirm(ctx context.Context, env *command.Env, s mcp.Server) error {
 	fmt.Fprintf(env.Out, "%s (%s:%d)\n", terminal.Printable(s.Name), terminal.Printable(s.File), s.Line)
 	for _, line := range strings.Split(s.Text, "\n") {
 		fmt.Fprintln(env.Out, "  "+terminal.Printable(line))

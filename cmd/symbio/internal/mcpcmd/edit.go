@@ -1,4 +1,4 @@
-package cli
+package mcpcmd
 
 import (
 	"context"
@@ -19,9 +19,9 @@ type mcpEntryJSON struct {
 	File string `json:"file"`
 }
 
-// cmdMCPAdd returns the command mcp add. It writes an entry and starts nothing. Its exit status is 1
+// addCommand returns the command mcp add. It writes an entry and starts nothing. Its exit status is 1
 // if there is a server with that name, and 2 for an entry that could not be used.
-func cmdMCPAdd(env *command.Env) *cobra.Command {
+func addCommand(env *command.Env) *cobra.Command {
 	var file string
 	var project bool
 	var vars []string
@@ -46,7 +46,7 @@ func cmdMCPAdd(env *command.Env) *cobra.Command {
 				}
 				entry.Env[name] = value
 			}
-			return editMCP(env, file, project, args[0], func(at string) error {
+			return edit(env, file, project, args[0], func(at string) error {
 				err := mcp.Add(at, args[0], entry, project)
 				if err == nil && project {
 					env.Notef("note: it is started after you trust it: symbio mcp trust %s", mcp.ServerPart(args[0]))
@@ -57,40 +57,40 @@ func cmdMCPAdd(env *command.Env) *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&vars, "env", nil, "`NAME=VALUE` of a variable for its program, such as KEY=${KEY} for that of the node; may be repeated")
 	cmd.Flags().StringVar(&entry.URL, "url", "", "`URL` of a server that is reached by HTTP")
-	addMCPFlags(cmd, &file, &project)
+	addFlags(cmd, &file, &project)
 	return cmd
 }
 
-// cmdMCPRemove returns the command mcp remove. Its exit status is 4 if there is no such server.
-func cmdMCPRemove(env *command.Env) *cobra.Command {
+// removeCommand returns the command mcp remove. Its exit status is 4 if there is no such server.
+func removeCommand(env *command.Env) *cobra.Command {
 	var file string
 	var project bool
 	cmd := &cobra.Command{
 		Use:  "remove NAME",
 		Args: command.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return editMCP(env, file, project, args[0], func(at string) error { return mcp.Remove(at, args[0]) })
+			return edit(env, file, project, args[0], func(at string) error { return mcp.Remove(at, args[0]) })
 		},
 	}
-	addMCPFlags(cmd, &file, &project)
+	addFlags(cmd, &file, &project)
 	return cmd
 }
 
-// addMCPFlags registers the flags that choose the list.
-func addMCPFlags(cmd *cobra.Command, file *string, project *bool) {
+// addFlags registers the flags that choose the list.
+func addFlags(cmd *cobra.Command, file *string, project *bool) {
 	cmd.Flags().BoolVar(project, "project", false, "in the .mcp.json of the workspace, not in your own list")
 	cmd.Flags().StringVar(file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 }
 
-// editMCP changes a list of servers, and prints which.
-func editMCP(env *command.Env, file string, project bool, name string, change func(at string) error) error {
-	opts, err := agentOptions(env, file)
+// edit changes a list of servers, and prints which.
+func edit(env *command.Env, file string, project bool, name string, change func(at string) error) error {
+	opts, err := env.NodeConfig(file)
 	if err != nil {
 		return err
 	}
 	at := opts.MCPFile(project)
 	if err := change(at); err != nil {
-		return mcpError(err)
+		return withStatus(err)
 	}
 	if env.JSON {
 		return env.PrintJSON(mcpEntryJSON{name, at})
@@ -98,11 +98,11 @@ func editMCP(env *command.Env, file string, project bool, name string, change fu
 	return env.Printf("%s\t%s\n", name, at)
 }
 
-// cmdMCPLogin returns the command mcp login, and cmdMCPLogout its counterpart. They make or remove a
+// loginCommand returns the command mcp login, and logoutCommand its counterpart. They make or remove a
 // file with the tokens of a server. Their exit status is 4 for an unknown server, and for a logout
 // without a login.
-func cmdMCPLogin(env *command.Env) *cobra.Command {
-	return mcpLoginCommand(env, "login", func(ctx context.Context, m *mcp.Manager, name string) error {
+func loginCommand(env *command.Env) *cobra.Command {
+	return accountCommand(env, "login", func(ctx context.Context, m *mcp.Manager, name string) error {
 		return m.Login(ctx, name, func(address string) {
 			env.Notef("To log in, open this address in a browser on this machine; Ctrl-C gives up.\n")
 			env.Notef("%s", address)
@@ -110,8 +110,8 @@ func cmdMCPLogin(env *command.Env) *cobra.Command {
 	})
 }
 
-func cmdMCPLogout(env *command.Env) *cobra.Command {
-	return mcpLoginCommand(env, "logout", func(_ context.Context, m *mcp.Manager, name string) error {
+func logoutCommand(env *command.Env) *cobra.Command {
+	return accountCommand(env, "logout", func(_ context.Context, m *mcp.Manager, name string) error {
 		err := m.Logout(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return command.NotFound(fmt.Errorf("there is no login at %s", name))
@@ -120,16 +120,16 @@ func cmdMCPLogout(env *command.Env) *cobra.Command {
 	})
 }
 
-// mcpLoginCommand returns a command about the login at one server.
-func mcpLoginCommand(env *command.Env, use string, do func(context.Context, *mcp.Manager, string) error) *cobra.Command {
+// accountCommand returns a command about the login at one server.
+func accountCommand(env *command.Env, use string, do func(context.Context, *mcp.Manager, string) error) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:  use + " SERVER",
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withMCP(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
+			return withServers(cmd.Context(), env, file, func(ctx context.Context, m *mcp.Manager) error {
 				if err := do(ctx, m, args[0]); err != nil {
-					return mcpError(err)
+					return withStatus(err)
 				}
 				return env.Printf("%s: %s done\n", args[0], use)
 			})
