@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/gitenv"
 	"symbio/security/secret"
 )
 
@@ -113,23 +114,14 @@ var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
 // systemPath is where programs are on every system that has a sandbox.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// gitEnv keeps git from executing what a repository's configuration names, as far as variables can:
-// they take precedence over every file. Filters and text converters have names that cannot be
-// listed; what a command writes of those is set aside after the command.
-var gitEnv = []string{
-	"GIT_PAGER=cat", "GIT_EDITOR=:", "GIT_SEQUENCE_EDITOR=:", "GIT_SSH_COMMAND=ssh", "GIT_ASKPASS=", "GIT_CONFIG_COUNT=4",
-	"GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
-	"GIT_CONFIG_KEY_2=safe.bareRepository", "GIT_CONFIG_VALUE_2=explicit", "GIT_CONFIG_KEY_3=protocol.ext.allow", "GIT_CONFIG_VALUE_3=never",
-}
-
-// environment returns the variables of the command, sorted: gitEnv, over these the named variables
+// environment returns the variables of the command, sorted: those of gitenv.Hardened, over these the named variables
 // of this program, and over these the given ones of the Spec. temp is the directory for temporary
 // files, "" if there is none. It is an error to inherit a variable whose name looks like a
 // secret's, and to give one that the policy does not name.
 func (b *Box) environment(p Policy, given []string, temp string) ([]string, error) {
 	allowed := slices.Concat(always, systemNames, p.Env)
 	values := map[string]string{"PATH": systemPath}
-	for _, kv := range gitEnv {
+	for _, kv := range gitenv.Hardened() {
 		name, v, _ := strings.Cut(kv, "=")
 		values[name] = v
 	}

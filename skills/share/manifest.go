@@ -150,7 +150,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 		}
 		m.Files = append(m.Files, File{Path: parts[3], Exec: parts[0] == "x", Size: size, SHA256: parts[2]})
 	}
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return Manifest{}, err
 	}
 	// This refuses what the steps above accept, such as a size of 007 or +7: two texts of one
@@ -161,10 +161,10 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	return m, nil
 }
 
-// check returns the first rule that the manifest breaks. It runs before any content is fetched, and
-// for the skills of this node before they are sent. It checks the limits, the names, and that no
-// two paths are one file.
-func (m Manifest) check() error {
+// Check returns the first rule that the manifest breaks: ErrManifest, ErrPath or ErrTooLarge. It
+// runs before any content is fetched, and for the skills of this node before they are sent. It
+// checks the limits, the names, and that no two paths are one file.
+func (m Manifest) Check() error {
 	if len(m.Name) > 64 || !skillName.MatchString(m.Name) || checkName(m.Name) != "" {
 		return fmt.Errorf("%w: %q cannot be the name of a skill", ErrManifest, clip(m.Name))
 	}

@@ -105,7 +105,7 @@ func writeSkill(dir string, p *Pack, o Origin) error {
 		return err
 	}
 	defer root.Close()
-	if err := p.write(root); err != nil {
+	if err := p.Write(root, 0o500); err != nil {
 		return err
 	}
 	data, err := json.Marshal(o)
@@ -208,7 +208,7 @@ func (s Store) removeStale() (n int, err error) {
 }
 
 // removeTree deletes a directory of this store. It makes the directories writable first, because
-// write protected them. "" is no error, for a directory that was never made.
+// Write protected them. "" is no error, for a directory that was never made.
 func removeTree(dir string) error {
 	if dir == "" {
 		return nil
