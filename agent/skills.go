@@ -365,7 +365,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 		}
 		var one skills.Activation
 		if err == nil {
-			one, err = s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Epoch: s.epoch})
+			one, err = s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: m.Arguments, Epoch: s.epoch})
 		}
 		if err != nil {
 			note(m, err)

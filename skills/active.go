@@ -44,6 +44,9 @@ type ActivateRequest struct {
 	// is always such a path. If Path is set, Name is ignored.
 	Name, Path string
 	By         Initiator
+	// Arguments take the places in the text that name them. They are text for the model: no rule
+	// that the skill grants or asks for has them. At most MaxArguments bytes.
+	Arguments string
 	// Force returns the full text even if the model has it in its conversation.
 	Force bool
 	// Epoch counts how often the agent's conversation was shortened. A text that was shown in an
@@ -92,6 +95,8 @@ type activeSkill struct {
 	text unique.Handle[string]
 	// hash is the SHA-256 of the SKILL.md that was activated.
 	hash string
+	// arguments are those of the request, and version identifies the text that they led to.
+	arguments, version string
 	// granted, withheld and proposed are as in Activation.
 	granted  []string
 	withheld []WithheldRule
@@ -105,10 +110,12 @@ type shownVersion struct {
 }
 
 // accept activates a skill again, with the rules that a person has accepted. It keeps the initiator
-// of the first activation: a skill that a person started stays available to that person only.
+// and the arguments of the first activation: a skill that a person started stays available to that
+// person only.
 func (s *activeSkills) accept(lib *library, m accept) (Activation, error) {
 	if id, found := s.find(m.Agent, m.Name); found {
-		m.By = s.agents[m.Agent].skills[id].by
+		before := s.agents[m.Agent].skills[id]
+		m.By, m.Arguments = before.by, before.arguments
 	}
 	return s.activate(lib, m.ActivateRequest, m.hash)
 }
@@ -136,7 +143,7 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	}
 	before, again := h.skills[listed.ID]
 	s.activations++
-	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expandDir(fresh.body)), hash: fresh.hash, withheld: gets.withheld, proposed: gets.proposed}
+	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expand(fresh.body, w.Arguments)), hash: fresh.hash, arguments: w.Arguments, withheld: gets.withheld, proposed: gets.proposed}
 	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed), valid: s.cfg.grantValidity(fresh, gets.byTrust)}
 	changed := len(gets.rules) > 0
 	if again {
@@ -149,14 +156,14 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	for _, rule := range gets.rules {
 		now.granted = append(now.granted, rule.String())
 	}
-	version := fresh.version()
+	now.version = fresh.version() + " " + w.Arguments
 	a := now.activation()
 	a.Already = again
-	a.Repeat = !w.Force && h.shown[listed.ID] == shownVersion{version, w.Epoch}
+	a.Repeat = !w.Force && h.shown[listed.ID] == shownVersion{now.version, w.Epoch}
 	h.skills[listed.ID] = now
 	// The result of an accepted activation goes to a person, so no model was shown it.
 	if accepted == "" {
-		h.shown[listed.ID] = shownVersion{version, w.Epoch}
+		h.shown[listed.ID] = shownVersion{now.version, w.Epoch}
 	}
 	s.publish(w.Agent)
 	s.report(w, before, now, again, changed)
@@ -183,6 +190,9 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 	listed, err = lib.catalog.Resolve(cmp.Or(w.Path, w.Name), s.cfg.Duplicates)
 	if err != nil {
 		return Skill{}, loadResult{}, err
+	}
+	if len(w.Arguments) > MaxArguments {
+		return listed, loadResult{}, fmt.Errorf("activate %s: %w: arguments of %d bytes; at most %d are taken", listed.Name, ErrInvalid, len(w.Arguments), MaxArguments)
 	}
 	if w.Path != "" && w.Path != listed.Path && w.Path != listed.Dir {
 		return Skill{}, loadResult{}, fmt.Errorf("%w: %q", ErrNotFound, w.Path)
@@ -376,7 +386,7 @@ func (s *activeSkills) texts(m texts) []Activation {
 			}
 			left -= len(out.Instructions)
 			if out.Instructions == a.text.Value() {
-				h.shown[a.skill.ID] = shownVersion{loadResult{skill: a.skill, hash: a.hash}.version(), m.epoch}
+				h.shown[a.skill.ID] = shownVersion{a.version, m.epoch}
 			}
 		}
 		all = append(all, out)

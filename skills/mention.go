@@ -11,6 +11,9 @@ type Mention struct {
 	Name string
 	// Path is the target of the link; "" = the mention is no link. It counts before the name.
 	Path string
+	// Arguments is the text behind the mention, if the message begins with it and it is not longer
+	// than MaxArguments; see ActivateRequest.
+	Arguments string
 }
 
 // maxMentions limits the skills that one message can name, and so the text that a message can load.
@@ -31,7 +34,25 @@ func Mentions(text string) []Mention {
 			}
 		}
 	}
+	if len(found) > 0 {
+		found[0].Arguments = found[0].argumentsIn(text)
+	}
 	return found
+}
+
+// argumentsIn returns the text behind m, "" if the message does not begin with m.
+func (m Mention) argumentsIn(message string) string {
+	message = strings.TrimSpace(message)
+	rest, begins := strings.CutPrefix(message, "$"+m.Name)
+	if m.Path != "" {
+		if rest, begins = strings.CutPrefix(message, "[$"+m.Name+"]("); begins {
+			_, rest, begins = strings.Cut(rest, ")")
+		}
+	}
+	if !begins || len(rest) > MaxArguments {
+		return ""
+	}
+	return strings.TrimSpace(rest)
 }
 
 // outsideFences returns the lines that are not in a fenced code block. A fence that is not closed

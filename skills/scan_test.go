@@ -240,6 +240,27 @@ func TestMissingRootIsMentionedOnlyIfSomebodyNamedIt(t *testing.T) {
 	}
 }
 
+func TestRootsOfOtherProgramsAreSearchedWhenAsked(t *testing.T) {
+	base := real(t)
+	skill(t, filepath.Join(base, "repo/.claude/skills/one"))
+	skill(t, filepath.Join(base, "home/.codex/skills/two"))
+	skill(t, filepath.Join(base, "home/.github/skills/three"))
+	standard := skills.StandardRoots(filepath.Join(base, "home"), filepath.Join(base, "repo"), nil)
+	for names, want := range map[string]string{"": "", "claude": "project:one", "claude codex": "project:one user:two", "github none": "user:three"} {
+		catalog, err := skills.Scan(t.Context(), skills.Config{Roots: skills.WithCompat(standard, strings.Fields(names))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range catalog.Skills {
+			got = append(got, string(s.Scope)+":"+s.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %v, want %q", names, got, want)
+		}
+	}
+}
+
 func TestStandardRoots(t *testing.T) {
 	base := real(t)
 	home, repo := filepath.Join(base, "home"), filepath.Join(base, "home", "src", "repo")

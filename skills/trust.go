@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"symbio/security/permission"
@@ -122,19 +121,4 @@ func wrapCause(sentinel, cause error) error {
 		return sentinel
 	}
 	return fmt.Errorf("%w: %w", sentinel, cause)
-}
-
-// placeholders are the forms in which skills write their own directory, for several agent programs.
-var placeholders = [...]string{"${CLAUDE_SKILL_DIR}", "${SKILL_DIR}", "{baseDir}"}
-
-// expandDir replaces the placeholders in a text by the skill's directory. A skill inside the
-// program has no directory, and its text stays as it is.
-func (s Skill) expandDir(text string) string {
-	if s.files != nil {
-		return text
-	}
-	for _, p := range placeholders {
-		text = strings.ReplaceAll(text, p, s.Dir)
-	}
-	return text
 }

@@ -33,7 +33,7 @@ func (c Config) SkillsConfig() skills.Config {
 	cfg.Policy.WideGrants = c.Settings.Skills.WideGrants
 	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
 	if c.Settings.Skills.Discover {
-		cfg.Roots = skills.StandardRoots(c.Home, c.Workspace(), c.Getenv, reading.Markers...)
+		cfg.Roots = skills.WithCompat(skills.StandardRoots(c.Home, c.Workspace(), c.Getenv, reading.Markers...), reading.Compat)
 	}
 	for _, dir := range c.Settings.Skills.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
@@ -104,13 +104,13 @@ func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
 }
 
 // listSkills returns the catalog for the command line, with the skills that
-// agents have active. Without rescan it looks at the disk only if the last look
-// is older than two seconds.
+// agents have active. It looks at the disk: without rescan only for what has
+// changed, so that a skill that was just written is in the list.
 func (p *parts) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error) {
 	if p.skills == nil {
 		return &symbiov1.SkillsReply{}, nil
 	}
-	look := p.skills.Refresh
+	look := p.skills.RefreshNow
 	if rescan {
 		look = p.rescanSkills
 	}

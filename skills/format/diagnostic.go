@@ -145,6 +145,13 @@ const (
 	CodeDuplicateName Code = "duplicate-name"
 )
 
+// The codes of what an author should know of a skill that can be loaded. Only a check for authors
+// reports them.
+const (
+	// CodeForeignField: a field of another agent program that has no effect here.
+	CodeForeignField Code = "foreign-field"
+)
+
 // Diagnostic is one deviation from the format.
 type Diagnostic struct {
 	Code     Code     `json:"code"`

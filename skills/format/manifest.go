@@ -53,6 +53,7 @@ type Manifest struct {
 	Depends []Dependency `json:"depends,omitempty"`
 	// Toolsets are the names of toolsets (Policy.Toolsets). Their rules are in AllowedTools.
 	Toolsets []string `json:"toolsets,omitempty"`
+	Compat
 
 	// Grants are the rules of AllowedTools that a skill may grant. Refused has the others, with the
 	// reasons.
@@ -135,6 +136,7 @@ func (c *checker) check(ordered []field) {
 	c.allowedTools()
 	c.planned()
 	c.flags()
+	c.compat()
 	c.unknown(ordered)
 }
 

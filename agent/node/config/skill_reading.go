@@ -1,8 +1,12 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"symbio/skills"
 	"symbio/skills/format"
 )
 
@@ -11,6 +15,7 @@ import (
 type SkillReading struct {
 	Level        format.Level `yaml:"level"`         // strict, standard or lenient
 	UnicodeNames bool         `yaml:"unicode_names"` // names with letters of any script, not only a-z
+	Compat       []string     `yaml:"compat"`        // other agent programs whose directories are searched: claude, codex, github
 	// Markers are names of files and directories that mark the root of a
 	// repository. Skills of the directories between the workspace and that root
 	// are the repository's own. An empty list means .symbio, .git and .jj.
@@ -34,6 +39,11 @@ func (s SkillReading) check(bad func(format string, args ...any)) {
 	for key, n := range map[string]int{"max_depth": s.MaxDepth, "max_directories": s.MaxDirectories, "max_entries": s.MaxEntries, "max_skills": s.MaxSkills} {
 		if n < 1 {
 			bad("skills.%s has to be above 0", key)
+		}
+	}
+	for _, name := range s.Compat {
+		if known := slices.Sorted(maps.Keys(skills.CompatFolders())); !slices.Contains(known, name) {
+			bad("skills.compat: %q is none of %s", name, strings.Join(known, ", "))
 		}
 	}
 	for _, m := range s.Markers {

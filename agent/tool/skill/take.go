@@ -22,13 +22,15 @@ var loadText string
 
 type activateArgs struct {
 	SkillName string `json:"skillName" jsonschema:"the name of the skill, as in the list of skills; its path where several have the name"`
+	Arguments string `json:"arguments,omitempty" jsonschema:"text for the places in the instructions that name arguments, such as $ARGUMENTS or $1"`
 	Force     bool   `json:"force,omitempty" jsonschema:"true to have instructions repeated that you were given already"`
 }
 
 type loadArgs struct {
-	Name  string `json:"name,omitempty" jsonschema:"the name of the skill"`
-	Path  string `json:"path,omitempty" jsonschema:"the path of its SKILL.md, as in the list of skills or in a result of skill_search; counts before the name"`
-	Force bool   `json:"force,omitempty" jsonschema:"true to have instructions repeated that you were given already"`
+	Name      string `json:"name,omitempty" jsonschema:"the name of the skill"`
+	Path      string `json:"path,omitempty" jsonschema:"the path of its SKILL.md, as in the list of skills or in a result of skill_search; counts before the name"`
+	Arguments string `json:"arguments,omitempty" jsonschema:"text for the places in the instructions that name arguments, such as $ARGUMENTS or $1"`
+	Force     bool   `json:"force,omitempty" jsonschema:"true to have instructions repeated that you were given already"`
 }
 
 // never is the function of an inner tool, which is replaced in Decode before it can be called.
@@ -138,12 +140,16 @@ func (t *activationTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 	path, _ := inv.Args["path"].(string)
 	name, _ := inv.Args[t.name].(string)
 	force, _ := inv.Args["force"].(bool)
+	arguments, _ := inv.Args["arguments"].(string)
 	meant, err := t.cfg.Registry.Now().Resolve(cmp.Or(path, name), t.cfg.Shown.Duplicates)
-	want := skills.ActivateRequest{Agent: t.cfg.Agent, Name: name, Path: path, Force: force}
+	want := skills.ActivateRequest{Agent: t.cfg.Agent, Name: name, Path: path, Force: force, Arguments: arguments}
 	if err == nil {
 		inv.Args = map[string]any{t.name: meant.Name}
 		if name != meant.Name || path != "" {
 			inv.Args["path"] = meant.Path
+		}
+		if arguments != "" {
+			inv.Args["arguments"] = arguments
 		}
 		want.Path = meant.Path
 	}
