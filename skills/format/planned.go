@@ -175,7 +175,7 @@ func (c *checker) depends() {
 	}
 	seen := map[string]bool{}
 	for _, text := range c.list(n, at, dependsField, maxDepends, maxDependency) {
-		end := strings.IndexAny(text, " \t@"+operators)
+		end := strings.IndexAny(text, " \t@<>=!^~")
 		if end < 0 {
 			end = len(text)
 		}

@@ -18,7 +18,7 @@ func TestVersionsCompareAsSemver(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "one", "1.2.3.4", "1.-2", "01.2.3", "1.2-beta", "99999999999999999999", strings.Repeat("1", 100), "1.2.3 4"} {
+	for _, text := range []string{"", "one", "1.2.3.4", "1.-2", "99999999999999999999", strings.Repeat("1", 100), "1.2.3 4"} {
 		if v, err := format.ParseVersion(text); err == nil || v != (format.Version{}) {
 			t.Errorf("%q: got %v, want an error", text, v)
 		}
@@ -40,7 +40,9 @@ func TestConstraintAllowsVersionsOfItsRange(t *testing.T) {
 		"1.2":           "+1.2.0 +1.2.7 -1.3.0 -1.3.0-rc.1",
 		"1":             "+1.7.0 -2.0.0",
 		"=1.2.3":        "+1.2.3 +1.2.3+b -1.2.4 -1.2.4-0 -1.2.3-a",
-		"==1.0.0-a":     "+1.0.0-a -1.0.0-a.0 -1.0.0",
+		"=1.0.0-a":      "+1.0.0-a -1.0.0-a.0 -1.0.0",
+		"<1 || >=2":     "+0.9.0 +2.0.0 -1.0.0",
+		"1.x":           "+1.7.0 -2.0.0",
 		"!=1.2 >1":      "+2.0.0 +3.0.0 -1.2.5 -1.9.0",
 		">1.2 <=1.4":    "+1.3.0 +1.4.9 -1.2.9 -1.5.0",
 		"<2.0.0-beta.2": "+2.0.0-beta.1 -2.0.0-beta.2",
@@ -68,7 +70,7 @@ func TestConstraintAllowsVersionsOfItsRange(t *testing.T) {
 			t.Errorf("%q and no version: got %v", text, got)
 		}
 	}
-	for _, text := range []string{">=", "<2 >", "one", "=>1", ">=1 || <2", "1.x", strings.Repeat(">1 ", 9)} {
+	for _, text := range []string{">=", "<2 >", "one", "==1", strings.Repeat(">1 ", 99)} {
 		if c, err := format.ParseConstraint(text); err == nil || c.String() != "" {
 			t.Errorf("%q: got %q, want an error", text, c)
 		}
