@@ -42,6 +42,7 @@ var homes = map[string][]string{
 	"modernc.org/sqlite":                {"agent/session/sqlite"},
 	"github.com/modelcontextprotocol":   {"agent/tool/mcp", "cmd/symbio/internal/demo"}, // demo: the tour brings a server
 	"mvdan.cc/sh":                       {"security/permission"},
+	"github.com/kljensen/snowball":      {"skills/search"},
 	"charm.land":                        {"cmd/symbio/internal/tui"},
 }
 

@@ -121,7 +121,7 @@ func (l *library) assemble(why string) {
 		return
 	}
 	l.catalog, l.published = c, true
-	l.publish(&Snapshot{c})
+	l.publish(&Snapshot{Catalog: c})
 	l.cfg.Report(catalogEvent(c, why))
 }
 

@@ -46,17 +46,18 @@ func TestSearchRanksByHowASkillWasFound(t *testing.T) {
 		query skills.Query
 		want  []string
 	}{
-		"a path":                 {skills.Query{Text: "/home/deploy/SKILL.md"}, []string{"/home/deploy/SKILL.md exact_path", "/repo/deploy/SKILL.md token_overlap"}},
+		"a path":                 {skills.Query{Text: "/home/deploy/SKILL.md", Limit: 2}, []string{"/home/deploy/SKILL.md exact_path", "/repo/deploy/SKILL.md token_overlap"}},
 		"a directory":            {skills.Query{Text: "/home/release-notes", Limit: 1}, []string{"/home/release-notes/SKILL.md exact_path"}},
-		"a name, the nearer one": {skills.Query{Text: "Deploy"}, []string{"/repo/deploy/SKILL.md exact_name", "/home/deploy/SKILL.md exact_name"}},
+		"a name, the nearer one": {skills.Query{Text: "Deploy", Limit: 2}, []string{"/repo/deploy/SKILL.md exact_name", "/home/deploy/SKILL.md exact_name"}},
 		"ties by path":           {skills.Query{Text: "review"}, []string{"/repo/cmd/deep/review/SKILL.md exact_name", "/repo/review/SKILL.md exact_name"}},
-		"a name before a prefix": {skills.Query{Text: "release-notes"}, []string{"/home/release-notes/SKILL.md exact_name", "/home/release-notes-extra/SKILL.md prefix", "/repo/deploy/SKILL.md token_overlap"}},
+		"a name before a prefix": {skills.Query{Text: "release-notes", Limit: 3}, []string{"/home/release-notes/SKILL.md exact_name", "/home/release-notes-extra/SKILL.md prefix", "/repo/deploy/SKILL.md token_overlap"}},
 		"the closer prefix":      {skills.Query{Text: "rel", Scope: skills.ScopeUser}, []string{"/home/release-notes/SKILL.md prefix", "/home/release-notes-extra/SKILL.md prefix"}},
-		"words of either":        {skills.Query{Text: "draft notes"}, []string{"/home/release-notes/SKILL.md token_overlap", "/home/release-notes-extra/SKILL.md token_overlap"}},
+		"words of either":        {skills.Query{Text: "draft notes", Limit: 2}, []string{"/home/release-notes/SKILL.md token_overlap", "/home/release-notes-extra/SKILL.md token_overlap"}},
 		"another form of a word": {skills.Query{Text: "pull request"}, []string{"/repo/review/SKILL.md token_overlap"}},
-		"not what says nothing":  {skills.Query{Text: "of the notes"}, []string{"/home/release-notes-extra/SKILL.md token_overlap", "/home/release-notes/SKILL.md token_overlap"}},
+		"not what says nothing":  {skills.Query{Text: "of the notes"}, []string{"/home/release-notes/SKILL.md token_overlap", "/home/release-notes-extra/SKILL.md token_overlap"}},
+		"by a tag":               {skills.Query{Text: "ops", Limit: 2}, []string{"/home/deploy/SKILL.md token_overlap", "/repo/deploy/SKILL.md token_overlap"}},
 		"repo means the project": {skills.Query{Text: "deploy", Scope: "repo"}, []string{"/repo/deploy/SKILL.md exact_name"}},
-		"only those kept":        {skills.Query{Text: "deploy", Keep: func(s skills.Skill) bool { return s.Scope == skills.ScopeUser }}, []string{"/home/deploy/SKILL.md exact_name"}},
+		"only those kept":        {skills.Query{Text: "deploy", Limit: 1, Keep: func(s skills.Skill) bool { return s.Scope == skills.ScopeUser }}, []string{"/home/deploy/SKILL.md exact_name"}},
 		"nothing":                {skills.Query{Text: "zebra"}, nil},
 		"no word at all":         {skills.Query{Text: "…!?"}, nil},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"symbio/actor"
 	"symbio/security/permission"
+	"symbio/skills/search"
 )
 
 // Registry is the one place that knows which skills there are and which agent has activated which.
@@ -27,7 +28,19 @@ type Registry struct {
 
 // Snapshot is the catalog at one moment. It never changes. After a change there is another
 // Snapshot, so that callers can compare pointers.
-type Snapshot struct{ Catalog }
+type Snapshot struct {
+	Catalog
+
+	indexing sync.Once
+	index    *search.Index // of the words of Catalog; set by indexing
+}
+
+// Search finds skills as Catalog.Search does. The first search makes an index, which all later ones
+// share and which ends with the Snapshot. It is safe for concurrent use.
+func (s *Snapshot) Search(q Query) SearchResult {
+	s.indexing.Do(func() { s.index = s.newIndex() })
+	return s.search(q, s.index)
+}
 
 // NewRegistry starts a registry in sys under the name cfg.Name, and scans for skills before it
 // returns. The registry and all grants end with sys.

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode"
+
+	"symbio/skills/search"
 )
 
 // MatchReason is why a skill matches a query.
@@ -18,7 +19,8 @@ const (
 	ExactName MatchReason = "exact_name"
 	// Prefix: the name begins with the query.
 	Prefix MatchReason = "prefix"
-	// TokenOverlap: words of the query occur in the name or the description.
+	// TokenOverlap: words of the query, or words that mean the same, occur in the name, the tags or
+	// the description.
 	TokenOverlap MatchReason = "token_overlap"
 )
 
@@ -67,7 +69,22 @@ type SearchResult struct {
 }
 
 // Search finds skills by path, name and words. It uses only the catalog and does not read the disk.
-func (c Catalog) Search(q Query) SearchResult {
+// Snapshot.Search is faster when there is more than one query.
+func (c Catalog) Search(q Query) SearchResult { return c.search(q, c.newIndex()) }
+
+// newIndex returns an index of the words of all skills.
+func (c Catalog) newIndex() *search.Index {
+	return search.New(func(yield func(search.Document) bool) {
+		for _, s := range c.Skills {
+			if !yield(search.Document{Name: s.Name, Description: s.Description, Tags: s.Metadata["tags"]}) {
+				return
+			}
+		}
+	})
+}
+
+// search finds skills with the index of the catalog.
+func (c Catalog) search(q Query, index *search.Index) SearchResult {
 	if q.Limit <= 0 {
 		q.Limit = defaultSearchLimit
 	}
@@ -76,26 +93,37 @@ func (c Catalog) Search(q Query) SearchResult {
 		q.Scope = ScopeProject
 	}
 	text := strings.TrimSpace(q.Text)
-	words := significantWords(tokens(text))
-	matches := []Match{}
-	for _, s := range c.Skills {
+	overlap := make([]float64, len(c.Skills))
+	for _, h := range index.Find(text) {
+		overlap[h.Document] = h.Score
+	}
+	var matches []rankedMatch
+	for i, s := range c.Skills {
 		if q.Scope != "" && s.Scope != q.Scope || q.Keep != nil && !q.Keep(s) {
 			continue
 		}
-		if score, reason := s.score(text, words); score > 0 || text == "" {
-			matches = append(matches, Match{s, score, reason})
+		if score, reason := s.score(text, overlap[i]); score > 0 || text == "" {
+			matches = append(matches, rankedMatch{Match{s, int(score), reason}, score})
 		}
 	}
-	slices.SortStableFunc(matches, func(a, b Match) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Skill.Scope.rank(), b.Skill.Scope.rank()), cmp.Compare(a.Skill.Path, b.Skill.Path))
+	slices.SortStableFunc(matches, func(a, b rankedMatch) int {
+		return cmp.Or(cmp.Compare(b.exact, a.exact), cmp.Compare(a.Skill.Scope.rank(), b.Skill.Scope.rank()), cmp.Compare(a.Skill.Path, b.Skill.Path))
 	})
-	f := SearchResult{Matches: matches, Count: len(matches), Truncated: len(matches) > q.Limit}
-	f.Matches = matches[:min(len(matches), q.Limit)]
+	f := SearchResult{Matches: []Match{}, Count: len(matches), Truncated: len(matches) > q.Limit}
+	for _, m := range matches[:min(len(matches), q.Limit)] {
+		f.Matches = append(f.Matches, m.Match)
+	}
 	return f
 }
 
-// score rates how well the skill matches; 0 is no match.
-func (s Skill) score(text string, words []string) (int, MatchReason) {
+// rankedMatch is a Match with its score before it is rounded.
+type rankedMatch struct {
+	Match
+	exact float64
+}
+
+// score rates how well the skill matches; 0 is no match. overlap is how well its words do, 0 to 1.
+func (s Skill) score(text string, overlap float64) (float64, MatchReason) {
 	name, lower := strings.ToLower(s.Name), strings.ToLower(text)
 	switch {
 	case text == "":
@@ -105,56 +133,9 @@ func (s Skill) score(text string, words []string) (int, MatchReason) {
 	case lower == name:
 		return scoreName, ExactName
 	case strings.HasPrefix(name, lower):
-		return scorePrefix + 100*len(lower)/len(name), Prefix
-	case len(words) == 0:
-		return 0, ""
+		return scorePrefix + 100*float64(len(lower))/float64(len(name)), Prefix
+	case overlap > 0:
+		return 1 + (scoreOverlap-1)*overlap, TokenOverlap
 	}
-	inName, inText := tokens(s.Name), tokens(s.Description)
-	sum := 0 // in halves; a word of the name is worth two of the description
-	for _, w := range words {
-		sum += max(2*matchWord(w, inName), matchWord(w, inText))
-	}
-	if sum == 0 {
-		return 0, ""
-	}
-	return max(1, scoreOverlap*sum/(4*len(words))), TokenOverlap
-}
-
-// matchWord returns 2 if word is among the words, 1 if one of them begins with it or the reverse,
-// else 0. Three letters are the least for that: shorter words begin too many others.
-func matchWord(word string, among []string) (best int) {
-	for _, w := range among {
-		switch {
-		case w == word:
-			return 2
-		case min(len(w), len(word)) >= 3 && (strings.HasPrefix(w, word) || strings.HasPrefix(word, w)):
-			best = 1
-		}
-	}
-	return best
-}
-
-// common are words that do not say what a skill is for.
-var common = map[string]bool{
-	"a": true, "an": true, "and": true, "for": true, "in": true, "is": true, "of": true, "on": true, "or": true, "the": true, "to": true, "use": true, "when": true, "with": true,
-}
-
-// significantWords returns the words without the common ones, or all if none is left.
-func significantWords(words []string) []string {
-	left := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return common[w] })
-	if len(left) == 0 {
-		return words
-	}
-	return left
-}
-
-// maxTokens limits the work for a long query or description.
-const maxTokens = 200
-
-// tokens returns the distinct words of a text in lower case.
-func tokens(text string) []string {
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	words = words[:min(len(words), maxTokens)]
-	slices.Sort(words)
-	return slices.Compact(words)
+	return 0, ""
 }

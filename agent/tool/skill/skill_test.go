@@ -213,7 +213,7 @@ func TestSearchAnswersWithWhatIsNeededToChoose(t *testing.T) {
 	if got := run(s, skill.Search, `{"query":"one"}`); got.IsError || got.Text != want {
 		t.Errorf("got %s, want %s", got.Text, want)
 	}
-	for args, want := range map[string]int{`{"query":"does","limit":50}`: 2, `{"query":"one","scope":"project"}`: 0, `{"query":"one","scope":"repo"}`: 0, `{"query":"one","scope":"user","limit":2}`: 2, `{"query":"gone"}`: 0, `{"query":"mine"}`: 0} {
+	for args, want := range map[string]int{`{"query":"more others","limit":50}`: 2, `{"query":"one","scope":"project"}`: 0, `{"query":"one","scope":"repo"}`: 0, `{"query":"one","scope":"user","limit":2}`: 2, `{"query":"gone"}`: 0, `{"query":"mine"}`: 0} {
 		got := run(s, skill.Search, args)
 		var answer struct{ Skills []struct{ Name string } }
 		if err := json.Unmarshal([]byte(got.Text), &answer); err != nil || len(answer.Skills) != want {
