@@ -76,11 +76,17 @@ func (c Catalog) Search(q Query) SearchResult { return c.search(q, c.newIndex())
 func (c Catalog) newIndex() *search.Index {
 	return search.New(func(yield func(search.Document) bool) {
 		for _, s := range c.Skills {
-			if !yield(search.Document{Name: s.Name, Description: s.Description, Tags: s.Metadata["tags"]}) {
+			if !yield(s.document()) {
 				return
 			}
 		}
 	})
+}
+
+// document returns the texts by which the skill is found.
+func (s Skill) document() search.Document {
+	triggers := slices.Concat(s.Triggers.Keywords, s.Triggers.Verbs)
+	return search.Document{Name: s.Name, Description: s.Description, Tags: s.Metadata["tags"], Triggers: strings.Join(triggers, ", ")}
 }
 
 // search finds skills with the index of the catalog.

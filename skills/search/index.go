@@ -54,12 +54,12 @@ type Index struct {
 	documents int
 	terms     map[string]uint32 // the number of each stem and concept
 	sorted    []string          // the stems, for those that begin with a word
-	starts    []uint32          // where the postings of a term begin; one more than there are terms
-	postings  []posting
+	starts    []uint32          // where the entries of a term begin; one more than there are terms
+	entries   []entry
 }
 
-// posting says that a document has a term. weight is between 0 and 1: the saturated frequency.
-type posting struct {
+// entry says that a document has a term. weight is between 0 and 1: the saturated frequency.
+type entry struct {
 	document uint32
 	weight   float32
 }
@@ -124,7 +124,7 @@ func (b *builder) put(f uint8, term string) {
 	b.found = append(b.found, occurrence{id, uint32(len(b.lengths) - 1), f})
 }
 
-// finish makes the postings of the occurrences, by term and document.
+// finish makes the entries of the occurrences, by term and document.
 func (b *builder) finish() {
 	slices.SortFunc(b.found, func(x, y occurrence) int {
 		return cmp.Or(cmp.Compare(x.term, y.term), cmp.Compare(x.document, y.document))
@@ -134,18 +134,18 @@ func (b *builder) finish() {
 	last := occurrence{term: math.MaxUint32}
 	for _, o := range b.found {
 		if o.term != last.term || o.document != last.document {
-			b.postings = append(b.postings, posting{document: o.document})
+			b.entries = append(b.entries, entry{document: o.document})
 		}
 		if last = o; int(o.term) == len(b.starts) {
-			b.starts = append(b.starts, uint32(len(b.postings)-1))
+			b.starts = append(b.starts, uint32(len(b.entries)-1))
 		}
 		f := fields()[o.field]
-		b.postings[len(b.postings)-1].weight += f.weight / (1 - f.b + f.b*b.lengths[o.document][o.field]/norms[o.field])
+		b.entries[len(b.entries)-1].weight += f.weight / (1 - f.b + f.b*b.lengths[o.document][o.field]/norms[o.field])
 	}
-	b.starts = append(b.starts, uint32(len(b.postings)))
-	b.postings = slices.Clip(b.postings)
-	for i, p := range b.postings {
-		b.postings[i].weight = p.weight / (saturation + p.weight)
+	b.starts = append(b.starts, uint32(len(b.entries)))
+	b.entries = slices.Clip(b.entries)
+	for i, p := range b.entries {
+		b.entries[i].weight = p.weight / (saturation + p.weight)
 	}
 	for term := range b.terms {
 		if term[:1] != conceptPrefix {
@@ -169,13 +169,13 @@ func (b *builder) norms() (average [5]float32) {
 	return average
 }
 
-// of returns the postings of a term; none if no document has it.
-func (x *Index) of(term string) []posting {
+// of returns the entries of a term; none if no document has it.
+func (x *Index) of(term string) []entry {
 	id, known := x.terms[term]
 	if !known {
 		return nil
 	}
-	return x.postings[x.starts[id]:x.starts[id+1]]
+	return x.entries[x.starts[id]:x.starts[id+1]]
 }
 
 // rarity is the inverse document frequency of a term that n documents have.
