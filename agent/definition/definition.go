@@ -65,11 +65,14 @@ const defaultMaxTurns = 32
 // maxDefinition limits a definition file, in bytes, because its text goes into every prompt.
 const maxDefinition = 256 << 10
 
+// maxName limits the name of a definition, in characters.
+const maxName = 64
+
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
 
 // IsName reports whether name is valid for a definition: up to 64 letters, digits and single
 // hyphens.
-func IsName(name string) bool { return len(name) <= 64 && namePattern.MatchString(name) }
+func IsName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
 
 // General returns the agent of a node that has no definitions.
 func General() Definition {

@@ -115,6 +115,9 @@ func TestDefinitionKeysAreRead(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
 				t.Errorf("problems: %v; definition (-want +got):\n%s", problems, diff)
 			}
+			if err := validate(t, matter(test.text)); err != nil && !keysWithoutValue[name] {
+				t.Errorf("the schema refuses it: %v", err)
+			}
 		})
 	}
 }
@@ -193,6 +196,9 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"a budget's key":       {matter("budget: {agnets: 1}"), `line 4: unknown key "agnets" in budget; did you mean "agents"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if accepted := validate(t, test.text) == nil; accepted != leftToParse[name] {
+				t.Errorf("the schema accepts it: %v, want %v", accepted, leftToParse[name])
+			}
 			_, problems := known().Parse(test.text)
 			for i, p := range problems {
 				if p.Line < 1 || p.Line > 1+bytes.Count(test.text, []byte("\n")) {

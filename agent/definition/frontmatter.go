@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
 	"symbio/security/visible"
@@ -159,18 +160,24 @@ func (r *reader) pairs(n *yaml.Node, deep int) (own []pair) {
 	return own
 }
 
-// fields reads the keys of a mapping n with the functions in read. what names the mapping in
+// field says how the value of a key is read, and which values it may have.
+type field struct {
+	read   func(pair)
+	schema *jsonschema.Schema
+}
+
+// fields reads the keys of a mapping n with the functions of known. what names the mapping in
 // messages; "" means the front matter itself. A key without a value counts as absent: its function
 // is not called. An unknown key is a problem, because a misspelled restriction must not be ignored.
 // fields returns the line of each known key.
-func (r *reader) fields(what string, n *yaml.Node, read map[string]func(pair)) map[string]int {
+func (r *reader) fields(what string, n *yaml.Node, known map[string]field) map[string]int {
 	lines := map[string]int{}
 	in := ""
 	if what != "" {
 		in = " in " + what
 	}
 	if n.Kind != yaml.MappingNode {
-		r.addProblem(n.Line, "%s is keys with values, such as %s", cmp.Or(what, "front matter"), slices.Min(slices.Collect(maps.Keys(read)))+": …")
+		r.addProblem(n.Line, "%s is keys with values, such as %s", cmp.Or(what, "front matter"), slices.Min(slices.Collect(maps.Keys(known)))+": …")
 		return lines
 	}
 	for _, p := range r.pairs(n, 0) {
@@ -179,26 +186,27 @@ func (r *reader) fields(what string, n *yaml.Node, read map[string]func(pair)) m
 			r.addProblem(p.key.Line, "a key%s is a word", in)
 			continue
 		}
-		field, ok := read[name]
+		f, ok := known[name]
 		if !ok {
-			r.addProblem(p.key.Line, "unknown key %q%s%s", name, in, suggest(name, slices.Collect(maps.Keys(read))))
+			r.addProblem(p.key.Line, "unknown key %q%s%s", name, in, suggest(name, slices.Collect(maps.Keys(known))))
 			continue
 		}
 		lines[name] = p.key.Line
 		if !isNull(p.value) {
-			field(p)
+			f.read(p)
 		}
 	}
 	return lines
 }
 
 // text returns a function that reads a scalar into to. A number or a date counts as its text.
-func (r *reader) text(name string, to *string) func(pair) {
-	return func(p pair) {
+func (r *reader) text(name string, to *string) field {
+	read := func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
 			r.addProblem(p.value.Line, "%s is a text", name)
 		}
 	}
+	return field{read, textSchema()}
 }
 
 // item is a text of a list, with its line.
@@ -209,8 +217,8 @@ type item struct {
 
 // list returns a function that reads a list of texts and calls use once with all valid ones.
 // example is shown in the message for another type.
-func (r *reader) list(name, example string, use func([]item)) func(pair) {
-	return func(p pair) {
+func (r *reader) list(name, example string, use func([]item)) field {
+	read := func(p pair) {
 		if p.value.Kind != yaml.SequenceNode {
 			r.addProblem(p.value.Line, "%s is a list, such as %s", name, example)
 			return
@@ -230,6 +238,7 @@ func (r *reader) list(name, example string, use func([]item)) func(pair) {
 		}
 		use(all)
 	}
+	return field{read, listSchema(textSchema())}
 }
 
 // texts returns the items without their lines; not nil, so that an empty list differs from none.
@@ -242,8 +251,8 @@ func texts(items []item) []string {
 }
 
 // number returns a function that reads an integer of at least least, which is 0 or more.
-func (r *reader) number(name string, least int, to *int) func(pair) {
-	return func(p pair) {
+func (r *reader) number(name string, least int, to *int) field {
+	read := func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
 			r.addProblem(p.value.Line, "%s is a whole number", name)
 			return
@@ -255,24 +264,27 @@ func (r *reader) number(name string, least int, to *int) func(pair) {
 			r.addProblem(p.value.Line, "%s %d is too small; the least is %d", name, *to, least)
 		}
 	}
+	return field{read, &jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(float64(least))}}
 }
 
 // word returns a function that reads one of the texts in of. The message suggests the most similar.
-func (r *reader) word(name string, of []string, to *string) func(pair) {
-	return func(p pair) {
+func (r *reader) word(name string, of []string, to *string) field {
+	read := func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || !slices.Contains(of, *to) {
 			r.addProblem(p.value.Line, "%s %q: it is one of %s%s", name, p.value.Value, strings.Join(of, ", "), visible.Suggest(p.value.Value, of))
 		}
 	}
+	return field{read, wordSchema(of...)}
 }
 
 // duration returns a function that reads a positive duration of Go's syntax, such as 30s.
-func (r *reader) duration(name string, to *time.Duration) func(pair) {
-	return func(p pair) {
+func (r *reader) duration(name string, to *time.Duration) field {
+	read := func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil || *to <= 0 {
 			r.addProblem(p.value.Line, "%s is how long, such as 30s or 5m", name)
 		}
 	}
+	return field{read, &jsonschema.Schema{Type: "string", Pattern: durationPattern}}
 }
 
 // sizeForm is a positive number of at most 18 digits, which fits into an int64, and a unit.
@@ -280,8 +292,8 @@ var sizeForm = regexp.MustCompile(`^([1-9][0-9]{0,17})\s*(|[KMGT]i?B?)$`)
 
 // size returns a function that reads a number of bytes, also with the units KiB, MiB, GiB and TiB.
 // K, KB and KiB all mean 1024.
-func (r *reader) size(name string, to *int64) func(pair) {
-	return func(p pair) {
+func (r *reader) size(name string, to *int64) field {
+	read := func(p pair) {
 		m := sizeForm.FindStringSubmatch(p.value.Value)
 		if p.value.Kind != yaml.ScalarNode || m == nil {
 			r.addProblem(p.value.Line, "%s is how many bytes, such as 512MiB", name)
@@ -296,4 +308,5 @@ func (r *reader) size(name string, to *int64) func(pair) {
 		}
 		*to = n << shift
 	}
+	return field{read, &jsonschema.Schema{Types: []string{"string", "integer"}, Pattern: sizeForm.String(), Minimum: jsonschema.Ptr(1.0)}}
 }

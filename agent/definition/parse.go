@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/tool"
@@ -64,22 +65,7 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	var named []item
 	// at has the line of each key.
-	at := f.fields("", root, map[string]func(pair){
-		"name":        f.text("name", &d.Name),
-		"description": f.text("description", &d.Description),
-		"model":       f.model(&d.Model),
-		"accepts":     f.list("accepts", "[task]", func(all []item) { d.Accepts = f.accepts(all) }),
-		"tools":       f.tools(&d.Tools),
-		"skills":      f.list("skills", "[release-notes]", func(all []item) { named, d.Skills = all, texts(all) }),
-		"permissions": func(p pair) { f.permissions(p.value, &d.Permissions) },
-		"guardrail":   func(p pair) { f.guardrail(p.value, d) },
-		"sandbox":     func(p pair) { f.sandbox(p.value, &d.Sandbox) },
-		"budget":      func(p pair) { f.budget(p.value, &d.Budget) },
-		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
-		"thinking":    func(p pair) { f.thinking(p.value, &d.Thinking) },
-		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
-		"keep":        func(p pair) { f.boolean("keep", p.value, &d.Keep) },
-	})
+	at := f.fields("", root, f.keys(d, &named))
 	line := func(key string) int { return max(at[key], 1) }
 	switch {
 	case !IsName(d.Name):
@@ -108,6 +94,26 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	}
 }
 
+// keys returns the keys of front matter, which are read into d. named gets the items of skills.
+func (f *parser) keys(d *Definition, named *[]item) map[string]field {
+	return map[string]field{
+		"name":        f.text("name", &d.Name),
+		"description": f.text("description", &d.Description),
+		"model":       f.model(&d.Model),
+		"accepts":     f.list("accepts", "[task]", func(all []item) { d.Accepts = f.accepts(all) }),
+		"tools":       f.tools(&d.Tools),
+		"skills":      f.list("skills", "[release-notes]", func(all []item) { *named, d.Skills = all, texts(all) }),
+		"permissions": f.permissions(&d.Permissions),
+		"guardrail":   f.guardrail(&d.Guardrail),
+		"sandbox":     f.sandbox(&d.Sandbox),
+		"budget":      f.budget(&d.Budget),
+		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
+		"thinking":    f.thinking(&d.Thinking),
+		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
+		"keep":        f.boolean("keep", &d.Keep),
+	}
+}
+
 // perceptionName is the syntax of perceptions in package community.
 var perceptionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
@@ -128,7 +134,7 @@ func (f *parser) accepts(all []item) []string {
 
 // model returns a function that reads a specification of a model, or a list of them, which becomes
 // one text with commas. The models are tried in that order (llm.First).
-func (f *parser) model(to *string) func(pair) {
+func (f *parser) model(to *string) field {
 	check := func(one item) {
 		if f.loader.Model == nil {
 			return
@@ -137,19 +143,22 @@ func (f *parser) model(to *string) func(pair) {
 			f.addProblem(one.line, "model %s%s", err, f.suggestProvider(one.text))
 		}
 	}
-	return func(p pair) {
-		if p.value.Kind != yaml.SequenceNode {
-			f.text("model", to)(p)
-			check(item{*to, p.value.Line})
+	one := f.text("model", to)
+	several := f.list("model", "[anthropic:NAME, openai:NAME]", func(all []item) {
+		for _, one := range all {
+			check(one)
+		}
+		*to = strings.Join(texts(all), ",")
+	})
+	read := func(p pair) {
+		if p.value.Kind == yaml.SequenceNode {
+			several.read(p)
 			return
 		}
-		f.list("model", "[anthropic:NAME, openai:NAME]", func(all []item) {
-			for _, one := range all {
-				check(one)
-			}
-			*to = strings.Join(texts(all), ",")
-		})(p)
+		one.read(p)
+		check(item{*to, p.value.Line})
 	}
+	return field{read, anyOf(one.schema, several.schema)}
 }
 
 // suggestProvider returns a suggestion for the provider that a misspelled specification probably
@@ -174,18 +183,19 @@ const (
 
 // tools returns a function that reads the list of tools. "*" leaves it nil, which means all tools;
 // an empty list means none.
-func (f *parser) tools(to *[]string) func(pair) {
-	return func(p pair) {
-		if p.value.Kind == yaml.ScalarNode && p.value.Value == allTools {
-			return
+func (f *parser) tools(to *[]string) field {
+	list := f.list("tools", `[Read, "preset:web"], or "*" for all`, func(all []item) {
+		*to = make([]string, 0, len(all))
+		for _, one := range all {
+			*to = append(*to, f.tool(one))
 		}
-		f.list("tools", `[Read, "preset:web"], or "*" for all`, func(all []item) {
-			*to = make([]string, 0, len(all))
-			for _, one := range all {
-				*to = append(*to, f.tool(one))
-			}
-		})(p)
+	})
+	read := func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Value != allTools {
+			list.read(p)
+		}
 	}
+	return field{read, anyOf(wordSchema(allTools), list.schema)}
 }
 
 var (
@@ -260,42 +270,53 @@ const maxThinking = 100_000
 // Messages wire, enough to plan a step.
 const defaultThinking = 4096
 
-// thinking reads true, false, a number of tokens, or a mapping with type and budget_tokens as in
+// thinking returns a function that reads true, false, a number of tokens, or a mapping with type and budget_tokens as in
 // the Messages API of Anthropic. It sets to to -1 for false: 0 would keep the setting of the model.
-func (f *parser) thinking(n *yaml.Node, to *int) {
-	var on bool
-	switch {
-	case n.Kind == yaml.MappingNode:
-		kind := "enabled"
-		f.fields("thinking", n, map[string]func(pair){
-			"type":          f.word("thinking.type", []string{"enabled", "disabled"}, &kind),
-			"budget_tokens": func(p pair) { f.tokens("thinking.budget_tokens", p.value, to) },
-		})
-		switch {
-		case kind == "disabled":
-			*to = -1
-		case *to == 0:
-			*to = defaultThinking
-		}
-	case n.Kind == yaml.ScalarNode && n.Tag == "!!bool" && n.Decode(&on) == nil:
-		if *to = -1; on {
-			*to = defaultThinking
-		}
-	default:
-		f.tokens("thinking", n, to)
+func (f *parser) thinking(to *int) field {
+	kind := "enabled"
+	keys := map[string]field{
+		"type":          f.word("thinking.type", []string{"enabled", "disabled"}, &kind),
+		"budget_tokens": f.tokens("thinking.budget_tokens", to),
 	}
+	plain := f.tokens("thinking", to)
+	read := func(p pair) {
+		var on bool
+		switch n := p.value; {
+		case n.Kind == yaml.MappingNode:
+			f.fields("thinking", n, keys)
+			switch {
+			case kind == "disabled":
+				*to = -1
+			case *to == 0:
+				*to = defaultThinking
+			}
+		case n.Kind == yaml.ScalarNode && n.Tag == "!!bool" && n.Decode(&on) == nil:
+			if *to = -1; on {
+				*to = defaultThinking
+			}
+		default:
+			plain.read(p)
+		}
+	}
+	return field{read, anyOf(booleanSchema(), plain.schema, mappingSchema(keys))}
 }
 
-// boolean reads true or false.
-func (f *parser) boolean(name string, n *yaml.Node, to *bool) {
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(to) != nil {
-		f.addProblem(n.Line, "%s is true or false", name)
+// boolean returns a function that reads true or false.
+func (f *parser) boolean(name string, to *bool) field {
+	read := func(p pair) {
+		if n := p.value; n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(to) != nil {
+			f.addProblem(n.Line, "%s is true or false", name)
+		}
 	}
+	return field{read, booleanSchema()}
 }
 
-// tokens reads a number of tokens from 1 to maxThinking.
-func (f *parser) tokens(name string, n *yaml.Node, to *int) {
-	if n.Kind != yaml.ScalarNode || n.Decode(to) != nil || *to < 1 || *to > maxThinking {
-		f.addProblem(n.Line, "%s is true, false, or how many tokens, from 1 to %d", name, maxThinking)
+// tokens returns a function that reads a number of tokens from 1 to maxThinking.
+func (f *parser) tokens(name string, to *int) field {
+	read := func(p pair) {
+		if n := p.value; n.Kind != yaml.ScalarNode || n.Decode(to) != nil || *to < 1 || *to > maxThinking {
+			f.addProblem(n.Line, "%s is true, false, or how many tokens, from 1 to %d", name, maxThinking)
+		}
 	}
+	return field{read, &jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(maxThinking))}}
 }

@@ -11,46 +11,53 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/budget"
+	"symbio/agent/tool/guardrail"
 	"symbio/security/permission"
 	"symbio/security/visible"
 )
 
-// sandbox reads a Sandbox. A word alone is its preset.
-func (f *parser) sandbox(n *yaml.Node, s *Sandbox) {
-	if n.Kind == yaml.ScalarNode {
-		f.sandboxPreset("sandbox", &s.Preset)(pair{value: n})
-		return
-	}
-	if n.Kind == yaml.MappingNode {
-		// An empty rest is no problem of its own.
-		if n = f.rejectNodeOnlyKeys(n); len(n.Content) == 0 {
-			return
-		}
-	}
+// sandbox returns a function that reads a Sandbox. A word alone is its preset.
+func (f *parser) sandbox(s *Sandbox) field {
 	// Decode leaves yes alone if the value is no boolean, so an invalid value restricts nothing.
 	yes := true
-	f.fields("sandbox", n, map[string]func(pair){
-		"preset":  f.sandboxPreset("sandbox.preset", &s.Preset),
-		"network": f.word("sandbox.network", []string{"none", "local", "full"}, &s.Network),
-		"write":   f.list("sandbox.write", "[build]", func(all []item) { s.Write = f.writePaths(all) }),
-		"env":     f.list("sandbox.env", "[LANG]", func(all []item) { s.Env = texts(all) }),
-		"sockets": f.list("sandbox.sockets", "[/run/docker.sock]", func(all []item) { s.Sockets = texts(all) }),
-		"subprocess": func(p pair) {
-			if p.value.Kind != yaml.ScalarNode || p.value.Decode(&yes) != nil {
-				f.addProblem(p.value.Line, "sandbox.subprocess is true or false")
+	limits := map[string]field{
+		"cpu":        f.duration("sandbox.limits.cpu", &s.Limits.CPU),
+		"file_size":  f.size("sandbox.limits.file_size", &s.Limits.FileSize),
+		"open_files": f.number("sandbox.limits.open_files", 1, &s.Limits.OpenFiles),
+		"processes":  f.number("sandbox.limits.processes", 1, &s.Limits.Processes),
+		"memory":     f.size("sandbox.limits.memory", &s.Limits.Memory),
+	}
+	subprocess := func(p pair) {
+		if p.value.Kind != yaml.ScalarNode || p.value.Decode(&yes) != nil {
+			f.addProblem(p.value.Line, "sandbox.subprocess is true or false")
+		}
+		s.NoSubprocess = !yes
+	}
+	keys := map[string]field{
+		"preset":     f.sandboxPreset("sandbox.preset", &s.Preset),
+		"network":    f.word("sandbox.network", []string{"none", "local", "full"}, &s.Network),
+		"write":      f.list("sandbox.write", "[build]", func(all []item) { s.Write = f.writePaths(all) }),
+		"env":        f.list("sandbox.env", "[LANG]", func(all []item) { s.Env = texts(all) }),
+		"sockets":    f.list("sandbox.sockets", "[/run/docker.sock]", func(all []item) { s.Sockets = texts(all) }),
+		"subprocess": {subprocess, booleanSchema()},
+		"limits":     {func(p pair) { f.fields("sandbox.limits", p.value, limits) }, mappingSchema(limits)},
+	}
+	word := f.sandboxPreset("sandbox", &s.Preset)
+	read := func(p pair) {
+		if p.value.Kind == yaml.ScalarNode {
+			word.read(p)
+			return
+		}
+		n := p.value
+		if n.Kind == yaml.MappingNode {
+			// An empty rest is no problem of its own.
+			if n = f.rejectNodeOnlyKeys(n); len(n.Content) == 0 {
+				return
 			}
-			s.NoSubprocess = !yes
-		},
-		"limits": func(p pair) {
-			f.fields("sandbox.limits", p.value, map[string]func(pair){
-				"cpu":        f.duration("sandbox.limits.cpu", &s.Limits.CPU),
-				"file_size":  f.size("sandbox.limits.file_size", &s.Limits.FileSize),
-				"open_files": f.number("sandbox.limits.open_files", 1, &s.Limits.OpenFiles),
-				"processes":  f.number("sandbox.limits.processes", 1, &s.Limits.Processes),
-				"memory":     f.size("sandbox.limits.memory", &s.Limits.Memory),
-			})
-		},
-	})
+		}
+		f.fields("sandbox", n, keys)
+	}
+	return field{read, anyOf(word.schema, mappingSchema(keys))}
 }
 
 // nodeOnlyKeys are keys of the node's sandbox that a definition must not have. They get a message
@@ -74,14 +81,16 @@ func (f *parser) rejectNodeOnlyKeys(n *yaml.Node) *yaml.Node {
 
 // sandboxPreset returns a function that reads the preset of a sandbox. off has a message of its
 // own: it is valid in the node's configuration only.
-func (f *parser) sandboxPreset(name string, to *string) func(pair) {
-	return func(p pair) {
+func (f *parser) sandboxPreset(name string, to *string) field {
+	word := f.word(name, []string{"restrictive", "standard", "permissive"}, to)
+	read := func(p pair) {
 		if p.value.Kind == yaml.ScalarNode && p.value.Value == "off" {
 			f.addProblem(p.value.Line, "%s: a definition cannot switch the sandbox off; only the node's configuration can", name)
 			return
 		}
-		f.word(name, []string{"restrictive", "standard", "permissive"}, to)(p)
+		word.read(p)
 	}
+	return field{read, word.schema}
 }
 
 // writePaths checks the directories that commands may write, and returns them. The directories need
@@ -95,28 +104,28 @@ func (f *parser) writePaths(all []item) []string {
 	return texts(all)
 }
 
-// budget reads limits by their YAML names in the configuration. It finds them by reflection, so
+// budget returns a function that reads limits by their YAML names in the configuration. It finds them by reflection, so
 // that a new field of budget.Limits is a key of definitions at once. Zero is refused, because zero
 // means the default.
-func (f *parser) budget(n *yaml.Node, l *budget.Limits) {
-	read := map[string]func(pair){}
+func (f *parser) budget(l *budget.Limits) field {
+	keys := map[string]field{}
 	for i := range reflect.TypeFor[budget.Limits]().NumField() {
 		name, _, _ := strings.Cut(reflect.TypeFor[budget.Limits]().Field(i).Tag.Get("yaml"), ",")
-		field := reflect.ValueOf(l).Elem().Field(i)
+		v := reflect.ValueOf(l).Elem().Field(i)
 		if name == "" || name == "-" {
 			continue
 		}
-		read[name] = func(p pair) {
+		read := func(p pair) {
 			err := errors.New("no scalar")
 			if p.value.Kind == yaml.ScalarNode {
-				err = p.value.Decode(field.Addr().Interface())
+				err = p.value.Decode(v.Addr().Interface())
 			}
 			switch {
-			case err != nil && field.Type() == reflect.TypeFor[time.Duration]():
+			case err != nil && v.Type() == reflect.TypeFor[time.Duration]():
 				f.addProblem(p.value.Line, "budget.%s is how long, such as 30s or 5m", name)
 			case err != nil:
 				f.addProblem(p.value.Line, "budget.%s is a number", name)
-			case !positive(field):
+			case !positive(v):
 				hint := ""
 				if name == "agents" || name == "depth" {
 					hint = "; for an agent without sub-agents leave replicate_agent out of its tools"
@@ -124,8 +133,9 @@ func (f *parser) budget(n *yaml.Node, l *budget.Limits) {
 				f.addProblem(p.value.Line, "budget.%s has to be above 0%s", name, hint)
 			}
 		}
+		keys[name] = field{read, limitSchema(v)}
 	}
-	f.fields("budget", n, read)
+	return field{func(p pair) { f.fields("budget", p.value, keys) }, mappingSchema(keys)}
 }
 
 // positive reports whether a number is above zero; NaN is not. Other types are positive.
@@ -136,32 +146,28 @@ func positive(v reflect.Value) bool {
 	return !v.CanInt() || v.Int() > 0
 }
 
-// permissions reads a permission.Config. Rules are checked one by one, so that each mistake gets
-// its own line.
-func (f *parser) permissions(n *yaml.Node, c *permission.Config) {
+// permissions returns a function that reads a permission.Config. Rules are checked one by one, so
+// that each mistake gets its own line.
+func (f *parser) permissions(c *permission.Config) field {
 	const in = "permissions."
-	f.fields("permissions", n, map[string]func(pair){
+	keys := map[string]field{
 		"preset":     f.preset("permissions.preset", &c.Preset),
 		"allow":      f.rules(in+"allow", &c.Allow),
 		"deny":       f.rules(in+"deny", &c.Deny),
 		"final_deny": f.rules(in+"final_deny", &c.FinalDeny),
 		"override":   f.rules(in+"override", &c.Override),
 		"default":    f.word("permissions.default", actions, &c.Default),
-	})
+	}
+	return field{func(p pair) { f.fields("permissions", p.value, keys) }, mappingSchema(keys)}
 }
 
 // actions are the values of the key default.
 var actions = []string{"allow", "ask", "deny"}
 
-// guardrail reads a guardrail.Config; a word alone is its preset.
-func (f *parser) guardrail(n *yaml.Node, d *Definition) {
+// guardrail returns a function that reads a guardrail.Config; a word alone is its preset.
+func (f *parser) guardrail(g *guardrail.Config) field {
 	const in = "guardrail."
-	g := &d.Guardrail
-	if n.Kind == yaml.ScalarNode {
-		f.preset("guardrail", &g.Preset)(pair{value: n})
-		return
-	}
-	f.fields("guardrail", n, map[string]func(pair){
+	keys := map[string]field{
 		"preset":     f.preset("guardrail.preset", &g.Preset),
 		"allow":      f.rules(in+"allow", &g.Allow),
 		"ask":        f.rules(in+"ask", &g.Ask),
@@ -169,12 +175,21 @@ func (f *parser) guardrail(n *yaml.Node, d *Definition) {
 		"final_deny": f.rules(in+"final_deny", &g.FinalDeny),
 		"override":   f.rules(in+"override", &g.Override),
 		"default":    f.word("guardrail.default", actions, &g.Default),
-	})
+	}
+	word := f.preset("guardrail", &g.Preset)
+	read := func(p pair) {
+		if p.value.Kind == yaml.ScalarNode {
+			word.read(p)
+			return
+		}
+		f.fields("guardrail", p.value, keys)
+	}
+	return field{read, anyOf(word.schema, mappingSchema(keys))}
 }
 
 // preset returns a function that reads the name of a preset of package permission.
-func (f *parser) preset(name string, to *string) func(pair) {
-	return func(p pair) {
+func (f *parser) preset(name string, to *string) field {
+	read := func(p pair) {
 		if p.value.Kind != yaml.ScalarNode || p.value.Decode(to) != nil {
 			f.addProblem(p.value.Line, "%s is the name of a preset, such as read_only", name)
 			return
@@ -183,13 +198,14 @@ func (f *parser) preset(name string, to *string) func(pair) {
 			f.addProblem(p.value.Line, "%s: %s%s", name, err, visible.Suggest(*to, permission.PresetNames()))
 		}
 	}
+	return field{read, wordSchema(append(permission.PresetNames(), "readOnly", "read-only", "readonly")...)}
 }
 
 // rules returns a function that reads a list of rules into to and checks each. key is SECTION.LIST,
 // for messages. Ask rules have the same syntax as deny rules and are checked as such.
-func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
+func (f *parser) rules(key string, to *[]permission.RuleText) field {
 	_, list, _ := strings.Cut(key, ".")
-	return func(p pair) {
+	read := func(p pair) {
 		if p.value.Kind != yaml.SequenceNode {
 			f.addProblem(p.value.Line, `%s is a list of rules, such as ["Bash(git log:*)"]`, key)
 			return
@@ -210,6 +226,7 @@ func (f *parser) rules(key string, to *[]permission.RuleText) func(pair) {
 			}
 		}
 	}
+	return field{read, listSchema(permission.RuleText{}.JSONSchema())}
 }
 
 // checkRule returns an error if a rule is invalid in its list. It builds a policy of that rule

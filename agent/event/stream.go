@@ -33,18 +33,12 @@ type Event struct {
 // MarshalJSON writes an event as one flat object: time, seq, type, node, agent and the fields of
 // Data. Data must not have fields of these names, which would then be there twice.
 func (e Event) MarshalJSON() ([]byte, error) {
-	head, err := json.Marshal(struct {
-		Time  time.Time `json:"time"`
-		Seq   uint64    `json:"seq"`
-		Type  string    `json:"type"`
-		Node  string    `json:"node"`
-		Agent string    `json:"agent"`
-	}{e.Time, e.Seq, e.Type, e.Node, e.Agent})
+	text, err := json.Marshal(head{e.Time, e.Seq, e.Type, e.Node, e.Agent})
 	if err != nil || len(e.Data) <= len(`{}`) {
-		return head, err
+		return text, err
 	}
 	// Both are objects: the } of the first becomes the comma before the fields of the second.
-	return append(append(head[:len(head)-1], ','), e.Data[1:]...), nil
+	return append(append(text[:len(text)-1], ','), e.Data[1:]...), nil
 }
 
 const (

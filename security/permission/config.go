@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 )
 
@@ -50,6 +51,17 @@ type ruleYAML struct {
 	Rule     string   `yaml:"rule"`
 	Match    []string `yaml:"match,omitempty"`
 	NotMatch []string `yaml:"not_match,omitempty"`
+}
+
+// JSONSchema returns the schema of both forms in a file. The syntax of the rule itself is left to
+// Policy.
+func (RuleText) JSONSchema() *jsonschema.Schema {
+	text := jsonschema.Schema{Type: "string"}
+	long := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{"rule": text.CloneSchemas()}}
+	for _, key := range []string{"match", "not_match"} {
+		long.Properties[key] = &jsonschema.Schema{Type: "array", Items: text.CloneSchemas()}
+	}
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{&text, long}}
 }
 
 // UnmarshalYAML reads both forms and notes the position for messages. An unknown key is an

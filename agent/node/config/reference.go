@@ -22,6 +22,13 @@ type Key struct {
 	Unit    string `json:"unit,omitempty"`
 	Example string `json:"example,omitempty"` // the value in YAML
 	Text    string `json:"text"`
+	// Values are all values that the key, or each item of its list or mapping,
+	// may have; nil = not bounded by a list.
+	Values []string `json:"values,omitempty"`
+	// Above is what a number has to be above; nil = at least 0. Most is the
+	// largest number; nil = no limit.
+	Above *float64 `json:"above,omitempty"`
+	Most  *float64 `json:"most,omitempty"`
 }
 
 // description is the part of a Key that the code does not know.
@@ -30,6 +37,10 @@ type description struct {
 	// Default says what an absent or zero value means. It is for keys whose
 	// default in the code is zero.
 	Default string
+	// Values, Above and Most are those of Key. Above of a mapping holds for all
+	// numbers below it.
+	Values      []string
+	Above, Most *float64
 }
 
 // descriptions is the text of reference.yaml: a mapping of the names of keys to descriptions.
@@ -48,7 +59,7 @@ func Reference() ([]Key, error) {
 	if err := dec.Decode(&r.described); err != nil {
 		return nil, fmt.Errorf("reference.yaml: %w", err)
 	}
-	r.addFields("", reflect.ValueOf(Default()))
+	r.addFields("", nil, reflect.ValueOf(Default()))
 	for name := range r.described {
 		r.wrong = append(r.wrong, fmt.Errorf("reference.yaml: there is no key %s", name))
 	}
@@ -63,28 +74,35 @@ type reference struct {
 	wrong     []error
 }
 
-// addFields adds the fields of a struct; prefix is the name of its key.
-func (r *reference) addFields(prefix string, of reflect.Value) {
+// addFields adds the fields of a struct; prefix is the name of its key, above the
+// limit of its numbers.
+func (r *reference) addFields(prefix string, above *float64, of reflect.Value) {
 	for field, v := range of.Fields() {
 		name, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if option == "inline" {
-			r.addFields(prefix, v)
+			r.addFields(prefix, above, v)
 			continue
 		}
-		r.add(join(prefix, name), v)
+		r.add(join(prefix, name), above, v)
 	}
 }
 
 // add adds a key, and the keys below it. A pointer to a mapping, such as
 // capabilities[].sandbox, has the keys of a mapping that is described
 // elsewhere.
-func (r *reference) add(name string, v reflect.Value) {
+func (r *reference) add(name string, above *float64, v reflect.Value) {
 	d, ok := r.described[name]
 	if !ok || d.Text == "" {
 		r.wrong = append(r.wrong, fmt.Errorf("reference.yaml: the key %s has no text", name))
 	}
 	delete(r.described, name)
-	k := Key{Name: name, Type: typeName(v.Type()), Default: defaultOf(v), Unit: d.Unit, Example: d.Example, Text: d.Text}
+	k := Key{Name: name, Type: typeName(v.Type()), Default: defaultOf(v), Unit: d.Unit, Example: d.Example, Text: d.Text, Values: d.Values, Most: d.Most}
+	if d.Above != nil {
+		above = d.Above
+	}
+	if t := strings.TrimPrefix(k.Type, "mapping of names to "); above != nil && (t == "number" || strings.HasPrefix(t, "integer")) {
+		k.Above = above
+	}
 	if d.Default != "" {
 		if !v.IsZero() {
 			r.wrong = append(r.wrong, fmt.Errorf("reference.yaml: the default of %s is %s", name, k.Default))
@@ -94,11 +112,11 @@ func (r *reference) add(name string, v reflect.Value) {
 	r.keys = append(r.keys, k)
 	switch t := v.Type(); {
 	case isMapping(t):
-		r.addFields(name, v)
+		r.addFields(name, above, v)
 	case t.Kind() == reflect.Slice && isMapping(t.Elem()):
-		r.addFields(name+"[]", reflect.Zero(t.Elem()))
+		r.addFields(name+"[]", above, reflect.Zero(t.Elem()))
 	case t.Kind() == reflect.Map && isMapping(t.Elem()):
-		r.addFields(name+".NAME", reflect.Zero(t.Elem()))
+		r.addFields(name+".NAME", above, reflect.Zero(t.Elem()))
 	}
 }
 

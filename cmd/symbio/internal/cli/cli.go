@@ -66,7 +66,7 @@ func root(env *command.Env) *cobra.Command {
 		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env),
 	)...)
 	root.AddCommand(
-		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdVersion(env), cmdServeReports(env),
+		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), cmdServeReports(env),
 	)
 	// cobra adds the command completion only when it runs. It is added here already, so that its
 	// usage errors have exit status 2 like those of other commands.
