@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/definition"
@@ -16,21 +18,26 @@ import (
 var keysWithoutValue = map[string]bool{"a number for text": true, "tools unsaid": true, "keys unsaid": true}
 
 // leftToParse are the wrong definitions of these tests that the schema accepts, because it does not know the names of
-// this node, the syntax of rules or the size of files.
+// this node, the syntax of rules, the size of files or what follows the first document.
 var leftToParse = map[string]bool{
 	"too large": true, "a model": true, "one of several models": true, "a tool": true, "a tool in a rule's way": true, "a star among others": true, "a preset": true, "a tool for a preset": true,
 	"MCP without a tool": true, "MCP with a star inside": true, "an MCP server": true, "a skill": true, "bad rule": true, "an example": true, "a guardrail rule": true, "a guardrail example": true,
-	"a home directory": true, "too large a size": true,
+	"a home directory": true, "too large a size": true, "two documents": true,
 }
+
+// resolve returns the schema of definitions. It takes longer than the validation of a definition.
+var resolve = sync.OnceValues(func() (*jsonschema.Resolved, error) {
+	s, err := definition.Schema()
+	if err != nil {
+		return nil, err
+	}
+	return s.Resolve(nil)
+})
 
 // validate returns why the schema refuses the front matter of a definition, or the error of YAML.
 func validate(t *testing.T, text []byte) error {
 	t.Helper()
-	s, err := definition.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := s.Resolve(nil)
+	resolved, err := resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
