@@ -103,29 +103,31 @@ func (c Catalog) search(q Query, index *search.Index) SearchResult {
 	for _, h := range index.Find(text) {
 		overlap[h.Document] = h.Score
 	}
-	var matches []rankedMatch
+	var found []foundSkill
 	for i, s := range c.Skills {
 		if q.Scope != "" && s.Scope != q.Scope || q.Keep != nil && !q.Keep(s) {
 			continue
 		}
 		if score, reason := s.score(text, overlap[i]); score > 0 || text == "" {
-			matches = append(matches, rankedMatch{Match{s, int(score), reason}, score})
+			found = append(found, foundSkill{i, score, reason})
 		}
 	}
-	slices.SortStableFunc(matches, func(a, b rankedMatch) int {
-		return cmp.Or(cmp.Compare(b.exact, a.exact), cmp.Compare(a.Skill.Scope.rank(), b.Skill.Scope.rank()), cmp.Compare(a.Skill.Path, b.Skill.Path))
+	slices.SortFunc(found, func(a, b foundSkill) int {
+		x, y := &c.Skills[a.index], &c.Skills[b.index]
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(x.Scope.rank(), y.Scope.rank()), cmp.Compare(x.Path, y.Path), cmp.Compare(a.index, b.index))
 	})
-	f := SearchResult{Matches: []Match{}, Count: len(matches), Truncated: len(matches) > q.Limit}
-	for _, m := range matches[:min(len(matches), q.Limit)] {
-		f.Matches = append(f.Matches, m.Match)
+	f := SearchResult{Matches: []Match{}, Count: len(found), Truncated: len(found) > q.Limit}
+	for _, m := range found[:min(len(found), q.Limit)] {
+		f.Matches = append(f.Matches, Match{c.Skills[m.index], int(m.score), m.reason})
 	}
 	return f
 }
 
-// rankedMatch is a Match with its score before it is rounded.
-type rankedMatch struct {
-	Match
-	exact float64
+// foundSkill is the skill of the catalog with that index, and how it was found.
+type foundSkill struct {
+	index  int
+	score  float64
+	reason MatchReason
 }
 
 // score rates how well the skill matches; 0 is no match. overlap is how well its words do, 0 to 1.

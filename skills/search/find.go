@@ -90,13 +90,11 @@ func (x *Index) units(query string) []unit {
 	for i, w := range words {
 		units[i], stems[i] = unit{}, x.lexicon.stem(w.text)
 		x.add(units[i], stems[i], 1)
-		for n := 1; n <= min(maxPhrase, i+1); n++ {
-			for _, concept := range x.lexicon.concepts[strings.Join(stems[i+1-n:i+1], " ")] {
-				for _, u := range units[i+1-n : i+1] {
-					x.add(u, concept, byWords(n))
-				}
+		x.lexicon.conceptsAt(stems, i, func(n int, concept string) {
+			for _, u := range units[i+1-n : i+1] {
+				x.add(u, concept, byWords(n))
 			}
-		}
+		})
 		if i > 0 {
 			joined := x.lexicon.stem(words[i-1].text + w.text)
 			x.add(units[i-1], joined, 1)

@@ -15,7 +15,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Document has the texts of one document, by field. A field may be empty.
@@ -87,7 +86,7 @@ func New(documents iter.Seq[Document]) *Index {
 		}
 	}
 	b.documents = len(b.lengths)
-	b.lexicon.stems = nil
+	b.lexicon.stems, b.lexicon.parts = nil, nil
 	b.finish()
 	return b.Index
 }
@@ -98,11 +97,7 @@ func (b *builder) add(f uint8, text string) {
 	stems := make([]string, len(words))
 	for i, w := range words {
 		stems[i] = b.lexicon.stem(w.text)
-		for n := 1; n <= min(maxPhrase, i+1); n++ {
-			for _, concept := range b.lexicon.concepts[strings.Join(stems[i+1-n:i+1], " ")] {
-				b.put(f, concept)
-			}
-		}
+		b.lexicon.conceptsAt(stems, i, func(_ int, concept string) { b.put(f, concept) })
 		if f > 0 && b.lexicon.stop[w.text] { // a name may be how-to
 			continue
 		}

@@ -19,22 +19,23 @@ const stopText = `a about all also am an and any are as asks at be been but by c
 	than that the their them then there these they this those to us use used user users uses using via want wants was way we
 	were what when whenever where whether which who why will with would you your`
 
-const (
-	maxWord   = 40 // bytes of a word; a longer one is no word that a person looks for
-	maxPhrase = 3  // words
-)
+// maxWord is the longest word in bytes. A longer one is no word that a person looks for.
+const maxWord = 40
 
 // lexicon knows the English language: stems, stop words, and words that mean nearly the same.
 type lexicon struct {
 	stop map[string]bool
 	// concepts are the terms of the groups of synonyms that a stem, or a phrase of stems, is in.
 	concepts map[string][]string
-	// stems caches stems while an index is built; nil = it does not.
+	// longest is how many words the longest phrase of concepts has that ends with a stem.
+	longest map[string]int
+	// stems and parts cache the results of stem and splitCase while an index is built; nil = not.
 	stems map[string]string
+	parts map[string][]string
 }
 
 func newLexicon() *lexicon {
-	l := &lexicon{stop: map[string]bool{}, concepts: map[string][]string{}, stems: map[string]string{}}
+	l := &lexicon{stop: map[string]bool{}, concepts: map[string][]string{}, longest: map[string]int{}, stems: map[string]string{}}
 	for _, w := range strings.Fields(stopText) {
 		l.stop[w] = true
 	}
@@ -46,24 +47,35 @@ func newLexicon() *lexicon {
 		for members := range strings.SplitSeq(line, ";") {
 			group++
 			for member := range strings.SplitSeq(members, ",") {
-				key := l.phrase(strings.Fields(member))
-				l.concepts[key] = append(l.concepts[key], conceptPrefix+strconv.Itoa(group))
+				l.addSynonym(strings.Fields(member), conceptPrefix+strconv.Itoa(group))
 			}
 		}
 	}
+	l.parts = map[string][]string{} // now that it depends on all concepts
 	return l
 }
 
 // conceptPrefix begins the term of a group of synonyms. No word begins so.
 const conceptPrefix = "#"
 
-// phrase returns the key of consecutive words in concepts.
-func (l *lexicon) phrase(words []string) string {
+// addSynonym adds a word or phrase to a group.
+func (l *lexicon) addSynonym(words []string, group string) {
 	stems := make([]string, len(words))
 	for i, w := range words {
 		stems[i] = l.stem(w)
 	}
-	return strings.Join(stems, " ")
+	key, last := strings.Join(stems, " "), stems[len(stems)-1]
+	l.concepts[key] = append(l.concepts[key], group)
+	l.longest[last] = max(l.longest[last], len(stems))
+}
+
+// conceptsAt calls do for each group of a word or phrase that ends at stems[i], with its length.
+func (l *lexicon) conceptsAt(stems []string, i int, do func(n int, concept string)) {
+	for n := 1; n <= min(l.longest[stems[i]], i+1); n++ {
+		for _, concept := range l.concepts[strings.Join(stems[i+1-n:i+1], " ")] {
+			do(n, concept)
+		}
+	}
 }
 
 // stem returns the stem of an English word in lower case, in American spelling. Other words are
@@ -125,11 +137,23 @@ func (l *lexicon) words(text string, limit int) (all []word) {
 }
 
 // splitCase returns the words within a sequence of letters and digits, in lower case.
-func (l *lexicon) splitCase(part string) (out []string) {
-	lower := strings.ToLower(part)
-	if _, known := l.concepts[l.stem(lower)]; known || len(lower) != len(part) {
-		return []string{lower}
+func (l *lexicon) splitCase(part string) []string {
+	if out, known := l.parts[part]; known {
+		return out
 	}
+	lower := strings.ToLower(part)
+	out := []string{lower}
+	if _, known := l.concepts[l.stem(lower)]; !known && len(lower) == len(part) {
+		out = splitWord(part, lower)
+	}
+	if l.parts != nil {
+		l.parts[part] = out
+	}
+	return out
+}
+
+// splitWord returns the parts of lower, which is part in lower case.
+func splitWord(part, lower string) (out []string) {
 	begin := 0
 	var before rune
 	for i, r := range part {
