@@ -14,7 +14,7 @@ func Suggest(name string, known []string) string {
 	// A name that differs in more letters is another word.
 	best, least := "", 2+len(name)/3
 	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(k), least); d < least {
+		if d := EditDistance(strings.ToLower(name), strings.ToLower(k), least); d < least {
 			best, least = k, d
 		}
 	}
@@ -30,10 +30,10 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance counts the bytes to insert, delete, replace or swap with the next to make b of a, up
+// EditDistance counts the bytes to insert, delete, replace or swap with the next to make b of a, up
 // to limit (the Damerau-Levenshtein distance with adjacent swaps, optimal string alignment). It
 // keeps three rows of the table, not all of it: its time is len(a)*len(b).
-func editDistance(a, b string, limit int) int {
+func EditDistance(a, b string, limit int) int {
 	// The distance is at least the difference of the lengths.
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -45,7 +45,7 @@ func (d Document) texts() [5]string {
 }
 
 // saturation is k1 of BM25: with more of it, a repeated word counts for more.
-const saturation = 1.2
+const saturation = 1.6
 
 // Index finds documents by words. Make it with New.
 type Index struct {

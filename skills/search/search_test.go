@@ -28,7 +28,7 @@ func TestIndexFindsTheSameInOtherWords(t *testing.T) {
 	index := newIndex(all)
 	for query, want := range map[string]string{
 		"resized image":             "image-resize",
-		"make my photos smaller":    "image-resize",
+		"photos of another size":    "image-resize",
 		"how do I back up postgres": "db-backup",
 		"precommit":                 "pre-commit",
 		"preCommit hook":            "pre-commit",
