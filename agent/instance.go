@@ -17,6 +17,7 @@ import (
 	"symbio/agent/tool/replicate"
 	"symbio/agent/tool/security"
 	"symbio/community"
+	"symbio/skills"
 )
 
 // instance holds the state of an agent from its spawn to its end. It survives restarts, while the
@@ -32,10 +33,11 @@ type instance struct {
 	parent      *instance
 	lease       *lending.Lease // set if the agent is lent to another node; nil for its descendants
 	ask         func(ctx context.Context, d ApprovalRequest) tool.Answer
-	security    *security.Config // of the Order; nil = none, as for sub-agents, which have their parents' constraints
-	record      record           // the session; its zero value keeps nothing
-	newSession  session.Info     // what a new session of the agent begins with
-	declined    *declinedSkills  // shared by all agents of one tree: a person is not asked twice
+	security    *security.Config        // of the Order; nil = none, as for sub-agents, which have their parents' constraints
+	record      record                  // the session; its zero value keeps nothing
+	newSession  session.Info            // what a new session of the agent begins with
+	forked      *skills.ActivateRequest // the skill for which a sub-agent was spawned; nil = none
+	declined    *declinedSkills         // shared by all agents of one tree: a person is not asked twice
 
 	self    community.Member // set by setSelf
 	address string           // peer.Address of self, its name in Signal.Requester; set by setSelf

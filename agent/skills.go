@@ -103,6 +103,7 @@ func (s *agentSkills) tools() []tool.Tool {
 		DefaultLimit: use.DefaultLimit, MaxLimit: use.MaxLimit,
 		Epoch:       func() int { return s.epoch },
 		OnActivated: s.onTaken,
+		Fork:        s.fork,
 	})
 }
 
@@ -174,7 +175,9 @@ func (s *agentSkills) prepare(ctx context.Context, resume bool) (note string, er
 	s.takenInTask = false
 	s.refresh(ctx, s.registry.Refresh)
 	first := !s.prepared
-	s.preload(ctx)
+	if err := s.preload(ctx); err != nil {
+		return "", err
+	}
 	if first {
 		note = s.restore(ctx, resume)
 	}
@@ -215,7 +218,7 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 		return errDeniedSkill
 	}
 	all := s.registry.Registry // nobody is asked: what a person has accepted was accepted for this SKILL.md
-	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Epoch: s.epoch})
+	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Arguments: was.Arguments, Epoch: s.epoch})
 	if err == nil && was.Accepted && now.Hash == was.Hash {
 		now, err = all.Accept(ctx, s.id(), was.Path, was.Hash)
 	}
@@ -274,10 +277,11 @@ func (s *agentSkills) messagesLost(earlier bool) {
 }
 
 // preload activates the skills that the definition names, before the first task. A missing one does
-// not fail the task (skills: C27).
-func (s *agentSkills) preload(ctx context.Context) {
+// not fail the task (skills: C27). It also activates the skill for which the agent was spawned,
+// without which there is nothing to do.
+func (s *agentSkills) preload(ctx context.Context) error {
 	if s.prepared {
-		return
+		return nil
 	}
 	s.prepared, s.preloadedID = true, map[string]bool{}
 	i, logger := s.instance, s.instance.factory.cfg.Logger
@@ -298,7 +302,17 @@ func (s *agentSkills) preload(ctx context.Context) {
 			i.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
 		}
 	}
+	if want := i.forked; want != nil {
+		one, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: want.Path, By: want.By, Arguments: want.Arguments})
+		if err != nil {
+			return err
+		}
+		s.preloadedID[one.Skill.ID] = true
+		all = append(all, one)
+		i.report(Event{Type: EventSkill, Text: one.Skill.Name})
+	}
 	s.preloaded = skills.PreloadPrompt(all)
+	return nil
 }
 
 // prompt returns the skills' parts of the system prompt: the catalog, the skills of the definition,
@@ -360,21 +374,36 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
 			continue // some $word
 		}
+		var text string
 		if err == nil {
-			err = s.checkMentioned(found)
-		}
-		var one skills.Activation
-		if err == nil {
-			one, err = s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: m.Arguments, Epoch: s.epoch})
+			text, err = s.takeMentioned(ctx, found, m.Arguments)
 		}
 		if err != nil {
 			note(m, err)
 			continue
 		}
-		s.onTaken(one.Skill.Name)
-		b.WriteString("\n\n" + one.Context())
+		b.WriteString("\n\n" + text)
 	}
 	return b.String()
+}
+
+// takeMentioned activates a skill that a person named, or runs it in a sub-agent, and returns the
+// text for the model.
+func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arguments string) (string, error) {
+	if err := s.checkMentioned(found); err != nil {
+		return "", err
+	}
+	want := skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: arguments, Epoch: s.epoch}
+	if found.Fork {
+		answer, err := s.fork(ctx, want, found)
+		return forkResult(found.Name, answer), err
+	}
+	one, err := s.registry.Activate(ctx, want)
+	if err != nil {
+		return "", err
+	}
+	s.onTaken(one.Skill.Name)
+	return one.Context(), nil
 }
 
 var errDeniedSkill = errors.New("denied")

@@ -33,6 +33,7 @@ type school struct {
 	requests  []llm.Request
 	events    []agent.Event
 	next      func(r llm.Request) (llm.Message, error) // the model
+	asks      func(spec string)                        // is told which models are opened; nil = not
 }
 
 // newSchool has the named files, in directories of skills.
@@ -68,7 +69,12 @@ func newSchool(t *testing.T, use agent.SkillUse, files map[string]string, policy
 	})
 	s.factory = agent.NewFactory(agent.Config{
 		Community: s.community, Skills: s.registry, SkillUse: use, Tools: files1.Tools(), Dir: s.work,
-		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
+		Model: func(_ context.Context, spec string) (llm.Model, error) {
+			if s.asks != nil {
+				s.asks(spec)
+			}
+			return model, nil
+		},
 		Report: func(e agent.Event) { s.events = append(s.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())

@@ -40,10 +40,19 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 	if w.Node != "" {
 		return a.spawnOn(ctx, w)
 	}
+	return a.spawnHere(ctx, w, nil)
+}
+
+// spawnHere is spawn on this node. prepare, unless it is nil, completes the sub-agent before it
+// starts.
+func (a *Agent) spawnHere(ctx context.Context, w team.SpawnRequest, prepare func(*instance)) (*team.Child, error) {
 	parent := a.instance
 	child, err := parent.newChild(ctx, w)
 	if err != nil {
 		return nil, err
+	}
+	if prepare != nil {
+		prepare(child)
 	}
 	member, err := parent.factory.begin(ctx, cmp.Or(w.Name, parent.nextName()), child)
 	if err != nil {

@@ -29,7 +29,7 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	a, accepted := t.propose(ctx, a)
 	if w.By != skills.ByDefinition { // else it is activated at each start
 		t.instance.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
-			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Granted: a.Granted, Accepted: accepted,
+			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted,
 		}})
 	}
 	return a, nil

@@ -116,6 +116,8 @@ type SkillUse struct {
 	Path string `json:"path,omitempty"` // of its SKILL.md
 	Hash string `json:"hash,omitempty"` // SHA-256 of its SKILL.md, in hex
 	By   string `json:"by,omitempty"`   // who activated it; a skills.Initiator
+	// Arguments are those of the activation.
+	Arguments string `json:"arguments,omitempty"`
 	// Granted are the rules that it granted. With Accepted a person granted them for this activation
 	// only, else they depend on the trust in the skill.
 	Granted  []string `json:"granted,omitempty"`

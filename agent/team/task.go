@@ -10,6 +10,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 // task is one task of a sub-agent. Its fields are guarded by Team.mu; text and err are constant
@@ -72,12 +73,8 @@ func (t *Team) release(key string, n int) {
 // assign starts a reserved task of a sub-agent in the background and returns at once. The
 // reservation is released when the task ends, or if assign returns an error.
 func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
-	s := community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
-	var err error
-	if s.Data, err = json.Marshal(text); err == nil {
-		// Encoded now, because the parent's requesters may have changed when the signal is sent.
-		s.OnBehalf, err = t.cfg.OnBehalf(c)
-	}
+	// Encoded now, because the parent's requesters may have changed when the signal is sent.
+	s, err := t.signal(ctx, c, text)
 	ctx, cancel := t.background(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,6 +101,27 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 		t.finish(c, one, key, reply, err)
 	})
 	return nil
+}
+
+// signal returns the signal that gives a sub-agent a task.
+func (t *Team) signal(ctx context.Context, c *Child, text string) (s community.Signal, err error) {
+	s = community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
+	if s.Data, err = json.Marshal(text); err == nil {
+		s.OnBehalf, err = t.cfg.OnBehalf(c)
+	}
+	return s, err
+}
+
+// Ask gives a new sub-agent its only task and returns the answer, of which it cuts what is over the
+// limit of a tool's result. The end of ctx ends the task.
+func (t *Team) Ask(ctx context.Context, c *Child, text string) (string, error) {
+	s, err := t.signal(ctx, c, text)
+	if err != nil {
+		return "", err
+	}
+	reply, err := t.cfg.Send(ctx, c.Member.ID, s)
+	t.cfg.Done(c, string(reply.Data), err)
+	return visible.Prefix(string(reply.Data), maxResult), err
 }
 
 // background returns a context for work that outlives the current tool call. It keeps the values of

@@ -10,13 +10,14 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// MCP is the part of the MCP servers that the control socket uses.
+// MCP has the commands of people's conversations: the prompts of MCP servers, and skills, which have
+// no server.
 type MCP interface {
 	Prompts(ctx context.Context) ([]mcp.Prompt, error)
 	Prompt(ctx context.Context, server, name string, args map[string]string) (string, error)
 }
 
-// Prompts lists the prompts of the MCP servers. Servers that do not answer are in the notes.
+// Prompts lists the prompts of the MCP servers and the skills for people. Servers that do not answer are in the notes.
 func (c *server) Prompts(ctx context.Context, _ *symbiov1.PromptsRequest) (*symbiov1.PromptsReply, error) {
 	all, err := c.cfg.MCP.Prompts(ctx)
 	if ctx.Err() != nil {

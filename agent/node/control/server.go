@@ -67,7 +67,7 @@ type Config struct {
 	// SkillPrompt returns the text that models get.
 	Skills      func(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error)
 	SkillPrompt func(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error)
-	// MCP has the prompts of the MCP servers.
+	// MCP has the prompts of the MCP servers and the skills for people.
 	MCP MCP
 	// Resume returns the order that goes on with a session. Its errors wrap
 	// session.ErrNotFound if there is none.

@@ -58,6 +58,9 @@ type Config struct {
 	// OnActivated is called with the name of each skill that the model activates. Default: not
 	// called.
 	OnActivated func(name string)
+	// Fork runs a skill with context: fork in a sub-agent, in place of its activation, and returns
+	// the answer. Default: such a skill is activated like others.
+	Fork func(ctx context.Context, want skills.ActivateRequest, one skills.Skill) (string, error)
 }
 
 // Tools returns the agent's tools for skills.

@@ -157,9 +157,21 @@ func (t *activationTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 		if err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
+		if meant.Fork && t.cfg.Fork != nil {
+			return t.fork(ctx, want, meant)
+		}
 		return t.activate(ctx, want)
 	}
 	return inv, nil
+}
+
+// fork runs the skill in a sub-agent and returns its answer.
+func (t *activationTool) fork(ctx context.Context, want skills.ActivateRequest, one skills.Skill) tool.Result {
+	answer, err := t.cfg.Fork(ctx, want, one)
+	if err != nil {
+		return tool.Result{Text: err.Error(), IsError: true}
+	}
+	return tool.Result{Text: answer}
 }
 
 // activate activates the skill and returns its instructions.

@@ -61,7 +61,7 @@ func commands() []Command {
 		{"agents", "", "show the agents of this and other nodes; Ctrl-T", func(_ context.Context, t *conversation, _ string) error { return open(t, OpenAgents{}) }},
 		{"approvals", "", "show the decisions that wait, also on other nodes", listApprovals},
 		{"permissions", "", "show what is allowed from now on", listRules},
-		{"skills", "", "list the skills; $NAME names one in a message", listSkills},
+		{"skills", "", "list the skills; /NAME ARGUMENTS starts one, $NAME names one in a message", listSkills},
 		{"mcp", "", "list the tools of MCP servers", listMCP},
 		{"cost", "", "show what was spent", func(_ context.Context, t *conversation, _ string) error {
 			t.view.note(cmp.Or(t.spent, "nothing was spent yet"))
@@ -100,7 +100,11 @@ func (t *conversation) command(ctx context.Context, line string) error {
 		names = append(names, c.Name)
 	}
 	for _, p := range t.prompts {
-		if p.GetCommand() == name {
+		switch {
+		case p.GetCommand() != name:
+		case p.GetServer() == "":
+			return t.sendMessage("$" + name + " " + args)
+		default:
 			return fillPrompt(ctx, t, p, args)
 		}
 		names = append(names, p.GetCommand())
@@ -109,7 +113,14 @@ func (t *conversation) command(ctx context.Context, line string) error {
 	return nil
 }
 
-// promptCommand returns the command of a prompt.
+// withoutBuiltin returns the prompts and skills that no command of commands hides.
+func withoutBuiltin(prompts []*symbiov1.MCPPrompt) []*symbiov1.MCPPrompt {
+	return slices.DeleteFunc(prompts, func(p *symbiov1.MCPPrompt) bool {
+		return slices.ContainsFunc(commands(), func(c Command) bool { return c.Name == p.GetCommand() })
+	})
+}
+
+// promptCommand returns the command of a prompt or skill.
 func promptCommand(p *symbiov1.MCPPrompt) Command {
 	c := Command{Name: p.GetCommand(), Help: p.GetDescription()}
 	for _, a := range p.GetArguments() {

@@ -83,7 +83,7 @@ type conversation struct {
 	// id of the agent.
 	settings    event.Fields
 	spent, root string
-	// prompts are the prompts of MCP servers, which are commands, too.
+	// prompts are the prompts of MCP servers and the skills for people, which are commands, too.
 	prompts []*symbiov1.MCPPrompt
 	// inputEnded is true after the end of standard input, or Ctrl-D.
 	inputEnded bool

@@ -58,6 +58,7 @@ type fakeNode struct {
 	sent    []string // what the conversations sent after that
 	events  chan *symbiov1.Event
 	failure chan error
+	prompts []*symbiov1.MCPPrompt
 }
 
 func (n *fakeNode) Status(context.Context, *symbiov1.StatusRequest, ...grpc.CallOption) (*symbiov1.StatusReply, error) {

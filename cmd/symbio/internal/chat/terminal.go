@@ -50,8 +50,8 @@ type (
 	OpenAgents     struct{}
 	OpenDiffs      struct{}
 	OpenTranscript struct{}
-	// Skills are the names of the skills, Prompts the commands of the prompts of MCP servers, for
-	// completion. Draft is a text to be looked at and sent by the person.
+	// Skills are the names of the skills, Prompts the commands of skills and of the prompts of MCP
+	// servers, for completion. Draft is a text to be looked at and sent by the person.
 	Skills  []string
 	Prompts []Command
 	Draft   string
@@ -104,7 +104,7 @@ func openTerminal(ctx context.Context, t *conversation) (err error) {
 		_ = call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.PromptsReply, error) {
 			return c.Prompts(ctx, &symbiov1.PromptsRequest{})
 		}, func(r *symbiov1.PromptsReply) {
-			t.prompts = r.GetPrompts()
+			t.prompts = withoutBuiltin(r.GetPrompts())
 			t.term.Show(Prompts(command.Map(t.prompts, promptCommand)))
 		})
 		return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.SkillsReply, error) {
