@@ -24,7 +24,7 @@ func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fe
 	if err != nil {
 		return nil, nil, err
 	}
-	search, err := c.Settings.Web.Search.Searcher()
+	search, err := c.Settings.Web.Search.Searcher(c.Getenv)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"symbio/agent/llm"
 	"symbio/agent/tool/web"
 )
 
@@ -12,7 +13,10 @@ type Web struct {
 
 // WebSearch configures the tool of the same name.
 type WebSearch struct {
-	URL string `yaml:"url"` // the base URL of a SearXNG instance; "" = agents have no WebSearch
+	// Provider is searxng, brave or tavily; "" = searxng if there is a URL, else
+	// agents have no WebSearch. Keys are read from the environment only.
+	Provider string `yaml:"provider"`
+	URL      string `yaml:"url"` // the base URL; "" = the provider's own
 }
 
 // Tools says how tools are presented to models.
@@ -24,19 +28,24 @@ type Tools struct {
 	SearchAbove int `yaml:"search_above"`
 }
 
-// Searcher returns a client of the instance, nil if no URL is configured. An
-// invalid URL is an error.
-func (s WebSearch) Searcher() (web.Searcher, error) {
-	if s.URL == "" {
+// Searcher returns a client of the provider, nil if none is configured. getenv
+// looks up its key; nil = without a key. An unknown provider or an invalid URL
+// is an error.
+func (s WebSearch) Searcher(getenv func(string) string) (web.Searcher, error) {
+	if s == (WebSearch{}) {
 		return nil, nil
 	}
-	return web.NewSearXNG(web.SearXNGConfig{URL: s.URL})
+	c := web.EngineConfig{Provider: s.Provider, URL: s.URL}
+	if key := web.KeyVariable(s.Provider); key != "" && getenv != nil {
+		c.Key = llm.NewSecret(getenv(key))
+	}
+	return web.NewEngine(c)
 }
 
-// check reports an invalid URL.
+// check reports an unknown provider and an invalid URL.
 func (w Web) check(bad func(format string, args ...any)) {
-	if _, err := w.Search.Searcher(); err != nil {
-		bad("web.search.url: %w", err)
+	if _, err := w.Search.Searcher(nil); err != nil {
+		bad("web.search: %w", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	search, err := web.NewSearXNG(web.SearXNGConfig{URL: "https://search.example"})
+	search, err := web.NewEngine(web.EngineConfig{URL: "https://search.example"})
 	if err != nil {
 		panic(err)
 	}

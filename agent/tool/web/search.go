@@ -15,7 +15,7 @@ import (
 //go:embed websearch.md
 var searchText string
 
-// Searcher searches the web. SearXNG is one. It may be called from many goroutines.
+// Searcher searches the web. Engine is one. It may be called from many goroutines.
 type Searcher interface {
 	// Search returns one page of results, the best first; pages are counted from 1. No result is no
 	// error. It must return when ctx ends.

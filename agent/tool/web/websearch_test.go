@@ -17,11 +17,11 @@ import (
 )
 
 // instance is a SearXNG on loopback that answers as it is told.
-func instance(t *testing.T, answer http.HandlerFunc) (*web.SearXNG, string) {
+func instance(t *testing.T, answer http.HandlerFunc) (*web.Engine, string) {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	s, err := web.NewSearXNG(web.SearXNGConfig{URL: server.URL + "/searxng/", Timeout: 5 * time.Second, MaxBody: 100_000})
+	s, err := web.NewEngine(web.EngineConfig{URL: server.URL + "/searxng/", Timeout: 5 * time.Second, MaxBody: 100_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSearchThatGoesWrongSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: got %v %q, want an error with %q", name, got.IsError, got.Text, c.want)
 		}
 	}
-	gone, err := web.NewSearXNG(web.SearXNGConfig{URL: "http://127.0.0.1:1"})
+	gone, err := web.NewEngine(web.EngineConfig{URL: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSearchThatGoesWrongSaysWhatToDo(t *testing.T) {
 		t.Errorf("nobody there: %q", got.Text)
 	}
 	for _, bad := range []string{"", "localhost:8888", "ftp://x/", "http://x/?q=1", "http://"} {
-		if _, err := web.NewSearXNG(web.SearXNGConfig{URL: bad}); err == nil {
+		if _, err := web.NewEngine(web.EngineConfig{URL: bad}); err == nil {
 			t.Errorf("the URL %q is taken", bad)
 		}
 	}
@@ -147,7 +147,7 @@ func FuzzWhatSearXNGAnswers(f *testing.F) {
 	var text string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { says("application/json", text)(w, r) }))
 	f.Cleanup(server.Close)
-	by, err := web.NewSearXNG(web.SearXNGConfig{URL: server.URL})
+	by, err := web.NewEngine(web.EngineConfig{URL: server.URL})
 	if err != nil {
 		f.Fatal(err)
 	}
