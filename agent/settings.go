@@ -35,8 +35,10 @@ type Settings struct {
 	// Effort is how much the model thinks (llm.Request.Effort); "" = as it is configured.
 	Effort string `json:"effort,omitempty"`
 	Mode   Mode   `json:"mode"`
-	// Window is how many tokens the model can be given. It cannot be changed.
-	Window int `json:"window,omitempty"`
+	// Window is how many tokens the model can be given, and Sandbox the level of what holds commands. They
+	// cannot be changed.
+	Window  int    `json:"window,omitempty"`
+	Sandbox string `json:"sandbox,omitempty"`
 }
 
 // Check returns an error that wraps community.ErrInvalid if the effort or the mode is none; "" is one.
@@ -122,7 +124,8 @@ func (f *Factory) Settings(id community.MemberID) (Settings, error) {
 		return Settings{}, notFoundError(id)
 	}
 	s := &i.settings
-	return Settings{Model: currentModel{i}.Name(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.current().conversation.Window()}, nil
+	level, _ := sandboxOf(i)
+	return Settings{Model: currentModel{i}.Name(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.current().conversation.Window(), Sandbox: level}, nil
 }
 
 // ChangeSettings changes the settings of an agent of this node; empty fields stay as they are. The

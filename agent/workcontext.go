@@ -23,6 +23,8 @@ type WorkContext struct {
 	Environment bool
 	Sandbox     sandbox.Policy
 	SandboxOff  bool
+	// Level returns how well this machine holds commands; nil = not known. It may block for the time of a probe.
+	Level func() sandbox.Level
 }
 
 // smallWindow is the number of tokens below which a model's window is small: then the prompt and the
@@ -64,12 +66,8 @@ func (a *Agent) workContext() (parts []conversation.Part) {
 		return nil
 	}
 	if c.Environment {
-		policy, narrower := i.permissions.constrainSandbox(c.Sandbox)
-		held := &policy
-		if c.SandboxOff && !narrower { // a definition can have a sandbox where the node has none
-			held = nil
-		}
-		parts = append(parts, workcontext.Environment(time.Now(), dir, held))
+		level, policy := sandboxOf(i)
+		parts = append(parts, workcontext.Environment(time.Now(), dir, level, policy))
 	}
 	if c.Files {
 		room := 0
@@ -79,6 +77,19 @@ func (a *Agent) workContext() (parts []conversation.Part) {
 		parts = append(parts, workcontext.Files(dir, c.UserDir, room, a.deniesReading)...)
 	}
 	return parts
+}
+
+// sandboxOf returns what holds the commands of an instance: the level by its name, "" if it is not known, and the policy.
+func sandboxOf(i *instance) (level string, policy sandbox.Policy) {
+	c := i.factory.cfg.WorkContext
+	policy, narrower := i.permissions.constrainSandbox(c.Sandbox)
+	switch {
+	case c.SandboxOff && !narrower: // a definition can have a sandbox where the node has none
+		return sandbox.Off.String(), policy
+	case c.Level != nil:
+		return c.Level().String(), policy
+	}
+	return "", policy
 }
 
 // deniesReading reports whether a rule denies the agent to read a file. That it has no tool to read

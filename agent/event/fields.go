@@ -101,8 +101,9 @@ type Fields struct {
 	Wait float64
 	// Done and Total are a progress, in any unit; Total 0 means that it is not known.
 	Done, Total float64
-	// Model, Effort and Mode are the settings of a conversation. Model is also the model of a retry.
-	Model, Effort, Mode string
+	// Model, Effort and Mode are the settings of a conversation, and Sandbox the level of what holds commands.
+	// Model is also the model of a retry.
+	Model, Effort, Mode, Sandbox string
 	// Context is how many tokens the last request to the model and its answer had, and Window how
 	// many fit.
 	Context, Window int

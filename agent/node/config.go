@@ -129,11 +129,11 @@ func (c Config) configDir() string {
 	return filepath.Join(dir, "symbio")
 }
 
-// workContext says what agents are told of the workspace.
-func (c Config) workContext() agent.WorkContext {
+// workContext says what agents are told of the workspace, where r runs their commands.
+func (c Config) workContext(r *exec.Runner) agent.WorkContext {
 	s := c.Settings
 	policy, _ := s.Sandbox.Policy(c.Workspace(), c.Home) // openWorkspace has reported the error
-	return agent.WorkContext{Files: s.Context.Files, UserDir: c.configDir(), Environment: s.Context.Environment, Sandbox: policy, SandboxOff: s.Sandbox.IsOff()}
+	return agent.WorkContext{Files: s.Context.Files, UserDir: c.configDir(), Environment: s.Context.Environment, Sandbox: policy, SandboxOff: s.Sandbox.IsOff(), Level: r.Level}
 }
 
 // runner returns the runner of commands for a node. denied returns the files

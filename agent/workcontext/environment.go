@@ -16,13 +16,19 @@ import (
 )
 
 // Environment returns the part that says when and on what system an agent works in dir, on which
-// branch of git, and what its commands may do. held is the sandbox of the commands; nil = there is
-// none. The text has the day and not the time, so that it stays the same from task to task, and
-// servers of models keep it in their caches.
-func Environment(now time.Time, dir string, held *sandbox.Policy) conversation.Part {
-	commands := "run as the user, without a sandbox"
-	if held != nil {
-		commands = "network " + held.Network.String() + "; can write " + writable(held.Files)
+// branch of git and whether files were changed, and what its commands may do. level is that of the sandbox, as
+// sandbox.Level names it; "" = not known. held is what the sandbox allows. The text has the day and not the time,
+// so that it mostly stays the same from task to task, and servers of models keep it in their caches.
+func Environment(now time.Time, dir, level string, held sandbox.Policy) conversation.Part {
+	commands := "network " + held.Network.String() + "; can write " + writable(held.Files)
+	switch level {
+	case "":
+	case sandbox.Off.String():
+		commands = "run as the user, without a sandbox"
+	case sandbox.None.String():
+		commands = "are refused, because this machine has no sandbox"
+	default:
+		commands = "sandbox " + level + "; " + commands
 	}
 	text := fmt.Sprintf("\n\n# Environment\n\nDate: %s\nSystem: %s %s\nShell: bash\nGit: %s\nCommands: %s\n", now.Format(time.DateOnly), runtime.GOOS, runtime.GOARCH, git(dir), commands)
 	return conversation.Part{Name: "environment", Text: text}
@@ -56,7 +62,8 @@ var gitStates = [...]struct{ file, state string }{
 	{"rebase-merge", "a rebase"}, {"rebase-apply", "a rebase"}, {"MERGE_HEAD", "a merge"}, {"CHERRY_PICK_HEAD", "a cherry-pick"}, {"REVERT_HEAD", "a revert"}, {"BISECT_LOG", "a bisection"},
 }
 
-// git describes the repository of dir: the branch, and an operation that is not finished. It reads
+// git describes the repository of dir: the branch, an operation that is not finished, and whether tracked files
+// were changed. It reads
 // git's own files and does not run git, because a repository's configuration can name programs that
 // git runs.
 func git(dir string) string {
@@ -90,7 +97,7 @@ func git(dir string) string {
 			return text + ", in the middle of " + s.state
 		}
 	}
-	return text
+	return text + unstaged(top, at)
 }
 
 // readHead returns a small file of git.

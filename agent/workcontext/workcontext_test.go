@@ -2,6 +2,7 @@ package workcontext_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -122,14 +123,77 @@ func TestEnvironmentSaysBranchAndSandbox(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		write(t, dir, test.files)
-		got := workcontext.Environment(day, dir, &sandbox.Policy{Files: sandbox.Files{Write: []string{"/w"}, Temp: true}}).Text
-		if !strings.Contains(got, "\nGit: "+test.want+"\n") || !strings.Contains(got, "\nDate: 2026-03-04\n") || !strings.Contains(got, "\nCommands: network none; can write /w, a private $TMPDIR\n") {
+		got := workcontext.Environment(day, dir, "native", sandbox.Policy{Files: sandbox.Files{Write: []string{"/w"}, Temp: true}}).Text
+		if !strings.Contains(got, "\nGit: "+test.want+"\n") || !strings.Contains(got, "\nDate: 2026-03-04\n") || !strings.Contains(got, "\nCommands: sandbox native; network none; can write /w, a private $TMPDIR\n") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if got := workcontext.Environment(day, t.TempDir(), nil).Text; !strings.Contains(got, "without a sandbox") {
-		t.Error(got)
+	for level, want := range map[string]string{"off": "run as the user, without a sandbox", "none": "are refused, because this machine has no sandbox", "": "network none; can write nothing"} {
+		if got := workcontext.Environment(day, t.TempDir(), level, sandbox.Policy{}).Text; !strings.HasSuffix(got, "\nCommands: "+want+"\n") {
+			t.Errorf("%q: %s", level, got)
+		}
 	}
+}
+
+func TestEnvironmentSaysWhetherTrackedFilesChanged(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main", "-c", "index.version=2"}, args...)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	write(t, dir, map[string]string{"a": "one", "d/long name of a file": "two", "link": "->a"})
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-qm", "x")
+	later := time.Now().Add(time.Hour)
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"fresh", func() {}, "no unstaged changes"},
+		{"touched", func() { os.Chtimes(filepath.Join(dir, "a"), later, later) }, "no unstaged changes"},
+		{"same size", func() {
+			write(t, dir, map[string]string{"a": "eno"})
+			os.Chtimes(filepath.Join(dir, "a"), later, later)
+		}, "with unstaged changes"},
+		{"added", func() { git("add", ".") }, "no unstaged changes"},
+		{"longer", func() { write(t, dir, map[string]string{"d/long name of a file": "longer"}) }, "with unstaged changes"},
+		{"ignored by order", func() { git("update-index", "--assume-unchanged", "d/long name of a file") }, "no unstaged changes"},
+		{"not to be checked out", func() { git("update-index", "--skip-worktree", "a"); os.Remove(filepath.Join(dir, "a")) }, "no unstaged changes"},
+		{"removed", func() { os.Remove(filepath.Join(dir, "link")) }, "with unstaged changes"},
+	} {
+		step.do()
+		if got := workcontext.Environment(later, dir, "", sandbox.Policy{}).Text; !strings.Contains(got, "\nGit: branch main, "+step.want+"\n") {
+			t.Errorf("%s: want %s in %s", step.name, step.want, got)
+		}
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	entry := make([]byte, 72)
+	copy(entry[62:], "../../etc")
+	f.Add(append([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x01"), entry...))
+	f.Add([]byte("DIRC\x00\x00\x00\x03\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, index []byte) {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{".git/HEAD": "ref: refs/heads/main\n"})
+		if err := os.WriteFile(filepath.Join(dir, ".git/index"), index, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := workcontext.Environment(time.Time{}, dir, "", sandbox.Policy{}).Text
+		_, git, _ := strings.Cut(got, "\nGit: branch main")
+		if git, _, _ = strings.Cut(git, "\n"); git != "" && git != ", with unstaged changes" && git != ", no unstaged changes" {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 func FuzzFiles(f *testing.F) {

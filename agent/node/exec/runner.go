@@ -106,6 +106,15 @@ func (r *Runner) Box(s config.Sandbox, strict bool) (*sandbox.Box, error) {
 	return r.held()
 }
 
+// Level returns how well this machine holds commands; sandbox.None if that cannot be found out.
+func (r *Runner) Level() sandbox.Level {
+	box, err := r.held()
+	if err != nil {
+		return sandbox.None
+	}
+	return box.Status().Level
+}
+
 // SandboxFor returns the sandbox of a capability or server; own is its own one
 // and may be nil.
 func (r *Runner) SandboxFor(own *config.Sandbox) config.Sandbox { return r.cfg.Sandbox.Override(own) }

@@ -3,7 +3,9 @@ package chat
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +56,7 @@ func commands() []Command {
 			askUndo(ctx, t, args)
 			return nil
 		}},
+		{"export", "[FILE]", "write this session as Markdown into a new file", exportSession},
 		{"diff", "", "show the edits of this conversation", func(_ context.Context, t *conversation, _ string) error { return open(t, OpenDiffs{}) }},
 		{"transcript", "", "show what the agent remembers, and how much is not yet delivered", func(_ context.Context, t *conversation, _ string) error {
 			return t.link.askTranscript()
@@ -326,6 +329,41 @@ func showSessions(t *conversation, found Sessions) error {
 		}
 	}
 	return nil
+}
+
+// exportSession writes the session as Markdown into a new file, for the user alone. It replaces no file.
+func exportSession(ctx context.Context, t *conversation, file string) error {
+	id := t.session.id
+	if id == "" || t.session.tasks == 0 || t.options.Export == nil {
+		t.view.note("nothing is kept of this conversation yet")
+		return nil
+	}
+	file = cmp.Or(file, "symbio-"+id+".md")
+	inBackground(ctx, t, func() func() error {
+		text, err := t.options.Export(ctx, t.env, id)
+		if err == nil {
+			err = writeNew(file, text)
+		}
+		return func() error {
+			if err != nil {
+				t.view.problem("not exported: " + err.Error())
+			} else {
+				t.view.note(fmt.Sprintf("session %s is in %s, %d lines", id, terminal.Printable(file), strings.Count(text, "\n")))
+			}
+			return nil
+		}
+	})
+	return nil
+}
+
+// writeNew writes a file that must not exist yet.
+func writeNew(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // resumeSession goes on with another session of the same node, over a link of its own. The one before

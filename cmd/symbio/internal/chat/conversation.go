@@ -33,6 +33,8 @@ type Options struct {
 	Summary bool
 	// Open opens the terminal at which a person types; nil = lines are read and written.
 	Open TerminalOpener
+	// Export returns a session of this machine as Markdown, for /export.
+	Export func(ctx context.Context, env *command.Env, id string) (string, error)
 	// dial connects to a node that is gone; nil = Env.DialNode.
 	dial func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
 }

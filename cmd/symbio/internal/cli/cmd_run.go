@@ -22,6 +22,7 @@ import (
 	"symbio/agent/node/models"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/sessioncmd"
 	"symbio/cmd/symbio/internal/tui"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
@@ -139,7 +140,7 @@ func ownNodeFlag(flags *pflag.FlagSet) string {
 // run blocks until the conversation is over. It returns the error of the conversation, which is nil
 // when all answers succeeded.
 func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSet) (err error) {
-	f.options.Open = tui.Open
+	f.options.Open, f.options.Export = tui.Open, sessioncmd.Markdown
 	if f.req.Budget, err = parseBudget(f.budget); err != nil {
 		return command.Usage(err)
 	}

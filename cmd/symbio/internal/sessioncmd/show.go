@@ -37,6 +37,16 @@ func cmdExport(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// Markdown returns a session of this machine as the command sessions export prints it.
+func Markdown(ctx context.Context, env *command.Env, id string) (string, error) {
+	all, err := filesReader(env)(ctx, session.Query{Op: session.OpShow, ID: id})
+	p := page{whole: true}
+	for _, l := range all {
+		p.add(l)
+	}
+	return p.String(), err
+}
+
 // printSession prints a session, as lines of JSON or as a page.
 func printSession(ctx context.Context, env *command.Env, read reader, id string, lines, whole bool) error {
 	all, err := read(ctx, session.Query{Op: session.OpShow, ID: id})

@@ -1,6 +1,9 @@
 package tui
 
 import (
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -11,7 +14,7 @@ import (
 // mean them. The renderer is our own because importing the usual ones costs each start of the program,
 // also that of the sandbox's helper, 10 ms and more.
 func (m *model) markdown(block string) string {
-	r := markdownRenderer{m.st, max(10, m.width-1)}
+	r := markdownRenderer{m.st, max(10, m.width-1), m.links}
 	rows := r.rows(strings.Split(clean(block), "\n"))
 	return strings.Join(rows, "\n") + "\n"
 }
@@ -20,6 +23,8 @@ func (m *model) markdown(block string) string {
 type markdownRenderer struct {
 	st      styles
 	columns int
+	// links is true if the terminal shows links.
+	links bool
 }
 
 func (r markdownRenderer) rows(lines []string) (rows []string) {
@@ -146,10 +151,32 @@ func (r markdownRenderer) link(text string) (string, int) {
 		return "", 0
 	}
 	n := len("[](") + len(name) + len(target) + len(")")
-	if name == target {
-		return paint(r.st.accent, target), n
+	style := r.st.accent
+	if u, err := url.Parse(target); r.links && err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.Trim(target, urlBytes) == "" {
+		style = style.Hyperlink(target)
 	}
-	return r.inline(name) + " " + paint(r.st.accent, "("+target+")"), n
+	if name == target {
+		return paint(style, target), n
+	}
+	return r.inline(name) + " (" + paint(style, target) + ")", n
+}
+
+// urlBytes are the characters of a target that becomes a link of the terminal. Others could look like these.
+const urlBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%"
+
+// showsLinks reports whether the terminal is known to show links (OSC 8). Older ones print parts of their codes,
+// and tmux and screen pass them on or not by their own settings.
+func showsLinks(getenv func(string) string) bool {
+	if getenv("TMUX") != "" || getenv("STY") != "" {
+		return false
+	}
+	for _, name := range []string{"kitty", "ghostty", "alacritty", "foot", "wezterm"} {
+		if strings.Contains(getenv("TERM"), name) {
+			return true
+		}
+	}
+	vte, _ := strconv.Atoi(getenv("VTE_VERSION"))
+	return vte >= 5000 || getenv("WT_SESSION")+getenv("KONSOLE_VERSION") != "" || slices.Contains([]string{"iTerm.app", "WezTerm", "vscode"}, getenv("TERM_PROGRAM"))
 }
 
 // isTable reports whether lines begin with a table: a row of names and one of dashes.

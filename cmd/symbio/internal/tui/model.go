@@ -20,8 +20,9 @@ type config struct {
 	// dir is the working directory, and history the directory of the files of histories.
 	dir, history string
 	commands     []chat.Command
-	// color is false with NO_COLOR. prose is false if the answer goes elsewhere, through a pipe.
-	color, prose bool
+	// color is false with NO_COLOR. links is true if the terminal shows links. prose is false if the answer goes
+	// elsewhere, through a pipe.
+	color, links, prose bool
 	// editor is the command of $EDITOR.
 	editor string
 	// post gives an input to the conversation without waiting; false means that it was dropped.
@@ -427,6 +428,11 @@ func (m *model) status(columns int) string {
 		add(fmt.Sprintf("$%.2f", m.cost))
 	}
 	add(strings.TrimSpace(m.settings.Model + " " + m.settings.Effort))
+	if level := m.settings.Sandbox; level == "off" {
+		add("no sandbox")
+	} else if level != "" {
+		add("sandbox " + level)
+	}
 	add(m.state.Node)
 	row := "  " + strings.Join(parts, " · ")
 	if ansi.StringWidth(row) > columns {

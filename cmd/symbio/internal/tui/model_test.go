@@ -357,6 +357,38 @@ func TestModeChangesByShiftTab(t *testing.T) {
 	}
 }
 
+func TestLinksOfTerminalLeadWhereTheyShow(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	for target, linked := range map[string]bool{
+		"https://example.com/a?b=c#d": true, "http://example.com": true,
+		"javascript:alert(1)": false, "file:///etc/passwd": false, "https://ex\u0430mple.com": false, "//example.com": false, "/docs": false, "https://": false,
+	} {
+		for _, links := range []bool{true, false} {
+			d.links = links
+			got := d.markdown("see [the docs](" + target + ") now")
+			if want := "\x1b]8;;" + target + "\a"; strings.Contains(got, want) != (linked && links) || strings.Count(got, "\x1b]8") > 2 {
+				t.Errorf("links %t: %s is %q", links, target, got)
+			}
+			if text := ansi.Strip(got); text != "see the docs ("+target+") now\n" {
+				t.Errorf("%q is shown as %q", target, text)
+			}
+		}
+	}
+	for env, want := range map[string]bool{"": false, "TERM=xterm-256color": false, "TERM=xterm-kitty": true, "TERM=xterm-kitty TMUX=1": false, "VTE_VERSION=7200": true, "VTE_VERSION=4000": false, "WT_SESSION=x": true, "TERM_PROGRAM=WezTerm": true, "TERM_PROGRAM=WezTerm STY=1": false} {
+		got := showsLinks(func(name string) string {
+			for _, v := range strings.Fields(env) {
+				if value, ok := strings.CutPrefix(v, name+"="); ok {
+					return value
+				}
+			}
+			return ""
+		})
+		if got != want {
+			t.Errorf("%q: got %t", env, got)
+		}
+	}
+}
+
 func TestQuickShiftTabsCountEach(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.keys("shift+tab", "shift+tab")

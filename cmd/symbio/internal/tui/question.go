@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 // the arrow keys and Enter.
 type questionPanel struct {
 	open []event.Fields
+	// total counts the decisions since there was none, open or answered.
+	total int
 	// chosen is the marked choice.
 	chosen int
 	// armed is true when a letter answers. It is false while the person types on from before the
@@ -54,7 +57,31 @@ func (p *questionPanel) set(open []event.Fields, lastKey time.Time) {
 	if len(open) == 0 || len(p.open) == 0 || open[0].ID != p.open[0].ID {
 		p.chosen, p.armed = 0, time.Since(lastKey) > typingPause
 	}
-	p.open = open
+	for _, q := range open {
+		if !slices.ContainsFunc(p.open, func(o event.Fields) bool { return o.ID == q.ID }) {
+			p.total++
+		}
+	}
+	if p.open = open; len(open) == 0 {
+		p.total = 0
+	}
+}
+
+// maxWaitingRows bounds the list of the decisions behind the first one.
+const maxWaitingRows = 3
+
+// waitingRows returns a row for each decision behind the first one, and how many more there are.
+func (p *questionPanel) waitingRows(m *model, columns int) (rows []string) {
+	for i, q := range p.open[1:] {
+		text := fmt.Sprintf("  then: %s  %s %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool), chat.ArgSummary(q.Args))
+		if more := len(p.open) - 1 - i; i == maxWaitingRows-1 && more > 1 {
+			text = fmt.Sprintf("  then: %d more; /approvals lists all", more)
+		}
+		if rows = append(rows, paint(m.st.dim, cut(oneLine(text), columns))); len(rows) == maxWaitingRows {
+			break
+		}
+	}
+	return rows
 }
 
 // key handles a key while a question waits. It returns false for keys that go to the input.
@@ -130,7 +157,7 @@ func (p *questionPanel) endReason(in *input) {
 	}
 }
 
-// view returns the rows of the first question: what will run, the choices, and how many wait behind it.
+// view returns the rows of the first question: what will run, the choices, and what waits behind it.
 // With few rows the call is cut in the middle, never the choices.
 func (p *questionPanel) view(m *model, columns, room int) []string {
 	if len(p.open) == 0 {
@@ -138,8 +165,8 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	}
 	q := p.open[0]
 	head := fmt.Sprintf("%s wants to use %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool))
-	if n := len(p.open); n > 1 {
-		head += fmt.Sprintf("  (1 of %d)", n)
+	if p.total > 1 {
+		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
 	}
 	var body []string
 	if q.Diff != "" {
@@ -163,6 +190,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 			}
 			below = append(below, row)
 		}
+		below = append(below, p.waitingRows(m, columns)...)
 	}
 	if fits := room - len(rows) - len(below); len(body) > fits {
 		fits = max(1, fits)
