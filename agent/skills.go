@@ -54,7 +54,9 @@ type agentSkills struct {
 
 // newAgentSkills returns the skills of an agent that has activated none.
 func newAgentSkills(i *instance) *agentSkills {
-	return &agentSkills{instance: i, registry: trustingRegistry{i.factory.cfg.Skills, i}}
+	s := &agentSkills{instance: i}
+	s.registry = trustingRegistry{i.factory.cfg.Skills, i, s.mayDepend}
+	return s
 }
 
 // deniedSkills caches which skills of a catalog the agent's permissions deny. A catalog may be
@@ -218,7 +220,8 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 		return errDeniedSkill
 	}
 	all := s.registry.Registry // nobody is asked: what a person has accepted was accepted for this SKILL.md
-	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Arguments: was.Arguments, Epoch: s.epoch})
+	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Arguments: was.Arguments, Epoch: s.epoch, May: s.mayDepend})
+	with := dependencies(now)
 	if err == nil && was.Accepted && now.Hash == was.Hash {
 		now, err = all.Accept(ctx, s.id(), was.Path, was.Hash)
 	}
@@ -227,6 +230,8 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 		return err
 	case now.Hash != was.Hash:
 		err = errors.New("its SKILL.md has changed")
+	case !slices.Equal(with, was.Depends):
+		err = errors.New("a skill that it depends on has changed")
 	case !slices.Equal(now.Granted, was.Granted):
 		err = errors.New("the trust in it has changed")
 	default:
@@ -295,11 +300,8 @@ func (s *agentSkills) preload(ctx context.Context) error {
 		case err != nil:
 			i.notice(fmt.Sprintf("Error loading skill '%s': %v", name, err))
 			logger.Warn("skill not loaded", "agent", i.self.ID, "skill", name, "err", err)
-		case !s.preloadedID[one.Skill.ID]:
-			s.preloadedID[one.Skill.ID] = true
-			all = append(all, one)
-			i.report(Event{Type: EventSkill, Text: one.Skill.Name})
-			i.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
+		default:
+			all = append(all, s.loaded(one)...)
 		}
 	}
 	if want := i.forked; want != nil {
@@ -307,12 +309,25 @@ func (s *agentSkills) preload(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.preloadedID[one.Skill.ID] = true
-		all = append(all, one)
-		i.report(Event{Type: EventSkill, Text: one.Skill.Name})
+		all = append(all, s.loaded(one)...)
 	}
 	s.preloaded = skills.PreloadPrompt(all)
 	return nil
+}
+
+// loaded records and reports a skill of the definition and those that it depends on. It returns the
+// ones that were not loaded before.
+func (s *agentSkills) loaded(skill skills.Activation) (all []skills.Activation) {
+	for _, one := range skill.All() {
+		if s.preloadedID[one.Skill.ID] {
+			continue
+		}
+		s.preloadedID[one.Skill.ID] = true
+		all = append(all, one)
+		s.instance.report(Event{Type: EventSkill, Text: one.Skill.Name})
+		s.instance.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
+	}
+	return all
 }
 
 // prompt returns the skills' parts of the system prompt: the catalog, the skills of the definition,
@@ -402,11 +417,26 @@ func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arg
 	if err != nil {
 		return "", err
 	}
-	s.onTaken(one.Skill.Name)
+	for _, taken := range one.All() {
+		s.onTaken(taken.Skill.Name)
+	}
 	return one.Context(), nil
 }
 
 var errDeniedSkill = errors.New("denied")
+
+// mayDepend returns nil if the agent may activate a skill that another one depends on. Without a
+// question: a person was asked about the other one. The registry calls it from another goroutine.
+func (s *agentSkills) mayDepend(one skills.Skill) error {
+	v := s.instance.permissions.links(nil).Judge(s.call(skill.Activate, one))
+	switch v.Action {
+	case permission.Deny:
+		return fmt.Errorf("%w: %s", errDeniedSkill, v.Why)
+	case permission.Ask:
+		return fmt.Errorf("a person has to approve it; activate it by itself: %s", v.Why)
+	}
+	return nil
+}
 
 // checkMentioned judges and records the activation of a skill that a person named.
 func (s *agentSkills) checkMentioned(one skills.Skill) error {

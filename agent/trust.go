@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 
 	"symbio/agent/session"
@@ -16,23 +18,43 @@ import (
 type trustingRegistry struct {
 	*skills.Registry
 	instance *instance
+	// may judges the activation of a skill that another one depends on.
+	may func(skills.Skill) error
 }
 
 // Activate activates a skill like skills.Registry.Activate, then asks a person about its proposed
-// rules. The skill is active whatever the person answers; the answer decides only which rules it
+// rules, and about those of the skills that it depends on. The skill is active whatever the person answers; the answer decides only which rules it
 // grants.
 func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error) {
+	if w.By != skills.ByDefinition { // which is not judged, and so neither is what it depends on
+		w.May = t.may
+	}
 	a, err := t.Registry.Activate(ctx, w)
 	if err != nil {
 		return a, err
 	}
 	a, accepted := t.propose(ctx, a)
+	for i, d := range a.Depends {
+		a.Depends[i], _ = t.propose(ctx, d)
+	}
+	for _, u := range a.Unmet {
+		t.instance.notice(fmt.Sprintf("The skill %s depends on %s, which was not activated: %s", a.Skill.Name, u.Name, u.Why))
+	}
 	if w.By != skills.ByDefinition { // else it is activated at each start
 		t.instance.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
-			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted,
+			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted, Depends: dependencies(a),
 		}})
 	}
 	return a, nil
+}
+
+// dependencies describes the skills that were activated with a, so that a later activation can be
+// compared.
+func dependencies(a skills.Activation) (all []string) {
+	for _, d := range a.Depends {
+		all = append(all, strings.Join(append([]string{d.Skill.Path, d.Hash}, d.Granted...), " "))
+	}
+	return all
 }
 
 // Deactivate ends a skill like skills.Registry.Deactivate, and records that it does not come back.

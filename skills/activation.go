@@ -26,6 +26,10 @@ type Activation struct {
 	Granted []string
 	// Withheld are the rules that the skill asks for and does not get, with the reasons.
 	Withheld []WithheldRule
+	// Depends are the skills that were activated with this one because it depends on them. Unmet are
+	// those that could not be.
+	Depends []Activation
+	Unmet   []UnmetDependency
 	// Proposed are those of the withheld rules that a person can still grant by trusting the skill.
 	Proposed []string
 }
@@ -36,10 +40,18 @@ type WithheldRule struct {
 	Why  string `json:"why"`
 }
 
-// Text returns the text that the model reads: the instructions, the kinds of resources, the
+// Text returns the text that the model reads, followed by those of Depends: the instructions, the kinds of resources, the
 // directory that relative paths start from, and the rules that were withheld (skills-swiftagent.md
 // 4.7).
 func (a Activation) Text() string {
+	var b strings.Builder
+	b.WriteString(a.text())
+	a.writeDependencies(&b, Activation.text)
+	return b.String()
+}
+
+// text is Text of this skill alone.
+func (a Activation) text() string {
 	if a.Repeat {
 		return a.reminder()
 	}
@@ -77,10 +89,19 @@ func (a Activation) reminder() string {
 		a.Skill.Name, oneLine(a.Skill.Path), a.Hash)
 }
 
-// Context returns the text that the model reads after load_skill (skills-codelia.md 6.2): the
+// Context returns the text that the model reads after skill_load (skills-codelia.md 6.2), followed
+// by those of Depends: the
 // instructions, the base directory, and a list of the skill's files. It lists the skill's
 // directory, so it can block on the disk. A directory that cannot be read gives no list.
 func (a Activation) Context() string {
+	var b strings.Builder
+	b.WriteString(a.context())
+	a.writeDependencies(&b, Activation.context)
+	return b.String()
+}
+
+// context is Context of this skill alone.
+func (a Activation) context() string {
 	if a.Repeat {
 		return a.reminder()
 	}
@@ -148,11 +169,13 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(struct {
 		Metadata
-		Instructions string         `json:"instructions"`
-		Resources    resources      `json:"resources_available"`
-		Granted      []string       `json:"granted"`
-		Withheld     []WithheldRule `json:"withheld,omitempty"`
-	}{a.Metadata(), a.Instructions, resources{a.Skill.HasScripts, a.Skill.HasReferences, a.Skill.HasAssets}, a.Granted, a.Withheld})
+		Instructions string            `json:"instructions"`
+		Resources    resources         `json:"resources_available"`
+		Granted      []string          `json:"granted"`
+		Withheld     []WithheldRule    `json:"withheld,omitempty"`
+		Depends      []Activation      `json:"depends,omitempty"`
+		Unmet        []UnmetDependency `json:"unmet,omitempty"`
+	}{a.Metadata(), a.Instructions, resources{a.Skill.HasScripts, a.Skill.HasReferences, a.Skill.HasAssets}, a.Granted, a.Withheld, a.Depends, a.Unmet})
 	return bytes.TrimSpace(b.Bytes()), err
 }
 

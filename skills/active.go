@@ -52,6 +52,11 @@ type ActivateRequest struct {
 	// Epoch counts how often the agent's conversation was shortened. A text that was shown in an
 	// earlier epoch is shown again, because it may be gone from the conversation (skills.md C23).
 	Epoch int
+	// May returns nil if the agent may activate a skill that the requested one depends on. The
+	// registry's actor calls it. Default: it may activate all.
+	May func(Skill) error
+	// chain are the skills that need this one, the first requested one first.
+	chain []Skill
 }
 
 // maxEventText limits text of models and files in an event, in characters. Events go to the log and
@@ -89,6 +94,10 @@ type activeSkill struct {
 	skill Skill
 	grant *grant
 	by    Initiator
+	// direct reports that the skill was asked for, not only by the skills that depend on it: these
+	// are the holders, by id.
+	direct  bool
+	holders map[string]bool
 	// order is the number of the activation; a higher one is newer.
 	order int
 	// text is the instructions. Many agents have the same text, which is kept once (skills.md R35).
@@ -144,6 +153,7 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	before, again := h.skills[listed.ID]
 	s.activations++
 	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expand(fresh.body, w.Arguments)), hash: fresh.hash, arguments: w.Arguments, withheld: gets.withheld, proposed: gets.proposed}
+	now.setHolder(w, before, again && accepted != "")
 	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed), valid: s.cfg.grantValidity(fresh, gets.byTrust)}
 	changed := len(gets.rules) > 0
 	if again {
@@ -167,7 +177,22 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	}
 	s.publish(w.Agent)
 	s.report(w, before, now, again, changed)
+	if accepted == "" { // else they are active already, and w.May is not known
+		a.Depends, a.Unmet = s.activateDependencies(lib, w, fresh.skill)
+	}
 	return a, nil
+}
+
+// setHolder records for what the skill is activated, beside what it was activated for before.
+// accepted reports that it is active, and a person has only accepted its rules.
+func (a *activeSkill) setHolder(w ActivateRequest, before activeSkill, accepted bool) {
+	a.direct, a.holders = before.direct || len(w.chain) == 0 && !accepted, before.holders
+	if a.holders == nil {
+		a.holders = map[string]bool{}
+	}
+	if len(w.chain) > 0 {
+		a.holders[w.chain[len(w.chain)-1].ID] = true
+	}
 }
 
 // publish makes the agent's present skills visible to all goroutines.
@@ -229,6 +254,9 @@ func (s *activeSkills) report(w ActivateRequest, before, now activeSkill, again,
 	e := Event{Kind: EventActivated, Agent: w.Agent, Skill: now.grant.label, Path: now.skill.Path}
 	loaded := e
 	loaded.Version, loaded.By = now.skill.Version, string(w.By)
+	if len(w.chain) > 0 {
+		loaded.Why = w.chain[len(w.chain)-1].Name + " depends on it"
+	}
 	switch {
 	case !again:
 		s.cfg.Report(loaded)
@@ -314,7 +342,11 @@ func (s *activeSkills) deactivateOf(agent string, fits func(activeSkill) bool, w
 	}
 	s.publish(agent)
 	for _, a := range ended {
+		s.removeHolder(agent, a.skill.ID)
 		s.cfg.Report(Event{Kind: EventDeactivated, Agent: agent, Skill: a.grant.label, Path: a.skill.Path, Rules: a.granted, Why: why})
+	}
+	if len(ended) > 0 {
+		s.endUnheld(agent)
 	}
 }
 

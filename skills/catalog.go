@@ -77,7 +77,7 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 			named = append(named, s)
 		}
 	}
-	named = ownBeforePeers(named)
+	named = newestOfScope(ownBeforePeers(named))
 	switch len(named) {
 	case 1:
 		return named[0], nil
@@ -99,6 +99,18 @@ func ownBeforePeers(named []Skill) []Skill {
 		return named
 	}
 	return own
+}
+
+// newestOfScope leaves out the skills of which the same scope has a newer version. All must have
+// the same name.
+func newestOfScope(named []Skill) []Skill {
+	newest := map[Scope]string{}
+	for _, s := range named {
+		if format.Compare(s.Version, newest[s.Scope]) > 0 {
+			newest[s.Scope] = s.Version
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(named), func(s Skill) bool { return format.Compare(s.Version, newest[s.Scope]) < 0 })
 }
 
 // notFound returns ErrNotFound with the name, and with the name of a skill that was probably meant.
@@ -147,7 +159,7 @@ func (g *catalogBuilder) finish() Catalog {
 	byPath := func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) }
 	slices.SortStableFunc(c.Errors, byPath)
 	c.Errors = slices.CompactFunc(c.Errors, func(a, b Problem) bool { return a.Path == b.Path })
-	c.Notes = append(c.Notes, collisions(c.Skills)...)
+	c.Notes = append(c.Notes, relations(c.Skills)...)
 	slices.SortStableFunc(c.Notes, byPath)
 	return c
 }
@@ -157,21 +169,36 @@ func byPrecedence(a, b Skill) int {
 	return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
 }
 
-// collisions returns a note for each skill whose name an earlier skill has. skills must be in the
-// order of precedence.
-func collisions(skills []Skill) []Problem {
-	first := make(map[string]Skill, len(skills))
-	var ps []Problem
-	for _, s := range skills {
-		f, taken := first[s.Name]
-		if !taken {
-			first[s.Name] = s
-			continue
+// compareNames marks the skills of which the same scope has a newer version, and returns a note for
+// each of them and for each skill whose name an earlier skill has. skills must be in the order of
+// precedence.
+func compareNames(skills []Skill) (notes []Problem) {
+	first := make(map[string]int, len(skills))
+	for from, to := 0, 0; from < len(skills); from = to {
+		newest := from
+		for to = from; to < len(skills) && skills[to].Scope == skills[from].Scope && skills[to].Name == skills[from].Name; to++ {
+			if format.Compare(skills[to].Version, skills[newest].Version) > 0 {
+				newest = to
+			}
 		}
-		ps = append(ps, Problem{s.Path, []format.Diagnostic{{
-			Code: format.CodeDuplicateName, Severity: format.Warning, Field: "name",
-			Message: fmt.Sprintf("the name %q is taken by %s as well; choose by path", s.Name, f.Path),
-		}}})
+		for i := from; i < to; i++ {
+			s := &skills[i]
+			s.Superseded = format.Compare(s.Version, skills[newest].Version) < 0
+			f, taken := first[s.Name]
+			switch {
+			case s.Superseded:
+				notes = append(notes, nameNote(s, "the version %q of the name %q is older than that of %s, which the name means; choose by path", s.Version, s.Name, skills[newest].Path))
+			case taken:
+				notes = append(notes, nameNote(s, "the name %q is taken by %s as well; choose by path", s.Name, skills[f].Path))
+			default:
+				first[s.Name] = i
+			}
+		}
 	}
-	return ps
+	return notes
+}
+
+// nameNote returns a note about the name of a skill.
+func nameNote(s *Skill, message string, args ...any) Problem {
+	return Problem{s.Path, []format.Diagnostic{{Code: format.CodeDuplicateName, Severity: format.Warning, Field: "name", Message: fmt.Sprintf(message, args...)}}}
 }

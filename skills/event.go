@@ -7,7 +7,8 @@ type EventKind string
 const (
 	// EventCatalog: the catalog has changed: Count, Why, Listed.
 	EventCatalog EventKind = "catalog_changed"
-	// EventActivated: a skill was activated for an agent: Agent, Skill, Path, Version, By.
+	// EventActivated: a skill was activated for an agent: Agent, Skill, Path, Version, By; Why if
+	// another skill depends on it.
 	EventActivated EventKind = "skill_activated"
 	// EventReloaded: an active skill was activated again with a new text: as EventActivated.
 	EventReloaded EventKind = "skill_reloaded"

@@ -33,3 +33,6 @@ func Validate(dir string, level format.Level) []Report {
 	})
 	return reports
 }
+
+// Relations is relations.
+func Relations(skills []Skill) []Problem { return relations(skills) }

@@ -85,9 +85,10 @@ func (c Choices) Apply(to Catalog) Catalog {
 }
 
 // ForModels reports whether models see the skill and can activate it.
-func (s Skill) ForModels() bool {
-	return !s.UserOnly && s.Exposure != PeopleOnly && s.Exposure != Off
-}
+func (s Skill) ForModels() bool { return !s.Superseded && !s.forPeople() && s.Exposure != Off }
+
+// forPeople reports whether models cannot activate the skill, but people can.
+func (s Skill) forPeople() bool { return s.UserOnly || s.Exposure == PeopleOnly }
 
 // checkInitiator returns the error with which the skill refuses an initiator, nil if it does not.
 func (s Skill) checkInitiator(by Initiator) error {
@@ -96,7 +97,7 @@ func (s Skill) checkInitiator(by Initiator) error {
 		return ErrDisabled
 	case by == ByPerson && s.ModelOnly:
 		return ErrModelOnly
-	case by != ByPerson && !s.ForModels():
+	case by != ByPerson && s.forPeople():
 		return ErrUserOnly
 	}
 	return nil

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"symbio/skills/format"
 )
 
 // library builds the registry's catalog from the last scan and from registered skills. Only the
@@ -110,11 +108,11 @@ func (l *library) assemble(why string) {
 		_, replaced := l.registered[s.ID]
 		return replaced || l.removed[s.ID]
 	})
-	if len(l.registered) > 0 {
+	if len(l.registered)+len(l.removed) > 0 {
 		c.Skills = slices.AppendSeq(c.Skills, maps.Values(l.registered))
 		slices.SortFunc(c.Skills, byPrecedence)
-		c.Notes = slices.DeleteFunc(slices.Clone(c.Notes), func(p Problem) bool { return p.Diagnostics[0].Code == format.CodeDuplicateName })
-		c.Notes = append(c.Notes, collisions(c.Skills)...)
+		c.Notes = slices.DeleteFunc(slices.Clone(c.Notes), isRelation)
+		c.Notes = append(c.Notes, relations(c.Skills)...)
 	}
 	c = l.cfg.Choices.Apply(c)
 	if l.published && sameCatalog(l.catalog, c) {

@@ -46,6 +46,9 @@ type Skill struct {
 	Size    int64     `json:"size"`
 	// Exposure is set by a scan: the skill's own flags, restricted by the configuration.
 	Exposure Exposure `json:"exposure,omitempty"`
+	// Superseded is true when the same scope has a newer version of the name. Models do not see the
+	// skill. It is activated by its path, or as a dependency on its version.
+	Superseded bool `json:"superseded,omitempty"`
 	// Stale is true when an edit broke the file. The rest of the Skill is then the last good
 	// version. Catalog.Errors has the reason, and the skill cannot be activated until the file is
 	// repaired.

@@ -28,7 +28,7 @@ func (c Catalog) Resolve(nameOrPath string, d Duplicates) (Skill, error) {
 	return c.first(nameOrPath), nil
 }
 
-// first returns the skill that a name means by precedence. At least one skill must have the name.
+// first returns the skill that a name means by precedence, of each scope only the newest version. At least one skill must have the name.
 func (c Catalog) first(name string) Skill {
 	var named []Skill
 	for _, s := range c.Skills {
@@ -36,7 +36,7 @@ func (c Catalog) first(name string) Skill {
 			named = append(named, s)
 		}
 	}
-	return slices.MinFunc(named, func(a, b Skill) int {
+	return slices.MinFunc(newestOfScope(named), func(a, b Skill) int {
 		return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(depth(b.Dir), depth(a.Dir)), cmp.Compare(a.Path, b.Path))
 	})
 }

@@ -122,6 +122,8 @@ type SkillUse struct {
 	// only, else they depend on the trust in the skill.
 	Granted  []string `json:"granted,omitempty"`
 	Accepted bool     `json:"accepted,omitempty"`
+	// Depends are the skills that were activated with it: path, hash and granted rules of each.
+	Depends []string `json:"depends,omitempty"`
 }
 
 // FileEdit is a change of a file by a tool. Before and After are the SHA-256 of the content in hex;

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
-	"unicode"
 )
 
 const (
@@ -24,7 +23,8 @@ const (
 type Pattern struct {
 	// Size is the number of instructions that it is compiled to, roughly.
 	Size int
-	// Literals are texts, folded by Fold, of which every match contains at least one.
+	// Literals are texts in lower case. Every match contains at least one, also in lower case, if
+	// it is ASCII; of other texts a match can be missed whose capitals are not those of one letter.
 	Literals []string
 
 	text string
@@ -35,7 +35,7 @@ func ParsePattern(text string) (Pattern, error) {
 	if len(text) > maxPattern {
 		return Pattern{}, fmt.Errorf("it has %d bytes; at most %d are allowed", len(text), maxPattern)
 	}
-	tree, err := syntax.Parse(text, syntax.Perl|syntax.FoldCase)
+	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return Pattern{}, err
 	}
@@ -72,7 +72,7 @@ func instructions(tree *syntax.Regexp) int {
 func literals(tree *syntax.Regexp) (best []string) {
 	switch tree.Op {
 	case syntax.OpLiteral:
-		return []string{Fold(string(tree.Rune))}
+		return []string{strings.ToLower(string(tree.Rune))}
 	case syntax.OpCapture, syntax.OpPlus:
 		return literals(tree.Sub[0])
 	case syntax.OpRepeat:
@@ -106,24 +106,4 @@ func shortest(texts []string) int {
 		}
 	}
 	return n
-}
-
-// Fold returns a text in the form in which texts are compared that differ only in the case of
-// letters.
-func Fold(text string) string { return strings.Map(fold, text) }
-
-// fold returns one character for all that differ only in case, as patterns see it: the lower-case
-// letter of ASCII if there is one.
-func fold(r rune) rune {
-	if r < unicode.MaxASCII {
-		return unicode.ToLower(r)
-	}
-	least := r
-	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
-		least = min(least, other)
-	}
-	if least < unicode.MaxASCII {
-		return unicode.ToLower(least)
-	}
-	return least
 }

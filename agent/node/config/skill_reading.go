@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission"
 	"symbio/skills"
 	"symbio/skills/format"
 )
@@ -27,14 +28,18 @@ type SkillReading struct {
 	MaxDirectories int `yaml:"max_directories"` // directories without a skill
 	MaxEntries     int `yaml:"max_entries"`     // files and directories read
 	MaxSkills      int `yaml:"max_skills"`      // skills found
+	// Toolsets are permission rules by a name. A skill with that name in its
+	// field toolsets asks for them, as for those of allowed-tools.
+	Toolsets map[string][]string `yaml:"toolsets"`
 }
 
 // Policy returns the rules for reading a SKILL.md.
 func (s SkillReading) Policy() format.Policy {
-	return format.Policy{Level: s.Level, UnicodeNames: s.UnicodeNames}
+	return format.Policy{Level: s.Level, UnicodeNames: s.UnicodeNames, Toolsets: s.Toolsets}
 }
 
-// check reports limits below 1 and markers that are paths.
+// check reports limits below 1, markers that are paths and rules that cannot be
+// read.
 func (s SkillReading) check(bad func(format string, args ...any)) {
 	for key, n := range map[string]int{"max_depth": s.MaxDepth, "max_directories": s.MaxDirectories, "max_entries": s.MaxEntries, "max_skills": s.MaxSkills} {
 		if n < 1 {
@@ -44,6 +49,13 @@ func (s SkillReading) check(bad func(format string, args ...any)) {
 	for _, name := range s.Compat {
 		if known := slices.Sorted(maps.Keys(skills.CompatFolders())); !slices.Contains(known, name) {
 			bad("skills.compat: %q is none of %s", name, strings.Join(known, ", "))
+		}
+	}
+	for name, rules := range s.Toolsets {
+		for _, r := range rules {
+			if _, err := permission.ParseRule(r); err != nil {
+				bad("skills.toolsets.%s: %w", name, err)
+			}
 		}
 	}
 	for _, m := range s.Markers {

@@ -90,7 +90,9 @@ func (t *activationTool) names(c skills.Catalog) []string {
 		if t.cfg.shows(s) {
 			shown = append(shown, s)
 		}
-		count[s.Name]++
+		if !s.Superseded {
+			count[s.Name]++
+		}
 	}
 	if len(shown) > maxEnumNames {
 		return nil
@@ -181,7 +183,9 @@ func (t *activationTool) activate(ctx context.Context, want skills.ActivateReque
 	if err != nil {
 		return tool.Result{Text: err.Error(), IsError: true}
 	}
-	t.cfg.OnActivated(a.Skill.Name)
+	for _, one := range a.All() {
+		t.cfg.OnActivated(one.Skill.Name)
+	}
 	if t.name == "name" {
 		return tool.Result{Text: a.Context()}
 	}
