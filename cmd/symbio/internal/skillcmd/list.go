@@ -43,6 +43,7 @@ func New(env *command.Env) *cobra.Command {
 	}
 	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsFetch(env))...)
 	cmd.AddCommand(cmdSkillsShow(env), cmdSkillsValidate(env), cmdSkillsTrust(env))
+	cmd.AddCommand(cmdSkillsInstall(env)...)
 	return cmd
 }
 

@@ -1,0 +1,201 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"symbio/security/gitenv"
+	"symbio/security/visible"
+)
+
+const (
+	// gitTimeout limits one run of git.
+	gitTimeout = 5 * time.Minute
+	// maxListing limits what git prints of references and trees, in bytes.
+	maxListing = 16 << 20
+	// runGit limits each file that git writes to 256 MiB, in blocks of 512 bytes: git itself has no
+	// limit for the one pack that it fetches. A server may send many messages, too.
+	runGit = `ulimit -f 524288; cd "$0"; exec git "$@" >out 2>messages`
+	// noAttributes take precedence over those of a source, which could change or leave out files.
+	noAttributes = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
+)
+
+// ErrNoRef means that a repository does not have a branch, tag or commit.
+var ErrNoRef = errors.New("the repository has no such branch, tag or commit")
+
+// commitID is a full commit.
+var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// repo reads a repository at url through a bare one of our own, in dir. ref is the full name of the
+// reference, commit the commit that it names.
+type repo struct {
+	dir, url, ref, commit string
+	fetched               bool
+}
+
+// git runs git, whose output is then in the file out. Nothing of a source is executed:
+// our repository has no working tree, so there is nothing to run a hook, a filter or a submodule
+// for. Of configurations only the user's counts, for credentials and proxies; without protocols
+// there is no network and not even that, and with it no command of a filter.
+func (r *repo) git(ctx context.Context, protocols string, args ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, fmt.Errorf("git takes longer than %v", gitTimeout))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", runGit, r.dir, "--git-dir=.", "-c", "gc.auto=0", "-c", "fetch.unpackLimit=1"}, args...)...)
+	cmd.WaitDelay = time.Second
+	// Variables such as GIT_DIR would lead git to another repository.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
+	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_ALLOW_PROTOCOL="+protocols, "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	if protocols == "" {
+		cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	}
+	if err := cmd.Run(); err != nil {
+		text, _ := readFile(r.dir, "messages", 400)
+		return fmt.Errorf("git: %w: %s", errors.Join(err, context.Cause(ctx)), visible.Line(text, 400))
+	}
+	return nil
+}
+
+// readFile returns at most limit bytes of a file.
+func readFile(dir, name string, limit int64) (string, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	return string(data), err
+}
+
+// lines returns at most maxListing bytes of what git prints.
+func (r *repo) lines(ctx context.Context, args ...string) (string, error) {
+	if err := r.git(ctx, "file:https:ssh", args...); err != nil {
+		return "", err
+	}
+	return readFile(r.dir, "out", maxListing)
+}
+
+// resolve finds the full name and the commit of a reference. "" is HEAD, a commit is itself, and of a
+// tag and a branch of one name it is the tag, as for git. An annotated tag is the commit it names.
+func (r *repo) resolve(ctx context.Context, ref string) error {
+	if _, err := r.lines(ctx, "init", "--bare", "--quiet", "--template="); err != nil || commitID.MatchString(ref) {
+		r.ref, r.commit = ref, ref
+		return err
+	}
+	text, err := r.lines(ctx, "ls-remote", "--quiet", "--", r.url)
+	if err != nil {
+		return err
+	}
+	refs, known := map[string]string{}, []string{}
+	for line := range strings.Lines(text) {
+		commit, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		// The line with ^{} comes after that of the tag object, and replaces it.
+		name = strings.TrimSuffix(name, "^{}")
+		refs[name], known = commit, append(known, shortRef(name))
+	}
+	for _, name := range []string{cmp.Or(ref, "HEAD"), "refs/tags/" + ref, "refs/heads/" + ref} {
+		if r.ref, r.commit = name, refs[name]; commitID.MatchString(r.commit) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %q%s", ErrNoRef, cmp.Or(ref, "HEAD"), visible.Suggest(ref, known))
+}
+
+// shortRef returns a full name of a reference as people write it.
+func shortRef(full string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(full, "refs/tags/"), "refs/heads/")
+}
+
+// entries returns the files of the commit below path, "" = all. The commit is fetched once, without
+// its history. If the reference has moved since it was resolved, git does not have the commit, and
+// that is the error.
+func (r *repo) entries(ctx context.Context, path string) ([]entry, error) {
+	if !r.fetched {
+		if _, err := r.lines(ctx, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", r.url, r.ref); err != nil {
+			return nil, err
+		}
+		info := filepath.Join(r.dir, "info")
+		if err := errors.Join(os.MkdirAll(info, 0o700), os.WriteFile(filepath.Join(info, "attributes"), []byte(noAttributes), 0o600)); err != nil {
+			return nil, err
+		}
+		r.fetched = true
+	}
+	// An archive has nothing for a submodule, so the tree is asked for them.
+	text, err := r.lines(ctx, "ls-tree", "-r", "-z", "--full-tree", r.commit)
+	if err != nil {
+		return nil, err
+	}
+	u := unpacker{packed: maxUnpacked}
+	args, found := []string{"archive", "--format=tar", r.commit}, path == "" || path == "."
+	if !found {
+		args = append(args, "--", ":(literal)"+path)
+	}
+	for line := range strings.SplitSeq(text, "\x00") {
+		meta, name, _ := strings.Cut(line, "\t")
+		if strings.HasPrefix(meta, "160000 ") {
+			u.files = append(u.files, entry{path: name, mode: fs.ModeIrregular})
+		}
+		found = found || strings.HasPrefix(name, path+"/")
+	}
+	if !found { // git archive would fail
+		return nil, nil
+	}
+	if err := r.git(ctx, "", args...); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(filepath.Join(r.dir, "out"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	err = u.tar(f)
+	return u.files, err
+}
+
+// Fetcher keeps the repositories that it has fetched until Close, so that fifty skills of one are one
+// fetch. The zero value is usable, by one goroutine.
+type Fetcher struct{ repos map[Source]*repo }
+
+// Close deletes what was fetched.
+func (f *Fetcher) Close() (err error) {
+	for _, r := range f.repos {
+		err = errors.Join(err, os.RemoveAll(r.dir))
+	}
+	return err
+}
+
+// repo returns the repository of a source, with its reference resolved and not yet fetched. It is
+// nil if the source is none: a path is a folder or an archive, unless it is a bare repository or a
+// reference is named.
+func (f *Fetcher) repo(ctx context.Context, s Source) (*repo, error) {
+	if _, err := os.Stat(filepath.Join(s.Location, "objects")); s.Local() && s.Ref == "" && err != nil {
+		return nil, nil
+	}
+	s.Path = ""
+	if r := f.repos[s]; r != nil {
+		return r, nil
+	}
+	dir, err := os.MkdirTemp("", "symbio-skills-")
+	if err != nil {
+		return nil, err
+	}
+	r := &repo{dir: dir, url: s.Location}
+	if err := r.resolve(ctx, s.Ref); err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", s, err), os.RemoveAll(dir))
+	}
+	if f.repos == nil {
+		f.repos = map[Source]*repo{}
+	}
+	f.repos[s] = r
+	return r, nil
+}
