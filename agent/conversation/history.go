@@ -141,6 +141,9 @@ func textBytes(m llm.Message) int {
 	return bytes
 }
 
+// EstimateTokens estimates the size of a text for a model, on the safe side.
+func EstimateTokens(text string) int { return len(text) / bytesPerToken }
+
 // tokens estimates the size of a message.
 func tokens(m llm.Message) int {
 	bytes, images := textBytes(m)+perMessage*(len(m.Calls)+len(m.Results)), len(m.Images)

@@ -35,7 +35,7 @@ func (c *Conversation) Inspect(initial ...Part) []InspectedPart {
 	}
 	var all []InspectedPart
 	for _, p := range parts {
-		all = append(all, InspectedPart{Kind: "system", Name: p.Name, Count: 1, Bytes: len(p.Text), Tokens: len(p.Text) / bytesPerToken, Text: p.Text})
+		all = append(all, InspectedPart{Kind: "system", Name: p.Name, Count: 1, Bytes: len(p.Text), Tokens: EstimateTokens(p.Text), Text: p.Text})
 	}
 	for _, t := range last.Tools {
 		n := len(t.Name) + len(t.Description) + len(t.Schema)

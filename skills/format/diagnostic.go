@@ -150,6 +150,18 @@ const (
 const (
 	// CodeForeignField: a field of another agent program that has no effect here.
 	CodeForeignField Code = "foreign-field"
+	// CodeVague: the description is too short, or does not say when to use the skill.
+	CodeVague Code = "description-vague"
+	// CodeUnknownTool: allowed-tools has a rule for a tool that does not exist.
+	CodeUnknownTool Code = "unknown-tool"
+	// CodeBodyLong: the instructions are over 5,000 tokens.
+	CodeBodyLong Code = "body-too-long"
+	// CodeFileMissing: the instructions name a file that does not exist.
+	CodeFileMissing Code = "file-missing"
+	// CodeNotExecutable: a script has no executable bit.
+	CodeNotExecutable Code = "script-not-executable"
+	// CodeNoInterpreter: a script does not begin with #!.
+	CodeNoInterpreter Code = "script-without-interpreter"
 )
 
 // Diagnostic is one deviation from the format.

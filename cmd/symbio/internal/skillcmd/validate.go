@@ -7,16 +7,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/conversation"
+	"symbio/agent/node"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/format"
+	"symbio/skills/lint"
 )
 
 // cmdSkillsValidate returns the command skills validate. Its exit status is 1 if any skill has an
@@ -25,8 +30,7 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	var name string
 	var strict, lenient bool
 	cmd := &cobra.Command{
-		Use:  "validate DIR...",
-		Args: command.MinArgs(1),
+		Use: "validate [PATH|NAME]...",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case strict && lenient, (strict || lenient) && cmd.Flags().Changed("level"):
@@ -40,13 +44,45 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage(err)
 			}
-			return validateSkills(cmd.Context(), env, args, level)
+			dirs, err := validated(cmd.Context(), env, args)
+			if err != nil {
+				return err
+			}
+			return validateSkills(cmd.Context(), env, dirs, level)
 		},
 	}
 	cmd.Flags().StringVar(&name, "level", "standard", "`LEVEL` of the check: strict, standard or lenient")
-	cmd.Flags().BoolVar(&strict, "strict", false, "the same as --level strict")
+	cmd.Flags().BoolVar(&strict, "strict", false, "the same as --level strict, and warnings are errors")
 	cmd.Flags().BoolVar(&lenient, "lenient", false, "the same as --level lenient")
 	return cmd
+}
+
+// validated returns the paths that the arguments mean: a path itself, and the directory of a skill
+// that this directory has. Without arguments they are the project's own directories of skills.
+func validated(ctx context.Context, env *command.Env, args []string) (dirs []string, err error) {
+	here, err := loadSkills(env, "", "")
+	if err != nil && len(args) == 0 {
+		return nil, err
+	}
+	for _, root := range here.cfg.Roots {
+		if _, err := os.Stat(root.Path); len(args) == 0 && root.Scope == skills.ScopeProject && err == nil {
+			dirs = append(dirs, root.Path)
+		}
+	}
+	if len(args)+len(dirs) == 0 {
+		return nil, command.Usage(errors.New("this project has no skills; name a PATH, or begin one with symbio skills new NAME"))
+	}
+	for _, arg := range args {
+		if _, err := os.Stat(arg); err != nil && !strings.ContainsRune(arg, filepath.Separator) {
+			if catalog, err := skills.Scan(ctx, here.cfg); err == nil {
+				if found, err := catalog.Resolve(arg, here.cfg.Duplicates); err == nil {
+					arg = found.Dir
+				}
+			}
+		}
+		dirs = append(dirs, arg)
+	}
+	return dirs, nil
 }
 
 // validateSkills checks all skills in dirs and prints each verdict as it is reached. It reads every
@@ -60,7 +96,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 			return command.NotFound(err)
 		}
 	}
-	c := skillCheck{env: env}
+	c := skillCheck{env: env, strict: level == format.Strict, lint: lintConfig(level)}
 	// The level of the command replaces that of the configuration, so a verdict does not depend on
 	// the machine.
 	policy := format.Policy{Level: level}
@@ -88,6 +124,12 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 		env.Notef("%s, all ok", c.counted())
 	}
 	return nil
+}
+
+// lintConfig returns what the skills of authors are compared with: the tools of this program, and
+// the names that rules have beside them.
+func lintConfig(level format.Level) lint.Config {
+	return lint.Config{Policy: format.Policy{Level: level}, Tools: append(node.Known(nil).Tools, "Agent", "Skill"), Tokens: conversation.EstimateTokens}
 }
 
 // printScanNotes prints what a node would note of dir as a whole: links that it does not follow,
@@ -151,6 +193,9 @@ type skillCheck struct {
 	env *command.Env
 	// all counts the skills, bad those with errors. A skill with warnings only is ok.
 	all, bad int
+	// strict makes warnings errors. lint finds what an author should know.
+	strict bool
+	lint   lint.Config
 	// lastProgress is when the progress line was last written. The zero time makes the first
 	// verdict draw it.
 	lastProgress time.Time
@@ -164,6 +209,10 @@ func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }
 // report prints one verdict. Its error is one of writing, and ends ValidateTree.
 func (c *skillCheck) report(r skills.Report) error {
 	c.all++
+	if r.OK {
+		r.Diagnostics = append(r.Diagnostics, lint.Check(filepath.Dir(r.Path), c.lint)...)
+		r.OK = !c.strict || !slices.ContainsFunc(r.Diagnostics, func(d format.Diagnostic) bool { return d.Severity == format.Warning })
+	}
 	if !r.OK {
 		c.bad++
 	}
@@ -200,7 +249,11 @@ func printReport(env *command.Env, r skills.Report) error {
 		return err
 	}
 	for _, d := range r.Diagnostics {
-		if err := env.Printf("\t%s\n", d.String()); err != nil {
+		place := r.Path
+		if d.Line > 0 {
+			place += ":" + strconv.Itoa(d.Line)
+		}
+		if err := env.Printf("\t%s: %s: %s [%s]\n", place, d.Severity, d.Message, d.Code); err != nil {
 			return err
 		}
 	}
