@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,23 +51,24 @@ type parts struct {
 	listener    net.Listener
 	started     time.Time
 
-	system    *actor.System
-	community *community.Community
-	network   *grpcpeer.Network
-	roster    *discovery.Roster
-	sources   []discovery.Source
-	skills    *skills.Registry // nil = off
-	runner    *exec.Runner
-	files     *builtin.Workspace
-	servers   *mcpservers.Servers
-	models    *models.Models
-	factory   *agent.Factory
-	lender    *lending.Lender // nil = no agents are lent
-	agents    map[string]definition.Definition
-	approvals *approvals.Queue
-	steering  *steering.Controller
-	inbound   *inbound.Authorizer
-	audit     *audit.Log
+	system     *actor.System
+	community  *community.Community
+	network    *grpcpeer.Network
+	roster     *discovery.Roster
+	sources    []discovery.Source
+	skills     *skills.Registry // nil = off
+	registryMu sync.Mutex       // held while skills.registry is read
+	runner     *exec.Runner
+	files      *builtin.Workspace
+	servers    *mcpservers.Servers
+	models     *models.Models
+	factory    *agent.Factory
+	lender     *lending.Lender // nil = no agents are lent
+	agents     map[string]definition.Definition
+	approvals  *approvals.Queue
+	steering   *steering.Controller
+	inbound    *inbound.Authorizer
+	audit      *audit.Log
 }
 
 // newParts makes all parts. It closes those that it made if a later one fails.
@@ -265,6 +267,7 @@ func (p *parts) run(ctx context.Context) error {
 	part("addresses", p.keepAddresses)
 	part("retention of sessions", p.pruneSessions)
 	resumes := resumer{p}
+	part("registry of skills", p.followRegistry)
 	part("resumed sessions", resumes.resumeAnswered)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })

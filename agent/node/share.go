@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"symbio/agent/tool/peer"
 	"symbio/community"
 	"symbio/skills"
 	"symbio/skills/share"
@@ -66,10 +65,7 @@ func (p *parts) fetchSkill(ctx context.Context, on, name string) (share.Origin, 
 	if err != nil {
 		return share.Origin{}, err
 	}
-	pack, err := share.Fetch(ctx, func(ctx context.Context, capability string, input []byte) ([]byte, error) {
-		reply, err := p.community.Invoke(ctx, m.ID, capability, community.Signal{Data: input, ContentType: "application/json", Requester: peer.Requester(ctx)})
-		return reply.Data, err
-	}, name, "")
+	pack, err := share.Fetch(ctx, p.skillCall(m), name, "")
 	if err != nil {
 		return share.Origin{}, err
 	}

@@ -90,9 +90,12 @@ func (p *parts) checkSkills() error {
 	return errors.Join(unknown...)
 }
 
-// rescanSkills reads again which skills are switched off, and searches the
-// directories. Agents lose skills that are gone.
+// rescanSkills fetches what is new on the node of skills.registry, reads again
+// which skills are switched off, and searches the directories. Agents lose skills that are gone.
 func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
+	if err := p.syncRegistry(ctx); err != nil {
+		p.events.Warn(event.Warning{Why: "skills.registry: " + err.Error(), Mend: "skills that were fetched before stay"})
+	}
 	choices, err := p.cfg.skillChoices()
 	if err != nil {
 		p.cfg.Logger.Warn("cannot read all skills that were switched off", "err", err)

@@ -61,20 +61,13 @@ func Fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, fmt.Errorf("%w: it took longer than %v", ErrSlow, fetchTimeout))
 	defer cancel()
-	var first FetchReply
-	if err := ask(ctx, call, FetchCapability, FetchRequest{Name: name}, &first); err != nil {
-		return nil, err
-	}
-	m, err := DecodeManifest([]byte(first.Manifest))
+	m, err := FetchManifest(ctx, call, name)
 	if err != nil {
 		return nil, err
 	}
 	// DecodeManifest accepts one form only, so this is the hash of the bytes that were sent.
 	hash := m.Hash()
-	switch {
-	case m.Name != name:
-		return nil, fmt.Errorf("%w: it is called %q", ErrManifest, m.Name)
-	case want != "" && want != hash:
+	if want != "" && want != hash {
 		return nil, fmt.Errorf("%w: it is %s, not %s", ErrHash, hash, want)
 	}
 	// The manifest was checked, so total is at most MaxSkill and may be allocated at once.
@@ -99,6 +92,20 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 		content = append(content, piece...)
 	}
 	return newPack(m, content)
+}
+
+// FetchManifest gets the manifest of a skill from a node and checks it. Its hash is that of the
+// skill. The caller limits the time.
+func FetchManifest(ctx context.Context, call Call, name string) (Manifest, error) {
+	var first FetchReply
+	if err := ask(ctx, call, FetchCapability, FetchRequest{Name: name}, &first); err != nil {
+		return Manifest{}, err
+	}
+	m, err := DecodeManifest([]byte(first.Manifest))
+	if err == nil && m.Name != name {
+		err = fmt.Errorf("%w: it is called %q", ErrManifest, m.Name)
+	}
+	return m, err
 }
 
 // ask makes one call and decodes its answer into out. If ErrSlow ended the context, ask returns

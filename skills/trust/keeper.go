@@ -105,3 +105,19 @@ func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Or
 	}
 	return k.Book.Put(r)
 }
+
+// Forget removes a stored skill of another node and every trust in it: trust in a hash that is gone
+// would hold again if the same skill were fetched later. share.ErrNotStored: there is none.
+func (k Keeper) Forget(tree string) error {
+	if err := k.Store.Remove(tree); err != nil {
+		return err
+	}
+	records, err := k.Book.Records()
+	for _, r := range records {
+		// One skill can have several records: each is for one SKILL.md in one directory.
+		if r.Tree == tree {
+			err = errors.Join(err, k.Book.Remove(r.Dir, r.Hash))
+		}
+	}
+	return err
+}

@@ -79,6 +79,7 @@ func (c Config) Check() error {
 	c.checkModels(bad)
 	c.MCP.check(bad)
 	c.Skills.SkillUse.check(bad)
+	c.Skills.Registry.check(bad)
 	c.Skills.SkillReading.check(bad)
 	if _, err := c.Permissions.Policy(); err != nil {
 		bad("permissions: %w", err)

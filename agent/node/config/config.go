@@ -188,6 +188,8 @@ type Skills struct {
 	// Share selects the skills of this node's disk that other nodes may fetch.
 	// Rules under authorize apply as well.
 	Share Share `yaml:"share"`
+	// Registry is the node whose shared skills this node has, too.
+	Registry SkillRegistry `yaml:"registry"`
 	// WideGrants lets skills ask for every command (Bash) and every tool (*).
 	WideGrants bool `yaml:"wide_grants"`
 

@@ -63,6 +63,8 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"no such format":         {"skills: {initial: {format: xml}}\n", "skills.initial.format: \"xml\" is none of available_skills"},
 		"no room for skills":     {"skills: {max_active: 0}\n", "skills.max_active has to be above 0"},
 		"too long a search":      {"skills: {search: {max_limit: 51}}\n", "skills.search.max_limit: at most 50"},
+		"a registry by its name": {"skills: {registry: {node: hub, trust: ['*']}}\n", "skills.registry: write node, its name, and key"},
+		"a registry's pattern":   {"skills: {registry: {node: hub, key: 0123456789abcdef0123456789abcdef, trust: ['team[']}}\n", "skills.registry.trust"},
 		"no such life":           {"skills: {grant_ttl: day}\n", "skills.grant_ttl"},
 		"two documents":          {"model: auto\n---\nmodel: auto\n", "more than one"},
 	} {

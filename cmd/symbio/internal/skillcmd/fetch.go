@@ -173,20 +173,9 @@ func removeFetched(ctx context.Context, env *command.Env, hash string) error {
 	if err != nil {
 		return err
 	}
-	keeper := state.Skills()
-	if err := keeper.Store.Remove(hash); err != nil {
-		if errors.Is(err, share.ErrNotStored) {
-			return command.NotFound(fmt.Errorf("%w; `symbio skills fetch` lists those that are", err))
-		}
-		return err
-	}
-	// Trust in a hash that is gone would hold again if the same skill were fetched later.
-	records, err := keeper.Book.Records()
-	for _, r := range records {
-		// One skill can have several records: each is for one SKILL.md in one directory.
-		if r.Tree == hash {
-			err = errors.Join(err, keeper.Book.Remove(r.Dir, r.Hash))
-		}
+	err = state.Skills().Forget(hash)
+	if errors.Is(err, share.ErrNotStored) {
+		return command.NotFound(fmt.Errorf("%w; `symbio skills fetch` lists those that are", err))
 	}
 	// The skill is gone even if a record could not be removed, so the nodes scan in any case.
 	rescan(ctx, env)

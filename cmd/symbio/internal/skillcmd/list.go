@@ -57,11 +57,14 @@ func isSkill(s *symbiov1.Skill, arg string) bool {
 // command; they are on standard error and in the field errors of the JSON.
 func cmdSkillsList(env *command.Env) *cobra.Command {
 	var file, dir string
-	var reload bool
+	var reload, nodes bool
 	cmd := &cobra.Command{
 		Use:  "list",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if nodes {
+				return listAllNodes(cmd.Context(), env)
+			}
 			all, err := listSkills(cmd.Context(), env, skillQuery{file: file, dir: dir, reload: reload})
 			if err != nil {
 				return err
@@ -83,6 +86,10 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` to use instead of asking a running node")
 	cmd.Flags().StringVar(&dir, "dir", "", "list the skills of `DIR` instead of asking a running node")
 	cmd.Flags().BoolVar(&reload, "reload", false, "make the running node look for skills again first")
+	cmd.Flags().BoolVar(&nodes, "all-nodes", false, "list those of the running node, and those that the nodes connected to it share")
+	for _, other := range []string{"config", "dir", "reload"} {
+		cmd.MarkFlagsMutuallyExclusive("all-nodes", other)
+	}
 	return cmd
 }
 

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"symbio/agent/event"
+	"symbio/agent/node/config"
+	"symbio/agent/tool/peer"
+	"symbio/community"
+	"symbio/skills"
+	"symbio/skills/share"
+)
+
+const (
+	// registryEvery is how often the skills of the registry node are compared with those here. It
+	// costs a call for each skill. registryRetry is how often it is tried after a failure.
+	registryEvery, registryRetry = 10 * time.Minute, 5 * time.Second
+	// maxRegistrySkills is how many skills the registry node may have; the rest of the store is for
+	// skills that a person fetches.
+	maxRegistrySkills = 100
+)
+
+// followRegistry keeps the skills of skills.registry as that node has them, until ctx ends. A failure
+// leaves the skills that were fetched before, and is a warning once.
+func (p *parts) followRegistry(ctx context.Context) error {
+	for said, failures := "", 0; ctx.Err() == nil; {
+		wait, why := registryEvery, ""
+		if err := p.syncRegistry(ctx); err != nil {
+			wait, why, failures = registryRetry, err.Error(), failures+1
+		}
+		// The first failure is usual: the nodes have not met yet.
+		if why != "" && why != said && failures > 1 {
+			p.events.Warn(event.Warning{Why: "skills.registry: " + why, Mend: "skills that were fetched before stay; symbio nodes lists the nodes and their ids"})
+			said = why
+		}
+		if why == "" {
+			said, failures = "", 0
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// syncRegistry fetches the skills of the registry node that are not here yet, and trusts those that
+// the configuration trusts. Versions that the node does not have any more are removed. It does
+// nothing without skills.registry. One call runs at a time.
+func (p *parts) syncRegistry(ctx context.Context) error {
+	reg := p.cfg.Settings.Skills.Registry
+	if p.skills == nil || reg.Key == "" {
+		return nil
+	}
+	p.registryMu.Lock()
+	defer p.registryMu.Unlock()
+	m, err := p.registryNode(reg)
+	if err != nil {
+		return err
+	}
+	call := p.skillCall(m)
+	list, err := share.List(ctx, call)
+	if err != nil {
+		return err
+	}
+	if len(list) > maxRegistrySkills {
+		return fmt.Errorf("node %q shares %d skills; at most %d are fetched", reg.Node, len(list), maxRegistrySkills)
+	}
+	var have, wrong = []string{}, []error(nil)
+	for _, s := range list {
+		hash, err := p.updateSkill(ctx, call, m.Node, s.Name)
+		have, wrong = append(have, s.Name+hash), append(wrong, err)
+	}
+	// After an error it is not known which versions are the current ones.
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	keeper := p.cfg.State.Skills()
+	stored, err := keeper.Store.List()
+	for _, o := range stored {
+		if o.Node == reg.Key && reg.Trusts(o.Name) && !slices.Contains(have, o.Name+o.Hash) {
+			err = errors.Join(err, keeper.Forget(o.Hash))
+		}
+	}
+	_, scanErr := p.skills.Rescan(ctx)
+	return errors.Join(err, scanErr)
+}
+
+// registryNode returns the node with the key of the configuration. A name is a claim, so a node of
+// that name with another key is refused.
+func (p *parts) registryNode(reg config.SkillRegistry) (community.Member, error) {
+	why := fmt.Errorf("node %q (%s) cannot be reached, or shares no skills", reg.Node, reg.Key)
+	for _, m := range p.community.WhoProvides(share.FetchCapability) {
+		if string(m.Node) == reg.Key {
+			return m, nil
+		}
+		if p.report.nodeName(m.Node) == reg.Node {
+			why = fmt.Errorf("node %q has the key %s, not %s: nothing is fetched from it", reg.Node, m.Node, reg.Key)
+		}
+	}
+	return community.Member{}, why
+}
+
+// skillCall returns a function that invokes capabilities of the node of m.
+func (p *parts) skillCall(m community.Member) share.Call {
+	return func(ctx context.Context, capability string, input []byte) ([]byte, error) {
+		reply, err := p.community.Invoke(ctx, m.ID, capability, community.Signal{Data: input, ContentType: "application/json", Requester: peer.Requester(ctx)})
+		return reply.Data, err
+	}
+}
+
+// updateSkill fetches a skill of the registry node unless it is stored as that node has it, and
+// returns its hash. If the configuration trusts its name, it is trusted with those of its rules that
+// the configuration grants.
+func (p *parts) updateSkill(ctx context.Context, call share.Call, from community.NodeID, name string) (string, error) {
+	keeper := p.cfg.State.Skills()
+	m, err := share.FetchManifest(ctx, call, name)
+	if err != nil {
+		return "", err
+	}
+	hash := m.Hash()
+	o, err := keeper.Store.Find(hash)
+	if err != nil || keeper.Store.Verify(hash) != nil {
+		pack, err := share.Fetch(ctx, call, name, hash)
+		if err != nil {
+			return "", err
+		}
+		if o, err = keeper.Store.Put(pack, string(from), p.report.nodeName(from)); err != nil {
+			return "", err
+		}
+	}
+	reg := p.cfg.Settings.Skills.Registry
+	if !reg.Trusts(name) {
+		return hash, nil
+	}
+	skill, _, sum, err := skills.LoadFull(keeper.Store.Dir(hash, name), p.cfg.SkillsConfig().Policy)
+	if err != nil {
+		return "", err
+	}
+	skill.Scope = skills.ScopePeer
+	if _, ok, _ := keeper.Trusted(skill, sum); ok { // an error is no trust
+		return hash, nil
+	}
+	rules := []string{}
+	for _, r := range skill.Manifest.Grants {
+		if slices.Contains(reg.Grants, r.String()) {
+			rules = append(rules, r.String())
+		}
+	}
+	return hash, keeper.Trust(skill, sum, rules, o)
+}
