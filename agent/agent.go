@@ -165,7 +165,8 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 		return a.resumeTask(ctx, note)
 	}
 	if len(s.Requester) == 0 {
-		task += a.skills.activateMentioned(ctx, task)
+		mentioned := a.skills.activateMentioned(ctx, task)
+		task += mentioned + a.skills.activateTriggered(ctx, task)
 	}
 	if a.conversation.CanResume() { // a new task comes in the place of the interrupted one
 		lost, err := a.instance.loseChildren(ctx)

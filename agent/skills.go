@@ -405,7 +405,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 // takeMentioned activates a skill that a person named, or runs it in a sub-agent, and returns the
 // text for the model.
 func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arguments string) (string, error) {
-	if err := s.checkMentioned(found); err != nil {
+	if err := s.checkActivation(found, "the message", permission.Ask); err != nil {
 		return "", err
 	}
 	want := skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: arguments, Epoch: s.epoch}
@@ -438,11 +438,12 @@ func (s *agentSkills) mayDepend(one skills.Skill) error {
 	return nil
 }
 
-// checkMentioned judges and records the activation of a skill that a person named.
-func (s *agentSkills) checkMentioned(one skills.Skill) error {
+// checkActivation judges and records the activation of a skill in place of the model's call. It is
+// approved if the verdict is at least least: a person that names a skill says yes where a rule asks.
+func (s *agentSkills) checkActivation(one skills.Skill, by string, least permission.Action) error {
 	call := s.call(skill.Activate, one)
-	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: s.instance.permissions.links(nil).Judge(call), By: "the message"}
-	d.Approved = d.Verdict.Action != permission.Deny
+	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: s.instance.permissions.links(nil).Judge(call), By: by}
+	d.Approved = d.Verdict.Action >= least
 	if err := s.instance.recordDecision(d); err != nil {
 		return fmt.Errorf("the decision could not be recorded: %w", err)
 	}

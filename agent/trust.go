@@ -33,9 +33,12 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	if err != nil {
 		return a, err
 	}
-	a, accepted := t.propose(ctx, a)
-	for i, d := range a.Depends {
-		a.Depends[i], _ = t.propose(ctx, d)
+	accepted := false
+	if w.By != skills.ByTrigger { // which only takes what is trusted, and asks no person
+		a, accepted = t.propose(ctx, a)
+		for i, d := range a.Depends {
+			a.Depends[i], _ = t.propose(ctx, d)
+		}
 	}
 	for _, u := range a.Unmet {
 		t.instance.notice(fmt.Sprintf("The skill %s depends on %s, which was not activated: %s", a.Skill.Name, u.Name, u.Why))

@@ -21,6 +21,9 @@ const (
 	ByModel Initiator = "model"
 	// ByPerson: a person named the skill in a message.
 	ByPerson Initiator = "person"
+	// ByTrigger: a trigger of the skill matches a person's task. Only a skill that says so (auto) and
+	// that a person trusts is activated, with the rights of ByModel.
+	ByTrigger Initiator = "trigger"
 	// ByDefinition: the agent's definition names the skill. It stays when a turn ends.
 	ByDefinition Initiator = "definition"
 )
@@ -233,6 +236,9 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 	// The file may have changed since the scan.
 	if why := fresh.skill.checkInitiator(w.By); why != nil {
 		return listed, fresh, fmt.Errorf("activate %s: %w", listed.Name, why)
+	}
+	if err := s.cfg.checkTrigger(w, fresh); err != nil {
+		return listed, fresh, err
 	}
 	if fresh.skill.Name != listed.Name {
 		// The rules allowed the other name.

@@ -10,6 +10,7 @@ import (
 	"symbio/actor"
 	"symbio/security/permission"
 	"symbio/skills/search"
+	"symbio/skills/trigger"
 )
 
 // Registry is the one place that knows which skills there are and which agent has activated which.
@@ -33,6 +34,9 @@ type Snapshot struct {
 
 	indexing sync.Once
 	index    *search.Index // of the words of Catalog; set by indexing
+
+	readTriggers sync.Once
+	triggers     *trigger.Index // of Catalog; set by readTriggers
 }
 
 // Search finds skills as Catalog.Search does. The first search makes an index, which all later ones

@@ -3,6 +3,7 @@ package format_test
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -136,15 +137,22 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q was accepted, and is not compiled: %v", text, err)
 		}
-		match := re.FindString(task)
-		if match == "" || strings.ContainsFunc(text+match, func(r rune) bool { return r > unicode.MaxASCII }) {
+		match := re.FindString(format.Fold(task))
+		if same, err := regexp.Compile("(?i)" + text); err != nil || ascii(text+task) && same.MatchString(task) != re.MatchString(format.Fold(task)) {
+			t.Errorf("%q and %q: the folded pattern gives another answer (%v)", text, task, err)
+		}
+		if match == "" {
 			return
 		}
 		for _, l := range p.Literals {
-			if strings.Contains(strings.ToLower(match), l) {
+			if strings.Contains(match, l) {
 				return
 			}
 		}
 		t.Errorf("%q matches %q, which has none of %q", text, match, p.Literals)
 	})
+}
+
+func ascii(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
