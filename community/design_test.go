@@ -38,7 +38,7 @@ func TestDesignNotesAreNumberedAndListed(t *testing.T) {
 		if link := "[" + title + "](" + name + ")"; name != "README.md" && !strings.Contains(string(index), link) {
 			t.Errorf("design/README.md has no link %s", link)
 		}
-		if lines := strings.Count(string(page), "\n"); lines > maxNoteLines {
+		if lines := strings.Count(string(page), "\n"); lines > maxNoteLines && name != "README.md" { // the index has a line for each note
 			t.Errorf("%s has %d lines, want at most %d", name, lines, maxNoteLines)
 		}
 	}

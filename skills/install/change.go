@@ -37,6 +37,8 @@ type Change struct {
 	// was applied.
 	Current bool `json:"current"`
 	Done    bool `json:"done"`
+	// NewerTag is a tag with a newer version than that of the reference, which is a tag.
+	NewerTag string `json:"newer_tag,omitempty"`
 	// Changes are the files of the source, and those that are removed.
 	Changes []FileChange `json:"changes,omitempty"`
 	// Grants are the rules that the skill asks for, NewGrants those that the installed one does not
@@ -100,7 +102,7 @@ func (p *Place) PlanUpdate(ctx context.Context, f *Fetcher, l LockEntry) (Change
 		return Change{}, err
 	}
 	if _, edits, _ := p.Installed(l); r != nil && r.commit == l.Commit && len(edits) == 0 {
-		return Change{LockEntry: l, Old: &l, Current: true}, nil
+		return Change{LockEntry: l, Old: &l, Current: true, NewerTag: r.newer}, nil
 	}
 	changes, err := p.PlanAdd(ctx, f, l.source(), nil, true)
 	if err == nil && (len(changes) != 1 || changes[0].Name != l.Name) {
@@ -132,7 +134,7 @@ func (p *Place) plan(t tree, dir string, s Source) (Change, error) {
 	c := Change{Description: m.Description, Grants: rules(m), Triggers: m.Triggers, Depends: m.Depends, pack: pack}
 	c.LockEntry = LockEntry{Name: pack.Name, Source: s.Location, Path: dir, Version: visible.Line(m.Version, 80), Hash: pack.Hash(), Files: pack.Files}
 	if t.repo != nil {
-		c.Ref, c.Commit = t.repo.ref, t.repo.commit
+		c.Ref, c.Commit, c.NewerTag = t.repo.ref, t.repo.commit, t.repo.newer
 	}
 	if err := c.check(); err != nil {
 		return Change{}, err

@@ -17,6 +17,7 @@ import (
 
 	"symbio/security/gitenv"
 	"symbio/security/visible"
+	"symbio/skills/format"
 )
 
 const (
@@ -38,16 +39,16 @@ var ErrNoRef = errors.New("the repository has no such branch, tag or commit")
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // repo reads a repository at url through a bare one of our own, in dir. ref is the full name of the
-// reference, commit the commit that it names.
+// reference, commit the commit that it names, and newer a tag with a newer version than ref.
 type repo struct {
-	dir, url, ref, commit string
-	fetched               bool
+	dir, url, ref, commit, newer string
+	fetched                      bool
 }
 
-// git runs git, whose output is then in the file out. Nothing of a source is executed:
-// our repository has no working tree, so there is nothing to run a hook, a filter or a submodule
-// for. Of configurations only the user's counts, for credentials and proxies; without protocols
-// there is no network and not even that, and with it no command of a filter.
+// git runs git, whose output is then in the file out. Nothing of a source is executed: our repository
+// has no working tree, so there is nothing to run a hook, a filter or a submodule for. Of
+// configurations only the user's counts, for credentials and proxies. Without protocols not even that
+// does, so that no filter has a command.
 func (r *repo) git(ctx context.Context, protocols string, args ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, fmt.Errorf("git takes longer than %v", gitTimeout))
 	defer cancel()
@@ -105,10 +106,26 @@ func (r *repo) resolve(ctx context.Context, ref string) error {
 	}
 	for _, name := range []string{cmp.Or(ref, "HEAD"), "refs/tags/" + ref, "refs/heads/" + ref} {
 		if r.ref, r.commit = name, refs[name]; commitID.MatchString(r.commit) {
+			r.newer = newerTag(refs, name)
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: %q%s", ErrNoRef, cmp.Or(ref, "HEAD"), visible.Suggest(ref, known))
+}
+
+// newerTag returns the tag with the newest version, if ref is a tag with an older one. Versions before
+// a release do not count.
+func newerTag(refs map[string]string, ref string) (newer string) {
+	if _, err := format.ParseVersion(shortRef(ref)); err != nil || !strings.HasPrefix(ref, "refs/tags/") {
+		return ""
+	}
+	for name := range refs {
+		tag, ok := strings.CutPrefix(name, "refs/tags/")
+		if ok && !strings.Contains(tag, "-") && format.Compare(tag, cmp.Or(newer, shortRef(ref))) > 0 {
+			newer = tag
+		}
+	}
+	return newer
 }
 
 // shortRef returns a full name of a reference as people write it.

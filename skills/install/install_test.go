@@ -300,6 +300,19 @@ func TestRewrittenTagIsRefused(t *testing.T) {
 	if bad := p.check(); bad != nil {
 		t.Errorf("check: %v", bad)
 	}
+	// A newer one is named, and not taken.
+	for _, tag := range []string{"v1.9.0", "v1.10.0", "v2.0.0-beta", "nightly"} {
+		git(t, r.work, "push", "-q", "-f", r.bare, "HEAD:refs/tags/"+tag)
+	}
+	q := newPlace(t)
+	q.add(r.bare+"#v1", "skill-00")
+	if c, err := q.update("skill-00"); err != nil || !c.Current || c.NewerTag != "v1.10.0" {
+		t.Errorf("the newer tag is %q, %v", c.NewerTag, err)
+	}
+	q.add(r.bare+"#nightly", "skill-01")
+	if c, err := q.update("skill-01"); err != nil || c.NewerTag != "" {
+		t.Errorf("newer than nightly: %q, %v", c.NewerTag, err)
+	}
 	// Another tag is a decision of the person, and so is to remove the skill first.
 	r.push("v2")
 	p.add(r.bare+"#v2", "skill-00")

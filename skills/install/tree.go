@@ -182,7 +182,7 @@ func folderEntries(dir string) (files []entry, err error) {
 type tree struct {
 	// repo is nil outside of git.
 	repo *repo
-	// skills are the directories that have a SKILL.md, sorted; "." is the source itself.
+	// skills are the directories that have a SKILL.md; "." is the source itself.
 	skills []string
 	// pack reads and checks the skill in one of these directories.
 	pack func(dir string) (*share.Pack, error)
@@ -211,25 +211,20 @@ func readTree(ctx context.Context, s Source, r *repo) (t tree, err error) {
 	}
 	var all []string
 	for _, f := range files {
-		if at, name := path.Split(f.path); name == walk.FileName && (s.Path == "" || path.Clean(at) == s.Path || strings.HasPrefix(at, s.Path+"/")) {
-			all = append(all, path.Clean(at))
+		if at, name := path.Split(f.path); name == walk.FileName && (s.Path == "" || s.Path == "." && at == "" || strings.HasPrefix(at, s.Path+"/")) {
+			all = append(all, at)
 		}
 	}
+	// With the slash at its end, a directory sorts directly before those inside of it. A skill inside
+	// of a skill is a part of that.
 	slices.Sort(all)
-	t.skills = slices.DeleteFunc(slices.Clone(all), func(dir string) bool { return nested(all, dir) })
-	return t, nil
-}
-
-// nested reports whether a directory is inside of one of the others, which are sorted. A skill
-// inside of a skill is a part of that.
-func nested(all []string, dir string) bool {
-	for dir != "." {
-		dir = path.Dir(dir)
-		if _, ok := slices.BinarySearch(all, dir); ok {
-			return true
+	for outer, rest := "/", all; len(rest) > 0; rest = rest[1:] {
+		if !strings.HasPrefix(rest[0], outer) {
+			outer = rest[0]
+			t.skills = append(t.skills, path.Clean(outer))
 		}
 	}
-	return false
+	return t, nil
 }
 
 // packOf makes the pack of the skill in dir. Names that begin with a dot are left out, as share.Read
@@ -237,7 +232,7 @@ func nested(all []string, dir string) bool {
 func packOf(files []entry, dir string) (*share.Pack, error) {
 	name, contents, exec := path.Base(dir), map[string][]byte{}, map[string]bool{}
 	for _, f := range files {
-		rel, inside := strings.CutPrefix("./"+f.path, "./"+strings.TrimPrefix(dir+"/", "./"))
+		rel, inside := strings.CutPrefix(f.path, strings.TrimPrefix(dir+"/", "./"))
 		if !inside || strings.HasPrefix(rel, ".") || strings.Contains(rel, "/.") {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/skills/install"
+	"symbio/skills/trust"
 )
 
 // installation is one run of a command about installed skills.
@@ -102,17 +103,12 @@ func (in *installation) update(ctx context.Context, args []string) error {
 	return errors.Join(in.install(ctx, changes), err)
 }
 
-// outdated lists what update would change.
+// outdated lists what update would change, and skills whose source has a newer tag.
 func (in *installation) outdated(ctx context.Context, args []string) error {
 	changes, err := in.plan(ctx, args)
-	var old []install.Change
-	for _, c := range changes {
-		if !c.Current {
-			old = append(old, c)
-		}
-	}
-	return errors.Join(command.PrintList(in.env, old, []string{"NAME", "INSTALLED", "OFFERED", "SOURCE"}, func(c install.Change) []string {
-		return []string{c.Name, label(*c.Old), label(c.LockEntry), c.Source}
+	changes = slices.DeleteFunc(changes, func(c install.Change) bool { return c.Current && c.NewerTag == "" })
+	return errors.Join(command.PrintList(in.env, changes, []string{"NAME", "INSTALLED", "OFFERED", "SOURCE"}, func(c install.Change) []string {
+		return []string{c.Name, label(*c.Old), cmp.Or(c.NewerTag, label(c.LockEntry)), c.Source}
 	}), err)
 }
 
@@ -198,17 +194,9 @@ func (in *installation) remove(ctx context.Context, args []string) error {
 // forget ends the trust in a skill: a person trusted what lay there before. A record covers the
 // SKILL.md alone, while the scripts may have changed.
 func (in *installation) forget(name string) error {
-	state, err := in.env.State()
-	if err != nil {
-		return err
-	}
-	book := state.Skills().Book
-	records, err := book.Records()
-	for _, r := range records {
-		if r.Dir == in.place.Dir(name) {
-			err = errors.Join(err, book.Remove(r.Dir, r.Hash))
-			in.env.Notef("the trust in %s ends; it had: %s", r.Name, orNone(r.Rules))
-		}
+	gone, err := removeTrust(in.env, func(r trust.Record) bool { return r.Dir == in.place.Dir(name) })
+	for _, r := range gone {
+		in.env.Notef("the trust in %s ends; it had: %s", r.Name, orNone(r.Rules))
 	}
 	return err
 }

@@ -189,30 +189,15 @@ func listTrusted(env *command.Env) error {
 // revokeTrust removes every record that the argument names: by name, path or hash. An agent that
 // uses the skill now keeps its rules until it ends. Its exit status is 4 when no record matches.
 func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
-	state, err := env.State()
-	if err != nil {
-		return err
-	}
-	book := state.Skills().Book
-	// listErr is about records that cannot be read. It does not keep the others from being removed,
-	// and is returned at the end.
-	records, listErr := book.Records()
 	path := skillArg(arg)
 	// The argument may be the path of the SKILL.md, of its directory, or a name.
 	named := []string{arg, path, strings.TrimSuffix(path, string(filepath.Separator)+"SKILL.md")}
-	var removed []trustedJSON
-	for _, r := range records {
-		if !slices.Contains(named, r.Name) && !slices.Contains(named, r.Dir) && arg != r.Hash && arg != r.Tree {
-			continue
-		}
-		if err := book.Remove(r.Dir, r.Hash); err != nil {
-			// Records that were removed before stay removed.
-			return fmt.Errorf("revoke the trust in %s: %w", r.Name, err)
-		}
-		removed = append(removed, trustedOf(r))
-	}
+	gone, removeErr := removeTrust(env, func(r trust.Record) bool {
+		return slices.Contains(named, r.Name) || slices.Contains(named, r.Dir) || arg == r.Hash || arg == r.Tree
+	})
+	removed := command.Map(gone, trustedOf)
 	if len(removed) == 0 {
-		return command.NotFound(errors.Join(fmt.Errorf("no trusted skill is called %q; `symbio skills trust --list` shows them", terminal.Printable(arg)), listErr))
+		return command.NotFound(errors.Join(fmt.Errorf("no trusted skill is called %q; `symbio skills trust --list` shows them", terminal.Printable(arg)), removeErr))
 	}
 	rescan(ctx, env)
 	if env.JSON {
@@ -221,7 +206,26 @@ func revokeTrust(ctx context.Context, env *command.Env, arg string) error {
 	for _, r := range removed {
 		fmt.Fprintf(env.Out, "%s in %s is not trusted any more; an agent that has it active keeps its rules until it ends\n", terminal.Printable(r.Name), terminal.Printable(r.Path))
 	}
-	return listErr
+	return removeErr
+}
+
+// removeTrust removes the records that match, and returns those that are gone. The error names the
+// records that cannot be read or removed; they do not keep the others from being removed.
+func removeTrust(env *command.Env, match func(trust.Record) bool) (gone []trust.Record, err error) {
+	state, err := env.State()
+	if err != nil {
+		return nil, err
+	}
+	book := state.Skills().Book
+	records, err := book.Records()
+	for _, r := range slices.DeleteFunc(records, func(r trust.Record) bool { return !match(r) }) {
+		if removeErr := book.Remove(r.Dir, r.Hash); removeErr != nil {
+			err = errors.Join(err, fmt.Errorf("revoke the trust in %s: %w", r.Name, removeErr))
+			continue
+		}
+		gone = append(gone, r)
+	}
+	return gone, err
 }
 
 // rescan makes this user's running nodes look at their skills again, and returns the names of those
