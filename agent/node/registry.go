@@ -24,12 +24,15 @@ const (
 	maxRegistrySkills = 100
 )
 
-// followRegistry keeps the skills of skills.registry as that node has them, until ctx ends. A failure
+// registry follows the node of skills.registry.
+type registry struct{ *parts }
+
+// follow keeps the skills of skills.registry as that node has them, until ctx ends. A failure
 // leaves the skills that were fetched before, and is a warning once.
-func (p *parts) followRegistry(ctx context.Context) error {
+func (p registry) follow(ctx context.Context) error {
 	for said, failures := "", 0; ctx.Err() == nil; {
 		wait, why := registryEvery, ""
-		if err := p.syncRegistry(ctx); err != nil {
+		if err := p.sync(ctx); err != nil {
 			wait, why, failures = registryRetry, err.Error(), failures+1
 		}
 		// The first failure is usual: the nodes have not met yet.
@@ -50,21 +53,21 @@ func (p *parts) followRegistry(ctx context.Context) error {
 	return nil
 }
 
-// syncRegistry fetches the skills of the registry node that are not here yet, and trusts those that
+// sync fetches the skills of the registry node that are not here yet, and trusts those that
 // the configuration trusts. Versions that the node does not have any more are removed. It does
 // nothing without skills.registry. One call runs at a time.
-func (p *parts) syncRegistry(ctx context.Context) error {
+func (p registry) sync(ctx context.Context) error {
 	reg := p.cfg.Settings.Skills.Registry
 	if p.skills == nil || reg.Key == "" {
 		return nil
 	}
 	p.registryMu.Lock()
 	defer p.registryMu.Unlock()
-	m, err := p.registryNode(reg)
+	m, err := p.find(reg)
 	if err != nil {
 		return err
 	}
-	call := p.skillCall(m)
+	call := skillCall(p.community, m)
 	list, err := share.List(ctx, call)
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func (p *parts) syncRegistry(ctx context.Context) error {
 	}
 	var have, wrong = []string{}, []error(nil)
 	for _, s := range list {
-		hash, err := p.updateSkill(ctx, call, m.Node, s.Name)
+		hash, err := p.update(ctx, call, m.Node, s.Name)
 		have, wrong = append(have, s.Name+hash), append(wrong, err)
 	}
 	// After an error it is not known which versions are the current ones.
@@ -92,9 +95,9 @@ func (p *parts) syncRegistry(ctx context.Context) error {
 	return errors.Join(err, scanErr)
 }
 
-// registryNode returns the node with the key of the configuration. A name is a claim, so a node of
+// find returns the node with the key of the configuration. A name is a claim, so a node of
 // that name with another key is refused.
-func (p *parts) registryNode(reg config.SkillRegistry) (community.Member, error) {
+func (p registry) find(reg config.SkillRegistry) (community.Member, error) {
 	why := fmt.Errorf("node %q (%s) cannot be reached, or shares no skills", reg.Node, reg.Key)
 	for _, m := range p.community.WhoProvides(share.FetchCapability) {
 		if string(m.Node) == reg.Key {
@@ -108,17 +111,17 @@ func (p *parts) registryNode(reg config.SkillRegistry) (community.Member, error)
 }
 
 // skillCall returns a function that invokes capabilities of the node of m.
-func (p *parts) skillCall(m community.Member) share.Call {
+func skillCall(c *community.Community, m community.Member) share.Call {
 	return func(ctx context.Context, capability string, input []byte) ([]byte, error) {
-		reply, err := p.community.Invoke(ctx, m.ID, capability, community.Signal{Data: input, ContentType: "application/json", Requester: peer.Requester(ctx)})
+		reply, err := c.Invoke(ctx, m.ID, capability, community.Signal{Data: input, ContentType: "application/json", Requester: peer.Requester(ctx)})
 		return reply.Data, err
 	}
 }
 
-// updateSkill fetches a skill of the registry node unless it is stored as that node has it, and
+// update fetches a skill of the registry node unless it is stored as that node has it, and
 // returns its hash. If the configuration trusts its name, it is trusted with those of its rules that
 // the configuration grants.
-func (p *parts) updateSkill(ctx context.Context, call share.Call, from community.NodeID, name string) (string, error) {
+func (p registry) update(ctx context.Context, call share.Call, from community.NodeID, name string) (string, error) {
 	keeper := p.cfg.State.Skills()
 	m, err := share.FetchManifest(ctx, call, name)
 	if err != nil {

@@ -65,7 +65,7 @@ func (p *parts) fetchSkill(ctx context.Context, on, name string) (share.Origin, 
 	if err != nil {
 		return share.Origin{}, err
 	}
-	pack, err := share.Fetch(ctx, p.skillCall(m), name, "")
+	pack, err := share.Fetch(ctx, skillCall(p.community, m), name, "")
 	if err != nil {
 		return share.Origin{}, err
 	}

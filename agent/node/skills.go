@@ -93,7 +93,7 @@ func (p *parts) checkSkills() error {
 // rescanSkills fetches what is new on the node of skills.registry, reads again
 // which skills are switched off, and searches the directories. Agents lose skills that are gone.
 func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
-	if err := p.syncRegistry(ctx); err != nil {
+	if err := (registry{p}).sync(ctx); err != nil {
 		p.events.Warn(event.Warning{Why: "skills.registry: " + err.Error(), Mend: "skills that were fetched before stay"})
 	}
 	choices, err := p.cfg.skillChoices()
