@@ -210,9 +210,9 @@ func (a *answer) begin(index int, p piece) error {
 	}
 	switch p.Type {
 	case "text":
-		return a.emitText(p.Text)
+		return a.piece(p.Text, "")
 	case "thinking":
-		return a.emitThought(p.Thinking)
+		return a.piece("", p.Thinking)
 	}
 	return nil
 }
@@ -246,10 +246,10 @@ func (a *answer) grow(index int, d delta) error {
 	}
 	switch d.Type {
 	case "text_delta":
-		return a.emitText(d.Text)
+		return a.piece(d.Text, "")
 	case "thinking_delta":
 		p.more.WriteString(d.Thinking)
-		return a.emitThought(d.Thinking)
+		return a.piece("", d.Thinking)
 	case "signature_delta":
 		p.Signature += d.Signature
 	case "input_json_delta":
@@ -290,23 +290,17 @@ func (a *answer) addSize(n int) error {
 	return nil
 }
 
-// emitText emits a piece of the answer's text and keeps it for the blocks that follow.
-func (a *answer) emitText(text string) error {
-	if text == "" || a.outputTool != "" {
-		// With a structured answer, text beside the tool is no part of it.
+// piece emits a piece of the answer's text, or of a thought for observers; a complete thought follows at the end of
+// its block. With a structured answer, text beside the tool is no part of it.
+func (a *answer) piece(text, thought string) error {
+	if a.outputTool != "" {
+		text = ""
+	}
+	if text+thought == "" {
 		return nil
 	}
 	a.text += len(text)
-	return a.emit(llm.Chunk{Text: text})
-}
-
-// emitThought emits a piece of a thought for observers. The complete thought follows at the end of
-// its block.
-func (a *answer) emitThought(text string) error {
-	if text == "" {
-		return nil
-	}
-	return a.emit(llm.Chunk{Thought: text})
+	return a.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
 // End emits the calls and the last chunk. It returns llm.ErrCut or llm.ErrMalformed for a call
@@ -345,7 +339,7 @@ func (a *answer) End() error {
 		// The model would go on if it were asked again; a conversation resumes an answer that is cut.
 		return a.server.Fail(llm.ErrCut, 0, "the server paused it")
 	case a.stop == "refusal" && a.text == 0:
-		if err := a.emitText(a.details.Explanation); err != nil {
+		if err := a.piece(a.details.Explanation, ""); err != nil {
 			return err
 		}
 	}

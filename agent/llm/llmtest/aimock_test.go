@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ const fixtures = `{"fixtures": [
 	{"match": {"userMessage": "capital of Norway"}, "response": {"content": "{\"city\":\"Oslo\"}"}}
 ]}`
 
-// models are both wires at one server; change sets their limits.
+// models are the three wires at one server; change sets their limits.
 func models(t *testing.T, a *aimock, rt http.RoundTripper, change func(*wire.Config)) map[string]llm.Model {
 	t.Helper()
 	cfg := wire.Config{BaseURL: a.BaseURL, Model: "gpt-4o", Key: llm.NewSecret("sk-test"), BackOff: time.Millisecond, MaxBackOff: 50 * time.Millisecond}
@@ -45,7 +46,24 @@ func models(t *testing.T, a *aimock, rt http.RoundTripper, change func(*wire.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]llm.Model{"openai": o, "anthropic": c}
+	// The Responses API is that of OpenAI's own service, whose place the server takes.
+	to, err := url.Parse(a.BaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rt == nil {
+		rt = http.DefaultTransport
+	}
+	cfg.BaseURL, cfg.Model, cfg.HTTP = "", "gpt-5", &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.Scheme, r.URL.Host = to.Scheme, to.Host
+		return rt.RoundTrip(r)
+	})}
+	r, err := openai.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]llm.Model{"openai": o, "anthropic": c, "responses": r}
 }
 
 var oslo = llm.Request{
@@ -82,9 +100,9 @@ func checkTalk(t *testing.T, name string, m llm.Model) {
 	}
 }
 
-// TestAimockTalksBothWires has the same conversation over both wires with a server that nobody here wrote, with calls
+// TestAimockTalksAllWires has the same conversation over the three wires with a server that nobody here wrote, with calls
 // beside each other; and again out of a recording, when the server is gone.
-func TestAimockTalksBothWires(t *testing.T) {
+func TestAimockTalksAllWires(t *testing.T) {
 	mock := startAimock(t, fixtures, "--chunk-size", "7")
 	dir := t.TempDir()
 	rec, err := replay.Record(dir, http.DefaultTransport)
@@ -96,7 +114,7 @@ func TestAimockTalksBothWires(t *testing.T) {
 		think := llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "think about Oslo"}}, Thinking: 2000}
 		thought := ""
 		got, err := llm.Collect(m.Stream(t.Context(), think), func(c llm.Chunk) { thought += c.Thought })
-		if err != nil || got.Message.Text != "Cold." || name == "anthropic" && thought != "Norway is in the north." {
+		if err != nil || got.Message.Text != "Cold." || name != "openai" && thought != "Norway is in the north." {
 			t.Errorf("%s: thought %q, said %q, %v", name, thought, got.Message.Text, err)
 		}
 	}
@@ -106,8 +124,15 @@ func TestAimockTalksBothWires(t *testing.T) {
 	if got, err := llm.Generate[place](t.Context(), models(t, mock, rec, nil)["openai"], "What is the capital of Norway?"); err != nil || got.City != "Oslo" {
 		t.Errorf("a value: %+v, %v", got, err)
 	}
-	if n, err := rec.Close(); n != 7 || err != nil {
-		t.Errorf("%d exchanges recorded, %v; want 7", n, err)
+	if n, err := rec.Close(); n != 10 || err != nil {
+		t.Errorf("%d exchanges recorded, %v; want 10", n, err)
+	}
+	paths := map[string]int{}
+	for _, r := range mock.Journal() {
+		paths[r.Path]++
+	}
+	if d := cmp.Diff(map[string]int{"/v1/chat/completions": 4, "/v1/messages": 3, "/v1/responses": 3}, paths); d != "" {
+		t.Errorf("requests (-want +got):\n%s", d)
 	}
 	p, err := replay.Play(dir)
 	if err != nil {
@@ -125,9 +150,9 @@ func TestNoFaultOfAServerHangs(t *testing.T) {
 		flags  []string
 		change func(*wire.Config)
 		want   []error // one of them; none = it works
-		asked  int     // over both wires, where it is known
+		asked  int     // over the three wires, where it is known
 	}{
-		{"each request fails", []string{"--chaos-drop", "1"}, nil, []error{llm.ErrUnavailable}, 8},
+		{"each request fails", []string{"--chaos-drop", "1"}, nil, []error{llm.ErrUnavailable}, 12},
 		{"each answer is malformed", []string{"--chaos-malformed", "1"}, nil, []error{llm.ErrMalformed, llm.ErrCut}, 0},
 		{"each connection breaks", []string{"--chaos-disconnect", "1"}, nil, []error{llm.ErrUnavailable, llm.ErrCut}, 0},
 		{"each is one too many", []string{"--chaos-ratelimit", "1"}, nil, []error{llm.ErrRateLimited}, 0},

@@ -193,7 +193,7 @@ func (rd *responseAnswer) closeMessage(it *openItem) error {
 		if it.begun {
 			continue
 		}
-		if err := rd.emitText(p.Text + p.Refusal); err != nil {
+		if err := rd.piece(p.Text+p.Refusal, ""); err != nil {
 			return err
 		}
 	}
@@ -214,7 +214,7 @@ func (rd *responseAnswer) closeThought(it *openItem, raw json.RawMessage) error 
 		if it.begun {
 			break
 		}
-		if err := rd.emitThought(strings.Repeat("\n\n", min(i, 1)) + p.Text); err != nil {
+		if err := rd.piece("", strings.Repeat("\n\n", min(i, 1))+p.Text); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (rd *responseAnswer) addText(index int, text string, refusal bool) error {
 		}
 	}
 	it.begun, rd.refused = it.begun || text != "", rd.refused || refusal
-	return rd.emitText(text)
+	return rd.piece(text, "")
 }
 
 // addThought emits a piece of a thought. A blank line separates the parts of a summary.
@@ -253,22 +253,16 @@ func (rd *responseAnswer) addThought(ev responseEvent) error {
 		}
 		it.begun, it.part = true, ev.Part
 	}
-	return rd.emitThought(ev.Delta)
+	return rd.piece("", ev.Delta)
 }
 
-func (rd *responseAnswer) emitText(text string) error {
-	if text == "" {
+// piece emits a piece of the text, or of a thought for observers.
+func (rd *responseAnswer) piece(text, thought string) error {
+	if text+thought == "" {
 		return nil
 	}
 	rd.text += len(text)
-	return rd.emit(llm.Chunk{Text: text})
-}
-
-func (rd *responseAnswer) emitThought(text string) error {
-	if text == "" {
-		return nil
-	}
-	return rd.emit(llm.Chunk{Thought: text})
+	return rd.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
 // end reads the whole response of the last event. What no event was about is read from it.
