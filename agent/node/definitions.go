@@ -67,7 +67,7 @@ func FindDefinition(all map[string]definition.Definition, name string) (definiti
 	if d, ok := all[name]; ok {
 		return d, nil
 	}
-	return definition.Definition{}, fmt.Errorf("agent definition %q: %w; known are %s", name, community.ErrNotFound, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return definition.Definition{}, fmt.Errorf("agent definition %q: %w; known are %s; the key agents names the directory of others", name, community.ErrNotFound, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // OfferedBy returns the capabilities of the configuration that agents answer,

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/width"
+	"github.com/charmbracelet/x/ansi"
 
 	"symbio/security/visible"
 )
@@ -27,73 +27,24 @@ func Columns(w io.Writer) int {
 	return columns
 }
 
-// runeWidth returns how many columns a character takes: two for East Asian wide characters, else
-// one.
-func runeWidth(r rune) int {
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
 // Fit returns text made safe and cut to fewer than columns columns. The last column stays free,
 // because some terminals wrap when it is written.
 func Fit(text string, columns int) string {
-	text = Printable(text)
-	used := 0
-	for i, r := range text {
-		if used += runeWidth(r); used >= columns {
-			return text[:i]
-		}
-	}
-	return text
+	return ansi.Truncate(Printable(text), max(0, columns-1), "")
 }
 
 // Width returns how many columns text takes.
-func Width(text string) (n int) {
-	for _, r := range text {
-		n += runeWidth(r)
-	}
-	return n
-}
+func Width(text string) int { return ansi.StringWidth(text) }
 
 // Rows breaks text of several lines into rows of fewer than columns columns, at spaces where there
 // are some. The rows are safe to print; tabs are four spaces.
 func Rows(text string, columns int) (all []string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		line = Printable(strings.ReplaceAll(line, "\t", "    "))
-		for {
-			row, rest := BreakRow(line, columns)
-			if all = append(all, strings.TrimRight(row, " ")); rest == "" {
-				break
-			}
-			line = rest
+		for row := range strings.SplitSeq(ansi.Wrap(Printable(strings.ReplaceAll(line, "\t", "    ")), max(1, columns-1), ""), "\n") {
+			all = append(all, strings.TrimRight(row, " "))
 		}
 	}
 	return all
-}
-
-// BreakRow splits a line into a first row of fewer than columns columns and the rest, which is ""
-// when all fits. It breaks at the last space that fits, or within a word that is longer than the
-// row.
-func BreakRow(line string, columns int) (row, rest string) {
-	used, space := 0, -1
-	for i, r := range line {
-		if used += runeWidth(r); used >= columns && i > 0 {
-			if r == ' ' {
-				return line[:i], strings.TrimLeft(line[i:], " ")
-			}
-			if strings.TrimSpace(line[:space+1]) != "" {
-				return line[:space], line[space+1:]
-			}
-			return line[:i], line[i:]
-		}
-		if r == ' ' {
-			space = i
-		}
-	}
-	return line, ""
 }
 
 // The columns of a table are columnGap apart. No column is made narrower than minColumn; a table
@@ -168,8 +119,5 @@ func Printable(s string) string { return visible.Line(s, 0) }
 
 // Clip returns text made safe and cut to so many columns, with "…" where something was cut.
 func Clip(text string, columns int) string {
-	if text = Printable(text); Width(text) <= columns {
-		return text
-	}
-	return Fit(text, max(1, columns)) + "…"
+	return ansi.Truncate(Printable(text), max(1, columns), "…")
 }

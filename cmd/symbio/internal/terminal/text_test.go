@@ -16,7 +16,7 @@ func TestRowsBreakAtSpaces(t *testing.T) {
 		{"日本語日本語", []string{"日本語日", "本語"}},
 		{"a\n\nb\n", []string{"a", "", "b"}},
 		{"", []string{""}},
-		{"  indented words", []string{"  indente", "d words"}},
+		{"a-long-name of it", []string{"a-long-", "name of", "it"}},
 		{"one two   three", []string{"one two", "three"}},
 	} {
 		if got := Rows(c.text, 10); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
