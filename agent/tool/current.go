@@ -97,6 +97,21 @@ func Report(ctx context.Context, p community.Progress) {
 	}
 }
 
+// QuestionOf begins the name of a Decision that is no call: the question of the MCP server whose name follows. No tool can
+// have such a name, so an answer allows no call.
+const QuestionOf = "question of "
+
+// Question puts a question of a server, which came up during the call of ctx, to the person of the agent: what is asked,
+// as args, and a remark. It blocks until the answer, whose Reason is what the person typed. Without a person, and
+// outside a Set, the answer is no.
+func Question(ctx context.Context, server string, args map[string]any, remark string) Answer {
+	c := currentOf(ctx)
+	if c.set.cfg.Ask == nil {
+		return Answer{Why: NoPerson}
+	}
+	return c.set.cfg.Ask(ctx, Decision{Agent: c.set.cfg.Agent, CallID: c.job.call.ID + "?", Tool: QuestionOf + server, Args: args, Verdict: permission.Verdict{Action: permission.Ask, Why: remark}})
+}
+
 // FileEdit is a change of a file that a tool is about to make. Before and After are the SHA-256 of the
 // content in hex; "" means that the file does not exist.
 type FileEdit struct {

@@ -142,8 +142,16 @@ func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answe
 		answer.Why = fmt.Sprintf("It was denied, because %v.", context.Cause(ctx))
 	}
 	d.remove(w.id)
-	d.cfg.Events.Publish("answered", asked.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why, answer.Reason})
+	d.reportAnswer(&w.request, answer)
 	return answer
+}
+
+// reportAnswer publishes an answer. A text with a yes is the answer to a server's question, and for the server alone.
+func (d *Queue) reportAnswer(r *request, a tool.Answer) {
+	if a.Allow {
+		a.Reason = ""
+	}
+	d.cfg.Events.Publish("answered", r.Agent, answerEvent{r.id, a.Allow, a.By, a.Why, a.Reason})
 }
 
 // add puts a request into the queue. It returns nil and the reason, as a
@@ -202,6 +210,9 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	if digest != "" && digest != w.digest {
 		return nil, errOtherContent
 	}
+	if answer.Allow && answer.Reason != "" && !strings.HasPrefix(w.Tool, tool.QuestionOf) {
+		return nil, errNoQuestion // it would be told to the model as the reason of a no
+	}
 	if answer.Lasting {
 		if len(w.lasting) == 0 || d.cfg.Keep == nil {
 			return nil, errNotLasting
@@ -213,13 +224,10 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	}
 	delete(d.pending, id)
 	answer.By, answer.Reason = describeAnswerer(answer), visible.Line(strings.TrimSpace(answer.Reason), maxReason)
-	if answer.Allow {
-		answer.Reason = "" // it is for a no, and must not be told to the model as one
-	}
 	if w.restored != nil {
 		w.restored.answer, d.answered[w.restored.session] = answer, w
 		w.restored.answered()
-		d.cfg.Events.Publish("answered", w.Agent, answerEvent{w.id, answer.Allow, answer.By, answer.Why, answer.Reason})
+		d.reportAnswer(&w.request, answer)
 		return &w.request, nil
 	}
 	w.answer <- answer // capacity 1, and only the one that took it out of the map sends
@@ -236,6 +244,9 @@ func describeAnswerer(a tool.Answer) string {
 	}
 	return a.By
 }
+
+// errNoQuestion means that a call was allowed with a text.
+var errNoQuestion = errors.New("a text is the reason of a no, or answers a question of an MCP server; allow the call without one")
 
 // errNotLasting means that a lasting answer was given for a request that allows
 // none.

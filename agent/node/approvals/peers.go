@@ -282,12 +282,9 @@ func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov
 	if answer.Lasting && !answer.Allow {
 		return nil, fmt.Errorf("%w: only an approval can be lasting; for a lasting denial write a rule under permissions.deny in the configuration", community.ErrInvalid)
 	}
-	if answer.Allow && answer.Reason != "" {
-		return nil, fmt.Errorf("%w: a reason is for a no; give it without allow", community.ErrInvalid)
-	}
 	here, err := d.decide(r.GetId(), r.GetDigest(), answer)
 	switch {
-	case errors.Is(err, errOtherContent), errors.Is(err, errNotLasting):
+	case errors.Is(err, errOtherContent), errors.Is(err, errNotLasting), errors.Is(err, errNoQuestion):
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, r.GetId(), err)
 	case err != nil:
 		return nil, err

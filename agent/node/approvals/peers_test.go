@@ -350,14 +350,29 @@ func TestReasonOfANoTravelsToTheAsker(t *testing.T) {
 		}
 		answer := p.asks(t.Context(), args)
 		a := p.seen("")[0]
-		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true, Reason: "because"}); err == nil || !strings.Contains(err.Error(), "reason is for a no") {
+		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true, Reason: "because"}); err == nil || !strings.Contains(err.Error(), "reason of a no") {
 			t.Errorf("a yes with a reason: %v", err)
 		}
-		// One that does not use this program may send both: the reason is dropped.
-		if _, err := p.raw(approvalsAnswer, `{"id":"`+a.GetId()+`","digest":"`+a.GetDigest()+`","allow":true,"reason":"because"}`); err != nil {
+		// One that does not use this program may send both.
+		if _, err := p.raw(approvalsAnswer, `{"id":"`+a.GetId()+`","digest":"`+a.GetDigest()+`","allow":true,"reason":"because"}`); err == nil {
+			t.Error("a yes with a reason was accepted")
+		}
+		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := <-answer; !got.Allow || got.Reason != "" {
+			t.Errorf("arrived as %+v", got)
+		}
+		// A question of a server is answered with a text, which no event has.
+		asked := make(chan tool.Answer, 1)
+		go func() {
+			asked <- p.there.Ask(t.Context(), agent.ApprovalRequest{Decision: tool.Decision{Tool: tool.QuestionOf + "s", Args: args}})
+		}()
+		synctest.Wait()
+		if err := p.answers(&symbiov1.AnswerRequest{Id: p.seen("")[0].GetId(), Allow: true, Reason: "blue"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-asked; !got.Allow || got.Reason != "blue" {
 			t.Errorf("arrived as %+v", got)
 		}
 	})

@@ -52,6 +52,9 @@ type server struct {
 	// retired is closed by retire, when the entry is gone.
 	retired chan struct{}
 
+	// asking is held while a person is asked to fill in a form.
+	asking sync.Mutex
+
 	// mu guards the fields below. Config.Report and Config.Pins are never called with mu held.
 	mu sync.Mutex
 	// line is the line of the entry in its file. Server.Line keeps the first one.
@@ -78,15 +81,35 @@ type server struct {
 	tools []*Tool
 	// notes say what the last list left out.
 	notes []string
-	// calls has the function for the progress of each running call, by its progress token.
-	calls map[string]func(community.Progress)
+	// calls has the running calls by their progress tokens.
+	calls map[string]runningCall
 	// number is the number of the last progress token.
 	number int
 }
 
+// runningCall is a call of a tool: its context and number, and the function for its progress.
+type runningCall struct {
+	ctx    context.Context
+	number int
+	tell   func(community.Progress)
+}
+
+// latestCall returns the context of the running call that began last; nil if there is none.
+func latestCall(s *server) (ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := 0
+	for _, c := range s.calls {
+		if c.number > last {
+			last, ctx = c.number, c.ctx
+		}
+	}
+	return ctx
+}
+
 // newServer returns a server that is Stopped, or Failed if its entry has a problem.
 func newServer(m *Manager, s Server) *server {
-	one := &server{Server: s, m: m, startRequested: make(chan struct{}, 1), listChanged: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]func(community.Progress){}}
+	one := &server{Server: s, m: m, startRequested: make(chan struct{}, 1), listChanged: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]runningCall{}}
 	switch {
 	case s.Problem != "":
 		one.state, one.reason = Failed, s.Problem
@@ -237,13 +260,15 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 	}
 }
 
-// client returns an SDK client that offers the server nothing but Config.Root as its root, so the
-// server cannot send other requests. The handlers must not block: the SDK calls them from its reading goroutine.
+// client returns an SDK client that offers the server nothing but Config.Root as its root, and elicit, so the
+// server cannot send other requests. The handlers of notifications must not block: the SDK calls them from its
+// reading goroutine.
 func (s *server) client() *sdk.Client {
 	can := &sdk.ClientCapabilities{}
 	addRoot := s.root(can)
 	c := sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
-		Capabilities: can,
+		Capabilities:       can,
+		ElicitationHandler: func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) { return elicit(ctx, s, r) },
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case s.listChanged <- struct{}{}:
@@ -289,7 +314,7 @@ func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 	}
 	token, _ := p.ProgressToken.(string)
 	s.mu.Lock()
-	tell := s.calls[token]
+	tell := s.calls[token].tell
 	s.mu.Unlock()
 	if tell != nil {
 		tell(community.Progress{Message: oneLine(p.Message), Done: p.Progress, Total: p.Total})
@@ -299,7 +324,7 @@ func (s *server) onProgress(p *sdk.ProgressNotificationParams) {
 // trackProgress registers tell for the progress of a call and returns the call's progress token,
 // which is unique for the server. The caller must call over when the call has ended. tell may still
 // be called once after over has returned. It returns ErrNotReady if maxCalls calls run already.
-func (s *server) trackProgress(tell func(community.Progress)) (token string, over func(), err error) {
+func (s *server) trackProgress(ctx context.Context, tell func(community.Progress)) (token string, over func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.calls) >= maxCalls {
@@ -307,7 +332,7 @@ func (s *server) trackProgress(tell func(community.Progress)) (token string, ove
 	}
 	s.number++
 	token = fmt.Sprintf("call-%d", s.number)
-	s.calls[token] = tell
+	s.calls[token] = runningCall{ctx, s.number, tell}
 	return token, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -114,7 +114,7 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	if err != nil {
 		return Answer{}, err
 	}
-	token, over, err := s.trackProgress(tell)
+	token, over, err := s.trackProgress(ctx, tell)
 	if err != nil {
 		return Answer{}, err
 	}

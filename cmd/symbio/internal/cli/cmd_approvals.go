@@ -148,6 +148,7 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 		RunE: answerApproval(env, &r, true),
 	}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "also allow the same call again while the agent lives")
+	cmd.Flags().StringVar(&r.Reason, "text", "", "the answer to a question of an MCP server: a value, or NAME: VALUE for each of several fields")
 	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "the same call is allowed from now on, also after a restart")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"symbio/agent/event"
+	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -40,8 +41,18 @@ type choice struct {
 	set       func(*symbiov1.AnswerRequest)
 }
 
+// isQuestion reports whether a server asks for a text, and not an agent for a call.
+func isQuestion(q event.Fields) bool { return strings.HasPrefix(q.Tool, tool.QuestionOf) }
+
 // choices returns the possible answers to a question.
 func choices(q event.Fields) []choice {
+	if isQuestion(q) {
+		return []choice{
+			{"y", "yes, with the defaults of the form", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
+			{"n", "no", func(*symbiov1.AnswerRequest) {}},
+			{"r", "answer with a text: the value, or NAME: VALUE; NAME: VALUE", nil},
+		}
+	}
 	all := []choice{{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
 	if len(q.Rules) > 0 {
 		all = append(all, choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
@@ -131,7 +142,7 @@ func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send f
 	case "enter":
 		reason := in.area.Value()
 		p.endReason(in)
-		send(chat.Input{Answer: &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, Reason: reason}})
+		send(chat.Input{Answer: &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, Allow: isQuestion(q), Reason: reason}})
 	default:
 		return false
 	}
@@ -165,6 +176,11 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	}
 	q := p.open[0]
 	head := fmt.Sprintf("%s wants to use %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool))
+	prompt := "  why not? Enter sends it, Esc goes back"
+	if isQuestion(q) {
+		head = fmt.Sprintf("An MCP server has a %s, during a call of %s", visible.Escape(q.Tool), command.Chain(q.Name, q.For))
+		prompt = "  your answer? Enter sends it, Esc goes back"
+	}
 	if p.total > 1 {
 		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
 	}
@@ -181,7 +197,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	rows := []string{paint(m.st.bold, cut(head, columns))}
 	below := []string{paint(m.st.dim, cut("  "+visible.Escape(q.Why), columns))}
 	if p.reasoning {
-		below = append(below, cut("  why not? Enter sends it, Esc goes back", columns))
+		below = append(below, cut(prompt, columns))
 	} else {
 		for i, c := range choices(q) {
 			row := cut("  "+c.key+"  "+c.text, columns)

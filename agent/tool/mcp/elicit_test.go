@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/security/permission"
+)
+
+type anyCall struct{}
+
+func (anyCall) Judge(permission.Call) permission.Verdict {
+	return permission.Verdict{Action: permission.Allow}
+}
+
+// elicited has a server ask with a form during a call, with today's protocol or an older one. It returns what the call of the server's tool returned, and what
+// the person was asked; the answers are given in turn.
+func elicited(t *testing.T, older bool, form string, answers ...tool.Answer) (result string, asked []tool.Decision) {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "asker"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "a"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		got, ok := r.Params.InputResponses["color"].(*sdk.ElicitResult)
+		if !ok {
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"color": &sdk.ElicitParams{Message: "Which color?", RequestedSchema: json.RawMessage(form)}}}, nil, nil
+		}
+		content, err := json.Marshal(got.Content)
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Action + " " + string(content)}}}, nil, err
+	})
+	if older {
+		server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+			return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+				if method == "server/discover" {
+					return nil, errBroken
+				}
+				return next(ctx, method, r)
+			}
+		})
+	}
+	open := func(ctx context.Context, _ Server) (*link, error) {
+		there, here := sdk.NewInMemoryTransports()
+		session, err := server.Connect(ctx, there, nil)
+		if err != nil {
+			return nil, err
+		}
+		return &link{transport: here, end: func() { session.Close() }}, nil
+	}
+	bubbled(t, Config{}, open, func(t *testing.T, ctx context.Context, m *Manager) {
+		one, err := m.Tool(ctx, "s", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := tool.SetConfig{Guard: anyCall{}, Agent: "ann"}
+		if answers != nil {
+			cfg.Ask = func(_ context.Context, d tool.Decision) tool.Answer {
+				asked = append(asked, d)
+				return answers[len(asked)-1]
+			}
+		}
+		result = tool.NewSet(cfg, one).Run(ctx, []llm.ToolCall{{ID: "1", Name: "mcp__s__a", Args: json.RawMessage(`{}`)}})[0].Text
+	})
+	return result, asked
+}
+
+const (
+	colorForm = `{"type":"object","properties":{"color":{"type":"string","enum":["red","blue"],"description":"yours"}},"required":["color"]}`
+	twoForm   = `{"type":"object","properties":{"size":{"type":"integer"},"gift":{"type":"boolean","default":false},"note":{"type":"string"}},"required":["size"]}`
+	yesForm   = `{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"]}`
+)
+
+func TestPersonAnswersQuestionOfServer(t *testing.T) {
+	typed := func(text string) tool.Answer { return tool.Answer{Allow: true, By: "terminal", Reason: text} }
+	for _, c := range []struct {
+		name, form string
+		answers    []tool.Answer
+		want       string
+		asked      int
+	}{
+		{"only field", colorForm, []tool.Answer{typed("blue")}, `accept {"color":"blue"}`, 1},
+		{"wrong, then right", colorForm, []tool.Answer{typed("green"), typed("red")}, `accept {"color":"red"}`, 2},
+		{"wrong each time", colorForm, []tool.Answer{typed("green"), typed(""), typed("x")}, `cancel null`, 3},
+		{"no", colorForm, []tool.Answer{{By: "terminal"}}, `decline null`, 1},
+		{"no answer in time", colorForm, []tool.Answer{{Why: "It took too long."}}, `cancel null`, 1},
+		{"no person", colorForm, nil, `cancel null`, 0},
+		{"several fields", twoForm, []tool.Answer{typed("size: 3; note: by Monday: soon")}, `accept {"gift":false,"note":"by Monday: soon","size":3}`, 1},
+		{"unknown field", twoForm, []tool.Answer{typed("size: 3; colour: red"), typed("size: 4;gift: yes")}, `accept {"gift":true,"size":4}`, 2},
+		{"yes to a boolean", yesForm, []tool.Answer{typed("")}, `accept {"sure":true}`, 1},
+		{"typed no to a boolean", yesForm, []tool.Answer{typed("no")}, `accept {"sure":false}`, 1},
+		{"yes does not fill a form of several", twoForm, []tool.Answer{typed(""), {By: "terminal"}}, `decline null`, 2},
+	} {
+		for _, older := range []bool{false, true} {
+			got, asked := elicited(t, older, c.form, c.answers...)
+			if got != c.want || len(asked) != c.asked {
+				t.Errorf("%s, older %t: the server got %q after %d questions", c.name, older, got, len(asked))
+			}
+			for i, d := range asked {
+				if d.Tool != "question of s" || d.Agent != "ann" || d.CallID != "1?" || d.Verdict.Action != permission.Ask || !strings.Contains(d.Verdict.Why, "passwords or keys") || strings.HasPrefix(d.Verdict.Why, "Not sent: ") != (i > 0) {
+					t.Errorf("%s, older %t: question %d is %+v", c.name, older, i, d)
+				}
+			}
+		}
+	}
+	_, asked := elicited(t, true, colorForm, tool.Answer{})
+	if text := fmt.Sprint(asked[0].Args); !strings.Contains(text, "color:string, required, one of red, blue: yours") {
+		t.Errorf("the person is shown %q", text)
+	}
+}
+
+func TestFormWithTooManyFieldsIsCancelled(t *testing.T) {
+	var fields []string
+	for i := range maxFields + 1 {
+		fields = append(fields, fmt.Sprintf(`"f%d":{"type":"string"}`, i))
+	}
+	if got, asked := elicited(t, true, `{"type":"object","properties":{`+strings.Join(fields, ",")+`}}`, tool.Answer{Allow: true}); got != "cancel null" || asked != nil {
+		t.Errorf("got %q after %v", got, asked)
+	}
+}
+
+func FuzzFill(f *testing.F) {
+	for _, form := range []string{colorForm, twoForm, yesForm, `{"properties":{"":{}}}`, `[]`} {
+		for _, typed := range []string{"", "red", "size: 3; gift: no", ":::;;\n"} {
+			f.Add(form, typed)
+		}
+	}
+	f.Fuzz(func(t *testing.T, form, typed string) {
+		fields := fieldsOf(json.RawMessage(form))
+		values, err := fill(fields, typed)
+		for name, one := range fields {
+			one.text()
+			if _, ok := values[name]; err == nil && one.required && !ok {
+				t.Errorf("%q is missing in %v", name, values)
+			}
+			if text, ok := values[name].(string); ok && one.Default == nil && one.Type == "string" && len(one.Enum) > 0 && !slices.Contains(one.Enum, text) {
+				t.Errorf("%q is no choice", text)
+			}
+		}
+	})
+}
