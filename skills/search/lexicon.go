@@ -2,10 +2,10 @@ package search
 
 import (
 	_ "embed"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/kljensen/snowball/english"
 )
@@ -29,13 +29,23 @@ type lexicon struct {
 	concepts map[string][]string
 	// longest is how many words the longest phrase of concepts has that ends with a stem.
 	longest map[string]int
+	// english matches a word that can have a stem, british one of another spelling than the stemmer
+	// knows. borders match where a word ends within letters and digits: at a change of case, but not
+	// before a plural (APIs), and at a digit, but not after two letters (mp4, k8s).
+	english, british *regexp.Regexp
+	borders          [3]*regexp.Regexp
 	// stems and parts cache the results of stem and splitCase while an index is built; nil = not.
 	stems map[string]string
 	parts map[string][]string
 }
 
 func newLexicon() *lexicon {
-	l := &lexicon{stop: map[string]bool{}, concepts: map[string][]string{}, longest: map[string]int{}, stems: map[string]string{}}
+	l := &lexicon{
+		stop: map[string]bool{}, concepts: map[string][]string{}, longest: map[string]int{}, stems: map[string]string{},
+		english: regexp.MustCompile(`^[a-z]+$`),
+		british: regexp.MustCompile(`(.{2}[iy])s(e[drs]?|ing|ations?)$`),
+		borders: [3]*regexp.Regexp{regexp.MustCompile(`(\p{Ll})(\p{Lu})`), regexp.MustCompile(`(\p{Lu})(\p{Lu}\p{Ll}{2})`), regexp.MustCompile(`(\pL{3})(\d)`)},
+	}
 	for _, w := range strings.Fields(stopText) {
 		l.stop[w] = true
 	}
@@ -78,35 +88,19 @@ func (l *lexicon) conceptsAt(stems []string, i int, do func(n int, concept strin
 	}
 }
 
-// stem returns the stem of an English word in lower case, in American spelling. Other words are
-// returned as they are.
+// stem returns the stem of an English word in lower case. Other words are returned as they are.
 func (l *lexicon) stem(word string) string {
 	if s, known := l.stems[word]; known {
 		return s
 	}
 	s := word
-	if isASCII(word) {
-		s = english.Stem(american(word), true)
+	if l.english.MatchString(word) {
+		s = english.Stem(l.british.ReplaceAllString(word, "${1}z$2"), true)
 	}
 	if l.stems != nil {
 		l.stems[word] = s
 	}
 	return s
-}
-
-// isASCII reports whether a word has only ASCII letters.
-func isASCII(word string) bool {
-	return strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) < 0
-}
-
-// american writes -ise and -isation with a z, as the stemmer expects it.
-func american(word string) string {
-	for _, end := range []string{"ise", "ised", "ises", "iser", "ising", "isation", "isations", "yse", "ysed", "ysing"} {
-		if root, ok := strings.CutSuffix(word, end); ok && len(root) > 2 {
-			return root + strings.Replace(end, "s", "z", 1)
-		}
-	}
-	return word
 }
 
 // word is a word of a text in lower case. tied is true if only a hyphen, a change of case or the
@@ -116,8 +110,8 @@ type word struct {
 	tied bool
 }
 
-// words returns at most limit words of a text. It splits at hyphens, changes of case (httpServer)
-// and between letters and digits, but not within words like GitHub that the lexicon has, k8s or mp4.
+// words returns at most limit words of a text. It splits compounds (pre-commit, httpServer), except
+// those that have synonyms (GitHub).
 func (l *lexicon) words(text string, limit int) (all []word) {
 	for _, chunk := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {
 		first := true
@@ -141,39 +135,16 @@ func (l *lexicon) splitCase(part string) []string {
 	if out, known := l.parts[part]; known {
 		return out
 	}
-	lower := strings.ToLower(part)
-	out := []string{lower}
-	if _, known := l.concepts[l.stem(lower)]; !known && len(lower) == len(part) {
-		out = splitWord(part, lower)
+	out := []string{strings.ToLower(part)}
+	if l.concepts[l.stem(out[0])] == nil {
+		split := part
+		for _, border := range l.borders {
+			split = border.ReplaceAllString(split, "$1 $2")
+		}
+		out = strings.Fields(strings.ToLower(split))
 	}
 	if l.parts != nil {
 		l.parts[part] = out
 	}
 	return out
-}
-
-// splitWord returns the parts of lower, which is part in lower case.
-func splitWord(part, lower string) (out []string) {
-	begin := 0
-	var before rune
-	for i, r := range part {
-		next, _ := utf8.DecodeRuneInString(part[i+utf8.RuneLen(r):])
-		if i > begin && isBorder(before, r, next, i-begin) {
-			out, begin = append(out, lower[begin:i]), i
-		}
-		before = r
-	}
-	return append(out, lower[begin:])
-}
-
-// isBorder reports whether a word ends before r, after length bytes. Two letters and a digit belong
-// together (mp4, k8s), as does a plural of capitals (APIs).
-func isBorder(before, r, next rune, length int) bool {
-	if unicode.IsDigit(r) {
-		return unicode.IsLetter(before) && length > 2
-	}
-	if !unicode.IsUpper(r) {
-		return false
-	}
-	return unicode.IsLower(before) || unicode.IsUpper(before) && unicode.IsLower(next) && next != 's'
 }
