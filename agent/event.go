@@ -25,7 +25,7 @@ const (
 	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
 	EventSpawned  EventType = "spawned"     // it spawned a sub-agent: Member, Text = the reason
 	EventSkill    EventType = "skill"       // it activated a skill: Text = its name
-	EventCatalog  EventType = "catalog"     // its model is shown skills: Text = names, the first 20, Total = how many there are
+	EventCatalog  EventType = "catalog"     // its model is shown skills: Shown = names, Text = the first 20, Total = how many there are
 	EventPlan     EventType = "plan"        // the model shows the steps of its work: Steps
 	EventNotice   EventType = "notice"      // a message for people: Text
 	EventSteered  EventType = "steered"     // a steering text was delivered or returned: Text, Outcome, Turn, Why
@@ -44,6 +44,7 @@ type Event struct {
 	Parent  community.MemberID `json:"parent,omitempty"`
 	Turn    int                `json:"turn,omitempty"`
 	Text    string             `json:"text,omitempty"`
+	Shown   []string           `json:"shown,omitempty"`
 	Outcome string             `json:"outcome,omitempty"` // a conversation.Outcome
 	Tool    string             `json:"tool,omitempty"`
 	Call    string             `json:"call,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,9 @@ type SkillUse struct {
 	Prompt skills.PromptOptions
 	// DefaultLimit and MaxLimit bound the results of a search; see skill.Config.
 	DefaultLimit, MaxLimit int
+	// Uses returns how much each skill was used lately, for the order of a catalog that is too long; nil
+	// = not known. An agent calls it once at most, so that its catalog keeps its order.
+	Uses func() map[string]float64
 	// UnknownFails makes Spawn fail if a definition names an unknown skill. Default: the agent
 	// starts without the skill and reports it.
 	UnknownFails bool
@@ -48,14 +52,18 @@ type agentSkills struct {
 	attached    int    // the epoch for which reattached was built
 	reattached  string // the texts of skills that the conversation lost
 
-	snapshot *skills.Snapshot // the snapshot that catalog was built from; nil = none yet
-	catalog  string           // for the system prompt
+	uses     func() map[string]float64 // SkillUse.Uses, called once
+	snapshot *skills.Snapshot          // the snapshot that catalog was built from; nil = none yet
+	catalog  string                    // for the system prompt
 }
 
 // newAgentSkills returns the skills of an agent that has activated none.
 func newAgentSkills(i *instance) *agentSkills {
 	s := &agentSkills{instance: i}
 	s.registry = trustingRegistry{i.factory.cfg.Skills, i, s.mayDepend}
+	if uses := s.use().Uses; uses != nil {
+		s.uses = sync.OnceValue(uses)
+	}
 	return s
 }
 
@@ -338,7 +346,7 @@ func (s *agentSkills) prompt() (parts []conversation.Part) {
 	}
 	if now := s.registry.Now(); s.snapshot != now {
 		o := s.use().Prompt
-		o.Omit, o.Search = s.omits, s.hasTool(skill.Search)
+		o.Omit, o.Search, o.Uses = s.omits, s.hasTool(skill.Search), s.uses
 		r := skills.Render(now.Catalog, o)
 		s.snapshot, s.catalog = now, r.Text
 		s.reportCatalog(r)
@@ -364,7 +372,7 @@ func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 		return
 	}
 	i := s.instance
-	i.report(Event{Type: EventCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
+	i.report(Event{Type: EventCatalog, Shown: r.Listed, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
 	if r.Truncated() {
 		i.factory.cfg.Logger.Info("catalog of skills shortened", "agent", i.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
 	}
@@ -387,7 +395,10 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 		catalog := s.registry.Now().Catalog
 		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
 		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
-			continue // some $word
+			if !mayBeSkill.MatchString(m.Name) {
+				continue // a variable of a shell, such as $HOME
+			}
+			err = s.noSuchSkill(m.Name)
 		}
 		var text string
 		if err == nil {
@@ -400,6 +411,28 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 		b.WriteString("\n\n" + text)
 	}
 	return b.String()
+}
+
+// mayBeSkill matches what a person may have taken for the name of a skill.
+var mayBeSkill = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// maxNearest is how many skills are named in place of one that does not exist.
+const maxNearest = 5
+
+// noSuchSkill returns an error that names the skills that the person may have meant, else the first
+// ones. It names only those that both may activate.
+func (s *agentSkills) noSuchSkill(name string) error {
+	q := skills.Query{Text: name, Limit: maxNearest, Keep: func(one skills.Skill) bool { return one.ForModels() && !one.ModelOnly && !s.omits(one) }}
+	found := s.registry.Now().Search(q)
+	if found.Count == 0 {
+		q.Text = ""
+		found = s.registry.Now().Search(q)
+	}
+	var names []string
+	for _, m := range found.Matches {
+		names = append(names, "$"+m.Skill.Name)
+	}
+	return fmt.Errorf("%w; there are %s", skills.ErrNotFound, cmp.Or(strings.Join(slices.Compact(names), ", "), "none here"))
 }
 
 // takeMentioned activates a skill that a person named, or runs it in a sub-agent, and returns the

@@ -207,6 +207,46 @@ Relative paths in this skill are resolved from ROOT/pre
 	}
 }
 
+func TestCatalogKeepsItsOrderWhileAnAgentLives(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range []string{"one", "two", "three", "four"} {
+		files[name+"/SKILL.md"] = front(name, "")
+	}
+	asked := 0
+	use := agent.SkillUse{Prompt: skills.PromptOptions{MaxEntries: 2}, Uses: func() map[string]float64 {
+		asked++
+		return map[string]float64{"two": 2, "three": float64(asked)} // from the second time on three is first
+	}}
+	use.Uses()
+	s := newSchool(t, use, files)
+	m := s.spawn(agent.Order{})
+	order := func() string { return strings.Join(s.texts(agent.EventCatalog), " / ") }
+	s.tell(m, "go")
+	s.write("five/SKILL.md", front("five", ""))
+	if _, err := s.registry.Rescan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.tell(m, "go on")
+	if got := order(); got != "three, two / three, two" && got != "two, three / two, three" || asked != 2 {
+		t.Errorf("the catalogs list %s, and the use was asked for %d times, want once for the agent", got, asked)
+	}
+}
+
+func TestMessageThatNamesNoSkillIsAnsweredWithTheNearest(t *testing.T) {
+	files := map[string]string{"release-notes/SKILL.md": front("release-notes", ""), "mine/SKILL.md": front("mine", "disable-model-invocation: true\n"), "other/SKILL.md": front("other", "")}
+	for message, want := range map[string]string{
+		"write $release-note please":             "The message names the skill $release-note, which was not taken: no such skill; there are $release-notes",
+		"use $zzzz":                              "The message names the skill $zzzz, which was not taken: no such skill; there are $other, $release-notes",
+		"print $HOME and $my_dir, that costs $5": "",
+	} {
+		s := newSchool(t, agent.SkillUse{}, files)
+		s.tell(s.spawn(agent.Order{}), message)
+		if got := strings.Join(s.texts(agent.EventNotice), "|"); got != want {
+			t.Errorf("%s: notice %q, want %q", message, got, want)
+		}
+	}
+}
+
 func TestUnknownSkillsOfADefinitionFailIfSoConfigured(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{UnknownFails: true}, map[string]string{"one/SKILL.md": front("one", "")})
 	def := definition.General()
@@ -380,7 +420,8 @@ func TestPersonNamesSkillsInAMessage(t *testing.T) {
 		{"of two", "use $twin", []string{"ambiguous", s.dir + "/a/twin/SKILL.md, " + s.dir + "/b/twin/SKILL.md"}, []string{"How to"}},
 		{"of two, by path", "use [$twin](" + s.dir + "/b/twin/SKILL.md)", []string{"How to twin.", `path="` + s.dir + "/b/twin/SKILL.md"}, nil},
 		{"in other case", "use $One", []string{`did you mean "one"?`}, []string{"How to"}},
-		{"a variable", "echo $home $PATH", nil, []string{"skill"}},
+		{"a variable", "echo $HOME $my_dir", nil, []string{"skill"}},
+		{"no skill", "use $nosuch", []string{"$nosuch, which was not taken: no such skill; there are $twin, $one]"}, []string{"How to", "$never", "$model"}},
 		{"in code", "`$one` and \\$one\n```\n$one\n```", nil, []string{"How to"}},
 		{"again", "use $mine", []string{"have not changed since you got them"}, []string{"How to"}},
 	} {

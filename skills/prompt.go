@@ -1,7 +1,9 @@
 package skills
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"unicode"
@@ -33,6 +35,10 @@ type PromptOptions struct {
 	// Search is true when the model has the tool skill_search. The text then says how to find
 	// skills that are not listed.
 	Search bool
+	// Uses returns by name how much each skill was used lately. It is called only if there is no room
+	// for all skills: then the most used ones come first, and the others stay in their order. nil =
+	// none was used.
+	Uses func() map[string]float64
 	// Duplicates is as in Config. By precedence only the skill that a name means is listed.
 	Duplicates Duplicates
 }
@@ -70,16 +76,28 @@ const maxDescription = 1024
 const minDescription = 60
 
 // Render writes the catalog for a system prompt: name, description and location of each skill that
-// a model may activate, in the order of precedence. The text is "" if there is no such skill. If
-// the catalog is over the budget, Render shortens the longest descriptions first, then leaves out
-// the last skills, and says so in the text. Text of a skill cannot end the list or hide in it: it
-// is escaped, put on one line, and invisible characters are removed.
+// a model may activate, in the order of precedence, or with the most used ones first if there is no
+// room for all. The text is "" if there is no such skill. If the catalog is over the budget, Render
+// shortens the longest descriptions first, then leaves out the last skills, and says so in the text.
+// Text of a skill cannot end the list or hide in it: it is escaped, put on one line, and invisible
+// characters are removed.
 func Render(c Catalog, o PromptOptions) CatalogText {
 	o = o.withDefaults()
 	shown := c.shown(o)
 	if len(shown) == 0 {
 		return CatalogText{}
 	}
+	r := render(shown, o)
+	if len(r.Dropped) > 0 && o.Uses != nil {
+		uses := o.Uses()
+		slices.SortStableFunc(shown, func(a, b Skill) int { return cmp.Compare(uses[b.Name], uses[a.Name]) })
+		r = render(shown, o)
+	}
+	return r
+}
+
+// render writes as many of the skills as there is room for, in their order.
+func render(shown []Skill, o PromptOptions) CatalogText {
 	entries := make([]promptEntry, min(len(shown), o.MaxEntries))
 	for i := range entries {
 		s := shown[i]

@@ -176,3 +176,26 @@ func TestPromptShowsWhatAModelMayTake(t *testing.T) {
 		t.Errorf("(-want +got):\n%s\n%s", d, r.Text)
 	}
 }
+
+func TestPromptPutsUsedSkillsFirstIfRoomIsShort(t *testing.T) {
+	var c skills.Catalog
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		c.Skills = append(c.Skills, promptEntry(name, "x"))
+	}
+	asked := 0
+	uses := func() map[string]float64 {
+		asked++
+		return map[string]float64{"e": 2, "c": 3.5, "gone": 9}
+	}
+	r := skills.Render(c, skills.PromptOptions{MaxEntries: 3, Uses: uses})
+	if d := cmp.Diff([]string{"c", "e", "a"}, r.Listed); d != "" || asked != 1 {
+		t.Errorf("the use was asked for %d times; listed (-want +got):\n%s", asked, d)
+	}
+	if d := cmp.Diff([]string{"b", "d"}, r.Dropped); d != "" {
+		t.Errorf("dropped (-want +got):\n%s", d)
+	}
+	r = skills.Render(c, skills.PromptOptions{Uses: uses})
+	if d := cmp.Diff([]string{"a", "b", "c", "d", "e"}, r.Listed); d != "" || asked != 1 {
+		t.Errorf("with room for all the use was asked for %d times; listed (-want +got):\n%s", asked, d)
+	}
+}

@@ -72,8 +72,13 @@ type Fields struct {
 	// Failed is whether a tool reported a failure.
 	Failed bool
 
-	Skill  string
-	Server string
+	Skill string
+	// Path is that of a skill, and Withheld are the rules that it asks for and does not get. Shown are
+	// the names of the skills in the catalog of an agent.
+	Path     string
+	Withheld []struct{ Rule string }
+	Shown    []string
+	Server   string
 	// Next is the model that is asked next, after Wait.
 	Next     string
 	Provides []string

@@ -179,8 +179,10 @@ func (p *parts) openTools() (err error) {
 	p.models = models.New(models.Config{
 		Settings: c.Settings, Getenv: c.Getenv, Community: p.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
 	})
+	use := c.skillUse()
+	use.Uses = skillUses(p.sessions, c.Logger)
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Skills: p.skills, SkillUse: c.skillUse(), WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
+		Community: p.community, Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
 		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, Logger: c.Logger,
 	})

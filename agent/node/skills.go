@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/event"
+	"symbio/agent/session"
+	"symbio/agent/session/sqlite"
+	"symbio/agent/skilluse"
 	"symbio/agent/tool/skill"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
@@ -70,6 +75,30 @@ func (c Config) skillUse() agent.SkillUse {
 	use := c.Settings.Skills
 	return agent.SkillUse{
 		Tools: use.Tools, Prompt: c.SkillPrompt(), DefaultLimit: use.Search.DefaultLimit, MaxLimit: use.Search.MaxLimit, UnknownFails: use.OnUnknown == "error",
+	}
+}
+
+// useWindow is how far back the use of skills counts for the order of a catalog. After that time an
+// activation would count a sixteenth.
+const useWindow = 28 * 24 * time.Hour
+
+// skillUses returns a function that returns how much each skill was used lately, by the events that
+// the node keeps; nil if it keeps none.
+func skillUses(sessions *session.Journal, logger *slog.Logger) func() map[string]float64 {
+	if sessions == nil {
+		return nil
+	}
+	file, ok := sessions.Store().(*sqlite.Store)
+	if !ok {
+		return nil
+	}
+	return func() map[string]float64 {
+		now := time.Now()
+		events, err := file.EventsOf(context.Background(), now.Add(-useWindow), "skill")
+		if err != nil {
+			logger.Warn("use of skills not known", "err", err)
+		}
+		return skilluse.Scores(events, now)
 	}
 }
 

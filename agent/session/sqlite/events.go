@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -32,15 +33,28 @@ func (s *Store) AppendEvents(events []event.Event) error {
 
 // Events implements event.Store.
 func (s *Store) Events(ctx context.Context, after, before uint64, limit int) ([]event.Event, error) {
-	return collect(ctx, s, func(rows *sql.Rows) (e event.Event, err error) {
-		var at int64
-		var data []byte
-		err = rows.Scan(&e.Seq, &at, &e.Type, &e.Agent, &data)
-		if e.Time = time.UnixMicro(at).UTC(); len(data) > 0 {
-			e.Data = data
-		}
-		return e, err
-	}, "SELECT seq, time, type, agent, data FROM events WHERE seq > ? AND seq < ? ORDER BY seq LIMIT ?", int64(min(after, math.MaxInt64)), int64(min(before, math.MaxInt64)), limit)
+	return collect(ctx, s, scanEvent, "SELECT seq, time, type, agent, data FROM events WHERE seq > ? AND seq < ? ORDER BY seq LIMIT ?", int64(min(after, math.MaxInt64)), int64(min(before, math.MaxInt64)), limit)
+}
+
+// EventsOf returns the events of some types since a time, in order. It does not set Node.
+func (s *Store) EventsOf(ctx context.Context, since time.Time, types ...string) ([]event.Event, error) {
+	wanted, err := json.Marshal(types)
+	if err != nil {
+		return nil, err
+	}
+	all, err := collect(ctx, s, scanEvent, "SELECT seq, time, type, agent, data FROM events WHERE time >= ? AND type IN (SELECT value FROM json_each(?)) ORDER BY seq", since.UnixMicro(), string(wanted))
+	return all, s.explain(err)
+}
+
+// scanEvent reads the columns of an event.
+func scanEvent(rows *sql.Rows) (e event.Event, err error) {
+	var at int64
+	var data []byte
+	err = rows.Scan(&e.Seq, &at, &e.Type, &e.Agent, &data)
+	if e.Time = time.UnixMicro(at).UTC(); len(data) > 0 {
+		e.Data = data
+	}
+	return e, err
 }
 
 // FirstEvent implements event.Store.

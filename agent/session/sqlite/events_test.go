@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,5 +68,46 @@ func TestEventsAreKeptAndPruned(t *testing.T) {
 	check(0, 13, 100, line(gap), line(events[5]))
 	if last, err := s.LastEvent(t.Context()); err != nil || last.Seq != 19 {
 		t.Errorf("the last is %+v, %v", last, err)
+	}
+}
+
+func TestEventsOfSomeTypesAreReadSinceATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	s, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	begun := time.Now().Truncate(time.Microsecond).UTC()
+	var events []event.Event
+	for i, kind := range []string{"skill", "tick", "skill", "done"} {
+		events = append(events, event.Event{Seq: uint64(i + 1), Time: begun.Add(time.Duration(i) * time.Hour), Type: kind, Agent: "x"})
+	}
+	if err := s.AppendEvents(events); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := sqlite.OpenReader(path) // as a command beside the node does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for about, test := range map[string]struct {
+		since time.Time
+		types []string
+		want  []uint64
+	}{
+		"all of two types": {begun, []string{"skill", "done"}, []uint64{1, 3, 4}},
+		"since a time":     {begun.Add(time.Hour), []string{"skill"}, []uint64{3}},
+		"no type":          {begun, nil, nil},
+		"none so late":     {begun.Add(24 * time.Hour), []string{"skill"}, nil},
+	} {
+		got, err := reader.EventsOf(t.Context(), test.since, test.types...)
+		var seqs []uint64
+		for _, e := range got {
+			seqs = append(seqs, e.Seq)
+		}
+		if err != nil || !slices.Equal(seqs, test.want) {
+			t.Errorf("%s: events %v, %v; want %v", about, seqs, err, test.want)
+		}
 	}
 }

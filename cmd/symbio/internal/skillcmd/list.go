@@ -41,7 +41,7 @@ func New(env *command.Env) *cobra.Command {
 			return command.RequireSubcommand(cmd, nil)
 		},
 	}
-	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsFetch(env))...)
+	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsStats(env), cmdSkillsFetch(env))...)
 	cmd.AddCommand(cmdSkillsShow(env), cmdSkillsNew(env), cmdSkillsValidate(env), cmdSkillsTest(env), cmdSkillsTrust(env))
 	cmd.AddCommand(cmdSkillsInstall(env)...)
 	return cmd
