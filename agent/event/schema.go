@@ -3,8 +3,8 @@ package event
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -40,12 +40,8 @@ func Schema() (*jsonschema.Schema, error) {
 	}
 	texts := fieldTexts()
 	for _, name := range fields.PropertyOrder {
-		text, ok := texts[strings.ToLower(name)]
-		if !ok {
-			return nil, fmt.Errorf("the field %s of events has no comment", name)
-		}
 		of, key := fields.Properties[name], strings.ToLower(name)
-		of.Description = text
+		of.Description = texts[strings.ReplaceAll(key, "_", "")]
 		s.Properties[key], s.PropertyOrder = of, append(s.PropertyOrder, key)
 	}
 	s.Schema, s.Title = "https://json-schema.org/draft/2020-12/schema", "An event of a node of symbio"
@@ -64,37 +60,23 @@ func open(s *jsonschema.Schema) {
 	}
 }
 
-// fieldTexts returns the comments of the fields of Fields by their key in JSON. A comment holds for
-// all fields up to the next blank line or comment.
+// commentedFields matches a comment and the fields below it.
+var commentedFields = regexp.MustCompile(`((?:\t// .*\n)+)((?:\t[A-Z].*\n)+)`)
+
+// fieldTexts returns the comments of the fields of Fields by their name in lower case. A comment
+// holds for all fields up to the next blank line or comment.
 func fieldTexts() map[string]string {
 	_, body, _ := strings.Cut(fieldsSource, "\ntype Fields struct {\n")
 	body, _, _ = strings.Cut(body, "\n}\n")
-	texts, comment, inComment := map[string]string{}, "", false
-	for line := range strings.Lines(body) {
-		text, isComment := strings.CutPrefix(strings.TrimSpace(line), "// ")
-		switch {
-		case isComment && inComment:
-			comment += " " + text
-		case isComment:
-			comment = text
-		default:
-			for _, name := range fieldNames(text) {
-				texts[strings.ToLower(name)] = comment
+	texts := map[string]string{}
+	for _, m := range commentedFields.FindAllStringSubmatch(body+"\n", -1) {
+		text := strings.Join(strings.Fields(strings.ReplaceAll(m[1], "\t//", "")), " ")
+		for line := range strings.Lines(m[2]) {
+			names, _, _ := strings.Cut(strings.ReplaceAll(line, ", ", ","), " ")
+			for name := range strings.SplitSeq(names, ",") {
+				texts[strings.ToLower(strings.TrimSpace(name))] = text
 			}
-		}
-		if inComment = isComment; text == "" {
-			comment = ""
 		}
 	}
 	return texts
-}
-
-// fieldNames returns the keys of the fields that a line of a struct declares.
-func fieldNames(line string) []string {
-	if _, tag, ok := strings.Cut(line, "`json:\""); ok {
-		name, _, _ := strings.Cut(tag, "\"")
-		return []string{name}
-	}
-	names, _, _ := strings.Cut(strings.ReplaceAll(line, ", ", ","), " ")
-	return strings.Split(names, ",")
 }

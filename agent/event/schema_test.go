@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,12 @@ func TestSchemaDescribesEveryFieldOfEvents(t *testing.T) {
 	} {
 		if of := s.Properties[key]; of == nil || text != "" && of.Description != text {
 			t.Errorf("%s: %+v", key, of)
+		}
+	}
+	// Fields whose names say it all stand below a line that ends a comment.
+	for name, of := range s.Properties {
+		if of.Description == "" && !slices.Contains([]string{"skill", "server"}, name) {
+			t.Errorf("%s has no description", name)
 		}
 	}
 	resolved, err := s.Resolve(nil)

@@ -27,30 +27,31 @@ const (
 // registry follows the node of skills.registry.
 type registry struct{ *parts }
 
-// follow keeps the skills of skills.registry as that node has them, until ctx ends. A failure
-// leaves the skills that were fetched before, and is a warning once.
+// follow keeps the skills of skills.registry as that node has them, until ctx ends. A failure leaves
+// the skills that were fetched before, and is a warning once. It begins after registryRetry, when
+// the nodes have met.
 func (p registry) follow(ctx context.Context) error {
-	for said, failures := "", 0; ctx.Err() == nil; {
-		wait, why := registryEvery, ""
-		if err := p.sync(ctx); err != nil {
-			wait, why, failures = registryRetry, err.Error(), failures+1
-		}
-		// The first failure is usual: the nodes have not met yet.
-		if why != "" && why != said && failures > 1 {
-			p.events.Warn(event.Warning{Why: "skills.registry: " + why, Mend: "skills that were fetched before stay; symbio nodes lists the nodes and their ids"})
-			said = why
-		}
-		if why == "" {
-			said, failures = "", 0
-		}
-		timer := time.NewTimer(wait)
+	for said, wait := "", registryRetry; ; {
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+			return nil
+		case <-time.After(wait):
 		}
-		timer.Stop()
+		why := ""
+		wait = registryEvery
+		if err := p.sync(ctx); err != nil {
+			wait, why = registryRetry, err.Error()
+		}
+		if why != "" && why != said {
+			p.warn(why)
+		}
+		said = why
 	}
-	return nil
+}
+
+// warn publishes why the skills of the registry node are not the current ones.
+func (p registry) warn(why string) {
+	p.events.Warn(event.Warning{Why: "skills.registry: " + why, Mend: "skills that were fetched before stay; symbio nodes lists the nodes and their ids"})
 }
 
 // sync fetches the skills of the registry node that are not here yet, and trusts those that

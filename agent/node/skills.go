@@ -123,7 +123,7 @@ func (p *parts) checkSkills() error {
 // which skills are switched off, and searches the directories. Agents lose skills that are gone.
 func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
 	if err := (registry{p}).sync(ctx); err != nil {
-		p.events.Warn(event.Warning{Why: "skills.registry: " + err.Error(), Mend: "skills that were fetched before stay"})
+		registry{p}.warn(err.Error())
 	}
 	choices, err := p.cfg.skillChoices()
 	if err != nil {

@@ -32,20 +32,6 @@ func brave() engineAPI {
 			}
 			return r, err
 		},
-		found: func(body []byte) (f Found, err error) {
-			var a struct {
-				Web struct {
-					Results []struct{ Title, URL, Description string }
-				}
-			}
-			if err := json.Unmarshal(body, &a); err != nil {
-				return Found{}, err
-			}
-			for _, r := range a.Web.Results {
-				f.Hits = append(f.Hits, Hit{Title: r.Title, URL: r.URL, Excerpt: r.Description})
-			}
-			return f, nil
-		},
 	}
 }
 
@@ -67,18 +53,6 @@ func tavily() engineAPI {
 				r.Header.Set("Authorization", "Bearer "+key.Reveal())
 			}
 			return r, err
-		},
-		found: func(body []byte) (f Found, err error) {
-			var a struct {
-				Results []struct{ Title, URL, Content string }
-			}
-			if err := json.Unmarshal(body, &a); err != nil {
-				return Found{}, err
-			}
-			for _, r := range a.Results {
-				f.Hits = append(f.Hits, Hit{Title: r.Title, URL: r.URL, Excerpt: r.Content})
-			}
-			return f, nil
 		},
 	}
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,8 +43,6 @@ type engineAPI struct {
 	url, path string
 	// request returns the request for one page. It adds the key.
 	request func(ctx context.Context, at url.URL, key llm.Secret, query string, page int) (*http.Request, error)
-	// found reads a response.
-	found func(body []byte) (Found, error)
 	// forbidden says what to do about the status 403.
 	forbidden string
 }
@@ -122,13 +121,42 @@ func (e *Engine) Search(ctx context.Context, query string, page int) (Found, err
 	if err != nil {
 		return Found{}, errors.New(e.cfg.Key.Scrub(visible.Truncate(err.Error(), 1000)))
 	}
-	found, err := e.api.found([]byte(e.cfg.Key.Scrub(string(body))))
-	if err != nil {
+	var a engineAnswer
+	if err := json.Unmarshal([]byte(e.cfg.Key.Scrub(string(body))), &a); err != nil {
 		return Found{}, fmt.Errorf("%s did not answer with %s's JSON; check web.search", e.at.Host, e.api.name)
 	}
-	// The service may return any number.
-	found.Hits, found.Missing = found.Hits[:min(len(found.Hits), 1000)], found.Missing[:min(len(found.Missing), 100)]
-	return found, nil
+	return a.found(), nil
+}
+
+// engineAnswer is what is used of a response, of all providers: SearXNG and Tavily have results and
+// contents, Brave has them in web, with descriptions. Engines write null where they have no value.
+type engineAnswer struct {
+	Results []engineResult `json:"results"`
+	Web     struct {
+		Results []engineResult `json:"results"`
+	} `json:"web"`
+	// Unresponsive are SearXNG's pairs of the name of an engine and a reason.
+	Unresponsive [][]any `json:"unresponsive_engines"`
+}
+
+// engineResult is one result of any provider.
+type engineResult struct{ Title, URL, Content, Description string }
+
+// found converts the response. It limits the number of results, because the service may return any
+// number.
+func (a engineAnswer) found() (f Found) {
+	all := append(a.Results, a.Web.Results...)
+	for _, r := range all[:min(len(all), 1000)] {
+		f.Hits = append(f.Hits, Hit{Title: r.Title, URL: r.URL, Excerpt: cmp.Or(r.Content, r.Description)})
+	}
+	for _, pair := range a.Unresponsive[:min(len(a.Unresponsive), 100)] {
+		if len(pair) > 0 {
+			if engine, ok := pair[0].(string); ok {
+				f.Missing = append(f.Missing, engine)
+			}
+		}
+	}
+	return f
 }
 
 // ask returns the body of the response.
@@ -173,17 +201,9 @@ func (e *Engine) check(answer *http.Response) error {
 	case code != http.StatusOK:
 		return fmt.Errorf("%s answered %s", e.at.Host, answer.Status)
 	case !strings.HasSuffix(kind, "json"):
-		return fmt.Errorf("%s answered with %s in place of JSON; see that web.search.url is a %s service%s", e.at.Host, kind, e.api.name, e.jsonHint())
+		return fmt.Errorf("%s answered with %s in place of JSON; see that web.search.url is a %s service; %s", e.at.Host, kind, e.api.name, e.api.forbidden)
 	}
 	return nil
-}
-
-// jsonHint returns what else can be wrong if a service does not answer with JSON.
-func (e *Engine) jsonHint() string {
-	if e.api.keyVar != "" {
-		return ""
-	}
-	return ", and " + e.api.forbidden
 }
 
 // explainFailure returns the cause of ctx if it has ended, else that the service could not be
