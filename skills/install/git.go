@@ -28,7 +28,8 @@ const (
 	// runGit limits each file that git writes to 256 MiB, in blocks of 512 bytes: git itself has no
 	// limit for the one pack that it fetches. A server may send many messages, too.
 	runGit = `ulimit -f 524288; cd "$0"; exec git "$@" >out 2>messages`
-	// noAttributes take precedence over those of a source, which could change or leave out files.
+	// noAttributes take precedence over all others: those of a source could change files, leave them
+	// out, or name a filter that the user's configuration has a command for, such as that of LFS.
 	noAttributes = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 )
 
@@ -45,26 +46,22 @@ type repo struct {
 	fetched                      bool
 }
 
-// git runs git, whose output is then in the file out. Nothing of a source is executed: our repository
-// has no working tree, so there is nothing to run a hook, a filter or a submodule for. Of
-// configurations only the user's counts, for credentials and proxies. Without protocols not even that
-// does, so that no filter has a command.
-func (r *repo) git(ctx context.Context, protocols string, args ...string) error {
+// git runs git and returns at most maxListing bytes of its output, all of which is in the file out.
+// Nothing of a source is executed: our repository has no working tree, so there is nothing to run a
+// hook or a submodule for. Of configurations only the user's counts, for credentials and proxies.
+func (r *repo) git(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, fmt.Errorf("git takes longer than %v", gitTimeout))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", runGit, r.dir, "--git-dir=.", "-c", "gc.auto=0", "-c", "fetch.unpackLimit=1"}, args...)...)
 	cmd.WaitDelay = time.Second
 	// Variables such as GIT_DIR would lead git to another repository.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
-	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_ALLOW_PROTOCOL="+protocols, "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
-	if protocols == "" {
-		cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
-	}
+	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_ALLOW_PROTOCOL=file:https:ssh", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
 	if err := cmd.Run(); err != nil {
 		text, _ := readFile(r.dir, "messages", 400)
-		return fmt.Errorf("git: %w: %s", errors.Join(err, context.Cause(ctx)), visible.Line(text, 400))
+		return "", fmt.Errorf("git: %w: %s", errors.Join(err, context.Cause(ctx)), visible.Line(text, 400))
 	}
-	return nil
+	return readFile(r.dir, "out", maxListing)
 }
 
 // readFile returns at most limit bytes of a file.
@@ -78,22 +75,14 @@ func readFile(dir, name string, limit int64) (string, error) {
 	return string(data), err
 }
 
-// lines returns at most maxListing bytes of what git prints.
-func (r *repo) lines(ctx context.Context, args ...string) (string, error) {
-	if err := r.git(ctx, "file:https:ssh", args...); err != nil {
-		return "", err
-	}
-	return readFile(r.dir, "out", maxListing)
-}
-
 // resolve finds the full name and the commit of a reference. "" is HEAD, a commit is itself, and of a
 // tag and a branch of one name it is the tag, as for git. An annotated tag is the commit it names.
 func (r *repo) resolve(ctx context.Context, ref string) error {
-	if _, err := r.lines(ctx, "init", "--bare", "--quiet", "--template="); err != nil || commitID.MatchString(ref) {
+	if _, err := r.git(ctx, "init", "--bare", "--quiet", "--template="); err != nil || commitID.MatchString(ref) {
 		r.ref, r.commit = ref, ref
 		return err
 	}
-	text, err := r.lines(ctx, "ls-remote", "--quiet", "--", r.url)
+	text, err := r.git(ctx, "ls-remote", "--quiet", "--", r.url)
 	if err != nil {
 		return err
 	}
@@ -138,7 +127,7 @@ func shortRef(full string) string {
 // that is the error.
 func (r *repo) entries(ctx context.Context, path string) ([]entry, error) {
 	if !r.fetched {
-		if _, err := r.lines(ctx, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", r.url, r.ref); err != nil {
+		if _, err := r.git(ctx, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", r.url, r.ref); err != nil {
 			return nil, err
 		}
 		info := filepath.Join(r.dir, "info")
@@ -148,7 +137,7 @@ func (r *repo) entries(ctx context.Context, path string) ([]entry, error) {
 		r.fetched = true
 	}
 	// An archive has nothing for a submodule, so the tree is asked for them.
-	text, err := r.lines(ctx, "ls-tree", "-r", "-z", "--full-tree", r.commit)
+	text, err := r.git(ctx, "ls-tree", "-r", "-z", "--full-tree", r.commit)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +156,7 @@ func (r *repo) entries(ctx context.Context, path string) ([]entry, error) {
 	if !found { // git archive would fail
 		return nil, nil
 	}
-	if err := r.git(ctx, "", args...); err != nil {
+	if _, err := r.git(ctx, args...); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(filepath.Join(r.dir, "out"))

@@ -243,6 +243,15 @@ func TestRepositoryExecutesNothing(t *testing.T) {
 	} {
 		git(t, r.bare, "config", key, value)
 	}
+	// The user's own configuration has such commands, too, as git lfs install writes them.
+	home := t.TempDir()
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
+		t.Setenv(name, home)
+	}
+	write(t, filepath.Join(home, ".gitconfig"), "[filter \"evil\"]\n\tsmudge = "+touch+"\n\tprocess = "+touch+"\n\trequired = true\n[core]\n\tfsmonitor = "+touch+"\n\thooksPath = "+filepath.Join(r.bare, "hooks")+
+		"\n[tar \"tar\"]\n\tcommand = "+touch+"\n[protocol \"ext\"]\n\tallow = always\n")
+	elsewhere := t.TempDir()
+	t.Setenv("GIT_OBJECT_DIRECTORY", elsewhere)
 	p := newPlace(t)
 	p.add(r.bare)
 	if l, err := p.Find("skill-00"); err != nil || len(l.Files) != 3 {
@@ -254,6 +263,12 @@ func TestRepositoryExecutesNothing(t *testing.T) {
 		if err := errors.Join(err, err2); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %q, want %q (%v)", file, got, want, err)
 		}
+	}
+	if err := os.Unsetenv("GIT_OBJECT_DIRECTORY"); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) > 0 {
+		t.Errorf("a variable leads git elsewhere: %v, %v", entries, err)
 	}
 	// An object that is missing would be asked from the remote, by a command.
 	var gone string
