@@ -1,6 +1,7 @@
 package definition
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"reflect"
@@ -8,30 +9,16 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"gopkg.in/yaml.v3"
 )
 
 // durationPattern matches the durations that are accepted: those of time.ParseDuration above 0.
 const durationPattern = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)([0-9.]|ns|us|µs|μs|ms|s|m|h)*$`
 
-// keyTexts returns what the keys of front matter mean, for Schema.
-func keyTexts() map[string]string {
-	return map[string]string{
-		"name":        "The name of the definition, which is that of its file without .md: up to 64 letters, digits and single hyphens.",
-		"description": "What the agent is for. Models and people choose by it. Default: the first sentence of the instructions.",
-		"model":       "The model, or several in order of preference. Default: the node's.",
-		"accepts":     "The perceptions that the agent takes as tasks, in addition to its name. Default: task.",
-		"tools":       `The tools, by name, as preset:NAME, or as mcp__SERVER__*. Default: all ("*").`,
-		"skills":      "Skills that are active from the beginning.",
-		"permissions": "Rules that restrict what the node's configuration allows.",
-		"guardrail":   "Rules for each call of the agent and of its sub-agents, or the name of a preset.",
-		"sandbox":     "What commands may do, less than what the node lets them do, or the name of a preset.",
-		"budget":      "What one task may use, together with all sub-agents.",
-		"max_turns":   "How many turns of the model one task may take. Default: 32.",
-		"thinking":    "Whether the model thinks before it answers, or with how many tokens. Default: the model's own.",
-		"effort":      "How much the model thinks. Default: the node's.",
-		"keep":        "Whether agents that a person spawned live again when their node is started again.",
-	}
-}
+// keyTexts is a mapping of the keys of front matter to what they mean.
+//
+//go:embed keys.yaml
+var keyTexts []byte
 
 // Schema returns the JSON schema of the front matter of a definition, for editors. It is made from
 // the functions that Parse reads with. Whether tools, skills and models exist, and whether rules
@@ -43,7 +30,10 @@ func Schema() (*jsonschema.Schema, error) {
 	s.Properties["name"] = &jsonschema.Schema{Type: "string", Pattern: namePattern.String(), MaxLength: jsonschema.Ptr(maxName)}
 	s.Properties["accepts"].Items = &jsonschema.Schema{Type: "string", Pattern: perceptionName.String()}
 	s.Properties["accepts"].UniqueItems = true
-	texts := keyTexts()
+	texts := map[string]string{}
+	if err := yaml.Unmarshal(keyTexts, texts); err != nil {
+		return nil, fmt.Errorf("keys.yaml: %w", err)
+	}
 	for key, of := range s.Properties {
 		if of.Description = texts[key]; of.Description == "" {
 			return nil, fmt.Errorf("the key %s has no description", key)

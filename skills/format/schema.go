@@ -30,10 +30,16 @@ func Schema() (*jsonschema.Schema, error) {
 			"disable-model-invocation": flag("Only a person can start the skill."),
 			"user-invocable":           flag("Whether a person can start the skill."),
 			"user-invokable":           flag("An older spelling of user-invocable."),
+			// What is wrong in these is a warning.
+			triggersField: {Description: "Which tasks the skill is for: lists of keywords, verbs and patterns."},
+			autoField:     {Description: "Whether a trusted skill is activated when its triggers match."},
+			toolsetsField: {Description: "Named sets of tools that the skill asks for."},
+			dependsField:  {Description: "Skills that are activated together with it, as NAME or NAME with a condition for its version."},
 		},
 	}
 	known := maps.Clone(specified)
 	maps.Copy(known, flagFields)
+	maps.Copy(known, plannedFields)
 	for key := range known {
 		if s.Properties[key] == nil {
 			return nil, fmt.Errorf("the field %s of a SKILL.md has no schema", key)

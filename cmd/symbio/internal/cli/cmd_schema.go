@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -44,31 +44,22 @@ func cmdSchema(env *command.Env) *cobra.Command {
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
-			case list && len(args) > 0:
-				return command.Usage(errors.New("--list prints all names: leave out the name"))
+			case list == (len(args) > 0):
+				return command.Usage(fmt.Errorf("give --list, or one of %s", strings.Join(names, ", ")))
 			case list:
 				return command.PrintList(env, schemaSources(), []string{"NAME", "OF"}, func(s schemaSource) []string { return []string{s.Name, s.About} })
-			case len(args) == 0:
-				return command.Usage(fmt.Errorf("name a schema: one of %s", strings.Join(names, ", ")))
 			}
-			return printSchema(env, args[0], names)
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				return command.NotFound(fmt.Errorf("there is no schema %q%s\nsymbio schema --list prints all", args[0], visible.Suggest(args[0], names)))
+			}
+			schema, err := schemaSources()[i].make()
+			if err != nil {
+				return err
+			}
+			return env.PrintJSON(schema)
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "print the names of the schemas")
 	return cmd
-}
-
-// printSchema prints the schema of that name; names are all there are.
-func printSchema(env *command.Env, name string, names []string) error {
-	for _, s := range schemaSources() {
-		if s.Name != name {
-			continue
-		}
-		schema, err := s.make()
-		if err != nil {
-			return err
-		}
-		return env.PrintJSON(schema)
-	}
-	return command.NotFound(fmt.Errorf("there is no schema %q%s\nsymbio schema --list prints all", name, visible.Suggest(name, names)))
 }
