@@ -28,11 +28,12 @@ func (s *agentSkills) fork(ctx context.Context, want skills.ActivateRequest, one
 		}
 	}
 	request := team.SpawnRequest{Reason: "the skill " + one.Name, Definition: definition, Keep: i.current().keepFor(definition)}
-	if err := s.checkFork(want, request); err != nil {
-		return "", fmt.Errorf("the skill %s runs in a sub-agent, which was not spawned: %w", one.Name, err)
-	}
 	a := i.current()
-	c, err := a.spawnHere(ctx, request, func(child *instance) { s.prepareFork(ctx, child, want, one) })
+	var c *team.Child
+	err := s.checkFork(want, request)
+	if err == nil {
+		c, err = a.spawnHere(ctx, request, func(child *instance) { s.prepareFork(ctx, child, want, one) })
+	}
 	if err != nil {
 		return "", fmt.Errorf("the skill %s runs in a sub-agent, which was not spawned: %w", one.Name, err)
 	}

@@ -52,7 +52,11 @@ func (x expansion) replace(p string) string {
 	case name == "ARGUMENTS":
 		return x.arguments
 	}
-	at := wordIndex(name, x.first)
+	number, fromZero := strings.CutPrefix(strings.TrimSuffix(name, "]"), "ARGUMENTS[")
+	at, _ := strconv.Atoi(number) // one or two digits, by the pattern
+	if !fromZero {
+		at -= x.first
+	}
 	if at < 0 || at >= len(x.words) {
 		return p
 	}
@@ -70,58 +74,30 @@ func (s Skill) expandDir(p string) string {
 	return s.Dir
 }
 
-// pluginMarker is the file that marks the directory of a plugin.
-const pluginMarker = ".claude-plugin/plugin.json"
-
 // pluginRoot returns the directory of the plugin that a skill is part of: PLUGIN/skills/NAME or one
 // level deeper. A skill that is part of none is its own plugin.
 func pluginRoot(dir string) string {
 	up := dir
 	for range 3 {
 		up = filepath.Dir(up)
-		if _, err := walk.MarkOf(filepath.Join(up, filepath.FromSlash(pluginMarker))); err == nil {
+		if _, err := walk.MarkOf(filepath.Join(up, ".claude-plugin", "plugin.json")); err == nil {
 			return up
 		}
 	}
 	return dir
 }
 
-// wordIndex returns the index of the word that $N or $ARGUMENTS[N] means, of which name is without
-// the $. first is the number of the first word in the form $N; the other form counts from 0.
-func wordIndex(name string, first int) int {
-	if inner, ok := strings.CutPrefix(name, "ARGUMENTS["); ok {
-		name, first = strings.TrimSuffix(inner, "]"), 0
-	}
-	n, err := strconv.Atoi(name)
-	if err != nil {
-		return -1
-	}
-	return n - first
-}
+// word matches one word of arguments, and quoted matches the parts of it that quotes keep together.
+var (
+	word   = regexp.MustCompile(`(?:"[^"]*"?|'[^']*'?|[^\s"'])+`)
+	quoted = regexp.MustCompile(`"([^"]*)"?|'([^']*)'?`)
+)
 
 // splitWords splits arguments at white space. Single and double quotes keep a word together, and are
 // left out; one that is not closed reaches to the end. Nothing else has a meaning: there is no shell.
 func splitWords(text string) (words []string) {
-	var word strings.Builder
-	quote, open := rune(0), false
-	for _, r := range text {
-		switch {
-		case quote == 0 && (r == '\'' || r == '"'):
-			quote, open = r, true
-		case r == quote:
-			quote = 0
-		case quote == 0 && strings.ContainsRune(" \t\r\n", r):
-			if open {
-				words, open = append(words, word.String()), false
-				word.Reset()
-			}
-		default:
-			open = true
-			word.WriteRune(r)
-		}
-	}
-	if open {
-		words = append(words, word.String())
+	for _, w := range word.FindAllString(text, -1) {
+		words = append(words, quoted.ReplaceAllString(w, "$1$2"))
 	}
 	return words
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"symbio/agent/node/control"
 	"symbio/agent/tool/mcp"
 	"symbio/security/visible"
 	"symbio/skills"
@@ -16,24 +17,18 @@ const (
 	maxCommandComment = 100
 )
 
-// promptSource has the prompts of MCP servers; *mcpservers.Servers is one.
-type promptSource interface {
-	Prompts(ctx context.Context) ([]mcp.Prompt, error)
-	Prompt(ctx context.Context, server, name string, args map[string]string) (string, error)
-}
-
 // slashCommands are the commands of people's conversations beside the built-in
 // ones: the prompts of MCP servers, and the skills that people may start. A
 // skill has no server, and its command is its name.
 type slashCommands struct {
-	promptSource
+	control.MCP
 	skills *skills.Registry // nil = off
 }
 
 // Prompts returns the commands, skills first. The error is about MCP servers
 // that did not answer.
 func (s slashCommands) Prompts(ctx context.Context) ([]mcp.Prompt, error) {
-	prompts, err := s.promptSource.Prompts(ctx)
+	prompts, err := s.MCP.Prompts(ctx)
 	if s.skills == nil {
 		return prompts, err
 	}

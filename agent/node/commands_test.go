@@ -8,12 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"symbio/agent/node/control"
 	"symbio/agent/tool/mcp"
 	"symbio/skills"
 	"symbio/skills/format"
 )
 
-type onePrompt struct{ promptSource }
+type onePrompt struct{ control.MCP }
 
 func (onePrompt) Prompts(context.Context) ([]mcp.Prompt, error) {
 	return []mcp.Prompt{{Command: "mcp__a__b", Server: "a", Name: "b"}}, errors.New("c does not answer")

@@ -25,9 +25,6 @@ type Compat struct {
 // maxCompatField limits a field of Compat, in characters. It is shown in a line.
 const maxCompatField = 200
 
-// efforts are the values of the field effort that have a meaning here.
-var efforts = []string{"low", "medium", "high"}
-
 // compat reads the fields of other agent programs. It adds no diagnostic: that they are not in the
 // specification is reported as of all such fields, and Foreign says more to authors.
 func (c *checker) compat() {
@@ -37,7 +34,7 @@ func (c *checker) compat() {
 	if m.Model == "inherit" {
 		m.Model = ""
 	}
-	if !slices.Contains(efforts, m.Effort) {
+	if !slices.Contains([]string{"low", "medium", "high"}, m.Effort) {
 		m.Effort = ""
 	}
 }
@@ -55,17 +52,12 @@ func (c *checker) compatText(key string) string {
 
 // foreign says what becomes of the fields of other agent programs that have no effect here.
 var foreign = map[string]string{
-	"alwaysApply":      "no skill is always active here; name it under skills in an agent's definition",
 	"arguments":        "arguments have numbers here: $1 to $9, and $ARGUMENTS for all",
 	"disallowed-tools": "a skill takes no tools away; deny rules are configuration (permissions: {deny: [...]})",
 	"globs":            "no file chooses a skill here; say in the description when to use it",
 	"hooks":            "no hook of a skill runs here",
-	"mode":             "a skill does not change the mode",
 	"paths":            "no file chooses a skill here; say in the description when to use it",
-	"shell":            "scripts run in the shell of the tool Bash",
-	"tools":            "tools are asked for with allowed-tools",
 	"when_to_use":      "it is not shown to models; write it into the description",
-	"whenToUse":        "it is not shown to models; write it into the description",
 }
 
 // Foreign returns a note for each field of m that another agent program knows and that has no effect
@@ -83,20 +75,13 @@ func Foreign(m Manifest) (notes []Diagnostic) {
 // foreignEffect says why a field has no effect; "" if it has one, or if no program is known to have
 // the field.
 func foreignEffect(m Manifest, key string) string {
-	switch key {
-	case "context":
-		if !m.Fork {
-			return "only context: fork is known, which runs the skill in a sub-agent"
-		}
-	case "effort":
-		if m.Fork && m.Effort == "" {
-			return "want low, medium or high"
-		}
-		fallthrough
-	case "agent", "model":
-		if !m.Fork {
-			return "it is used with context: fork only; otherwise the agent that takes the skill keeps its own"
-		}
+	switch {
+	case key == "context" && !m.Fork:
+		return "only context: fork is known, which runs the skill in a sub-agent"
+	case key == "effort" && m.Fork && m.Effort == "":
+		return "want low, medium or high"
+	case slices.Contains([]string{"agent", "model", "effort"}, key) && !m.Fork:
+		return "it is used with context: fork only; otherwise the agent that takes the skill keeps its own"
 	}
 	return foreign[key]
 }

@@ -41,9 +41,11 @@ const minDescription = 40
 // skill that cannot be loaded. It reads the skill's files, and opens nothing outside of dir.
 func Check(dir string, c Config) []format.Diagnostic {
 	skill, body, _, err := skills.LoadFull(dir, c.Policy)
-	if err != nil {
+	root, missing := os.OpenRoot(dir)
+	if err != nil || missing != nil {
 		return nil
 	}
+	defer root.Close()
 	whole, err := skill.Resource(path.Base(skill.Path))
 	if err != nil {
 		return nil
@@ -56,14 +58,11 @@ func Check(dir string, c Config) []format.Diagnostic {
 	if c.Tokens != nil && c.Tokens(body) > maxTokens {
 		l.add(format.CodeBodyLong, "", l.first, "the instructions have about %d tokens; move what is rarely needed to references/, because an agent reads all of them (%d are recommended)", c.Tokens(body), maxTokens)
 	}
-	if root, err := os.OpenRoot(dir); err == nil {
-		defer root.Close()
-		l.files(root, body)
-		l.scripts(root)
-	}
+	l.files(root, body)
+	l.scripts(root)
 	for i, d := range l.found {
-		if d.Line == 0 && d.Field != "" {
-			l.found[i].Line = l.lineOf(d.Field)
+		if d.Field != "" {
+			l.found[i].Line = 1 + slices.IndexFunc(l.lines, func(line string) bool { return strings.HasPrefix(strings.Trim(line, `"'`), d.Field) })
 		}
 	}
 	return l.found
@@ -84,26 +83,19 @@ func (l *linter) add(code format.Code, field string, line int, text string, args
 	l.found = append(l.found, format.Diagnostic{Code: code, Severity: format.Warning, Field: field, Line: line, Message: visible.Escape(fmt.Sprintf(text, args...))})
 }
 
-// lineOf returns the line of a field; 0 if it cannot be found.
-func (l *linter) lineOf(field string) int {
-	at := slices.IndexFunc(l.lines, func(line string) bool { return strings.HasPrefix(strings.Trim(line, `"'`), field) })
-	return at + 1
-}
-
 // occasion matches the words with which a description says when to use the skill.
 var occasion = regexp.MustCompile(`(?i)\b(when|whenever|if|before|after|while|for|use|used|asked)\b`)
 
 // description checks that a model can choose by the description. Whether it names an occasion is
 // judged in English only.
 func (l *linter) description() {
-	const field = "description"
 	text := l.skill.Description
 	switch n := utf8.RuneCountInString(text); {
 	case strings.IndexFunc(text, func(r rune) bool { return r > 0x24f }) >= 0: // another script
 	case n < minDescription:
-		l.add(format.CodeVague, field, 0, "the description has %d characters; say what the skill does and when to use it, because agents choose by it", n)
+		l.add(format.CodeVague, "description", 0, "the description has %d characters; say what the skill does and when to use it, because agents choose by it", n)
 	case !occasion.MatchString(text):
-		l.add(format.CodeVague, field, 0, "the description does not say when to use the skill; add a sentence such as: Use it when …")
+		l.add(format.CodeVague, "description", 0, "the description does not say when to use the skill; add a sentence such as: Use it when …")
 	}
 }
 
@@ -175,8 +167,7 @@ func startsWithInterpreter(root *os.Root, name string) bool {
 		return false
 	}
 	defer f.Close()
-	var head [4]byte
-	n, _ := f.Read(head[:])
-	text := string(head[:n])
-	return strings.HasPrefix(text, "#!") || strings.HasPrefix(text, "\x7fELF") || strings.HasPrefix(text, "MZ")
+	var head [2]byte
+	_, err = f.Read(head[:])
+	return err == nil && slices.Contains([]string{"#!", "\x7fE", "MZ"}, string(head[:]))
 }

@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -33,8 +30,8 @@ type draft struct {
 	Name, Description, Tools string
 	// Script and Reference are the names of files in scripts and references; "" = none.
 	Script, Reference string
-	// dir is the directory of the skill, and shown the same as a person types it.
-	dir, shown string
+	// dir is the directory of the skill.
+	dir string
 }
 
 // cmdSkillsNew returns the command skills new. Its exit status is 2 when something that it needs is
@@ -48,17 +45,15 @@ func cmdSkillsNew(env *command.Env) *cobra.Command {
 		Args: command.RangeArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.Name = strings.Join(args, "")
-			if err := d.ask(cmd.Context(), env); err != nil {
+			if err := errors.Join(d.ask(cmd.Context(), env, &d.Name, "NAME", "Name (lower-case letters, digits, hyphens)"),
+				d.ask(cmd.Context(), env, &d.Description, "--description", "What does it do, and when should an agent use it")); err != nil {
 				return err
 			}
-			switch {
-			case user && (project || parent != "") || project && parent != "":
-				return command.Usage(errors.New("--project, --user and --dir exclude each other"))
-			case user:
+			parent = cmp.Or(parent, filepath.Join(".agents", "skills"))
+			if user {
 				parent = filepath.Join(env.Getenv("HOME"), ".agents", "skills")
 			}
-			d.shown = filepath.Join(cmp.Or(parent, filepath.Join(".agents", "skills")), d.Name)
-			d.dir = d.shown
+			d.dir = filepath.Join(parent, d.Name)
 			return d.create(env)
 		},
 	}
@@ -69,126 +64,66 @@ func cmdSkillsNew(env *command.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&project, "project", false, "write into .agents/skills of this directory (default)")
 	cmd.Flags().BoolVar(&user, "user", false, "write into .agents/skills of your home directory")
 	cmd.Flags().StringVar(&parent, "dir", "", "write into `DIR`")
+	cmd.MarkFlagsMutuallyExclusive("project", "user", "dir")
 	return cmd
 }
 
-// ask asks a person at a terminal for the name and the description if they are missing. Elsewhere
-// that is a usage error.
-func (d *draft) ask(ctx context.Context, env *command.Env) error {
-	for _, one := range []struct {
-		to             *string
-		question, flag string
-	}{
-		{&d.Name, "Name (lower-case letters, digits, hyphens)", "NAME"},
-		{&d.Description, "What does it do, and when should an agent use it", "--description"},
-	} {
-		if *one.to != "" {
-			continue
-		}
-		if !env.InIsTerminal || env.JSON {
-			return command.Usage(fmt.Errorf("%s is missing, and there is no terminal to ask: symbio skills new NAME --description TEXT", one.flag))
-		}
-		fmt.Fprintf(env.Err, "%s: ", one.question)
-		line, err := env.ReadLine(ctx)
-		if err != nil {
-			return err
-		}
-		*one.to = strings.TrimSpace(line)
+// ask asks a person at a terminal for a text if it is missing. Elsewhere that is a usage error.
+func (d *draft) ask(ctx context.Context, env *command.Env, to *string, name, question string) (err error) {
+	switch {
+	case *to != "":
+	case !env.InIsTerminal || env.JSON:
+		return command.Usage(fmt.Errorf("%s is missing, and there is no terminal to ask: symbio skills new NAME --description TEXT", name))
+	default:
+		fmt.Fprintf(env.Err, "%s: ", question)
+		*to, err = env.ReadLine(ctx)
 	}
-	return nil
+	return err
 }
 
-// create writes the files of the skill, if the SKILL.md has no error. It replaces nothing that
-// exists.
+// create writes the files of the skill, if the SKILL.md has no error, and prints what to do next. It
+// replaces nothing that exists. With --json the names are a contract.
 func (d *draft) create(env *command.Env) error {
 	for _, name := range []string{d.Script, d.Reference} {
 		if name != "" && (!filepath.IsLocal(name) || strings.ContainsAny(name, "/\\ \n")) {
 			return command.Usage(fmt.Errorf("%q is no file name without directories and spaces", name))
 		}
 	}
-	files := map[string]string{"SKILL.md": "SKILL.md"}
-	if d.Script != "" {
-		files[filepath.Join("scripts", d.Script)] = "script"
-	}
-	if d.Reference != "" {
-		files[filepath.Join("references", d.Reference)] = "reference.md"
-	}
-	text, err := d.fill("SKILL.md")
-	if err != nil {
+	var text bytes.Buffer
+	t := template.Must(template.ParseFS(drafts, "draft/*"))
+	if err := t.ExecuteTemplate(&text, "SKILL.md", d); err != nil {
 		return err
 	}
-	_, _, found := format.Parse(text, d.Name, format.Policy{Level: format.Strict})
+	_, _, found := format.Parse(text.Bytes(), d.Name, format.Policy{Level: format.Strict})
 	for _, f := range found {
 		if f.Severity != format.Note {
 			return command.Usage(fmt.Errorf("the skill was not written: %s: %s", cmp.Or(f.Field, "SKILL.md"), f.Message))
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(d.dir), 0o755); err != nil {
-		return err
+	if _, err := os.Lstat(d.dir); err == nil {
+		return fmt.Errorf("%s exists; choose another name", terminal.Printable(d.dir))
 	}
-	if err := os.Mkdir(d.dir, 0o755); err != nil {
-		return fmt.Errorf("write the skill %s: %w; choose another name", d.Name, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := d.write(name, files[name]); err != nil {
+	files := []string{}
+	for _, f := range []struct {
+		dir, name, from string
+		mode            os.FileMode
+	}{{"", "SKILL.md", "SKILL.md", 0o644}, {"references", d.Reference, "reference.md", 0o644}, {"scripts", d.Script, "script", 0o755}} {
+		if f.name == "" {
+			continue
+		}
+		text.Reset()
+		files = append(files, filepath.Join(d.dir, f.dir, f.name))
+		if err := errors.Join(t.ExecuteTemplate(&text, f.from, d), os.MkdirAll(filepath.Join(d.dir, f.dir), 0o755), os.WriteFile(files[len(files)-1], text.Bytes(), f.mode)); err != nil {
 			return err
 		}
 	}
-	return d.print(env, slices.Sorted(maps.Keys(files)))
-}
-
-// fill returns a template with the fields of d.
-func (d *draft) fill(name string) ([]byte, error) {
-	t, err := template.New("").Funcs(template.FuncMap{"yaml": yamlText}).ParseFS(drafts, "draft/*")
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = t.ExecuteTemplate(&b, name, d)
-	return b.Bytes(), err
-}
-
-// yamlText returns a text as a quoted YAML value, which is that of JSON.
-func yamlText(text string) (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(text)
-	return strings.TrimSpace(b.String()), err
-}
-
-// write writes one file of the skill. A script gets the executable bit.
-func (d *draft) write(file, from string) error {
-	text, err := d.fill(from)
-	if err != nil {
-		return err
-	}
-	mode := os.FileMode(0o644)
-	if from == "script" {
-		mode = 0o755
-	}
-	file = filepath.Join(d.dir, file)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, mode)
-}
-
-// print says what was written, and what to do next. With --json the names are a contract.
-func (d *draft) print(env *command.Env, files []string) error {
 	for _, found := range lint.Check(d.dir, lintConfig(format.Standard)) {
 		env.Notef("note: %s: %s", found.Field, found.Message)
 	}
 	if env.JSON {
-		return env.PrintJSON(struct {
-			Name  string   `json:"name"`
-			Dir   string   `json:"dir"`
-			Files []string `json:"files"`
-		}{d.Name, d.dir, files})
+		return env.PrintJSON(map[string]any{"name": d.Name, "dir": d.dir, "files": files})
 	}
-	for _, name := range files {
-		fmt.Fprintf(env.Out, "%s\n", terminal.Printable(filepath.Join(d.shown, name)))
-	}
-	env.Notef("next: edit %s/SKILL.md, then\n  symbio skills validate %[1]s\n  symbio skills trust %s\n  symbio run '$%[2]s …'", d.shown, d.Name)
+	fmt.Fprintln(env.Out, strings.Join(files, "\n"))
+	env.Notef("next: edit %s, then\n  symbio skills validate %s\n  symbio skills trust %s\n  symbio run '$%[3]s …'", files[0], d.dir, d.Name)
 	return nil
 }

@@ -1,7 +1,6 @@
 package skillcmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -36,13 +35,6 @@ const (
 	maxTestsFile = 256 << 10
 )
 
-// selectionTests are the tasks for which a model should take a skill, and those for which it should
-// not.
-type selectionTests struct {
-	Select []string `yaml:"select"`
-	Ignore []string `yaml:"ignore"`
-}
-
 // cmdSkillsTest returns the command skills test. Its exit status is 1 if a task has another result
 // than expected, and 4 if there is no such skill. It starts no agent, and runs no tool.
 func cmdSkillsTest(env *command.Env) *cobra.Command {
@@ -52,9 +44,8 @@ func cmdSkillsTest(env *command.Env) *cobra.Command {
 		Args:              command.ExactArgs(1),
 		ValidArgsFunction: completeSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tests, err := flagTests(task, expect)
-			if err != nil {
-				return command.Usage(err)
+			if expect != "select" && (expect != "ignore" || task == "") {
+				return command.Usage(fmt.Errorf("--expect: want select or ignore with a --task, not %q", expect))
 			}
 			here, err := loadSkills(env, file, "")
 			if err != nil {
@@ -65,12 +56,14 @@ func cmdSkillsTest(env *command.Env) *cobra.Command {
 				return err
 			}
 			one, err := catalog.Resolve(skillArg(args[0]), here.cfg.Duplicates)
-			switch {
-			case err != nil:
+			if err != nil {
 				return command.NotFound(err)
-			case !one.ForModels():
+			}
+			if !one.ForModels() {
 				return fmt.Errorf("test the skill %s: no model is shown it: %s", one.Name, here.state(one))
-			case task == "":
+			}
+			tests := []selectionResult{{Task: task, Expect: expect}}
+			if task == "" {
 				if tests, err = readTests(one); err != nil {
 					return err
 				}
@@ -85,30 +78,23 @@ func cmdSkillsTest(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// flagTests returns the task that flags name.
-func flagTests(task, expect string) (selectionTests, error) {
-	switch {
-	case expect == "select":
-		return selectionTests{Select: []string{task}}, nil
-	case expect == "ignore" && task != "":
-		return selectionTests{Ignore: []string{task}}, nil
-	}
-	return selectionTests{}, fmt.Errorf("--expect: want select or ignore with a --task, not %q", expect)
-}
-
-// readTests reads the tests of a skill.
-func readTests(one skills.Skill) (tests selectionTests, err error) {
+// readTests reads the tests of a skill: those for which a model should take it, then the others.
+func readTests(one skills.Skill) (tests []selectionResult, err error) {
 	text, err := one.Resource(testsFile)
 	if err != nil {
-		return tests, command.Usage(fmt.Errorf("%w; write a %s with the lists select and ignore, or give a --task", err, testsFile))
+		return nil, command.Usage(fmt.Errorf("%w; write a %s with the lists select and ignore, or give a --task", err, testsFile))
 	}
+	var lists struct{ Select, Ignore []string }
 	d := yaml.NewDecoder(strings.NewReader(text[:min(len(text), maxTestsFile)]))
 	d.KnownFields(true)
-	if err := d.Decode(&tests); err != nil && !errors.Is(err, io.EOF) {
-		return tests, fmt.Errorf("read %s of the skill %s: %s", testsFile, one.Name, visible.Line(err.Error(), 300))
+	if err := d.Decode(&lists); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s of the skill %s: %s", testsFile, one.Name, visible.Line(err.Error(), 300))
 	}
-	if n := len(tests.Select) + len(tests.Ignore); n == 0 || n > maxTests {
-		return tests, fmt.Errorf("%s of the skill %s has %d tasks under select and ignore; want 1 to %d", testsFile, one.Name, n, maxTests)
+	for i, task := range slices.Concat(lists.Select, lists.Ignore) {
+		tests = append(tests, selectionResult{Task: task, Expect: map[bool]string{true: "select", false: "ignore"}[i < len(lists.Select)]})
+	}
+	if n := len(tests); n == 0 || n > maxTests {
+		return nil, fmt.Errorf("%s of the skill %s has %d tasks under select and ignore; want 1 to %d", testsFile, one.Name, n, maxTests)
 	}
 	return tests, nil
 }
@@ -124,8 +110,8 @@ type selectionResult struct {
 }
 
 // testSelection asks the model about each task and prints the results. The error says how many are
-// not as expected.
-func testSelection(ctx context.Context, env *command.Env, here localSkills, catalog skills.Catalog, one skills.Skill, tests selectionTests, name string) error {
+// not as expected. The JSON names are a contract.
+func testSelection(ctx context.Context, env *command.Env, here localSkills, catalog skills.Catalog, one skills.Skill, tests []selectionResult, name string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -138,48 +124,29 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 	if err != nil {
 		return err
 	}
-	ask := newChooser(model, here.opts, catalog)
-	results := []selectionResult{}
-	failed := 0
-	for i, task := range slices.Concat(tests.Select, tests.Ignore) {
-		r := selectionResult{Task: task, Expect: "select"}
-		if i >= len(tests.Select) {
-			r.Expect = "ignore"
-		}
-		r.Taken, err = ask.choose(ctx, task)
+	ask, failed := newChooser(model, here.opts, catalog), 0
+	for i := range tests {
+		r := &tests[i]
+		r.Taken, err = ask.choose(ctx, r.Task)
 		if r.OK = err == nil && slices.Contains(r.Taken, one.Name) == (r.Expect == "select"); err != nil {
 			r.Error = command.ErrorText(ctx, err)
 		}
 		if !r.OK {
 			failed++
 		}
-		results = append(results, r)
 	}
-	if err := printSelection(env, one.Name, model.Name(), results); err != nil {
-		return err
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d tasks are not as expected", failed, len(results))
-	}
-	return nil
-}
-
-// printSelection prints the results. The JSON names are a contract.
-func printSelection(env *command.Env, name, model string, results []selectionResult) error {
 	if env.JSON {
-		return env.PrintJSON(struct {
-			Skill string            `json:"skill"`
-			Model string            `json:"model"`
-			Tests []selectionResult `json:"tests"`
-		}{name, model, results})
+		err = env.PrintJSON(map[string]any{"skill": one.Name, "model": model.Name(), "tests": tests})
+	} else {
+		err = command.PrintList(env, tests, []string{"RESULT", "EXPECTED", "TAKEN", "TASK"}, func(r selectionResult) []string {
+			verdict := map[bool]string{true: "ok", false: "not ok"}[r.OK]
+			return []string{verdict, r.Expect, cmp.Or(r.Error, strings.Join(r.Taken, " "), "-"), visible.TruncateRunes(terminal.Printable(r.Task), 100)}
+		})
 	}
-	return command.PrintList(env, results, []string{"RESULT", "EXPECTED", "TAKEN", "TASK"}, func(r selectionResult) []string {
-		verdict := "ok"
-		if !r.OK {
-			verdict = "not ok"
-		}
-		return []string{verdict, r.Expect, cmp.Or(r.Error, strings.Join(r.Taken, " "), "-"), visible.TruncateRunes(terminal.Printable(r.Task), 100)}
-	})
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d of %d tasks are not as expected", failed, len(tests))
+	}
+	return err
 }
 
 // chooser asks a model which skills it takes for a task, as an agent that begins with the task
@@ -194,7 +161,7 @@ type chooser struct {
 // newChooser returns a chooser with the prompt and the tools for skills of the agent general.
 func newChooser(model llm.Model, opts node.Config, catalog skills.Catalog) chooser {
 	c := chooser{model: model, catalog: catalog, system: definition.General().Instructions + "\n\n" + skills.Render(catalog, opts.SkillPrompt()).Text}
-	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{&skills.Snapshot{Catalog: catalog}}, Names: opts.Settings.Skills.Tools, Shown: opts.SkillPrompt()}) {
+	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{now: &skills.Snapshot{Catalog: catalog}}, Names: opts.Settings.Skills.Tools, Shown: opts.SkillPrompt()}) {
 		c.tools = append(c.tools, t.Spec())
 	}
 	return c
@@ -206,7 +173,7 @@ func (c chooser) choose(ctx context.Context, task string) ([]string, error) {
 	taken := []string{}
 	for _, call := range r.Message.Calls {
 		var args struct{ SkillName, Name, Path string }
-		if call.Name != skill.Activate && call.Name != skill.Load || json.NewDecoder(bytes.NewReader(call.Args)).Decode(&args) != nil {
+		if call.Name != skill.Activate && call.Name != skill.Load || json.Unmarshal(call.Args, &args) != nil {
 			continue
 		}
 		if one, err := c.catalog.Resolve(cmp.Or(args.Path, args.SkillName, args.Name), skills.DuplicatesPrecedence); err == nil {
@@ -216,13 +183,11 @@ func (c chooser) choose(ctx context.Context, task string) ([]string, error) {
 	return taken, err
 }
 
-// fixedCatalog is a registry from which nothing can be activated.
-type fixedCatalog struct{ now *skills.Snapshot }
-
-func (f fixedCatalog) Now() *skills.Snapshot { return f.now }
-
-func (f fixedCatalog) Activate(context.Context, skills.ActivateRequest) (skills.Activation, error) {
-	return skills.Activation{}, errors.ErrUnsupported
+// fixedCatalog is a registry with a catalog, from which nothing can be activated.
+type fixedCatalog struct {
+	skill.Registry
+	now *skills.Snapshot
 }
 
-func (f fixedCatalog) Deactivate(context.Context, string, string) error { return errors.ErrUnsupported }
+// Now returns the catalog.
+func (f fixedCatalog) Now() *skills.Snapshot { return f.now }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,11 +72,10 @@ func validated(ctx context.Context, env *command.Env, args []string) (dirs []str
 		return nil, command.Usage(errors.New("this project has no skills; name a PATH, or begin one with symbio skills new NAME"))
 	}
 	for _, arg := range args {
-		if _, err := os.Stat(arg); err != nil && !strings.ContainsRune(arg, filepath.Separator) {
-			if catalog, err := skills.Scan(ctx, here.cfg); err == nil {
-				if found, err := catalog.Resolve(arg, here.cfg.Duplicates); err == nil {
-					arg = found.Dir
-				}
+		if _, err := os.Stat(arg); err != nil {
+			catalog, _ := skills.Scan(ctx, here.cfg) // without it the argument is a path that does not exist
+			if found, err := catalog.Resolve(arg, here.cfg.Duplicates); err == nil {
+				arg = found.Dir
 			}
 		}
 		dirs = append(dirs, arg)
