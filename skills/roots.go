@@ -28,24 +28,16 @@ const (
 // folders are the directories in which a scope keeps its skills. The first one is searched first.
 var folders = [...]string{".agents/skills", ".agent/skills"}
 
-// CompatFolders are the directories in which other agent programs keep the skills of a project or of
-// a user, by the name of the program.
-func CompatFolders() map[string]string {
-	return map[string]string{"claude": ".claude/skills", "codex": ".codex/skills", "github": ".github/skills"}
-}
+// CompatNames are the other agent programs whose skills WithCompat finds: those in .NAME/skills.
+func CompatNames() []string { return []string{"claude", "codex", "github"} }
 
-// WithCompat returns the standard roots with those of other agent programs: beside each directory of
-// a project or user, in the order of names. Unknown names have no directories.
+// WithCompat returns the standard roots with the directories of other agent programs, of CompatNames:
+// for each directory of a project or user, in the order of names.
 func WithCompat(roots []Root, names []string) []Root {
-	known := CompatFolders()
 	for _, r := range slices.Clone(roots) {
-		base, ok := strings.CutSuffix(r.Path, filepath.FromSlash(folders[0]))
-		if !ok || r.Scope == ScopeConfig {
-			continue
-		}
-		for _, name := range names {
-			if folder := known[name]; folder != "" {
-				roots = append(roots, Root{Path: filepath.Join(base, filepath.FromSlash(folder)), Scope: r.Scope})
+		if base, ok := strings.CutSuffix(r.Path, filepath.FromSlash(folders[0])); ok && r.Scope != ScopeConfig {
+			for _, name := range names {
+				roots = append(roots, Root{Path: filepath.Join(base, "."+name, "skills"), Scope: r.Scope})
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func (s SkillReading) check(bad func(format string, args ...any)) {
 		}
 	}
 	for _, name := range s.Compat {
-		if known := slices.Sorted(maps.Keys(skills.CompatFolders())); !slices.Contains(known, name) {
+		if known := skills.CompatNames(); !slices.Contains(known, name) {
 			bad("skills.compat: %q is none of %s", name, strings.Join(known, ", "))
 		}
 	}

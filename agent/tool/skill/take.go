@@ -160,20 +160,15 @@ func (t *activationTool) Decode(raw json.RawMessage) (tool.Invocation, error) {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
 		if meant.Fork && t.cfg.Fork != nil {
-			return t.fork(ctx, want, meant)
+			answer, err := t.cfg.Fork(ctx, want, meant)
+			if err != nil {
+				answer = err.Error()
+			}
+			return tool.Result{Text: answer, IsError: err != nil}
 		}
 		return t.activate(ctx, want)
 	}
 	return inv, nil
-}
-
-// fork runs the skill in a sub-agent and returns its answer.
-func (t *activationTool) fork(ctx context.Context, want skills.ActivateRequest, one skills.Skill) tool.Result {
-	answer, err := t.cfg.Fork(ctx, want, one)
-	if err != nil {
-		return tool.Result{Text: err.Error(), IsError: true}
-	}
-	return tool.Result{Text: answer}
 }
 
 // activate activates the skill and returns its instructions.

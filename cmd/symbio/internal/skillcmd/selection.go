@@ -124,10 +124,11 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 	if err != nil {
 		return err
 	}
-	ask, failed := newChooser(model, here.opts, catalog), 0
+	request, failed := choiceRequest(here.opts, catalog), 0
 	for i := range tests {
 		r := &tests[i]
-		r.Taken, err = ask.choose(ctx, r.Task)
+		request.Messages = []llm.Message{{Role: llm.User, Text: r.Task}}
+		r.Taken, err = taken(ctx, model, request, catalog)
 		if r.OK = err == nil && slices.Contains(r.Taken, one.Name) == (r.Expect == "select"); err != nil {
 			r.Error = command.ErrorText(ctx, err)
 		}
@@ -149,38 +150,30 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 	return err
 }
 
-// chooser asks a model which skills it takes for a task, as an agent that begins with the task
-// would. It runs nothing.
-type chooser struct {
-	model   llm.Model
-	catalog skills.Catalog
-	system  string
-	tools   []llm.ToolSpec
-}
-
-// newChooser returns a chooser with the prompt and the tools for skills of the agent general.
-func newChooser(model llm.Model, opts node.Config, catalog skills.Catalog) chooser {
-	c := chooser{model: model, catalog: catalog, system: definition.General().Instructions + "\n\n" + skills.Render(catalog, opts.SkillPrompt()).Text}
+// choiceRequest returns a request with the prompt and the tools for skills of the agent general, as
+// one that begins with a task.
+func choiceRequest(opts node.Config, catalog skills.Catalog) (r llm.Request) {
+	r.System = definition.General().Instructions + "\n\n" + skills.Render(catalog, opts.SkillPrompt()).Text
 	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{now: &skills.Snapshot{Catalog: catalog}}, Names: opts.Settings.Skills.Tools, Shown: opts.SkillPrompt()}) {
-		c.tools = append(c.tools, t.Spec())
+		r.Tools = append(r.Tools, t.Spec())
 	}
-	return c
+	return r
 }
 
-// choose returns the names of the skills that the model asks for in its first answer.
-func (c chooser) choose(ctx context.Context, task string) ([]string, error) {
-	r, err := llm.Collect(c.model.Stream(ctx, llm.Request{System: c.system, Tools: c.tools, Messages: []llm.Message{{Role: llm.User, Text: task}}}), nil)
-	taken := []string{}
-	for _, call := range r.Message.Calls {
+// taken returns the names of the skills that a model asks for in its answer. It runs nothing.
+func taken(ctx context.Context, model llm.Model, request llm.Request, catalog skills.Catalog) ([]string, error) {
+	answer, err := llm.Collect(model.Stream(ctx, request), nil)
+	names := []string{}
+	for _, call := range answer.Message.Calls {
 		var args struct{ SkillName, Name, Path string }
 		if call.Name != skill.Activate && call.Name != skill.Load || json.Unmarshal(call.Args, &args) != nil {
 			continue
 		}
-		if one, err := c.catalog.Resolve(cmp.Or(args.Path, args.SkillName, args.Name), skills.DuplicatesPrecedence); err == nil {
-			taken = append(taken, one.Name)
+		if one, err := catalog.Resolve(cmp.Or(args.Path, args.SkillName, args.Name), skills.DuplicatesPrecedence); err == nil {
+			names = append(names, one.Name)
 		}
 	}
-	return taken, err
+	return names, err
 }
 
 // fixedCatalog is a registry with a catalog, from which nothing can be activated.

@@ -43,11 +43,7 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage(err)
 			}
-			dirs, err := validated(cmd.Context(), env, args)
-			if err != nil {
-				return err
-			}
-			return validateSkills(cmd.Context(), env, dirs, level)
+			return validateSkills(cmd.Context(), env, validated(cmd.Context(), env, args), level)
 		},
 	}
 	cmd.Flags().StringVar(&name, "level", "standard", "`LEVEL` of the check: strict, standard or lenient")
@@ -56,31 +52,23 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// validated returns the paths that the arguments mean: a path itself, and the directory of a skill
-// that this directory has. Without arguments they are the project's own directories of skills.
-func validated(ctx context.Context, env *command.Env, args []string) (dirs []string, err error) {
-	here, err := loadSkills(env, "", "")
-	if err != nil && len(args) == 0 {
-		return nil, err
-	}
-	for _, root := range here.cfg.Roots {
-		if _, err := os.Stat(root.Path); len(args) == 0 && root.Scope == skills.ScopeProject && err == nil {
-			dirs = append(dirs, root.Path)
-		}
-	}
-	if len(args)+len(dirs) == 0 {
-		return nil, command.Usage(errors.New("this project has no skills; name a PATH, or begin one with symbio skills new NAME"))
+// validated returns the paths that the arguments mean: a path itself, or the directory of a skill
+// that this directory has. Without arguments it is the project's directory of skills.
+func validated(ctx context.Context, env *command.Env, args []string) (dirs []string) {
+	if len(args) == 0 {
+		return []string{filepath.Join(".agents", "skills")}
 	}
 	for _, arg := range args {
 		if _, err := os.Stat(arg); err != nil {
-			catalog, _ := skills.Scan(ctx, here.cfg) // without it the argument is a path that does not exist
+			here, _ := loadSkills(env, "", "") // on an error the argument is a path that does not exist
+			catalog, _ := skills.Scan(ctx, here.cfg)
 			if found, err := catalog.Resolve(arg, here.cfg.Duplicates); err == nil {
 				arg = found.Dir
 			}
 		}
 		dirs = append(dirs, arg)
 	}
-	return dirs, nil
+	return dirs
 }
 
 // validateSkills checks all skills in dirs and prints each verdict as it is reached. It reads every
