@@ -30,9 +30,9 @@ func (s *agentSkills) fork(ctx context.Context, want skills.ActivateRequest, one
 	request := team.SpawnRequest{Reason: "the skill " + one.Name, Definition: definition, Keep: i.current().keepFor(definition)}
 	a := i.current()
 	var c *team.Child
-	err := s.checkFork(want, request)
+	err := checkFork(i, want, request)
 	if err == nil {
-		c, err = a.spawnHere(ctx, request, func(child *instance) { s.prepareFork(ctx, child, want, one) })
+		c, err = a.spawnHere(ctx, request, func(child *instance) { prepareFork(ctx, i, child, want, one) })
 	}
 	if err != nil {
 		return "", fmt.Errorf("the skill %s runs in a sub-agent, which was not spawned: %w", one.Name, err)
@@ -47,13 +47,12 @@ func (s *agentSkills) fork(ctx context.Context, want skills.ActivateRequest, one
 
 // checkFork judges and records the spawn of a sub-agent for a skill, as that of a model with
 // replicate_agent. A person that starts the skill has said yes where a rule would ask.
-func (s *agentSkills) checkFork(want skills.ActivateRequest, spawned team.SpawnRequest) error {
-	i := s.instance
+func checkFork(i *instance, want skills.ActivateRequest, spawned team.SpawnRequest) error {
 	if !i.hasTool(replicate.Name) || !i.permissions.keepsTool(replicate.Name) {
 		return errors.New("this agent has no tool " + replicate.Name)
 	}
 	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"reason": spawned.Reason, "agent": cmp.Or(spawned.Definition, i.def.Name)}, Dir: i.factory.cfg.Dir}
-	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: guard{i.permissions}.Judge(call)}
+	d := tool.Decision{Agent: string(i.self.ID), Tool: call.Tool, Args: call.Args, Verdict: guard{i.permissions}.Judge(call)}
 	if why := i.settings.onlyReads(); why != "" {
 		d.Verdict = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}
 	}
@@ -61,21 +60,21 @@ func (s *agentSkills) checkFork(want skills.ActivateRequest, spawned team.SpawnR
 	if want.By == skills.ByPerson && d.Verdict.Action == permission.Ask {
 		d.Approved, d.By = true, "the message"
 	}
-	return s.recordDecision(d)
+	return permit(i, d)
 }
 
 // prepareFork gives a new sub-agent the skill for which it is spawned, with the model and the effort
 // that the skill asks for. A skill of a project or of another node cannot choose a model: it could
 // send what the agent reads to another server.
-func (s *agentSkills) prepareFork(ctx context.Context, child *instance, want skills.ActivateRequest, one skills.Skill) {
+func prepareFork(ctx context.Context, parent, child *instance, want skills.ActivateRequest, one skills.Skill) {
 	child.forked = &want
 	child.settings.effort = cmp.Or(one.Effort, child.settings.effort)
 	if one.Model == "" || !one.Scope.Grants() {
 		return
 	}
-	model, err := s.instance.factory.cfg.Model(ctx, one.Model)
+	model, err := parent.factory.cfg.Model(ctx, one.Model)
 	if err != nil {
-		s.instance.notice(fmt.Sprintf("The skill %s is run with this agent's model, because its model cannot be used: %v", one.Name, err))
+		parent.notice(fmt.Sprintf("The skill %s is run with this agent's model, because its model cannot be used: %v", one.Name, err))
 		return
 	}
 	child.withModel(model)

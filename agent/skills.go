@@ -477,12 +477,12 @@ func (s *agentSkills) checkActivation(one skills.Skill, by string, least permiss
 	call := s.call(skill.Activate, one)
 	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: s.instance.permissions.links(nil).Judge(call), By: by}
 	d.Approved = d.Verdict.Action >= least
-	return s.recordDecision(d)
+	return permit(s.instance, d)
 }
 
-// recordDecision records a decision. The error says that this failed, or why the call is denied.
-func (s *agentSkills) recordDecision(d tool.Decision) error {
-	if err := s.instance.recordDecision(d); err != nil {
+// permit records a decision. The error says that this failed, or why the call is denied.
+func permit(i *instance, d tool.Decision) error {
+	if err := i.recordDecision(d); err != nil {
 		return fmt.Errorf("the decision could not be recorded: %w", err)
 	}
 	if !d.Approved {

@@ -131,30 +131,23 @@ func (l *linter) files(root *os.Root, body string) {
 	}
 }
 
-// maxScripts limits the scripts that are read.
-const maxScripts = 200
-
-// scriptNames are the endings of files in scripts/ that are run.
-var scriptNames = []string{"", ".sh", ".bash", ".py", ".rb", ".pl", ".js", ".mjs"}
+// scriptNames matches the files of scripts/ that are run.
+var scriptNames = regexp.MustCompile(`^[^.]+(\.(sh|bash|py|rb|pl|js|mjs))?$`)
 
 // scripts reports scripts that cannot be started by their name. One without both the bit and the
 // first line is likely a module.
 func (l *linter) scripts(root *os.Root) {
-	entries, err := fs.ReadDir(root.FS(), "scripts")
-	if err != nil {
-		return
-	}
-	for _, e := range entries[:min(len(entries), maxScripts)] {
-		name := "scripts/" + e.Name()
-		info, err := root.Stat(name)
-		if err != nil || !info.Mode().IsRegular() || !slices.Contains(scriptNames, path.Ext(name)) {
+	entries, _ := fs.ReadDir(root.FS(), "scripts") // none if they cannot be read
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !scriptNames.MatchString(e.Name()) {
 			continue
 		}
+		name := "scripts/" + e.Name()
 		executable, interpreted := info.Mode()&0o111 != 0, startsWithInterpreter(root, name)
-		switch {
-		case interpreted && !executable:
+		if interpreted && !executable {
 			l.add(format.CodeNotExecutable, "", 0, "%s cannot be started: chmod +x %s", name, name)
-		case !interpreted && (executable || path.Ext(name) == ".sh"):
+		} else if !interpreted && (executable || path.Ext(name) == ".sh") {
 			l.add(format.CodeNoInterpreter, "", 0, "%s does not say what runs it: begin it with a line such as #!/bin/sh", name)
 		}
 	}

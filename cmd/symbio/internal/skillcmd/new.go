@@ -84,38 +84,15 @@ func (d *draft) ask(ctx context.Context, env *command.Env, to *string, name, que
 // create writes the files of the skill, if the SKILL.md has no error, and prints what to do next. It
 // replaces nothing that exists. With --json the names are a contract.
 func (d *draft) create(env *command.Env) error {
-	for _, name := range []string{d.Script, d.Reference} {
-		if name != "" && (!filepath.IsLocal(name) || strings.ContainsAny(name, "/\\ \n")) {
-			return command.Usage(fmt.Errorf("%q is no file name without directories and spaces", name))
-		}
-	}
-	var text bytes.Buffer
-	t := template.Must(template.ParseFS(drafts, "draft/*"))
-	if err := t.ExecuteTemplate(&text, "SKILL.md", d); err != nil {
-		return err
-	}
-	_, _, found := format.Parse(text.Bytes(), d.Name, format.Policy{Level: format.Strict})
-	for _, f := range found {
-		if f.Severity != format.Note {
-			return command.Usage(fmt.Errorf("the skill was not written: %s: %s", cmp.Or(f.Field, "SKILL.md"), f.Message))
-		}
+	if err := d.check(); err != nil {
+		return command.Usage(fmt.Errorf("the skill was not written: %w", err))
 	}
 	if _, err := os.Lstat(d.dir); err == nil {
 		return fmt.Errorf("%s exists; choose another name", terminal.Printable(d.dir))
 	}
-	files := []string{}
-	for _, f := range []struct {
-		dir, name, from string
-		mode            os.FileMode
-	}{{"", "SKILL.md", "SKILL.md", 0o644}, {"references", d.Reference, "reference.md", 0o644}, {"scripts", d.Script, "script", 0o755}} {
-		if f.name == "" {
-			continue
-		}
-		text.Reset()
-		files = append(files, filepath.Join(d.dir, f.dir, f.name))
-		if err := errors.Join(t.ExecuteTemplate(&text, f.from, d), os.MkdirAll(filepath.Join(d.dir, f.dir), 0o755), os.WriteFile(files[len(files)-1], text.Bytes(), f.mode)); err != nil {
-			return err
-		}
+	files, err := d.write()
+	if err != nil {
+		return err
 	}
 	for _, found := range lint.Check(d.dir, lintConfig(format.Standard)) {
 		env.Notef("note: %s: %s", found.Field, found.Message)
@@ -126,4 +103,50 @@ func (d *draft) create(env *command.Env) error {
 	fmt.Fprintln(env.Out, strings.Join(files, "\n"))
 	env.Notef("next: edit %s, then\n  symbio skills validate %s\n  symbio skills trust %s\n  symbio run '$%[3]s …'", files[0], d.dir, d.Name)
 	return nil
+}
+
+// fill returns a template with the fields of d.
+func (d *draft) fill(name string) ([]byte, error) {
+	var text bytes.Buffer
+	err := template.Must(template.ParseFS(drafts, "draft/*")).ExecuteTemplate(&text, name, d)
+	return text.Bytes(), err
+}
+
+// check returns what is wrong with the names, or with the SKILL.md.
+func (d *draft) check() error {
+	for _, name := range []string{d.Script, d.Reference} {
+		if strings.ContainsAny(name, "/\\ \n") || name == ".." {
+			return fmt.Errorf("%q is no file name without directories and spaces", name)
+		}
+	}
+	text, err := d.fill("SKILL.md")
+	if err != nil {
+		return err
+	}
+	_, _, found := format.Parse(text, d.Name, format.Policy{Level: format.Strict})
+	for _, f := range found {
+		if f.Severity != format.Note {
+			return fmt.Errorf("%s: %s", cmp.Or(f.Field, "SKILL.md"), f.Message)
+		}
+	}
+	return nil
+}
+
+// write writes the files, the SKILL.md first, and returns their paths.
+func (d *draft) write() (files []string, err error) {
+	for _, f := range []struct {
+		dir, name, from string
+		mode            os.FileMode
+	}{{"", "SKILL.md", "SKILL.md", 0o644}, {"references", d.Reference, "reference.md", 0o644}, {"scripts", d.Script, "script", 0o755}} {
+		if f.name == "" {
+			continue
+		}
+		text, err := d.fill(f.from)
+		file := filepath.Join(d.dir, f.dir, f.name)
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, f.mode)); err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
