@@ -3,6 +3,7 @@ package skills_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,6 +72,21 @@ func TestSearchRanksByHowASkillWasFound(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestSnapshotIsSearchedByManyAtOnce(t *testing.T) {
+	snapshot := &skills.Snapshot{Catalog: library()}
+	q := skills.Query{Text: "draft notes of a release"}
+	want := library().Search(q)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if d := cmp.Diff(found(want), found(snapshot.Search(q))); d != "" {
+				t.Errorf("a snapshot finds other skills than its catalog (-catalog +snapshot):\n%s", d)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestSearchIsLimited(t *testing.T) {

@@ -13,6 +13,7 @@ package search
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 )
@@ -52,7 +53,7 @@ type Index struct {
 	lexicon   *lexicon
 	documents int
 	terms     map[string]uint32 // the number of each stem and concept
-	sorted    []string          // the stems, for those that begin with a word
+	sorted    []string          // the terms, for those that begin with a word
 	starts    []uint32          // where the entries of a term begin; one more than there are terms
 	entries   []entry
 }
@@ -142,12 +143,7 @@ func (b *builder) finish() {
 	for i, p := range b.entries {
 		b.entries[i].weight = p.weight / (saturation + p.weight)
 	}
-	for term := range b.terms {
-		if term[:1] != conceptPrefix {
-			b.sorted = append(b.sorted, term)
-		}
-	}
-	slices.Sort(b.sorted)
+	b.sorted = slices.Sorted(maps.Keys(b.terms))
 }
 
 // norms returns the average length of each field, of the documents that have it.
