@@ -157,7 +157,7 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	s.activations++
 	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expand(fresh.body, w.Arguments)), hash: fresh.hash, arguments: w.Arguments, withheld: gets.withheld, proposed: gets.proposed}
 	now.setHolder(w, before, again && accepted != "")
-	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed), valid: s.cfg.grantValidity(fresh, gets.byTrust)}
+	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed), valid: s.cfg.grantValidity(fresh, gets.byTrust), trusted: gets.trusted}
 	changed := len(gets.rules) > 0
 	if again {
 		now.grant.label = before.grant.label
@@ -289,6 +289,7 @@ func (s *activeSkills) endGrant(m endGrant) {
 	if h := s.agents[m.agent]; h != nil {
 		for id, a := range h.skills {
 			if a.grant == m.grant {
+				// Without rules and without trust, so its scripts do not run either.
 				a.grant = &grant{label: a.grant.label, skillDir: a.grant.skillDir, valid: a.grant.valid}
 				h.skills[id] = a
 			}

@@ -30,6 +30,7 @@ type grant struct {
 	rules    []permission.Rule
 	skillDir skillDir
 	valid    func() bool // whether the rules still count; it looks at the disk
+	trusted  bool        // its scope grants, or a person has said yes
 	ended    atomic.Bool // they did not any more, at some time
 }
 

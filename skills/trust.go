@@ -39,6 +39,7 @@ type grantDecision struct {
 	rules    []permission.Rule
 	withheld []WithheldRule
 	proposed []string // of the withheld, what a person may still grant
+	trusted  bool     // its scope grants, or a person has said yes
 	byTrust  bool     // a record of a person's trust says so, and they may revoke it
 }
 
@@ -62,6 +63,7 @@ func (c Config) decideGrants(skill Skill, hash, accepted string) (g grantDecisio
 		trusted, g.byTrust = rules, ok
 	}
 	free := skill.Scope.Grants() || accepted != "" && skill.Scope != ScopePeer
+	g.trusted = free || g.byTrust
 	for _, r := range skill.Refused {
 		g.withheld = append(g.withheld, WithheldRule(r))
 	}

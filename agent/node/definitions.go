@@ -11,6 +11,7 @@ import (
 	"symbio/agent/llm/provider"
 	"symbio/agent/tool/mcp"
 	"symbio/agent/tool/peerskill"
+	"symbio/agent/tool/skill"
 	"symbio/community"
 	"symbio/skills"
 )
@@ -30,7 +31,7 @@ func (c Config) KnownHere(catalog *skills.Catalog) (definition.Loader, error) {
 // model names, and the skills of catalog if it is not nil.
 func Known(catalog *skills.Catalog) definition.Loader {
 	k := definition.Loader{
-		Tools: append(agent.ToolNames(), peerskill.Tool(nil).Spec().Name),
+		Tools: append(agent.ToolNames(), peerskill.Tool(nil).Spec().Name, skill.RunScript),
 		Model: func(spec string) error {
 			_, err := provider.ParseList(spec)
 			return err

@@ -10,6 +10,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/shell"
+	"symbio/agent/tool/skill"
 	"symbio/security/sandbox"
 	"symbio/skills"
 	"symbio/skills/share"
@@ -40,7 +41,7 @@ func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fe
 	}
 	all := slices.Concat(workspace.Tools(), c.Tools)
 	if registry != nil {
-		all = append(all, peerskill.Tool(fetch))
+		all = append(all, peerskill.Tool(fetch), skill.ScriptTool(registry, shell.NewScripts(commands)))
 	}
 	return workspace, all, nil
 }

@@ -20,7 +20,7 @@ type Plan struct {
 	Script  string
 	Printed bool
 	// Argv is what Git has to run, beginning with git; nil for Bash. For Git Script is "" and
-	// Printed is false.
+	// Printed is false. Both are empty for a script of a skill, which its tool knows.
 	Argv []string
 	// Approve are the simple commands and files that no rule allows, when the verdict is Ask.
 	Approve []Approval
@@ -38,8 +38,12 @@ type Approval struct {
 	Rule string
 }
 
-// Always reports whether everything can be allowed from now on by exact rules. A nil Plan cannot.
+// Always reports whether everything can be allowed from now on by exact rules. A nil Plan cannot. A
+// plan without a command can: the call is all that there is to allow.
 func (p *Plan) Always() bool {
+	if p != nil && p.Script == "" && p.Argv == nil {
+		return true
+	}
 	return p != nil && len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
 }
 
@@ -47,6 +51,9 @@ func (p *Plan) Always() bool {
 // verdict of the chain: only for Ask it lists what to approve.
 func plan(c Chain, f *facts, v Verdict) *Plan {
 	r := f.ran()
+	if r == nil && f.subject.program {
+		return &Plan{Denied: c.denied(f)}
+	}
 	if r == nil {
 		return nil
 	}

@@ -28,6 +28,8 @@ type subject struct {
 	absent string
 	// tree means that the call reaches everything below the path.
 	tree bool
+	// program means that the call runs a program of which no rule can tell what it does.
+	program bool
 }
 
 // subjects is the one place that knows the tools. A tool that is not here has an opaque subject.
@@ -47,6 +49,7 @@ var subjects = map[string]subject{
 	"replicate_agent":   {matter: matterName, args: []string{"agent", "name"}},
 	"invoke_capability": {matter: matterName, args: []string{"capability"}},
 	"send_signal":       {matter: matterName, args: []string{"perception"}},
+	"run_skill_script":  {matter: matterName, args: []string{"script"}, program: true},
 	"skill_fetch":       {matter: matterName, args: []string{"name"}},
 }
 
@@ -72,7 +75,7 @@ var aliased = func() map[string]string {
 var families = map[string]string{
 	"Write": "Edit", "MultiEdit": "Edit",
 	"Glob": "Read", "Grep": "Read",
-	"Git": "Bash",
+	"Git": "Bash", "run_skill_script": "Bash",
 	// Two ways to the same skill (skills.md C21).
 	"skill_load": "activate_skill", "activate_skill": "skill_load",
 }

@@ -95,6 +95,14 @@ func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
 // run runs a command in the sandbox and returns its output as a result. ctx and limit end it with
 // all its processes.
 func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
+	dirs := r.skillDirs(ctx)
+	policy := showing(tool.Constrain(ctx, r.cfg.Policy), dirs)
+	spec := sandbox.Spec{Argv: argv, Dir: tool.Dir(ctx), Env: append(env[:len(env):len(env)], skillVariables(dirs)...)}
+	return r.runIn(ctx, policy, spec, limit)
+}
+
+// runIn runs a command in the sandbox with a policy, which gets the names of its variables.
+func (r *runner) runIn(ctx context.Context, policy sandbox.Policy, spec sandbox.Spec, limit time.Duration) tool.Result {
 	if r.cfg.Box == nil {
 		return failed("no sandbox is available, and commands run only in a sandbox")
 	}
@@ -104,18 +112,13 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 	defer cancel()
-	dirs := r.skillDirs(ctx)
-	env = append(env[:len(env):len(env)], skillVariables(dirs)...)
-	policy := showing(tool.Constrain(ctx, r.cfg.Policy), dirs)
 	policy.Env = slices.Clone(policy.Env)
-	for _, v := range env {
+	for _, v := range spec.Env {
 		name, _, _ := strings.Cut(v, "=")
 		policy.Env = append(policy.Env, name)
 	}
-	out, err := box.Run(ctx, policy, sandbox.Spec{
-		Argv: argv, Dir: tool.Dir(ctx), Env: env, Keep: maxOutput, Together: true,
-		Accept: accepted(ctx, box, policy),
-	})
+	spec.Keep, spec.Together, spec.Accept = maxOutput, true, accepted(ctx, box, policy)
+	out, err := box.Run(ctx, policy, spec)
 	var refused *sandbox.Refusal
 	switch {
 	case errors.As(err, &refused):

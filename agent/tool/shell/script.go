@@ -1,0 +1,54 @@
+package shell
+
+import (
+	"context"
+	"time"
+
+	"symbio/agent/tool"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
+)
+
+// Script is a program of a skill.
+type Script struct {
+	Argv []string
+	Dir  string // of the skill; the script starts there
+	// Network gives it the network that commands have. Default: none.
+	Network bool
+}
+
+// Scripts runs the scripts of skills in the sandbox of commands, with limits of their own.
+type Scripts struct {
+	// Timeout is how long a script may take, and MaxOutput how many bytes it may print.
+	Timeout   time.Duration
+	MaxOutput int64
+
+	runner *runner
+}
+
+// NewScripts returns Scripts with the limits of the spec (skills-tiers.md): 60 s and 1 MB.
+func NewScripts(cfg Config) *Scripts { return &Scripts{time.Minute, 1 << 20, &runner{cfg}} }
+
+// Holds is for tool.Spec, as that of Bash.
+func (s *Scripts) Holds(ctx context.Context) error { return s.runner.checkSandbox(ctx) }
+
+// Keeps is for tool.Spec, as that of Bash.
+func (s *Scripts) Keeps(ctx context.Context, d *permission.FileDenials) bool {
+	return s.runner.sandboxKeeps(ctx, d)
+}
+
+// Run runs a script that the guard has allowed, and returns its output as a result.
+func (s *Scripts) Run(ctx context.Context, one Script) tool.Result {
+	if one.Argv[0] == "" {
+		return failed("it is not executable, and no program is known for the ending of its name")
+	}
+	if tool.Plan(ctx) == nil {
+		return failed("no permission check has judged it")
+	}
+	policy, dirs := tool.Constrain(ctx, s.runner.cfg.Policy), []string{one.Dir}
+	if !one.Network {
+		policy.Network = sandbox.NetworkNone
+	}
+	spec := sandbox.Spec{Argv: one.Argv, Dir: one.Dir, Env: skillVariables(dirs), Flood: s.MaxOutput}
+	return s.runner.runIn(ctx, showing(policy, dirs), spec, s.Timeout)
+}
