@@ -166,7 +166,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 	}
 	if len(s.Requester) == 0 {
 		mentioned := a.skills.activateMentioned(ctx, task)
-		task += mentioned + a.skills.activateTriggered(ctx, task)
+		task += mentioned + activateTriggered(ctx, a.skills, task)
 	}
 	if a.conversation.CanResume() { // a new task comes in the place of the interrupted one
 		lost, err := a.instance.loseChildren(ctx)

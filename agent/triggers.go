@@ -22,7 +22,7 @@ const (
 // say auto, if the agent may do so without a question, and names the others. It returns the text
 // for the model, which follows the task: the system prompt stays as it is, and what servers have
 // kept of it stays useful.
-func (s *agentSkills) activateTriggered(ctx context.Context, task string) string {
+func activateTriggered(ctx context.Context, s *agentSkills, task string) string {
 	if !s.enabled() {
 		return ""
 	}
@@ -37,7 +37,7 @@ func (s *agentSkills) activateTriggered(ctx context.Context, task string) string
 	}) {
 		label := fmt.Sprintf("%s (%s)", found.Skill.Name, skills.Line(found.Why))
 		if taken < maxAuto {
-			if one, ok := s.activateAuto(ctx, found.Skill); ok {
+			if one, ok := activateAuto(ctx, s, found.Skill); ok {
 				taken++
 				texts += "\n\n" + one.Context()
 				s.instance.notice("Activated for this task by a trigger: " + label)
@@ -56,7 +56,7 @@ func (s *agentSkills) activateTriggered(ctx context.Context, task string) string
 
 // activateAuto activates a skill that says auto. ok is false if the model is only told of it: the
 // rules ask or deny, no person trusts the skill, or it runs in a sub-agent.
-func (s *agentSkills) activateAuto(ctx context.Context, one skills.Skill) (_ skills.Activation, ok bool) {
+func activateAuto(ctx context.Context, s *agentSkills, one skills.Skill) (_ skills.Activation, ok bool) {
 	if !one.Auto || one.Fork || s.instance.settings.onlyReads() != "" {
 		return skills.Activation{}, false
 	}

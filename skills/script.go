@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,37 +30,52 @@ type Script struct {
 // skill and its SKILL.md has not changed since the activation. name is a label as Active returns it,
 // and script a path in scripts/. It looks at the disk and does not wait for the actor.
 func (r *Registry) Script(agent, name, script string) (Script, error) {
-	refuse := func(why any) (Script, error) {
-		return Script{}, fmt.Errorf("run %q of skill %q: %v", script, name, why)
+	s, err := r.scriptGrant(agent, name)
+	var found Script
+	if err == nil {
+		found, err = s.skillDir.script(script)
 	}
+	if err != nil {
+		return Script{}, fmt.Errorf("run %q of skill %q: %w", script, name, err)
+	}
+	found.Network = slices.ContainsFunc(s.rules, func(r permission.Rule) bool { return r.String() == NetworkRule })
+	return found, nil
+}
+
+// scriptGrant returns what an active skill grants, if its scripts may run.
+func (r *Registry) scriptGrant(agent, name string) (*grant, error) {
 	g := r.of(agent)
 	if g == nil {
-		return refuse(ErrNotActive)
+		return nil, ErrNotActive
 	}
 	i := slices.IndexFunc(g.grants, func(s *grant) bool { return s.label == name })
 	if i < 0 {
-		return refuse(ErrNotActive)
+		return nil, ErrNotActive
 	}
 	s := g.grants[i]
-	switch dir, err := filepath.EvalSymlinks(s.skillDir.dir); {
-	case s.skillDir == (skillDir{}) || err != nil || dir != s.skillDir.canonical:
-		return refuse("its directory is not on the disk, or was moved")
-	case !s.trusted || s.ended.Load() || !s.valid():
-		return refuse("no person trusts it as it is now; `symbio skills trust` shows it, and then it has to be activated again")
+	if dir, err := filepath.EvalSymlinks(s.skillDir.dir); s.skillDir == (skillDir{}) || err != nil || dir != s.skillDir.canonical {
+		return nil, errors.New("its directory is not on the disk, or was moved")
 	}
-	rel := path.Join("scripts", path.Clean("/"+filepath.ToSlash(script)))
-	if !filepath.IsLocal(script) || slices.Contains(strings.Split(filepath.ToSlash(script), "/"), "..") || rel == "scripts" {
-		return refuse("the path must lead down from scripts/")
+	if !s.trusted || s.ended.Load() || !s.valid() {
+		return nil, errors.New("no person trusts it as it is now; `symbio skills trust` shows it, and then it has to be activated again")
 	}
-	info, err := s.skillDir.stat(rel)
-	switch {
-	case err != nil:
-		return refuse(walk.Reason(err))
-	case !info.Mode().IsRegular():
-		return refuse("it is " + kindOfFile(info.Mode()))
+	return s, nil
+}
+
+// script returns a file of scripts/. Links lead out of the directory nowhere.
+func (d skillDir) script(name string) (Script, error) {
+	rel := path.Join("scripts", path.Clean("/"+filepath.ToSlash(name)))
+	if !filepath.IsLocal(name) || slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "..") || rel == "scripts" {
+		return Script{}, errors.New("the path must lead down from scripts/")
 	}
-	network := slices.ContainsFunc(s.rules, func(r permission.Rule) bool { return r.String() == NetworkRule })
-	return Script{s.skillDir.canonical, filepath.Join(s.skillDir.canonical, filepath.FromSlash(rel)), info.Mode()&0o100 != 0, network}, nil
+	info, err := d.stat(rel)
+	if err != nil {
+		return Script{}, walk.Reason(err)
+	}
+	if !info.Mode().IsRegular() {
+		return Script{}, errors.New("it is " + kindOfFile(info.Mode()))
+	}
+	return Script{Dir: d.canonical, Path: filepath.Join(d.canonical, filepath.FromSlash(rel)), Executable: info.Mode()&0o100 != 0}, nil
 }
 
 // stat describes a file of the directory. Links lead nowhere else.
