@@ -139,18 +139,24 @@ func (p *Place) plan(t tree, dir string, s Source) (Change, error) {
 	if err := c.check(); err != nil {
 		return Change{}, err
 	}
+	err = p.compare(&c)
+	return c, err
+}
+
+// compare fills in how c differs from the installed skill.
+func (p *Place) compare(c *Change) error {
 	old, err := p.Find(c.Name)
 	var before []string
 	switch {
 	case errors.Is(err, ErrNotInstalled):
 		if _, err := p.root.Lstat(path.Join(skillsDir, c.Name)); err == nil {
-			return Change{}, fmt.Errorf("%w: move %s away first", ErrExists, p.Dir(c.Name))
+			return fmt.Errorf("%w: move %s away first", ErrExists, p.Dir(c.Name))
 		}
 	case err != nil:
-		return Change{}, err
+		return err
 	// A tag stands for one commit: moving it may be a try to replace what was reviewed.
 	case old.Source == c.Source && old.Ref == c.Ref && old.Commit != c.Commit && strings.HasPrefix(c.Ref, "refs/tags/"):
-		return Change{}, fmt.Errorf("%w: %s was commit %.12s when it was installed, and is %.12s now: ask its authors why, then add another tag, or remove the skill and add it again", ErrRewritten, shortRef(c.Ref), old.Commit, c.Commit)
+		return fmt.Errorf("%w: %s was commit %.12s when it was installed, and is %.12s now: ask its authors why, then add another tag, or remove the skill and add it again", ErrRewritten, shortRef(c.Ref), old.Commit, c.Commit)
 	default:
 		have, edits, _ := p.Installed(old)
 		c.Old, c.Edited = &old, edits
@@ -161,8 +167,8 @@ func (p *Place) plan(t tree, dir string, s Source) (Change, error) {
 			c.Current = old.Hash == c.Hash && old.Commit == c.Commit && old.source() == c.source()
 		}
 	}
-	c.Changes, c.NewGrants, c.OldGrants = diff(old.Files, pack.Files), without(c.Grants, before), without(before, c.Grants)
-	return c, nil
+	c.Changes, c.NewGrants, c.OldGrants = diff(old.Files, c.Files), without(c.Grants, before), without(before, c.Grants)
+	return nil
 }
 
 // rules returns the rules that a skill asks for and may get, and the toolsets that it asks for.

@@ -122,19 +122,23 @@ func shortRef(full string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(full, "refs/tags/"), "refs/heads/")
 }
 
-// entries returns the files of the commit below path, "" = all. The commit is fetched once, without
-// its history. If the reference has moved since it was resolved, git does not have the commit, and
-// that is the error.
+// fetch gets what the reference names, once and without its history.
+func (r *repo) fetch(ctx context.Context) error {
+	if r.fetched {
+		return nil
+	}
+	_, err := r.git(ctx, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", r.url, r.ref)
+	info := filepath.Join(r.dir, "info")
+	err = errors.Join(err, os.MkdirAll(info, 0o700), os.WriteFile(filepath.Join(info, "attributes"), []byte(noAttributes), 0o600))
+	r.fetched = err == nil
+	return err
+}
+
+// entries returns the files of the commit below path, "" = all. If the reference has moved since it
+// was resolved, git does not have the commit, and that is the error.
 func (r *repo) entries(ctx context.Context, path string) ([]entry, error) {
-	if !r.fetched {
-		if _, err := r.git(ctx, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", r.url, r.ref); err != nil {
-			return nil, err
-		}
-		info := filepath.Join(r.dir, "info")
-		if err := errors.Join(os.MkdirAll(info, 0o700), os.WriteFile(filepath.Join(info, "attributes"), []byte(noAttributes), 0o600)); err != nil {
-			return nil, err
-		}
-		r.fetched = true
+	if err := r.fetch(ctx); err != nil {
+		return nil, err
 	}
 	// An archive has nothing for a submodule, so the tree is asked for them.
 	text, err := r.git(ctx, "ls-tree", "-r", "-z", "--full-tree", r.commit)

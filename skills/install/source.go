@@ -64,13 +64,7 @@ func ParseSource(text string) (Source, error) {
 	if text == "" || len(text) > maxSource || text[0] == '-' || strings.ContainsFunc(text, visible.Hidden) || strings.ContainsRune(text, '\uFFFD') {
 		return bad("it is empty, too long, begins with a hyphen, or has a character that cannot be seen")
 	}
-	var s Source
-	s.Location, s.Ref, _ = strings.Cut(text, "#")
-	// The slashes after a scheme are part of the URL.
-	start := len(scheme.FindString(s.Location))
-	if i := strings.Index(s.Location[start:], "//"); i >= 0 {
-		s.Location, s.Path = s.Location[:start+i], s.Location[start+i+2:]
-	}
+	s := splitSource(text)
 	switch {
 	case s.Path != "" && !fs.ValidPath(s.Path) || badRef.MatchString(s.Ref) || s.Location == "" || s.Location[0] == '-':
 		return bad("write LOCATION//PATH#REF: the path is inside the source, and the reference a branch, a tag or a commit")
@@ -83,6 +77,17 @@ func ParseSource(text string) (Source, error) {
 		}
 	}
 	return bad("it is neither a URL of https, ssh or file, nor a path")
+}
+
+// splitSource divides a text into the parts of a source. The slashes after a scheme are part of the
+// URL.
+func splitSource(text string) (s Source) {
+	s.Location, s.Ref, _ = strings.Cut(text, "#")
+	start := len(scheme.FindString(s.Location))
+	if i := strings.Index(s.Location[start:], "//"); i >= 0 {
+		s.Location, s.Path = s.Location[:start+i], s.Location[start+i+2:]
+	}
+	return s
 }
 
 // String returns the source as ParseSource reads it.

@@ -59,7 +59,7 @@ type entry struct {
 }
 
 // add reads one entry. A name that leaves the archive refuses all of it: no honest program writes
-// one. Of a file that is too large for a skill the rest is only counted.
+// one.
 func (u *unpacker) add(name string, mode fs.FileMode, r io.Reader) error {
 	clean := strings.TrimPrefix(strings.TrimSuffix(name, "/"), "./")
 	switch u.count++; {
@@ -72,17 +72,27 @@ func (u *unpacker) add(name string, mode fs.FileMode, r io.Reader) error {
 	case mode.IsDir():
 		return nil
 	}
-	data, err := io.ReadAll(io.LimitReader(r, share.MaxFile+1))
+	data, err := u.read(r)
 	u.files = append(u.files, entry{clean, mode, data})
-	for n := int64(len(data)); err == nil && n > 0; n, err = io.CopyN(io.Discard, r, share.MaxFile) {
-		if u.total += n; u.total > maxUnpacked || u.total > ratioFrom && u.total > maxRatio*u.packed {
-			return fmt.Errorf("%w: it unpacks to more than %d MiB, or %d times its size, as bombs do", ErrRefused, maxUnpacked>>20, maxRatio)
-		}
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil {
 		return fmt.Errorf("%w: %q cannot be read: %w", ErrRefused, visible.Truncate(name, 80), err)
 	}
 	return nil
+}
+
+// read returns the content of an entry. Of a file that is too large for a skill, what is beyond
+// share.MaxFile+1 bytes is only counted.
+func (u *unpacker) read(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, share.MaxFile+1))
+	for n := int64(len(data)); err == nil && n > 0; n, err = io.CopyN(io.Discard, r, share.MaxFile) {
+		if u.total += n; u.total > maxUnpacked || u.total > ratioFrom && u.total > maxRatio*u.packed {
+			return nil, fmt.Errorf("the source unpacks to more than %d MiB, or %d times its size, as bombs do", maxUnpacked>>20, maxRatio)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return data, err
 }
 
 // zip reads a zip archive.
@@ -209,22 +219,28 @@ func readTree(ctx context.Context, s Source, r *repo) (t tree, err error) {
 	if err != nil {
 		return t, fmt.Errorf("read %s: %w", s, err)
 	}
+	t.skills = skillDirs(files, s.Path)
+	return t, nil
+}
+
+// skillDirs returns the directories in dir that have a SKILL.md; "" is all, "." only the source
+// itself. A skill inside of a skill is a part of that.
+func skillDirs(files []entry, dir string) (skills []string) {
 	var all []string
 	for _, f := range files {
-		if at, name := path.Split(f.path); name == walk.FileName && (s.Path == "" || s.Path == "." && at == "" || strings.HasPrefix(at, s.Path+"/")) {
+		if at, name := path.Split(f.path); name == walk.FileName && (dir == "" || dir == "." && at == "" || strings.HasPrefix(at, dir+"/")) {
 			all = append(all, at)
 		}
 	}
-	// With the slash at its end, a directory sorts directly before those inside of it. A skill inside
-	// of a skill is a part of that.
+	// With the slash at its end, a directory sorts directly before those inside of it.
 	slices.Sort(all)
-	for outer, rest := "/", all; len(rest) > 0; rest = rest[1:] {
-		if !strings.HasPrefix(rest[0], outer) {
-			outer = rest[0]
-			t.skills = append(t.skills, path.Clean(outer))
+	outer := "/"
+	for _, at := range all {
+		if !strings.HasPrefix(at, outer) {
+			outer, skills = at, append(skills, path.Clean(at))
 		}
 	}
-	return t, nil
+	return skills
 }
 
 // packOf makes the pack of the skill in dir. Names that begin with a dot are left out, as share.Read

@@ -76,11 +76,7 @@ func cmdSkillsInstall(env *command.Env) []*cobra.Command {
 // add installs skills of a source. A skill of another node has a store and a trust of its own.
 func (in *installation) add(ctx context.Context, args []string) error {
 	if rest, ok := strings.CutPrefix(args[0], "node:"); ok {
-		on, name, _ := strings.Cut(rest, "/")
-		if name == "" || in.project || in.force || in.dryRun || in.all || len(in.names) > 0 {
-			return command.Usage(errors.New("write node:NAME/SKILL, without other flags; symbio skills fetch NAME lists what that node shares"))
-		}
-		return fetchSkill(ctx, in.env, on, name, "")
+		return in.fetch(ctx, rest)
 	}
 	s, err := install.ParseSource(args[0])
 	if err != nil {
@@ -95,6 +91,15 @@ func (in *installation) add(ctx context.Context, args []string) error {
 		return command.Usage(err)
 	}
 	return errors.Join(in.install(ctx, changes), err)
+}
+
+// fetch fetches NODE/SKILL as symbio skills fetch does.
+func (in *installation) fetch(ctx context.Context, skill string) error {
+	on, name, _ := strings.Cut(skill, "/")
+	if name == "" || in.project || in.force || in.dryRun || in.all || len(in.names) > 0 {
+		return command.Usage(errors.New("write node:NAME/SKILL, without other flags; symbio skills fetch NAME lists what that node shares"))
+	}
+	return fetchSkill(ctx, in.env, on, name, "")
 }
 
 // update brings the named skills, or all, to what their sources have.
