@@ -19,32 +19,25 @@ const (
 
 // indexEntry is a file as git's index has it.
 type indexEntry struct {
-	name        string
-	mode        uint32
-	sec, nsec   uint32
-	size        uint32
-	hash        [sha1.Size]byte
-	conflicting bool
+	name            string
+	sec, nsec, size uint32
+	hash            [sha1.Size]byte
 	// skipped is true if git does not compare the file either.
 	skipped bool
 }
 
-// The flags of an entry of the index, and the kind of its mode that is a submodule.
+// An entry of the index has a head of that size, a flag for files that are assumed to be unchanged, and a mode, which
+// for submodules is this one.
 const (
-	flagAssumed   = 0x8000
-	flagExtended  = 0x4000
-	flagStage     = 0x3000
-	extendedSkip  = 0x4000
 	entrySize     = 62
-	modeKinds     = 0o170000
+	flagAssumed   = 0x8000
 	modeSubmodule = 0o160000
-	modeDirectory = 0o040000
 )
 
-// parseIndex reads the files of an index of version 2 or 3 with SHA-1 hashes. ok is false for any other
+// parseIndex reads the files of an index of version 2, the usual one, with SHA-1 hashes. ok is false for any other
 // text, and for more than maxTracked files.
 func parseIndex(text []byte) (files []indexEntry, ok bool) {
-	if len(text) < 12 || string(text[:4]) != "DIRC" || text[7] != 2 && text[7] != 3 {
+	if len(text) < 12 || string(text[:4]) != "DIRC" || text[7] != 2 {
 		return nil, false
 	}
 	n := binary.BigEndian.Uint32(text[8:])
@@ -56,23 +49,14 @@ func parseIndex(text []byte) (files []indexEntry, ok bool) {
 			return nil, false
 		}
 		word := func(at int) uint32 { return binary.BigEndian.Uint32(text[at:]) }
-		flags := binary.BigEndian.Uint16(text[60:])
-		f := indexEntry{sec: word(8), nsec: word(12), mode: word(24), size: word(36), hash: [sha1.Size]byte(text[40:60]), conflicting: flags&flagStage != 0, skipped: flags&flagAssumed != 0}
-		start := entrySize
-		if flags&flagExtended != 0 {
-			start += 2
-			f.skipped = f.skipped || binary.BigEndian.Uint16(text[entrySize:])&extendedSkip != 0
-		}
-		if kind := f.mode & modeKinds; kind == modeSubmodule || kind == modeDirectory {
-			f.skipped = true
-		}
-		end := bytes.IndexByte(text[start:], 0)
-		padded := (start + end + 8) / 8 * 8 // one to eight zeros, to a multiple of eight
+		end := bytes.IndexByte(text[entrySize:], 0)
+		padded := (entrySize + end + 8) / 8 * 8 // one to eight zeros, to a multiple of eight
 		if end <= 0 || padded > len(text) {
 			return nil, false
 		}
-		f.name = string(text[start : start+end])
-		files, text = append(files, f), text[padded:]
+		skipped := binary.BigEndian.Uint16(text[60:])&flagAssumed != 0 || word(24) == modeSubmodule
+		files = append(files, indexEntry{string(text[entrySize : entrySize+end]), word(8), word(12), word(36), [sha1.Size]byte(text[40:60]), skipped})
+		text = text[padded:]
 	}
 	return files, true
 }
@@ -115,11 +99,10 @@ func (f indexEntry) compare(root *os.Root, room *int64) (same, known bool) {
 		return true, true
 	}
 	info, err := root.Lstat(f.name)
-	if err != nil || f.conflicting || uint32(info.Size()) != f.size && f.size != 0 { // git writes size 0 where it is not sure
+	if err != nil || uint32(info.Size()) != f.size && f.size != 0 { // git writes size 0 where it is not sure, as in a conflict
 		return false, true
 	}
-	at := info.ModTime()
-	if uint32(info.Size()) == f.size && uint32(at.Unix()) == f.sec && (f.nsec == 0 || uint32(at.Nanosecond()) == f.nsec) {
+	if f.isAsOld(info) {
 		return true, true
 	}
 	if *room -= info.Size(); *room < 0 {
@@ -133,4 +116,10 @@ func (f indexEntry) compare(root *os.Root, room *int64) (same, known bool) {
 		return false, true
 	}
 	return sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(text)), text...)) == f.hash, true
+}
+
+// isAsOld reports whether a file has the size and the time of the index.
+func (f indexEntry) isAsOld(info fs.FileInfo) bool {
+	at := info.ModTime()
+	return uint32(info.Size()) == f.size && uint32(at.Unix()) == f.sec && (f.nsec == 0 || uint32(at.Nanosecond()) == f.nsec)
 }

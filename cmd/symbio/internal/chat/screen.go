@@ -32,7 +32,7 @@ type screen struct {
 
 // prose writes streamed text, which may end anywhere. The terminal wraps long rows by itself.
 func (s *screen) prose(text string) {
-	text = printableLines(text)
+	text = terminal.PrintableLines(text)
 	s.write(text)
 	s.partialRow += text
 	s.partialRow = s.partialRow[strings.LastIndexByte(s.partialRow, '\n')+1:]
@@ -83,17 +83,6 @@ func (s *screen) write(text string) {
 		return
 	}
 	_, s.err = io.WriteString(s.w, text)
-}
-
-// printableLines makes text of several lines safe for a terminal; tabs are four spaces. Line breaks
-// stay.
-func printableLines(text string) string {
-	text = strings.ReplaceAll(text, "\t", "    ")
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = terminal.Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // styledLine writes one line that is already cut and styled. It must fit one row.

@@ -39,10 +39,8 @@ func Width(text string) int { return ansi.StringWidth(text) }
 // Rows breaks text of several lines into rows of fewer than columns columns, at spaces where there
 // are some. The rows are safe to print; tabs are four spaces.
 func Rows(text string, columns int) (all []string) {
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		for row := range strings.SplitSeq(ansi.Wrap(Printable(strings.ReplaceAll(line, "\t", "    ")), max(1, columns-1), ""), "\n") {
-			all = append(all, strings.TrimRight(row, " "))
-		}
+	for row := range strings.SplitSeq(ansi.Wrap(PrintableLines(strings.TrimSuffix(text, "\n")), max(1, columns-1), ""), "\n") {
+		all = append(all, strings.TrimRight(row, " "))
 	}
 	return all
 }
@@ -116,6 +114,15 @@ func Cells(row []string) []string {
 // Printable returns foreign text on one line, without characters that could move the cursor or
 // change colors.
 func Printable(s string) string { return visible.Line(s, 0) }
+
+// PrintableLines makes text of several lines safe for a terminal; tabs are four spaces. Line breaks stay.
+func PrintableLines(text string) string {
+	lines := strings.Split(strings.ReplaceAll(text, "\t", "    "), "\n")
+	for i := range lines {
+		lines[i] = Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Clip returns text made safe and cut to so many columns, with "…" where something was cut.
 func Clip(text string, columns int) string {

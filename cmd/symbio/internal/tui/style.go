@@ -6,7 +6,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"symbio/security/visible"
+	"symbio/cmd/symbio/internal/terminal"
 )
 
 // styles are the looks of the parts of the screen. The colors are those 16 that the person has chosen
@@ -40,11 +40,7 @@ func paint(s lipgloss.Style, text string) string {
 // clean makes foreign text of several lines safe to draw; tabs are four spaces. Joined emoji fall into
 // their parts, because terminals do not agree on how many cells a joined one takes.
 func clean(text string) string {
-	lines := strings.Split(strings.ReplaceAll(text, "\t", "    "), "\n")
-	for i, line := range lines {
-		lines[i] = visible.Line(line, 0)
-	}
-	return strings.Join(lines, "\n")
+	return terminal.PrintableLines(text)
 }
 
 // cut cuts a row to columns cells, with an ellipsis where something was cut.
