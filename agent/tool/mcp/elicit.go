@@ -50,28 +50,30 @@ func elicit(ctx context.Context, s *server, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	call, cancel := context.WithCancel(call)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
+	return askToFill(call, ServerPart(s.Name), r.Params.Message, fields), nil
+}
+
+// askToFill asks the person of a call until the answer fits the form.
+func askToFill(call context.Context, server, message string, fields map[string]field) *sdk.ElicitResult {
 	form := map[string]any{}
 	for name, f := range fields {
 		form[name] = f.text()
 	}
-	args, why := map[string]any{"message": tool.Shorten(r.Params.Message, maxDescription), "form": form}, elicitWarning
-	for range maxElicitTries {
-		if call.Err() != nil {
-			break
+	args, why := map[string]any{"message": tool.Shorten(message, maxDescription), "form": form}, elicitWarning
+	for try := 0; try < maxElicitTries && call.Err() == nil; try++ {
+		answer := tool.Question(call, server, args, why)
+		switch content, err := fill(fields, answer.Reason); {
+		case answer.Allow && err == nil:
+			return &sdk.ElicitResult{Action: "accept", Content: content}
+		case answer.Allow:
+			why = "Not sent: " + err.Error() + ". " + elicitWarning
+		case answer.By != "":
+			return &sdk.ElicitResult{Action: "decline"}
+		default: // no person, or no answer in time
+			return &sdk.ElicitResult{Action: "cancel"}
 		}
-		answer := tool.Question(call, ServerPart(s.Name), args, why)
-		if !answer.Allow && answer.By != "" {
-			return &sdk.ElicitResult{Action: "decline"}, nil
-		} else if !answer.Allow {
-			break
-		}
-		content, err := fill(fields, answer.Reason)
-		if err == nil {
-			return &sdk.ElicitResult{Action: "accept", Content: content}, nil
-		}
-		why = "Not sent: " + err.Error() + ". " + elicitWarning
 	}
-	return &sdk.ElicitResult{Action: "cancel"}, nil
+	return &sdk.ElicitResult{Action: "cancel"}
 }
 
 // fieldsOf reads a schema of flat fields; others have been refused by the SDK.
@@ -107,16 +109,12 @@ func (f field) text() string {
 // only field that is a boolean.
 func fill(fields map[string]field, typed string) (map[string]any, error) {
 	values := map[string]any{}
-	parts := strings.FieldsFunc(typed, func(r rune) bool { return r == ';' || r == '\n' })
 	for name, f := range fields {
 		if f.Default != nil {
 			values[name] = f.Default
 		}
-		if len(fields) == 1 && (typed != "" || f.Type == "boolean" && f.Default == nil) {
-			parts = []string{name + ":" + typed}
-		}
 	}
-	for _, part := range parts {
+	for _, part := range parts(fields, typed) {
 		name, text, _ := strings.Cut(part, ":")
 		f, ok := fields[strings.TrimSpace(name)]
 		value, err := f.parse(strings.TrimSpace(text))
@@ -131,6 +129,16 @@ func fill(fields map[string]field, typed string) (map[string]any, error) {
 		}
 	}
 	return values, nil
+}
+
+// parts splits a typed text into NAME: VALUE.
+func parts(fields map[string]field, typed string) []string {
+	for name, f := range fields {
+		if len(fields) == 1 && (typed != "" || f.Type == "boolean" && f.Default == nil) {
+			return []string{name + ":" + typed}
+		}
+	}
+	return strings.FieldsFunc(typed, func(r rune) bool { return r == ';' || r == '\n' })
 }
 
 // parse returns a typed text as a value of the field.

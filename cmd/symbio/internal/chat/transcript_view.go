@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +31,7 @@ type transcriptView struct {
 	turn int
 	// heldLines are lines about sub-agents that wait until the first agent has finished its line.
 	heldLines []string
-	// running are the calls that have not ended, the latest last. At most maxRunningCalls.
-	running []*runningCall
+	calls     Calls
 }
 
 // agentRow is one agent of the tree; depth is 0 for the first one.
@@ -45,24 +43,8 @@ type agentRow struct {
 	began time.Time
 }
 
-// runningCall is a tool call that has not ended.
-type runningCall struct {
-	// agent and call are the ids of the agent and of its call.
-	agent, call string
-	// what is the tool and its most telling argument.
-	what string
-	// progress is the latest progress of the call, in words.
-	progress string
-	began    time.Time
-}
-
 // maxHeldLines bounds heldLines; more lines are shown at once.
 const maxHeldLines = 50
-
-// maxRunningCalls bounds the calls that are remembered. When there are more, the oldest half is
-// forgotten and ends without a line. A call whose result was dropped in a gap of events stays until
-// the turn ends.
-const maxRunningCalls = 1000
 
 func newTranscriptView(s *screen, prose bool) *transcriptView {
 	return &transcriptView{screen: s, prose: prose, agents: map[string]*agentRow{}}
@@ -81,11 +63,14 @@ func (s *transcriptView) event(e event.Event) {
 	case "text":
 		s.text(row, f)
 	case "tool_call":
-		s.beginCall(e, f)
-	case "progress":
-		if d := s.findCall(e.Agent, f.Call); d != nil {
-			d.progress = ProgressText(f)
+		// A call of the first agent ends its row of prose. Its line is printed when it ends, so that each call takes one
+		// line.
+		if s.calls.Event(e, f); e.Agent == s.root {
+			s.screen.finish()
+			s.release()
 		}
+	case "progress":
+		s.calls.Event(e, f)
 	case "tool_result":
 		s.endCall(e, row, f)
 	case "turn":
@@ -196,45 +181,18 @@ func (s *transcriptView) text(row *agentRow, f event.Fields) {
 	}
 }
 
-// beginCall remembers a tool call. Its line is printed when it ends, so that each call takes one
-// line. A call of the first agent ends its row of prose.
-func (s *transcriptView) beginCall(e event.Event, f event.Fields) {
-	if e.Agent == s.root {
-		s.screen.finish()
-		s.release()
-	}
-	if len(s.running) >= maxRunningCalls {
-		s.running = slices.Delete(s.running, 0, maxRunningCalls/2)
-	}
-	s.running = append(s.running, &runningCall{agent: e.Agent, call: f.Call, what: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)), began: e.Time})
-}
-
-// findCall returns a running call by the ids of its agent and the call; nil if there is none.
-func (s *transcriptView) findCall(agent, call string) *runningCall {
-	for _, d := range s.running {
-		if d.agent == agent && d.call == call {
-			return d
-		}
-	}
-	return nil
-}
-
 // endCall shows a call that has ended: the tool, the result in a few words, and how long it took.
 // The row is cut to the terminal; the result gets at most half of it when the call is long. A
 // result without a known call is shown with the name of the tool and without a time.
 func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
-	what, time := f.Tool, ""
-	if d := s.findCall(e.Agent, f.Call); d != nil {
-		what, time = d.what, DurationText(e.Time.Sub(d.began))
-		s.running = slices.DeleteFunc(s.running, func(o *runningCall) bool { return o == d })
-	}
+	call, time := s.calls.Event(e, f)
 	style, summary := styleDim, ResultSummary(f.Text)
 	if f.Failed {
 		style, summary = styleBad, "failed: "+FirstLine(f.Text)
 	}
 	// 4 columns separate the three parts of the row.
 	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
-	what = terminal.Clip(what, max(room-terminal.Width(summary), room/2))
+	what := terminal.Clip(call.What, max(room-terminal.Width(summary), room/2))
 	s.agentLine(row, style, strings.TrimRight(what+"  "+terminal.Clip(summary, room-terminal.Width(what))+"  "+time, " "))
 }
 
@@ -273,7 +231,7 @@ func (s *transcriptView) release() {
 func (s *transcriptView) finish(text string) {
 	s.screen.finish()
 	s.release()
-	s.running, s.turn = nil, 0
+	s.calls, s.turn = nil, 0
 	if s.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(s.turnText) {
 		s.screen.lines(stylePlain, text)
 	}

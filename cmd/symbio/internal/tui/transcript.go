@@ -3,7 +3,6 @@ package tui
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ type transcript struct {
 	// thought are the thoughts of the model since the latest text or call.
 	thought strings.Builder
 	// running are the calls that have not ended, the latest last.
-	running []*runningCall
+	running chat.Calls
 	// entries are all that was shown, in full; entryBytes is their size.
 	entries    []entry
 	entryBytes int
@@ -47,19 +46,12 @@ type agentRow struct {
 	spent  *budget.Spent
 }
 
-// runningCall is a tool call that has not ended.
-type runningCall struct {
-	agent, call, what, progress, args string
-	began                             time.Time
-}
-
 // entry is a part of the conversation in full. diff is the change of an edit.
 type entry struct{ head, body, diff string }
 
 // The limits of what is remembered. The oldest go first.
 const (
 	maxEntryBytes = 8 << 20
-	maxRunning    = 1000
 	maxAgents     = 2000
 )
 
@@ -100,15 +92,10 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 		if e.Agent == t.root {
 			done = t.flush(m)
 		}
-		row.state = strings.TrimSpace(f.Tool + " " + chat.ArgSummary(f.Args))
-		if len(t.running) >= maxRunning {
-			t.running = slices.Delete(t.running, 0, maxRunning/2)
-		}
-		t.running = append(t.running, &runningCall{agent: e.Agent, call: f.Call, what: row.state, args: string(f.Args), began: e.Time})
+		t.running.Event(e, f)
+		row.state = t.running[len(t.running)-1].What
 	case "progress":
-		if c := t.call(e.Agent, f.Call); c != nil {
-			c.progress = chat.ProgressText(f)
-		}
+		t.running.Event(e, f)
 	case "tool_result":
 		done = t.endCall(m, e, row, f)
 	case "done", "failed":
@@ -209,32 +196,18 @@ func (t *transcript) flush(m *model) (done []string) {
 	return done
 }
 
-// call returns a running call; nil if there is none.
-func (t *transcript) call(agent, call string) *runningCall {
-	for _, c := range t.running {
-		if c.agent == agent && c.call == call {
-			return c
-		}
-	}
-	return nil
-}
-
 // endCall returns the line of a call that has ended, and the change that it made.
 func (t *transcript) endCall(m *model, e event.Event, row *agentRow, f event.Fields) []string {
-	what, took, args := f.Tool, "", ""
-	if c := t.call(e.Agent, f.Call); c != nil {
-		what, took, args = c.what, chat.DurationText(e.Time.Sub(c.began)), c.args
-		t.running = slices.DeleteFunc(t.running, func(o *runningCall) bool { return o == c })
-	}
+	call, took := t.running.Event(e, f)
 	row.state = "working"
 	style, mark, summary := m.st.dim, m.st.good.Render("✓ "), chat.ResultSummary(f.Text)
 	if f.Failed {
 		style, mark, summary = m.st.bad, m.st.bad.Render("✗ "), "failed: "+chat.FirstLine(f.Text)
 	}
-	t.add(entry{head: strings.TrimSpace(row.name + " " + what), body: strings.TrimSpace(args + "\n" + f.Text), diff: f.Diff})
+	t.add(entry{head: strings.TrimSpace(row.name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + f.Text), diff: f.Diff})
 	// The summary gets at most half of the row when the call is long.
 	room := m.width - 12 - 2*row.depth - ansi.StringWidth(took)
-	what = cut(oneLine(what), max(room-ansi.StringWidth(summary), room/2))
+	what := cut(oneLine(call.What), max(room-ansi.StringWidth(summary), room/2))
 	summary = cut(oneLine(summary), max(0, room-ansi.StringWidth(what)))
 	done := []string{t.line(m, row, mark+style.Render(strings.TrimRight(what+"  "+summary+"  "+took, " ")))}
 	if f.Diff != "" {
@@ -278,11 +251,11 @@ func (t *transcript) live(m *model, columns, room int) (rows []string) {
 		rows = append(rows, paint(m.st.dim, cut("  ∴ "+clean(last), columns)))
 	}
 	for _, c := range t.running[max(0, len(t.running)-maxRunningRows):] {
-		text := strings.TrimSpace(c.what + " " + c.progress)
-		if a := t.agents[c.agent]; a != nil && a.depth > 0 {
+		text := strings.TrimSpace(c.What + " " + c.Progress)
+		if a := t.agents[c.Agent]; a != nil && a.depth > 0 {
 			text = a.name + ": " + text
 		}
-		rows = append(rows, cut("  "+m.st.accent.Render("● ")+oneLine(text)+" "+m.st.dim.Render(chat.DurationText(time.Since(c.began).Truncate(time.Second))), columns))
+		rows = append(rows, cut("  "+m.st.accent.Render("● ")+oneLine(text)+" "+m.st.dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
 	}
 	agents := 0
 	for _, id := range t.order {

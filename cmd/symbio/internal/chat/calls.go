@@ -1,0 +1,47 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"symbio/agent/event"
+)
+
+// Calls are the tool calls that have not ended, the latest last. It is for one goroutine.
+type Calls []*RunningCall
+
+// RunningCall is a tool call that has not ended.
+type RunningCall struct {
+	// Agent and ID are the ids of the agent and of its call.
+	Agent, ID string
+	// What is the tool and its most telling argument, Args all of them.
+	What, Args string
+	// Progress is the latest progress of the call, in words.
+	Progress string
+	Began    time.Time
+}
+
+// maxRunningCalls bounds the calls that are remembered. When there are more, the oldest half is forgotten and ends
+// without a time. A call whose result was dropped in a gap of events stays until the turn ends.
+const maxRunningCalls = 1000
+
+// Event follows an event. For the result of a call it returns the call and how long it took; for one that is not
+// known, a call with the name of its tool and no time.
+func (c *Calls) Event(e event.Event, f event.Fields) (ended RunningCall, took string) {
+	i := slices.IndexFunc(*c, func(o *RunningCall) bool { return o.Agent == e.Agent && o.ID == f.Call })
+	switch {
+	case e.Type == "tool_call":
+		if len(*c) >= maxRunningCalls {
+			*c = slices.Delete(*c, 0, maxRunningCalls/2)
+		}
+		*c = append(*c, &RunningCall{Agent: e.Agent, ID: f.Call, What: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)), Args: string(f.Args), Began: e.Time})
+	case i >= 0 && e.Type == "progress":
+		(*c)[i].Progress = ProgressText(f)
+	case i >= 0 && e.Type == "tool_result":
+		ended = *(*c)[i]
+		*c = slices.Delete(*c, i, i+1)
+		return ended, DurationText(e.Time.Sub(ended.Began))
+	}
+	return RunningCall{What: f.Tool}, ""
+}
