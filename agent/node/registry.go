@@ -85,6 +85,14 @@ func (p registry) sync(ctx context.Context) error {
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
+	err = p.prune(reg, have)
+	_, scanErr := p.skills.Rescan(ctx)
+	return errors.Join(err, scanErr)
+}
+
+// prune removes the stored versions from the registry node that are not in have, as name and hash,
+// of skills that the configuration trusts.
+func (p registry) prune(reg config.SkillRegistry, have []string) error {
 	keeper := p.cfg.State.Skills()
 	stored, err := keeper.Store.List()
 	for _, o := range stored {
@@ -92,8 +100,7 @@ func (p registry) sync(ctx context.Context) error {
 			err = errors.Join(err, keeper.Forget(o.Hash))
 		}
 	}
-	_, scanErr := p.skills.Rescan(ctx)
-	return errors.Join(err, scanErr)
+	return err
 }
 
 // find returns the node with the key of the configuration. A name is a claim, so a node of
@@ -139,17 +146,22 @@ func (p registry) update(ctx context.Context, call share.Call, from community.No
 			return "", err
 		}
 	}
-	reg := p.cfg.Settings.Skills.Registry
-	if !reg.Trusts(name) {
-		return hash, nil
+	return hash, p.trust(o)
+}
+
+// trust records the trust of the configuration in a stored skill, if it has one.
+func (p registry) trust(o share.Origin) error {
+	keeper, reg := p.cfg.State.Skills(), p.cfg.Settings.Skills.Registry
+	if !reg.Trusts(o.Name) {
+		return nil
 	}
-	skill, _, sum, err := skills.LoadFull(keeper.Store.Dir(hash, name), p.cfg.SkillsConfig().Policy)
+	skill, _, sum, err := skills.LoadFull(keeper.Store.Dir(o.Hash, o.Name), p.cfg.SkillsConfig().Policy)
 	if err != nil {
-		return "", err
+		return err
 	}
 	skill.Scope = skills.ScopePeer
 	if _, ok, _ := keeper.Trusted(skill, sum); ok { // an error is no trust
-		return hash, nil
+		return nil
 	}
 	rules := []string{}
 	for _, r := range skill.Manifest.Grants {
@@ -157,5 +169,5 @@ func (p registry) update(ctx context.Context, call share.Call, from community.No
 			rules = append(rules, r.String())
 		}
 	}
-	return hash, keeper.Trust(skill, sum, rules, o)
+	return keeper.Trust(skill, sum, rules, o)
 }

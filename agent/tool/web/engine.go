@@ -76,15 +76,11 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		return nil, fmt.Errorf("the provider of the search %q: want searxng, brave or tavily", cfg.Provider)
 	}
 	at, err := url.Parse(cmp.Or(cfg.URL, api.url))
-	switch {
-	case err != nil:
+	if err == nil {
+		err = api.checkURL(at)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the URL of the search: %w", err)
-	case at.Scheme != "http" && at.Scheme != "https" || at.Host == "":
-		return nil, fmt.Errorf("the URL of the search %q: want http://HOST or https://HOST of a %s service", cfg.URL, api.name)
-	case at.RawQuery != "" || at.Fragment != "":
-		return nil, fmt.Errorf("the URL of the search %q: want it without ? and #", cfg.URL)
-	case api.keyVar != "" && at.Scheme == "http" && !isLoopback(at.Hostname()):
-		return nil, fmt.Errorf("the URL of the search %q: want https, because the key of %s is sent there", cfg.URL, api.name)
 	}
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 30*time.Second)
 	cfg.MaxBody = cmp.Or(max(cfg.MaxBody, 0), 2<<20)
@@ -100,6 +96,19 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &Engine{cfg: cfg, api: api, at: at.JoinPath(api.path), client: client}, nil
+}
+
+// checkURL returns why searches cannot be sent to a URL.
+func (api engineAPI) checkURL(at *url.URL) error {
+	switch {
+	case at.Scheme != "http" && at.Scheme != "https" || at.Host == "":
+		return fmt.Errorf("%q: want http://HOST or https://HOST of a %s service", at, api.name)
+	case at.RawQuery != "" || at.Fragment != "":
+		return fmt.Errorf("%q: want it without ? and #", at)
+	case api.keyVar != "" && at.Scheme == "http" && !isLoopback(at.Hostname()):
+		return fmt.Errorf("%q: want https, because the key of %s is sent there", at, api.name)
+	}
+	return nil
 }
 
 // isLoopback reports whether host is this machine, by its name or address.

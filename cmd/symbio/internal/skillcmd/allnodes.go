@@ -2,6 +2,7 @@ package skillcmd
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,10 +50,13 @@ func listAllNodes(ctx context.Context, env *command.Env) error {
 	g.SetLimit(8)
 	for i, n := range nodes {
 		g.Go(func() error {
-			if n.GetState() == "self" {
+			switch n.GetState() {
+			case "self":
 				lists[i], errs[i] = ownSkills(ctx, client, n.GetName())
-			} else if n.GetState() == "connected" {
+			case "connected":
 				lists[i], errs[i] = sharedSkills(ctx, peerCall(env, client, n.GetId(), &symbiov1.CallReply{}), n.GetName())
+			default:
+				errs[i] = fmt.Errorf("%s: %s", n.GetState(), n.GetWhy())
 			}
 			return nil
 		})
@@ -61,22 +65,28 @@ func listAllNodes(ctx context.Context, env *command.Env) error {
 	for i, n := range nodes {
 		if errs[i] != nil {
 			env.Notef("note: %s: %s", n.GetName(), command.ErrorText(ctx, errs[i]))
-		} else if n.GetState() != "self" && n.GetState() != "connected" {
-			env.Notef("note: %s is %s: %s", n.GetName(), n.GetState(), n.GetWhy())
 		}
 	}
 	all := slices.Concat(lists...)
-	for i := range all {
-		for _, o := range all {
-			if o.Hash != "" && o.Hash == all[i].Hash && o.Node != all[i].Node && !slices.Contains(all[i].Same, o.Node) {
-				all[i].Same = append(all[i].Same, o.Node)
-			}
-		}
-	}
+	compareContents(all)
 	slices.SortStableFunc(all, func(a, b nodeSkill) int { return strings.Compare(a.Name, b.Name) })
 	return command.PrintList(env, all, []string{"NAME", "NODE", "STATE", "HASH", "SAME ON", "DESCRIPTION"}, func(s nodeSkill) []string {
 		return []string{s.Name, s.Node, s.State, s.Hash[:min(12, len(s.Hash))], strings.Join(s.Same, ","), visible.TruncateRunes(s.Description, 100)}
 	})
+}
+
+// compareContents sets Same of all skills.
+func compareContents(all []nodeSkill) {
+	holders := map[string][]string{}
+	for _, s := range all {
+		holders[s.Hash] = append(holders[s.Hash], s.Node)
+	}
+	for i, s := range all {
+		if s.Hash != "" {
+			others := slices.DeleteFunc(slices.Clone(holders[s.Hash]), func(node string) bool { return node == s.Node })
+			all[i].Same = slices.Compact(others) // skills are in the order of their nodes
+		}
+	}
 }
 
 // ownSkills returns the skills of the running node. Those inside the program have no hash.
