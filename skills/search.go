@@ -105,10 +105,7 @@ func (c Catalog) search(q Query, index *search.Index) SearchResult {
 	}
 	var found []foundSkill
 	for i, s := range c.Skills {
-		if q.Scope != "" && s.Scope != q.Scope || q.Keep != nil && !q.Keep(s) {
-			continue
-		}
-		if score, reason := s.score(text, overlap[i]); score > 0 || text == "" {
+		if score, reason := s.score(text, overlap[i]); (score > 0 || text == "") && q.selects(s) {
 			found = append(found, foundSkill{i, score, reason})
 		}
 	}
@@ -121,6 +118,11 @@ func (c Catalog) search(q Query, index *search.Index) SearchResult {
 		f.Matches = append(f.Matches, Match{c.Skills[m.index], int(m.score), m.reason})
 	}
 	return f
+}
+
+// selects reports whether the query is about the skill, whatever its text is.
+func (q Query) selects(s Skill) bool {
+	return (q.Scope == "" || s.Scope == q.Scope) && (q.Keep == nil || q.Keep(s))
 }
 
 // foundSkill is the skill of the catalog with that index, and how it was found.
