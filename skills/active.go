@@ -219,9 +219,6 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 	if err != nil {
 		return Skill{}, loadResult{}, err
 	}
-	if len(w.Arguments) > MaxArguments {
-		return listed, loadResult{}, fmt.Errorf("activate %s: %w: arguments of %d bytes; at most %d are taken", listed.Name, ErrInvalid, len(w.Arguments), MaxArguments)
-	}
 	if w.Path != "" && w.Path != listed.Path && w.Path != listed.Dir {
 		return Skill{}, loadResult{}, fmt.Errorf("%w: %q", ErrNotFound, w.Path)
 	}

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -122,6 +123,9 @@ func (r *Registry) Unregister(ctx context.Context, name string) (Skill, error) {
 // again. On an error nothing changes: ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly,
 // ErrDisabled, ErrTooMany, ErrUntrusted, or a *LoadError if the file broke since the scan.
 func (r *Registry) Activate(ctx context.Context, w ActivateRequest) (Activation, error) {
+	if n := len(w.Arguments); n > MaxArguments {
+		return Activation{}, fmt.Errorf("activate %.100q: %w: arguments of %d bytes; at most %d are taken", cmp.Or(w.Path, w.Name), ErrInvalid, n, MaxArguments)
+	}
 	return ask[Activation](ctx, r, w)
 }
 

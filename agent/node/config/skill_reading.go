@@ -45,10 +45,9 @@ func (s SkillReading) check(bad func(format string, args ...any)) {
 			bad("skills.%s has to be above 0", key)
 		}
 	}
-	for _, name := range s.Compat {
-		if known := skills.CompatNames(); !slices.Contains(known, name) {
-			bad("skills.compat: %q is none of %s", name, strings.Join(known, ", "))
-		}
+	known := skills.CompatNames()
+	if i := slices.IndexFunc(s.Compat, func(name string) bool { return !slices.Contains(known, name) }); i >= 0 {
+		bad("skills.compat: %q is none of %s", s.Compat[i], strings.Join(known, ", "))
 	}
 	for name, rules := range s.Toolsets {
 		for _, r := range rules {
