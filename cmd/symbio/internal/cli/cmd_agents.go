@@ -47,7 +47,7 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 		Use:  "list",
 		Args: command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			opts, err := env.NodeConfig(file)
+			opts, err := command.NodeConfig(env, file)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func withInspection(ctx context.Context, env *command.Env, opts node.Config, do 
 // silent on errors. It completes the first argument only, and never offers files.
 func completeAgents(env *command.Env) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-		opts, err := env.NodeConfig("")
+		opts, err := command.NodeConfig(env, "")
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -127,7 +127,7 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 		Args:              command.ExactArgs(1),
 		ValidArgsFunction: completeAgents(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := env.NodeConfig(file)
+			opts, err := command.NodeConfig(env, file)
 			if err != nil {
 				return err
 			}
@@ -271,7 +271,7 @@ func cmdAgentsValidate(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [FILE|DIR...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := env.NodeConfig(file)
+			opts, err := command.NodeConfig(env, file)
 			if err != nil {
 				return err
 			}

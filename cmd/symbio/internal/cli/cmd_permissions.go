@@ -78,7 +78,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 		Use:  "check TOOL [ARGS]",
 		Args: command.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := env.ToolCall(args[0], append(args, "")[1])
+			call, err := command.ToolCall(env, args[0], append(args, "")[1])
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 				// The rules of the configuration do not count, so a note about it would mislead.
 				settings.Err = io.Discard
 			}
-			opts, err := settings.NodeConfig(file)
+			opts, err := command.NodeConfig(&settings, file)
 			if err != nil {
 				return err
 			}

@@ -67,7 +67,7 @@ func cmdToolsList(env *command.Env) *cobra.Command {
 		Use:  "list",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := env.NodeConfig(flags.config)
+			opts, err := command.NodeConfig(env, flags.config)
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 		Use:  "call TOOL [ARGS]",
 		Args: command.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := env.NodeConfig(flags.config)
+			opts, err := command.NodeConfig(env, flags.config)
 			if err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 		case agent.EventDecision:
 			refused = e.Approved != nil && !*e.Approved
 		case agent.EventProgress:
-			env.NoteProgress(community.Progress{Message: e.Text, Done: e.Done, Total: e.Total})
+			command.NoteProgress(env, community.Progress{Message: e.Text, Done: e.Done, Total: e.Total})
 		}
 	}
 	// Only a tool of an MCP server needs the servers to be started.

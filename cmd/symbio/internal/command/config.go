@@ -83,7 +83,7 @@ func (env *Env) NodeOptions(c config.Config) (node.Config, error) {
 
 // NodeConfig returns the configuration of a node that would be started here with the configuration
 // file; file may be "". It reads files only and starts nothing.
-func (env *Env) NodeConfig(file string) (node.Config, error) {
+func NodeConfig(env *Env, file string) (node.Config, error) {
 	c, _, err := env.LoadConfig(file)
 	if err != nil {
 		return node.Config{}, err

@@ -214,7 +214,7 @@ func (env *Env) Payload(arg string) ([]byte, error) {
 // ToolCall returns the call of a tool with the arguments in text, in the current directory. text is
 // a JSON object, "" for none, or "-" for standard input; anything else is wrong usage. Relative
 // paths in the arguments are resolved in that directory. It blocks while it reads standard input.
-func (env *Env) ToolCall(name, text string) (permission.Call, error) {
+func ToolCall(env *Env, name, text string) (permission.Call, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return permission.Call{}, err

@@ -111,7 +111,7 @@ func PlainJSON(raw json.RawMessage) string {
 }
 
 // NoteProgress prints the progress of a call on standard error. The units are the tool's own.
-func (env *Env) NoteProgress(p community.Progress) {
+func NoteProgress(env *Env, p community.Progress) {
 	text := terminal.Printable(p.Message)
 	if p.Total > 0 {
 		text = fmt.Sprintf("%g of %g %s", p.Done, p.Total, text)

@@ -84,7 +84,7 @@ func addFlags(cmd *cobra.Command, file *string, project *bool) {
 
 // edit changes a list of servers, and prints which.
 func edit(env *command.Env, file string, project bool, name string, change func(at string) error) error {
-	opts, err := env.NodeConfig(file)
+	opts, err := command.NodeConfig(env, file)
 	if err != nil {
 		return err
 	}

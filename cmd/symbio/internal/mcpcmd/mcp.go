@@ -34,7 +34,7 @@ func New(env *command.Env) *cobra.Command {
 // withServers calls do with the MCP servers that a node started here would have, and stops those that
 // do started. It blocks until the programs that were started have ended.
 func withServers(ctx context.Context, env *command.Env, file string, do func(context.Context, *mcp.Manager) error) error {
-	opts, err := env.NodeConfig(file)
+	opts, err := command.NodeConfig(env, file)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func callCommand(env *command.Env) *cobra.Command {
 		Use:  "call SERVER TOOL [ARGS]",
 		Args: command.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call, err := env.ToolCall(args[1], append(args, "")[2])
+			call, err := command.ToolCall(env, args[1], append(args, "")[2])
 			if err != nil {
 				return err
 			}
@@ -230,7 +230,7 @@ func callCommand(env *command.Env) *cobra.Command {
 				}
 				// The function for progress is called by another goroutine. It writes one line at a
 				// time to standard error, which nothing else uses meanwhile.
-				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { env.NoteProgress(p) })
+				answer, err := t.Call(ctx, call.Args, func(p community.Progress) { command.NoteProgress(env, p) })
 				if err != nil {
 					return withStatus(err)
 				}
@@ -315,7 +315,7 @@ func acceptTools(ctx context.Context, env *command.Env, file, server string) err
 // servers of a project need it: those in the user's own file are the user's choice. Nothing is
 // started. The trust is stored in the user's state directory, so that no project can carry it.
 func trust(ctx context.Context, env *command.Env, file, name, hash string, revoke bool) error {
-	opts, err := env.NodeConfig(file)
+	opts, err := command.NodeConfig(env, file)
 	if err != nil {
 		return err
 	}
