@@ -34,7 +34,6 @@ const maxSameName = 16
 
 // dependencyWalk looks for cycles. The time is linear in the number of skills and dependencies.
 type dependencyWalk struct {
-	skills []Skill
 	byName map[string][]*Skill
 	// open are the skills whose dependencies are being looked at, by id; false = they have been.
 	open  map[string]bool
