@@ -21,6 +21,7 @@ func TestEveryOperationOfTheSpecsExistsHere(t *testing.T) {
 	names := map[string]bool{}
 	for name, dir := range map[string]string{
 		"skills": ".", "choice": "choice", "format": "format", "permission": "../security/permission", "definition": "../agent/definition", "agent": "../agent", "skill": "../agent/tool/skill", "config": "../agent/node/config",
+		"install": "install", "share": "share", "trigger": "trigger", "skilluse": "../agent/skilluse",
 	} {
 		declared(t, name, filepath.FromSlash(dir), names)
 	}
