@@ -45,7 +45,7 @@ func (s WebSearch) Searcher(getenv func(string) string) (web.Searcher, error) {
 // check reports an unknown provider and an invalid URL.
 func (w Web) check(bad func(format string, args ...any)) {
 	if _, err := w.Search.Searcher(nil); err != nil {
-		bad("web.search: %w", err)
+		bad("web.search.%w", err) // it begins with the key
 	}
 }
 

@@ -91,6 +91,7 @@ func callEverything(t *testing.T, ctx context.Context, m *Manager, tasks bool) {
 		"gzip-file-as-resource":           {`{"name": "x.gz", "data": "data:text/plain;base64,aGVsbG8="}`, "demo://resource/session/x.gz"},
 		"toggle-simulated-logging":        {`{}`, "Started"},
 		"toggle-subscriber-updates":       {`{}`, "Started"},
+		"trigger-elicitation-request":     {`{}`, "elicitation"},
 		"trigger-long-running-operation":  {`{"duration": 1, "steps": 2}`, "Long running operation completed"},
 		"list_resources":                  {`{}`, "architecture.md"},
 		"read_resource":                   {`{"uri": "demo://resource/static/document/architecture.md"}`, "# Everything Server"},

@@ -73,14 +73,14 @@ type Engine struct {
 func NewEngine(cfg EngineConfig) (*Engine, error) {
 	api, ok := engineAPIs()[cmp.Or(cfg.Provider, "searxng")]
 	if !ok {
-		return nil, fmt.Errorf("the provider of the search %q: want searxng, brave or tavily", cfg.Provider)
+		return nil, fmt.Errorf("provider: %q: want searxng, brave or tavily", cfg.Provider)
 	}
 	at, err := url.Parse(cmp.Or(cfg.URL, api.url))
 	if err == nil {
 		err = api.checkURL(at)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the URL of the search: %w", err)
+		return nil, fmt.Errorf("url: %w", err)
 	}
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 30*time.Second)
 	cfg.MaxBody = cmp.Or(max(cfg.MaxBody, 0), 2<<20)
