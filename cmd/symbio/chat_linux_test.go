@@ -210,6 +210,7 @@ func TestQuestionIsAskedInPlace(t *testing.T) {
 	s.sees(1, "✓ Write notes.txt")
 	s.sees(1, "Written? Created notes.txt")
 	s.answers(2)
+	s.has("!general wants to use Write") // the first question is gone from the screen
 	s.types("write it again\r")
 	s.has("general wants to use Write")
 	s.types("\x1b[Bn")
