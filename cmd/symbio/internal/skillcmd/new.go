@@ -94,7 +94,7 @@ func (d *draft) create(env *command.Env) error {
 	if err != nil {
 		return err
 	}
-	for _, found := range lint.Check(d.dir, lintConfig(format.Standard)) {
+	for _, found := range lint.Check(d.dir, lintConfig(format.Policy{Level: format.Standard})) {
 		env.Notef("note: %s: %s", found.Field, found.Message)
 	}
 	if env.JSON {

@@ -82,10 +82,14 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 			return command.NotFound(err)
 		}
 	}
-	c := skillCheck{env: env, strict: level == format.Strict, lint: lintConfig(level)}
-	// The level of the command replaces that of the configuration, so a verdict does not depend on
-	// the machine.
-	policy := format.Policy{Level: level}
+	// The level of the command replaces that of the configuration, so a verdict depends on the machine
+	// by its toolsets only. A broken configuration must not fail the check; it has none.
+	var here skills.Config
+	if all, err := loadSkills(env, "", ""); err == nil {
+		here = all.cfg
+	}
+	policy := format.Policy{Level: level, Toolsets: here.Policy.Toolsets}
+	c := skillCheck{env: env, strict: level == format.Strict, lint: lintConfig(policy)}
 	for i, dir := range dirs {
 		// The note tells a person why the directory has no verdicts of its own.
 		if outer, ok := coveredBy(dir, dirs, i); ok {
@@ -99,7 +103,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 		}
 		// The progress line must be gone before the next line is written to standard error.
 		c.clear()
-		if err := printScanNotes(ctx, env, dir); err != nil {
+		if err := printScanNotes(ctx, env, here, dir); err != nil {
 			return err
 		}
 	}
@@ -114,25 +118,22 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 
 // lintConfig returns what the skills of authors are compared with: the tools of this program, and
 // the names that rules have beside them.
-func lintConfig(level format.Level) lint.Config {
-	return lint.Config{Policy: format.Policy{Level: level}, Tools: append(node.Known(nil).Tools, "Agent", "Skill"), Tokens: conversation.EstimateTokens}
+func lintConfig(policy format.Policy) lint.Config {
+	return lint.Config{Policy: policy, Tools: append(node.Known(nil).Tools, "Agent", "Skill"), Tokens: conversation.EstimateTokens}
 }
 
 // printScanNotes prints what a node would note of dir as a whole: links that it does not follow,
 // limits, equal names. A directory that is one of this project's own is scanned with its own scope,
 // because there fewer links are followed. It prints nothing for a file, and returns only errors of
 // the scan.
-func printScanNotes(ctx context.Context, env *command.Env, dir string) error {
+func printScanNotes(ctx context.Context, env *command.Env, here skills.Config, dir string) error {
 	root := skills.Root{Path: dir, Scope: skills.ScopeConfig}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil
 	}
-	// A broken configuration must not fail the check of a directory; then the scope stays that of a
-	// configured one. The separator at the end makes skillArg treat a bare name as a path.
-	if here, err := loadSkills(env, "", ""); err == nil {
-		if i := slices.IndexFunc(here.cfg.Roots, func(r skills.Root) bool { return r.Path == skillArg(dir+string(filepath.Separator)) }); i >= 0 {
-			root = here.cfg.Roots[i]
-		}
+	// The separator at the end makes skillArg treat a bare name as a path.
+	if i := slices.IndexFunc(here.Roots, func(r skills.Root) bool { return r.Path == skillArg(dir+string(filepath.Separator)) }); i >= 0 {
+		root = here.Roots[i]
 	}
 	c, err := skills.Scan(ctx, skills.Config{Roots: []skills.Root{root}})
 	for _, p := range c.Notes {
