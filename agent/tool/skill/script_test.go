@@ -152,16 +152,16 @@ func TestSkillScriptKeepsItsThreeLimits(t *testing.T) {
 }
 
 func TestSkillScriptHasNetworkOnlyByGrant(t *testing.T) {
-	if _, err := os.Stat("/usr/bin/python3"); err != nil {
-		t.Skip(err)
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("bash is not installed: ", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	script := map[string]string{"scripts/call.py": "import socket, sys\ntry:\n  socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)\n  print('CONNECTED')\nexcept OSError as e:\n  print('refused', e)\n"}
+	script := map[string]string{"scripts/call.sh": "#!/bin/bash\nif (exec 3<>/dev/tcp/127.0.0.1/$1); then echo CONNECTED; else echo refused; fi\n"}
 	for lines, want := range map[string]string{"": "refused", "allowed-tools: run_skill_script(network)\n": "CONNECTED"} {
 		for _, scope := range []skills.Scope{skills.ScopeUser, skills.ScopeProject} {
 			w := newWorkshop(t, scope, lines, script)
@@ -170,13 +170,13 @@ func TestSkillScriptHasNetworkOnlyByGrant(t *testing.T) {
 			box := sandbox.Probe(t.Context(), sandbox.Config{Env: os.Environ()})
 			w.scripts = shell.NewScripts(shell.Config{Box: func(context.Context) (*sandbox.Box, error) { return box, nil }, Policy: policy})
 			if scope == skills.ScopeProject {
-				w.wants(w.run("call.py", port), true, "no person trusts it")
+				w.wants(w.run("call.sh", port), true, "no person trusts it")
 				a := w.activate()
 				if _, err := w.registry.Accept(t.Context(), "ann", a.Skill.Path, a.Hash); err != nil {
 					t.Fatal(err)
 				}
 			}
-			w.wants(w.run("call.py", port), false, want)
+			w.wants(w.run("call.sh", port), false, want)
 		}
 	}
 }
