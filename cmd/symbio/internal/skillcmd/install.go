@@ -240,7 +240,11 @@ func (in *installation) confirm(ctx context.Context, count, rules int) error {
 		return nil
 	}
 	if !in.env.InIsTerminal || in.env.JSON {
-		return command.Usage(errors.New("nothing is installed: there is no terminal to ask on\n--dry-run shows what would be; --yes installs it, and with --grants also what asks for new rules"))
+		why := "there is no terminal to ask on"
+		if in.yes {
+			why = "it asks for new rules, for which --yes is not enough"
+		}
+		return command.Usage(errors.New("nothing is installed: " + why + "\n--dry-run shows what would be; --yes installs it, and with --grants also what asks for new rules"))
 	}
 	question := fmt.Sprintf("Install %s?", chat.Plural(count, "skill"))
 	if rules > 0 {
