@@ -28,7 +28,7 @@ import (
 var slowScript = `
 name: slow
 turns:
-- match: {user: 'wait$'}
+- match: {user: '(?m)^wait$'} # also with lines that reached the agent before its first request
   text: never heard
   stall: 1h
 - match: {user: 'much$'}
