@@ -269,7 +269,7 @@ func (p *parts) run(ctx context.Context) error {
 	part("addresses", p.keepAddresses)
 	part("retention of sessions", p.pruneSessions)
 	resumes := resumer{p}
-	part("registry of skills", registry{p}.follow)
+	part("registry of skills", registryNode{p}.follow)
 	part("resumed sessions", resumes.resumeAnswered)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })

@@ -122,8 +122,8 @@ func (p *parts) checkSkills() error {
 // rescanSkills fetches what is new on the node of skills.registry, reads again
 // which skills are switched off, and searches the directories. Agents lose skills that are gone.
 func (p *parts) rescanSkills(ctx context.Context) (skills.Catalog, error) {
-	if err := (registry{p}).sync(ctx); err != nil {
-		registry{p}.warn(err.Error())
+	if err := (registryNode{p}).sync(ctx); err != nil {
+		registryNode{p}.warn(err.Error())
 	}
 	choices, err := p.cfg.skillChoices()
 	if err != nil {

@@ -99,7 +99,9 @@ func (c counter) count(e event.Event, f event.Fields) {
 		c.decided(e.Agent, f)
 	case "done", "failed":
 		for _, name := range c.taken[e.Agent] {
-			c.add(name, func(u *Use) { u.Finished += map[string]int{"done": 1}[e.Type] })
+			if e.Type == "done" {
+				c.add(name, func(u *Use) { u.Finished++ })
+			}
 		}
 		delete(c.taken, e.Agent)
 	}

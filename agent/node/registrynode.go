@@ -24,13 +24,13 @@ const (
 	maxRegistrySkills = 100
 )
 
-// registry follows the node of skills.registry.
-type registry struct{ *parts }
+// registryNode follows the node of skills.registry.
+type registryNode struct{ *parts }
 
 // follow keeps the skills of skills.registry as that node has them, until ctx ends. A failure leaves
 // the skills that were fetched before, and is a warning once. It begins after registryRetry, when
 // the nodes have met.
-func (p registry) follow(ctx context.Context) error {
+func (p registryNode) follow(ctx context.Context) error {
 	for said, wait := "", registryRetry; ; {
 		select {
 		case <-ctx.Done():
@@ -50,14 +50,14 @@ func (p registry) follow(ctx context.Context) error {
 }
 
 // warn publishes why the skills of the registry node are not the current ones.
-func (p registry) warn(why string) {
+func (p registryNode) warn(why string) {
 	p.events.Warn(event.Warning{Why: "skills.registry: " + why, Mend: "skills that were fetched before stay; symbio nodes lists the nodes and their ids"})
 }
 
 // sync fetches the skills of the registry node that are not here yet, and trusts those that
 // the configuration trusts. Versions that the node does not have any more are removed. It does
 // nothing without skills.registry. One call runs at a time.
-func (p registry) sync(ctx context.Context) error {
+func (p registryNode) sync(ctx context.Context) error {
 	reg := p.cfg.Settings.Skills.Registry
 	if p.skills == nil || reg.Key == "" {
 		return nil
@@ -92,7 +92,7 @@ func (p registry) sync(ctx context.Context) error {
 
 // prune removes the stored versions from the registry node that are not in have, as name and hash,
 // of skills that the configuration trusts.
-func (p registry) prune(reg config.SkillRegistry, have []string) error {
+func (p registryNode) prune(reg config.SkillRegistry, have []string) error {
 	keeper := p.cfg.State.Skills()
 	stored, err := keeper.Store.List()
 	for _, o := range stored {
@@ -105,7 +105,7 @@ func (p registry) prune(reg config.SkillRegistry, have []string) error {
 
 // find returns the node with the key of the configuration. A name is a claim, so a node of
 // that name with another key is refused.
-func (p registry) find(reg config.SkillRegistry) (community.Member, error) {
+func (p registryNode) find(reg config.SkillRegistry) (community.Member, error) {
 	why := fmt.Errorf("node %q (%s) cannot be reached, or shares no skills", reg.Node, reg.Key)
 	for _, m := range p.community.WhoProvides(share.FetchCapability) {
 		if string(m.Node) == reg.Key {
@@ -129,7 +129,7 @@ func skillCall(c *community.Community, m community.Member) share.Call {
 // update fetches a skill of the registry node unless it is stored as that node has it, and
 // returns its hash. If the configuration trusts its name, it is trusted with those of its rules that
 // the configuration grants.
-func (p registry) update(ctx context.Context, call share.Call, from community.NodeID, name string) (string, error) {
+func (p registryNode) update(ctx context.Context, call share.Call, from community.NodeID, name string) (string, error) {
 	keeper := p.cfg.State.Skills()
 	m, err := share.FetchManifest(ctx, call, name)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p registry) update(ctx context.Context, call share.Call, from community.No
 }
 
 // trust records the trust of the configuration in a stored skill, if it has one.
-func (p registry) trust(o share.Origin) error {
+func (p registryNode) trust(o share.Origin) error {
 	keeper, reg := p.cfg.State.Skills(), p.cfg.Settings.Skills.Registry
 	if !reg.Trusts(o.Name) {
 		return nil
