@@ -208,7 +208,8 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	var head, objects, refs bool
 	for more := true; more && len(dirs) <= w.left; {
 		entries, readErr := d.ReadDir(1024)
-		if more = readErr == nil; !more && !errors.Is(readErr, io.EOF) {
+		// A directory that was removed after it was opened, as the masks of other commands are, has nothing.
+		if more = readErr == nil; !more && !errors.Is(readErr, io.EOF) && !errors.Is(readErr, fs.ErrNotExist) {
 			err = errors.Join(err, readErr)
 		}
 		for _, e := range entries {
