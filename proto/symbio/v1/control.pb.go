@@ -2909,6 +2909,1048 @@ func (x *ShownPart) GetOmitted() uint32 {
 	return 0
 }
 
+type InterruptRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A member's id, or a name that only one has.
+	Member        string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterruptRequest) Reset() {
+	*x = InterruptRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterruptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterruptRequest) ProtoMessage() {}
+
+func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterruptRequest.ProtoReflect.Descriptor instead.
+func (*InterruptRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *InterruptRequest) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+type InterruptReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether a task ran.
+	Interrupted bool `protobuf:"varint,1,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	// The id and name of the member and of its node.
+	Member        string `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"`
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Node          string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName      string `protobuf:"bytes,5,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterruptReply) Reset() {
+	*x = InterruptReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterruptReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterruptReply) ProtoMessage() {}
+
+func (x *InterruptReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterruptReply.ProtoReflect.Descriptor instead.
+func (*InterruptReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *InterruptReply) GetInterrupted() bool {
+	if x != nil {
+		return x.Interrupted
+	}
+	return false
+}
+
+func (x *InterruptReply) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *InterruptReply) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InterruptReply) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *InterruptReply) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+type ConversationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A member's id, or a name that only one has.
+	Member        string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationRequest) Reset() {
+	*x = ConversationRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationRequest) ProtoMessage() {}
+
+func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
+func (*ConversationRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ConversationRequest) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+type ConversationReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id and name of the member and of its node.
+	Member   string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Name     string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Node     string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName string `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// Whether a task runs, and how many messages and steering texts wait.
+	Working bool   `protobuf:"varint,5,opt,name=working,proto3" json:"working,omitempty"`
+	Waiting uint32 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The messages, a JSON array as in the event transcript. The oldest are left out if they are too long to be sent.
+	Transcript    []byte `protobuf:"bytes,7,opt,name=transcript,proto3" json:"transcript,omitempty"`
+	Omitted       uint32 `protobuf:"varint,8,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationReply) Reset() {
+	*x = ConversationReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationReply) ProtoMessage() {}
+
+func (x *ConversationReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationReply.ProtoReflect.Descriptor instead.
+func (*ConversationReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ConversationReply) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *ConversationReply) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConversationReply) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ConversationReply) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *ConversationReply) GetWorking() bool {
+	if x != nil {
+		return x.Working
+	}
+	return false
+}
+
+func (x *ConversationReply) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *ConversationReply) GetTranscript() []byte {
+	if x != nil {
+		return x.Transcript
+	}
+	return nil
+}
+
+func (x *ConversationReply) GetOmitted() uint32 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+type FleetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Send everything once, and end.
+	Once          bool `protobuf:"varint,1,opt,name=once,proto3" json:"once,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetRequest) Reset() {
+	*x = FleetRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetRequest) ProtoMessage() {}
+
+func (x *FleetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
+func (*FleetRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *FleetRequest) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
+}
+
+// FleetChange is what changed in the community since the message before. The first has everything.
+type FleetChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes and agents that are new or changed, each as it is now.
+	Nodes  []*FleetNode  `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Agents []*FleetAgent `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
+	// The ids of those that are gone. With a node its agents are gone, too.
+	RemovedNodes  []string `protobuf:"bytes,3,rep,name=removed_nodes,json=removedNodes,proto3" json:"removed_nodes,omitempty"`
+	RemovedAgents []string `protobuf:"bytes,4,rep,name=removed_agents,json=removedAgents,proto3" json:"removed_agents,omitempty"`
+	// What happened on the nodes; of the past a few of each.
+	Events        []*Event `protobuf:"bytes,5,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetChange) Reset() {
+	*x = FleetChange{}
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetChange) ProtoMessage() {}
+
+func (x *FleetChange) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetChange.ProtoReflect.Descriptor instead.
+func (*FleetChange) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *FleetChange) GetNodes() []*FleetNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *FleetChange) GetAgents() []*FleetAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *FleetChange) GetRemovedNodes() []string {
+	if x != nil {
+		return x.RemovedNodes
+	}
+	return nil
+}
+
+func (x *FleetChange) GetRemovedAgents() []string {
+	if x != nil {
+		return x.RemovedAgents
+	}
+	return nil
+}
+
+func (x *FleetChange) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// FleetNode is a machine as one node sees it.
+type FleetNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in Node.
+	State    string  `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Addr     string  `protobuf:"bytes,4,opt,name=addr,proto3" json:"addr,omitempty"`
+	RttMs    float64 `protobuf:"fixed64,5,opt,name=rtt_ms,json=rttMs,proto3" json:"rtt_ms,omitempty"`
+	CertDays int32   `protobuf:"varint,6,opt,name=cert_days,json=certDays,proto3" json:"cert_days,omitempty"`
+	Protocol string  `protobuf:"bytes,7,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Why it is in that state, for people.
+	Why *string `protobuf:"bytes,8,opt,name=why,proto3,oneof" json:"why,omitempty"`
+	// Why its agents are not shown, and what to do; empty if they are.
+	Withheld *string `protobuf:"bytes,9,opt,name=withheld,proto3,oneof" json:"withheld,omitempty"`
+	// The following are empty for a node that withholds them.
+	Version string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
+	Started *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=started,proto3" json:"started,omitempty"`
+	// How many of its agents there are, work, and wait for a person.
+	Agents  uint32 `protobuf:"varint,12,opt,name=agents,proto3" json:"agents,omitempty"`
+	Working uint32 `protobuf:"varint,13,opt,name=working,proto3" json:"working,omitempty"`
+	Waiting uint32 `protobuf:"varint,14,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// What its agents have spent since it started.
+	Spent   *Spending `protobuf:"bytes,15,opt,name=spent,proto3" json:"spent,omitempty"`
+	Process *Process  `protobuf:"bytes,16,opt,name=process,proto3" json:"process,omitempty"`
+	// What to mend, a line each.
+	Problems []string `protobuf:"bytes,17,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Whether it is the node that sends this.
+	Self          bool `protobuf:"varint,18,opt,name=self,proto3" json:"self,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetNode) Reset() {
+	*x = FleetNode{}
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetNode) ProtoMessage() {}
+
+func (x *FleetNode) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
+func (*FleetNode) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *FleetNode) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *FleetNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FleetNode) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *FleetNode) GetAddr() string {
+	if x != nil {
+		return x.Addr
+	}
+	return ""
+}
+
+func (x *FleetNode) GetRttMs() float64 {
+	if x != nil {
+		return x.RttMs
+	}
+	return 0
+}
+
+func (x *FleetNode) GetCertDays() int32 {
+	if x != nil {
+		return x.CertDays
+	}
+	return 0
+}
+
+func (x *FleetNode) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *FleetNode) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
+}
+
+func (x *FleetNode) GetWithheld() string {
+	if x != nil && x.Withheld != nil {
+		return *x.Withheld
+	}
+	return ""
+}
+
+func (x *FleetNode) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *FleetNode) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
+func (x *FleetNode) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *FleetNode) GetWorking() uint32 {
+	if x != nil {
+		return x.Working
+	}
+	return 0
+}
+
+func (x *FleetNode) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *FleetNode) GetSpent() *Spending {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *FleetNode) GetProcess() *Process {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
+func (x *FleetNode) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *FleetNode) GetSelf() bool {
+	if x != nil {
+		return x.Self
+	}
+	return false
+}
+
+// FleetAgent is an agent on one of the nodes.
+type FleetAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the member.
+	Id   string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The id and name of its node.
+	Node     string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	NodeName string `protobuf:"bytes,4,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// The name of its definition.
+	Definition string `protobuf:"bytes,5,opt,name=definition,proto3" json:"definition,omitempty"`
+	// The agent that spawned it, here or on another node; empty if a person started it.
+	Parent string `protobuf:"bytes,6,opt,name=parent,proto3" json:"parent,omitempty"`
+	// idle, working, waiting (for a person's decision).
+	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	// The beginning of its task, and since when it is in its state.
+	Task  string                 `protobuf:"bytes,8,opt,name=task,proto3" json:"task,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	Model string                 `protobuf:"bytes,10,opt,name=model,proto3" json:"model,omitempty"`
+	// The id of its session, if it is kept.
+	Session string `protobuf:"bytes,11,opt,name=session,proto3" json:"session,omitempty"`
+	// The number of the turn within the task.
+	Turn uint32 `protobuf:"varint,12,opt,name=turn,proto3" json:"turn,omitempty"`
+	// How many tokens the last request had, and how many fit.
+	Context uint64 `protobuf:"varint,13,opt,name=context,proto3" json:"context,omitempty"`
+	Window  uint64 `protobuf:"varint,14,opt,name=window,proto3" json:"window,omitempty"`
+	// What it and its sub-agents on its node have spent, and what they may.
+	Spent  *Spending `protobuf:"bytes,15,opt,name=spent,proto3" json:"spent,omitempty"`
+	Limits *Budget   `protobuf:"bytes,16,opt,name=limits,proto3" json:"limits,omitempty"`
+	// The calls of tools that run or wait.
+	Calls []*FleetCall `protobuf:"bytes,17,rep,name=calls,proto3" json:"calls,omitempty"`
+	// The steps of its plan: how many are done of how many.
+	PlanDone      uint32 `protobuf:"varint,18,opt,name=plan_done,json=planDone,proto3" json:"plan_done,omitempty"`
+	PlanSteps     uint32 `protobuf:"varint,19,opt,name=plan_steps,json=planSteps,proto3" json:"plan_steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetAgent) Reset() {
+	*x = FleetAgent{}
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetAgent) ProtoMessage() {}
+
+func (x *FleetAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
+func (*FleetAgent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *FleetAgent) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetDefinition() string {
+	if x != nil {
+		return x.Definition
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *FleetAgent) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *FleetAgent) GetTurn() uint32 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
+func (x *FleetAgent) GetContext() uint64 {
+	if x != nil {
+		return x.Context
+	}
+	return 0
+}
+
+func (x *FleetAgent) GetWindow() uint64 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *FleetAgent) GetSpent() *Spending {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *FleetAgent) GetLimits() *Budget {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *FleetAgent) GetCalls() []*FleetCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *FleetAgent) GetPlanDone() uint32 {
+	if x != nil {
+		return x.PlanDone
+	}
+	return 0
+}
+
+func (x *FleetAgent) GetPlanSteps() uint32 {
+	if x != nil {
+		return x.PlanSteps
+	}
+	return 0
+}
+
+// FleetCall is a call of a tool that has not returned.
+type FleetCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Call  string                 `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	Tool  string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The beginning of its arguments.
+	Args  string                 `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Whether it waits for a person. Approvals has what the person is asked.
+	Waiting       bool `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetCall) Reset() {
+	*x = FleetCall{}
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetCall) ProtoMessage() {}
+
+func (x *FleetCall) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
+func (*FleetCall) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *FleetCall) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *FleetCall) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *FleetCall) GetArgs() string {
+	if x != nil {
+		return x.Args
+	}
+	return ""
+}
+
+func (x *FleetCall) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *FleetCall) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+// Spending is what models were asked for.
+type Spending struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ModelCalls uint32                 `protobuf:"varint,1,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
+	// Tokens that were read and written; of those that were read, how many came from a cache.
+	Input  uint64 `protobuf:"varint,2,opt,name=input,proto3" json:"input,omitempty"`
+	Output uint64 `protobuf:"varint,3,opt,name=output,proto3" json:"output,omitempty"`
+	Cached uint64 `protobuf:"varint,4,opt,name=cached,proto3" json:"cached,omitempty"`
+	// By the prices that are known, in USD.
+	Cost          float64 `protobuf:"fixed64,5,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spending) Reset() {
+	*x = Spending{}
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spending) ProtoMessage() {}
+
+func (x *Spending) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spending.ProtoReflect.Descriptor instead.
+func (*Spending) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *Spending) GetModelCalls() uint32 {
+	if x != nil {
+		return x.ModelCalls
+	}
+	return 0
+}
+
+func (x *Spending) GetInput() uint64 {
+	if x != nil {
+		return x.Input
+	}
+	return 0
+}
+
+func (x *Spending) GetOutput() uint64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *Spending) GetCached() uint64 {
+	if x != nil {
+		return x.Cached
+	}
+	return 0
+}
+
+func (x *Spending) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+type DashboardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Serve other machines, too, by TLS.
+	Lan bool `protobuf:"varint,1,opt,name=lan,proto3" json:"lan,omitempty"`
+	// Where to listen; empty = a free port of loopback. It counts for a dashboard that does not run yet.
+	Listen        string `protobuf:"bytes,2,opt,name=listen,proto3" json:"listen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DashboardRequest) Reset() {
+	*x = DashboardRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DashboardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DashboardRequest) ProtoMessage() {}
+
+func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
+func (*DashboardRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *DashboardRequest) GetLan() bool {
+	if x != nil {
+		return x.Lan
+	}
+	return false
+}
+
+func (x *DashboardRequest) GetListen() string {
+	if x != nil {
+		return x.Listen
+	}
+	return ""
+}
+
+type DashboardReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DashboardReply) Reset() {
+	*x = DashboardReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DashboardReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DashboardReply) ProtoMessage() {}
+
+func (x *DashboardReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
+func (*DashboardReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *DashboardReply) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 type Budget struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Depth           uint32                 `protobuf:"varint,1,opt,name=depth,proto3" json:"depth,omitempty"`
@@ -2925,7 +3967,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3979,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3992,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -3022,7 +4064,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +4076,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +4089,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -3109,7 +4151,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +4163,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +4176,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -3156,7 +4198,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +4210,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +4223,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -3209,7 +4251,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +4263,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +4276,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -3262,7 +4304,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +4316,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +4329,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -3319,7 +4361,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +4373,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +4386,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 type RulesReply struct {
@@ -3356,7 +4398,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3368,7 +4410,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3381,7 +4423,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -3411,7 +4453,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +4465,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +4478,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LastingRule) GetId() string {
@@ -3497,7 +4539,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +4551,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +4564,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -3540,7 +4582,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +4594,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +4607,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 // Approval is a decision that waits for a person.
@@ -3603,7 +4645,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +4657,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +4670,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Approval) GetId() string {
@@ -3753,7 +4795,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +4807,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +4820,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -3807,7 +4849,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +4861,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +4874,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Skill) GetId() string {
@@ -3920,7 +4962,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4974,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4987,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -3986,7 +5028,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +5040,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +5053,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -4040,7 +5082,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4052,7 +5094,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4065,7 +5107,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -4098,7 +5140,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +5152,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +5165,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -4176,7 +5218,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4188,7 +5230,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4201,7 +5243,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 type PromptsReply struct {
@@ -4215,7 +5257,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +5269,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +5282,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -4271,7 +5313,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4283,7 +5325,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4296,7 +5338,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -4345,7 +5387,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4357,7 +5399,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4370,7 +5412,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -4405,7 +5447,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4417,7 +5459,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4430,7 +5472,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -4463,7 +5505,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +5517,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +5530,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PromptReply) GetText() string {
@@ -4725,7 +5767,101 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\aomitted\x18\a \x01(\rH\x01R\aomitted\x88\x01\x01B\a\n" +
 	"\x05_textB\n" +
 	"\n" +
-	"\b_omitted\"\xde\x01\n" +
+	"\b_omitted\"*\n" +
+	"\x10InterruptRequest\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\"\x8f\x01\n" +
+	"\x0eInterruptReply\x12 \n" +
+	"\vinterrupted\x18\x01 \x01(\bR\vinterrupted\x12\x16\n" +
+	"\x06member\x18\x02 \x01(\tR\x06member\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18\x05 \x01(\tR\bnodeName\"-\n" +
+	"\x13ConversationRequest\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\"\xde\x01\n" +
+	"\x11ConversationReply\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\x12\x18\n" +
+	"\aworking\x18\x05 \x01(\bR\aworking\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\rR\awaiting\x12\x1e\n" +
+	"\n" +
+	"transcript\x18\a \x01(\fR\n" +
+	"transcript\x12\x18\n" +
+	"\aomitted\x18\b \x01(\rR\aomitted\"\"\n" +
+	"\fFleetRequest\x12\x12\n" +
+	"\x04once\x18\x01 \x01(\bR\x04once\"\xde\x01\n" +
+	"\vFleetChange\x12*\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x14.symbio.v1.FleetNodeR\x05nodes\x12-\n" +
+	"\x06agents\x18\x02 \x03(\v2\x15.symbio.v1.FleetAgentR\x06agents\x12#\n" +
+	"\rremoved_nodes\x18\x03 \x03(\tR\fremovedNodes\x12%\n" +
+	"\x0eremoved_agents\x18\x04 \x03(\tR\rremovedAgents\x12(\n" +
+	"\x06events\x18\x05 \x03(\v2\x10.symbio.v1.EventR\x06events\"\x9b\x04\n" +
+	"\tFleetNode\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x12\n" +
+	"\x04addr\x18\x04 \x01(\tR\x04addr\x12\x15\n" +
+	"\x06rtt_ms\x18\x05 \x01(\x01R\x05rttMs\x12\x1b\n" +
+	"\tcert_days\x18\x06 \x01(\x05R\bcertDays\x12\x1a\n" +
+	"\bprotocol\x18\a \x01(\tR\bprotocol\x12\x15\n" +
+	"\x03why\x18\b \x01(\tH\x00R\x03why\x88\x01\x01\x12\x1f\n" +
+	"\bwithheld\x18\t \x01(\tH\x01R\bwithheld\x88\x01\x01\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\tR\aversion\x124\n" +
+	"\astarted\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x16\n" +
+	"\x06agents\x18\f \x01(\rR\x06agents\x12\x18\n" +
+	"\aworking\x18\r \x01(\rR\aworking\x12\x18\n" +
+	"\awaiting\x18\x0e \x01(\rR\awaiting\x12)\n" +
+	"\x05spent\x18\x0f \x01(\v2\x13.symbio.v1.SpendingR\x05spent\x12,\n" +
+	"\aprocess\x18\x10 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x12\x1a\n" +
+	"\bproblems\x18\x11 \x03(\tR\bproblems\x12\x12\n" +
+	"\x04self\x18\x12 \x01(\bR\x04selfB\x06\n" +
+	"\x04_whyB\v\n" +
+	"\t_withheld\"\xa9\x04\n" +
+	"\n" +
+	"FleetAgent\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x1b\n" +
+	"\tnode_name\x18\x04 \x01(\tR\bnodeName\x12\x1e\n" +
+	"\n" +
+	"definition\x18\x05 \x01(\tR\n" +
+	"definition\x12\x16\n" +
+	"\x06parent\x18\x06 \x01(\tR\x06parent\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x12\n" +
+	"\x04task\x18\b \x01(\tR\x04task\x120\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05model\x18\n" +
+	" \x01(\tR\x05model\x12\x18\n" +
+	"\asession\x18\v \x01(\tR\asession\x12\x12\n" +
+	"\x04turn\x18\f \x01(\rR\x04turn\x12\x18\n" +
+	"\acontext\x18\r \x01(\x04R\acontext\x12\x16\n" +
+	"\x06window\x18\x0e \x01(\x04R\x06window\x12)\n" +
+	"\x05spent\x18\x0f \x01(\v2\x13.symbio.v1.SpendingR\x05spent\x12)\n" +
+	"\x06limits\x18\x10 \x01(\v2\x11.symbio.v1.BudgetR\x06limits\x12*\n" +
+	"\x05calls\x18\x11 \x03(\v2\x14.symbio.v1.FleetCallR\x05calls\x12\x1b\n" +
+	"\tplan_done\x18\x12 \x01(\rR\bplanDone\x12\x1d\n" +
+	"\n" +
+	"plan_steps\x18\x13 \x01(\rR\tplanSteps\"\x93\x01\n" +
+	"\tFleetCall\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x12\n" +
+	"\x04args\x18\x03 \x01(\tR\x04args\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\x85\x01\n" +
+	"\bSpending\x12\x1f\n" +
+	"\vmodel_calls\x18\x01 \x01(\rR\n" +
+	"modelCalls\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\x04R\x05input\x12\x16\n" +
+	"\x06output\x18\x03 \x01(\x04R\x06output\x12\x16\n" +
+	"\x06cached\x18\x04 \x01(\x04R\x06cached\x12\x12\n" +
+	"\x04cost\x18\x05 \x01(\x01R\x04cost\"<\n" +
+	"\x10DashboardRequest\x12\x10\n" +
+	"\x03lan\x18\x01 \x01(\bR\x03lan\x12\x16\n" +
+	"\x06listen\x18\x02 \x01(\tR\x06listen\"\"\n" +
+	"\x0eDashboardReply\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\xde\x01\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\rR\x05depth\x12\x16\n" +
 	"\x06agents\x18\x02 \x01(\rR\x06agents\x12*\n" +
@@ -4846,7 +5982,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
 	"\vPromptReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\xdc\v\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\xf5\r\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -4862,7 +5998,12 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06Events\x12\x18.symbio.v1.EventsRequest\x1a\x10.symbio.v1.Event0\x01\x12<\n" +
 	"\bConverse\x12\x1a.symbio.v1.ConverseRequest\x1a\x10.symbio.v1.Event(\x010\x01\x127\n" +
 	"\x05Steer\x12\x17.symbio.v1.SteerRequest\x1a\x15.symbio.v1.SteerReply\x12=\n" +
-	"\aInspect\x12\x19.symbio.v1.InspectRequest\x1a\x17.symbio.v1.InspectReply\x12:\n" +
+	"\aInspect\x12\x19.symbio.v1.InspectRequest\x1a\x17.symbio.v1.InspectReply\x12C\n" +
+	"\tInterrupt\x12\x1b.symbio.v1.InterruptRequest\x1a\x19.symbio.v1.InterruptReply\x12L\n" +
+	"\fConversation\x12\x1e.symbio.v1.ConversationRequest\x1a\x1c.symbio.v1.ConversationReply\x12?\n" +
+	"\n" +
+	"WatchFleet\x12\x17.symbio.v1.FleetRequest\x1a\x16.symbio.v1.FleetChange0\x01\x12C\n" +
+	"\tDashboard\x12\x1b.symbio.v1.DashboardRequest\x1a\x19.symbio.v1.DashboardReply\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12C\n" +
 	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x127\n" +
 	"\x05Rules\x12\x17.symbio.v1.RulesRequest\x1a\x15.symbio.v1.RulesReply\x12:\n" +
@@ -4886,7 +6027,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -4930,59 +6071,71 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*InspectRequest)(nil),        // 39: symbio.v1.InspectRequest
 	(*InspectReply)(nil),          // 40: symbio.v1.InspectReply
 	(*ShownPart)(nil),             // 41: symbio.v1.ShownPart
-	(*Budget)(nil),                // 42: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 43: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 44: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),      // 45: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),        // 46: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),      // 47: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),          // 48: symbio.v1.RulesRequest
-	(*RulesReply)(nil),            // 49: symbio.v1.RulesReply
-	(*LastingRule)(nil),           // 50: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),         // 51: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),           // 52: symbio.v1.ForgetReply
-	(*Approval)(nil),              // 53: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 54: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 55: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 56: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),          // 57: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),    // 58: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),      // 59: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),        // 60: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),          // 61: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),             // 62: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),           // 63: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),         // 64: symbio.v1.PromptRequest
-	(*PromptReply)(nil),           // 65: symbio.v1.PromptReply
-	nil,                           // 66: symbio.v1.LocatedMember.MetadataEntry
-	nil,                           // 67: symbio.v1.Node.RefusedEntry
-	nil,                           // 68: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil), // 69: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 70: google.protobuf.Duration
-	(*Progress)(nil),              // 71: symbio.v1.Progress
-	(*Chunk)(nil),                 // 72: symbio.v1.Chunk
-	(*Capability)(nil),            // 73: symbio.v1.Capability
+	(*InterruptRequest)(nil),      // 42: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),        // 43: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),   // 44: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),     // 45: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),          // 46: symbio.v1.FleetRequest
+	(*FleetChange)(nil),           // 47: symbio.v1.FleetChange
+	(*FleetNode)(nil),             // 48: symbio.v1.FleetNode
+	(*FleetAgent)(nil),            // 49: symbio.v1.FleetAgent
+	(*FleetCall)(nil),             // 50: symbio.v1.FleetCall
+	(*Spending)(nil),              // 51: symbio.v1.Spending
+	(*DashboardRequest)(nil),      // 52: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),        // 53: symbio.v1.DashboardReply
+	(*Budget)(nil),                // 54: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 55: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 56: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),      // 57: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),        // 58: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),      // 59: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),          // 60: symbio.v1.RulesRequest
+	(*RulesReply)(nil),            // 61: symbio.v1.RulesReply
+	(*LastingRule)(nil),           // 62: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),         // 63: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),           // 64: symbio.v1.ForgetReply
+	(*Approval)(nil),              // 65: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 66: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 67: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 68: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),          // 69: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),    // 70: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),      // 71: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),        // 72: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),          // 73: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),             // 74: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),           // 75: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),         // 76: symbio.v1.PromptRequest
+	(*PromptReply)(nil),           // 77: symbio.v1.PromptReply
+	nil,                           // 78: symbio.v1.LocatedMember.MetadataEntry
+	nil,                           // 79: symbio.v1.Node.RefusedEntry
+	nil,                           // 80: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil), // 81: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
+	(*Progress)(nil),              // 83: symbio.v1.Progress
+	(*Chunk)(nil),                 // 84: symbio.v1.Chunk
+	(*Capability)(nil),            // 85: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	69, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	81, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	66, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	78, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	67, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	79, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	70, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	70, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	71, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	72, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	82, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	82, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	83, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	84, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	73, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	85, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	69, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	69, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	42, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	81, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	81, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	54, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
 	28, // 19: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
 	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
 	30, // 21: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
@@ -4993,75 +6146,94 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	32, // 26: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
 	33, // 27: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
 	28, // 28: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	70, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	82, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
 	41, // 30: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	70, // 31: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	53, // 32: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	53, // 33: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	47, // 34: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	50, // 35: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	69, // 36: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	69, // 37: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	69, // 38: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	55, // 39: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	57, // 40: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	57, // 41: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	62, // 42: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	63, // 43: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	68, // 44: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,  // 45: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 46: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 47: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 48: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 49: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 50: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 51: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 52: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 53: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 54: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 55: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	29, // 56: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	37, // 57: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	39, // 58: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	43, // 59: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	45, // 60: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	48, // 61: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	51, // 62: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	54, // 63: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	58, // 64: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	60, // 65: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	64, // 66: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,  // 67: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 68: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 69: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 70: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 71: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 72: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 73: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 74: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 75: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 76: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 77: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 78: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 79: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 80: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	38, // 81: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	40, // 82: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	44, // 83: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	46, // 84: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	49, // 85: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	52, // 86: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	56, // 87: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	59, // 88: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	61, // 89: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	65, // 90: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,  // 91: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 92: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	69, // [69:93] is the sub-list for method output_type
-	45, // [45:69] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	48, // 31: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	49, // 32: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	26, // 33: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	81, // 34: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	51, // 35: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	13, // 36: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	81, // 37: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	51, // 38: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	54, // 39: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	50, // 40: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	81, // 41: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	82, // 42: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	65, // 43: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	65, // 44: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	59, // 45: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	62, // 46: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	81, // 47: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	81, // 48: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	81, // 49: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	67, // 50: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	69, // 51: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	69, // 52: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	74, // 53: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	75, // 54: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	80, // 55: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,  // 56: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 57: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 58: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 59: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 60: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 61: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 62: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 63: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 64: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 65: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 66: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	29, // 67: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	37, // 68: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	39, // 69: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	42, // 70: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	44, // 71: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	46, // 72: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	52, // 73: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	55, // 74: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	57, // 75: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	60, // 76: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	63, // 77: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	66, // 78: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	70, // 79: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	72, // 80: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	76, // 81: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,  // 82: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 83: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 84: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 85: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 86: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 87: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 88: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 89: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 90: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 91: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 92: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 93: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 94: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 95: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	38, // 96: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	40, // 97: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	43, // 98: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	45, // 99: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	47, // 100: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	53, // 101: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	56, // 102: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	58, // 103: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	61, // 104: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	64, // 105: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	68, // 106: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	71, // 107: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	73, // 108: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	77, // 109: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,  // 110: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 111: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	84, // [84:112] is the sub-list for method output_type
+	56, // [56:84] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -5090,15 +6262,16 @@ func file_symbio_v1_control_proto_init() {
 	}
 	file_symbio_v1_control_proto_msgTypes[38].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[59].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[48].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[67].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[71].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   69,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

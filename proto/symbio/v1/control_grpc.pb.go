@@ -36,6 +36,10 @@ const (
 	Control_Converse_FullMethodName     = "/symbio.v1.Control/Converse"
 	Control_Steer_FullMethodName        = "/symbio.v1.Control/Steer"
 	Control_Inspect_FullMethodName      = "/symbio.v1.Control/Inspect"
+	Control_Interrupt_FullMethodName    = "/symbio.v1.Control/Interrupt"
+	Control_Conversation_FullMethodName = "/symbio.v1.Control/Conversation"
+	Control_WatchFleet_FullMethodName   = "/symbio.v1.Control/WatchFleet"
+	Control_Dashboard_FullMethodName    = "/symbio.v1.Control/Dashboard"
 	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
 	Control_Approvals_FullMethodName    = "/symbio.v1.Control/Approvals"
 	Control_Rules_FullMethodName        = "/symbio.v1.Control/Rules"
@@ -85,6 +89,14 @@ type ControlClient interface {
 	Steer(ctx context.Context, in *SteerRequest, opts ...grpc.CallOption) (*SteerReply, error)
 	// Inspect returns what the model of an agent was shown in its last request, here or on another node.
 	Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectReply, error)
+	// Interrupt ends the task of an agent, here or on another node. The agent stays.
+	Interrupt(ctx context.Context, in *InterruptRequest, opts ...grpc.CallOption) (*InterruptReply, error)
+	// Conversation returns the state of an agent and what it remembers, here or on another node.
+	Conversation(ctx context.Context, in *ConversationRequest, opts ...grpc.CallOption) (*ConversationReply, error)
+	// WatchFleet sends the nodes of the community and their agents: all of them, then what changes.
+	WatchFleet(ctx context.Context, in *FleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FleetChange], error)
+	// Dashboard starts the dashboard in the browser, if it does not run, and returns an address that can be opened once.
+	Dashboard(ctx context.Context, in *DashboardRequest, opts ...grpc.CallOption) (*DashboardReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error)
 	// Approvals lists the decisions that wait for a person, here and on the other nodes.
@@ -285,6 +297,55 @@ func (c *controlClient) Inspect(ctx context.Context, in *InspectRequest, opts ..
 	return out, nil
 }
 
+func (c *controlClient) Interrupt(ctx context.Context, in *InterruptRequest, opts ...grpc.CallOption) (*InterruptReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InterruptReply)
+	err := c.cc.Invoke(ctx, Control_Interrupt_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Conversation(ctx context.Context, in *ConversationRequest, opts ...grpc.CallOption) (*ConversationReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConversationReply)
+	err := c.cc.Invoke(ctx, Control_Conversation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) WatchFleet(ctx context.Context, in *FleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FleetChange], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[4], Control_WatchFleet_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FleetRequest, FleetChange]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_WatchFleetClient = grpc.ServerStreamingClient[FleetChange]
+
+func (c *controlClient) Dashboard(ctx context.Context, in *DashboardRequest, opts ...grpc.CallOption) (*DashboardReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DashboardReply)
+	err := c.cc.Invoke(ctx, Control_Dashboard_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AnswerReply)
@@ -422,6 +483,14 @@ type ControlServer interface {
 	Steer(context.Context, *SteerRequest) (*SteerReply, error)
 	// Inspect returns what the model of an agent was shown in its last request, here or on another node.
 	Inspect(context.Context, *InspectRequest) (*InspectReply, error)
+	// Interrupt ends the task of an agent, here or on another node. The agent stays.
+	Interrupt(context.Context, *InterruptRequest) (*InterruptReply, error)
+	// Conversation returns the state of an agent and what it remembers, here or on another node.
+	Conversation(context.Context, *ConversationRequest) (*ConversationReply, error)
+	// WatchFleet sends the nodes of the community and their agents: all of them, then what changes.
+	WatchFleet(*FleetRequest, grpc.ServerStreamingServer[FleetChange]) error
+	// Dashboard starts the dashboard in the browser, if it does not run, and returns an address that can be opened once.
+	Dashboard(context.Context, *DashboardRequest) (*DashboardReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
 	Answer(context.Context, *AnswerRequest) (*AnswerReply, error)
 	// Approvals lists the decisions that wait for a person, here and on the other nodes.
@@ -493,6 +562,18 @@ func (UnimplementedControlServer) Steer(context.Context, *SteerRequest) (*SteerR
 }
 func (UnimplementedControlServer) Inspect(context.Context, *InspectRequest) (*InspectReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Inspect not implemented")
+}
+func (UnimplementedControlServer) Interrupt(context.Context, *InterruptRequest) (*InterruptReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Interrupt not implemented")
+}
+func (UnimplementedControlServer) Conversation(context.Context, *ConversationRequest) (*ConversationReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Conversation not implemented")
+}
+func (UnimplementedControlServer) WatchFleet(*FleetRequest, grpc.ServerStreamingServer[FleetChange]) error {
+	return status.Error(codes.Unimplemented, "method WatchFleet not implemented")
+}
+func (UnimplementedControlServer) Dashboard(context.Context, *DashboardRequest) (*DashboardReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Dashboard not implemented")
 }
 func (UnimplementedControlServer) Answer(context.Context, *AnswerRequest) (*AnswerReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
@@ -765,6 +846,71 @@ func _Control_Inspect_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_Interrupt_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InterruptRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Interrupt(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Interrupt_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Interrupt(ctx, req.(*InterruptRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Conversation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConversationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Conversation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Conversation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Conversation(ctx, req.(*ConversationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_WatchFleet_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FleetRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServer).WatchFleet(m, &grpc.GenericServerStream[FleetRequest, FleetChange]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_WatchFleetServer = grpc.ServerStreamingServer[FleetChange]
+
+func _Control_Dashboard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DashboardRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Dashboard(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Dashboard_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Dashboard(ctx, req.(*DashboardRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AnswerRequest)
 	if err := dec(in); err != nil {
@@ -993,6 +1139,18 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Control_Inspect_Handler,
 		},
 		{
+			MethodName: "Interrupt",
+			Handler:    _Control_Interrupt_Handler,
+		},
+		{
+			MethodName: "Conversation",
+			Handler:    _Control_Conversation_Handler,
+		},
+		{
+			MethodName: "Dashboard",
+			Handler:    _Control_Dashboard_Handler,
+		},
+		{
 			MethodName: "Answer",
 			Handler:    _Control_Answer_Handler,
 		},
@@ -1054,6 +1212,11 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Control_Converse_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "WatchFleet",
+			Handler:       _Control_WatchFleet_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "symbio/v1/control.proto",
