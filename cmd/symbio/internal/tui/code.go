@@ -11,7 +11,7 @@ import (
 func (r markdownRenderer) code(lines []string, language string, indent int) (rows []string) {
 	lead := strings.Repeat(" ", indent+2)
 	if language == "diff" {
-		return diffRows(r.st, strings.Join(lines, "\n"), r.columns, len(lines))
+		return DiffRows(r.st, strings.Join(lines, "\n"), r.columns, len(lines))
 	}
 	h := newHighlighter(r.st, language)
 	for _, line := range lines {
@@ -27,7 +27,7 @@ func (r markdownRenderer) code(lines []string, language string, indent int) (row
 // words with a meaning. It knows no grammar, and colors some lines inside of a longer text or comment
 // as if they were code.
 type highlighter struct {
-	st       styles
+	st       Styles
 	comments []string
 	words    map[string]bool
 }
@@ -40,7 +40,7 @@ raise range return select self static string struct super switch then this throw
 until use using var void where while with yield SELECT FROM WHERE INSERT INTO UPDATE DELETE CREATE TABLE JOIN ON AND OR NOT NULL
 None True False`
 
-func newHighlighter(s styles, language string) *highlighter {
+func newHighlighter(s Styles, language string) *highlighter {
 	h := &highlighter{st: s, words: map[string]bool{}}
 	for word := range strings.FieldsSeq(keywords) {
 		h.words[word] = true
@@ -77,17 +77,17 @@ func (h *highlighter) token(text string) (int, func(...string) string) {
 	plain := func(all ...string) string { return strings.Join(all, "") }
 	for _, c := range h.comments {
 		if strings.HasPrefix(text, c) {
-			return len(text), h.st.dim.Render
+			return len(text), h.st.Dim.Render
 		}
 	}
 	switch c := text[0]; {
 	case c == '"' || c == '\'' || c == '`':
 		if n := quotedLength(text); n > 0 {
-			return n, h.st.good.Render
+			return n, h.st.Good.Render
 		}
 		return 1, plain
 	case c >= '0' && c <= '9':
-		return wordLength(text), h.st.warn.Render
+		return wordLength(text), h.st.Warn.Render
 	}
 	n := wordLength(text)
 	if n == 0 {
@@ -98,7 +98,7 @@ func (h *highlighter) token(text string) (int, func(...string) string) {
 		return n + 1, plain
 	}
 	if h.words[text[:n]] {
-		return n, h.st.accent.Render
+		return n, h.st.Accent.Render
 	}
 	return n, plain
 }

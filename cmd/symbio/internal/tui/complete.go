@@ -105,16 +105,16 @@ func (in *input) popupKey(key string) bool {
 }
 
 // popupView returns the rows of the completions, at most limit.
-func (in *input) popupView(s styles, columns, limit int) (rows []string) {
+func (in *input) popupView(s Styles, columns, limit int) (rows []string) {
 	top := max(0, min(in.chosen-limit/2, len(in.popup)-limit))
 	for i := top; i < min(len(in.popup), top+limit); i++ {
 		c := in.popup[i]
-		row := cut("  "+clean(strings.ReplaceAll(c.text, "\n", " ↵ ")), columns)
+		row := Cut("  "+clean(strings.ReplaceAll(c.text, "\n", " ↵ ")), columns)
 		if i == in.chosen {
-			row = paint(s.selected, row)
+			row = Paint(s.Selected, row)
 		}
 		if c.help != "" {
-			row = cut(row+"  "+paint(s.dim, clean(c.help)), columns)
+			row = Cut(row+"  "+Paint(s.Dim, clean(c.help)), columns)
 		}
 		rows = append(rows, row)
 	}

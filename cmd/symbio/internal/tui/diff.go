@@ -8,25 +8,25 @@ import (
 // maxDiffRows bounds the rows of a diff in the scrollback; Ctrl-O shows all.
 const maxDiffRows = 30
 
-// diffRows returns a unified diff with colors, at most limit rows of it. Rows are cut, so that a line of
+// DiffRows returns a unified diff with colors, at most limit rows of it. Rows are cut, so that a line of
 // the file is a row.
-func diffRows(s styles, diff string, columns, limit int) (rows []string) {
+func DiffRows(s Styles, diff string, columns, limit int) (rows []string) {
 	all := strings.Split(strings.TrimRight(diff, "\n"), "\n")
 	for i, line := range all {
 		if len(rows) == limit {
-			return append(rows, paint(s.dim, fmt.Sprintf("    … %d more lines", len(all)-i)))
+			return append(rows, Paint(s.Dim, fmt.Sprintf("    … %d more lines", len(all)-i)))
 		}
-		style := s.dim
+		style := s.Dim
 		switch {
 		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
 		case strings.HasPrefix(line, "+"):
-			style = s.good
+			style = s.Good
 		case strings.HasPrefix(line, "-"):
-			style = s.bad
+			style = s.Bad
 		case strings.HasPrefix(line, "@@"):
-			style = s.accent
+			style = s.Accent
 		}
-		rows = append(rows, paint(style, cut("    "+clean(line), columns)))
+		rows = append(rows, Paint(style, Cut("    "+clean(line), columns)))
 	}
 	return rows
 }

@@ -10,18 +10,22 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// markdown returns a block of Markdown as rows, and an empty one behind it. Line breaks stay: models
-// mean them. The renderer is our own because importing the usual ones costs each start of the program,
-// also that of the sandbox's helper, 10 ms and more.
+// markdown returns a block of Markdown as rows, and an empty one behind it.
 func (m *model) markdown(block string) string {
-	r := markdownRenderer{m.st, max(10, m.width-1), m.links}
-	rows := r.rows(strings.Split(clean(block), "\n"))
-	return strings.Join(rows, "\n") + "\n"
+	return strings.Join(Markdown(m.st, block, m.width-1, m.links), "\n") + "\n"
+}
+
+// Markdown returns foreign Markdown as rows of at most columns cells. Line breaks stay: models mean them. links is true
+// if the terminal shows links. The renderer is our own because importing the usual ones costs each start of the program,
+// also that of the sandbox's helper, 10 ms and more.
+func Markdown(s Styles, text string, columns int, links bool) []string {
+	r := markdownRenderer{s, max(10, columns), links}
+	return r.rows(strings.Split(clean(text), "\n"))
 }
 
 // markdownRenderer renders Markdown for columns columns. Its input is clean.
 type markdownRenderer struct {
-	st      styles
+	st      Styles
 	columns int
 	// links is true if the terminal shows links.
 	links bool
@@ -57,13 +61,13 @@ func (r markdownRenderer) rows(lines []string) (rows []string) {
 // line returns the rows of a line that is no part of code or a table.
 func (r markdownRenderer) line(line, trimmed string, indent int) []string {
 	if text := strings.TrimLeft(trimmed, "#"); len(text) < len(trimmed) && strings.HasPrefix(text, " ") {
-		return wrap(paint(r.st.accent, paint(r.st.bold, r.inline(text[1:]))), r.columns)
+		return Wrap(Paint(r.st.Accent, Paint(r.st.Bold, r.inline(text[1:]))), r.columns)
 	}
 	if rule := strings.ReplaceAll(trimmed, " ", ""); len(rule) >= 3 && strings.Trim(rule, rule[:1]) == "" && strings.Contains("-*_", rule[:1]) {
-		return []string{paint(r.st.dim, strings.Repeat("─", min(r.columns, 40)))}
+		return []string{Paint(r.st.Dim, strings.Repeat("─", min(r.columns, 40)))}
 	}
 	if text, ok := strings.CutPrefix(trimmed, ">"); ok {
-		return r.hanging(paint(r.st.dim, "│ "), paint(r.st.dim, "│ "), strings.TrimPrefix(text, " "))
+		return r.hanging(Paint(r.st.Dim, "│ "), Paint(r.st.Dim, "│ "), strings.TrimPrefix(text, " "))
 	}
 	lead := strings.Repeat(" ", indent)
 	if isListMarker(trimmed) {
@@ -83,7 +87,7 @@ func (r markdownRenderer) line(line, trimmed string, indent int) []string {
 
 // hanging wraps a text behind first in its first row, and behind rest in the others.
 func (r markdownRenderer) hanging(first, rest, text string) []string {
-	rows := wrap(r.inline(text), r.columns-ansi.StringWidth(rest))
+	rows := Wrap(r.inline(text), r.columns-ansi.StringWidth(rest))
 	for i := range rows {
 		if i == 0 {
 			rows[i] = first + rows[i]
@@ -126,7 +130,7 @@ func (r markdownRenderer) span(text string, wordBefore bool) (string, int) {
 	for _, mark := range []struct {
 		text  string
 		style lipgloss.Style
-	}{{"``", r.st.code}, {"`", r.st.code}, {"**", r.st.bold}, {"__", r.st.bold}, {"~~", r.st.dim}, {"*", r.st.italic}, {"_", r.st.italic}} {
+	}{{"``", r.st.Code}, {"`", r.st.Code}, {"**", r.st.Bold}, {"__", r.st.Bold}, {"~~", r.st.Dim}, {"*", r.st.Italic}, {"_", r.st.Italic}} {
 		rest, ok := strings.CutPrefix(text, mark.text)
 		end := strings.Index(rest, mark.text)
 		if !ok || end <= 0 || mark.text[0] == '_' && wordBefore {
@@ -134,10 +138,10 @@ func (r markdownRenderer) span(text string, wordBefore bool) (string, int) {
 		}
 		inner := rest[:end]
 		if mark.text[0] == '`' {
-			return paint(mark.style, inner), end + 2*len(mark.text)
+			return Paint(mark.style, inner), end + 2*len(mark.text)
 		}
 		if strings.TrimSpace(inner) == inner {
-			return paint(mark.style, r.inline(inner)), end + 2*len(mark.text)
+			return Paint(mark.style, r.inline(inner)), end + 2*len(mark.text)
 		}
 	}
 	return "", 0
@@ -151,22 +155,22 @@ func (r markdownRenderer) link(text string) (string, int) {
 		return "", 0
 	}
 	n := len("[](") + len(name) + len(target) + len(")")
-	style := r.st.accent
+	style := r.st.Accent
 	if u, err := url.Parse(target); r.links && err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.Trim(target, urlBytes) == "" {
 		style = style.Hyperlink(target)
 	}
 	if name == target {
-		return paint(style, target), n
+		return Paint(style, target), n
 	}
-	return r.inline(name) + " (" + paint(style, target) + ")", n
+	return r.inline(name) + " (" + Paint(style, target) + ")", n
 }
 
 // urlBytes are the characters of a target that becomes a link of the terminal. Others could look like these.
 const urlBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%"
 
-// showsLinks reports whether the terminal is known to show links (OSC 8). Older ones print parts of their codes,
+// ShowsLinks reports whether the terminal is known to show links (OSC 8). Older ones print parts of their codes,
 // and tmux and screen pass them on or not by their own settings.
-func showsLinks(getenv func(string) string) bool {
+func ShowsLinks(getenv func(string) string) bool {
 	if getenv("TMUX") != "" || getenv("STY") != "" {
 		return false
 	}
@@ -207,7 +211,7 @@ func (r markdownRenderer) table(lines []string) (rows []string) {
 			for _, w := range widths {
 				rule = append(rule, strings.Repeat("─", min(w, limit)))
 			}
-			rows = append(rows, cut(paint(r.st.dim, strings.Join(rule, "─┼─")), r.columns))
+			rows = append(rows, Cut(Paint(r.st.Dim, strings.Join(rule, "─┼─")), r.columns))
 			continue
 		}
 		rows = append(rows, r.tableRow(cells, all[1], widths, limit, i == 0)...)
@@ -243,7 +247,7 @@ func (r markdownRenderer) columnWidths(all [][]string) (widths []int, limit int)
 func (r markdownRenderer) tableRow(cells, dashes []string, widths []int, limit int, head bool) (rows []string) {
 	wrapped, height := make([][]string, len(widths)), 1
 	for j := range min(len(cells), len(widths)) {
-		wrapped[j] = wrap(cells[j], min(widths[j], limit))
+		wrapped[j] = Wrap(cells[j], min(widths[j], limit))
 		height = max(height, len(wrapped[j]))
 	}
 	for y := range height {
@@ -255,7 +259,7 @@ func (r markdownRenderer) tableRow(cells, dashes []string, widths []int, limit i
 			}
 			space := strings.Repeat(" ", max(0, min(w, limit)-ansi.StringWidth(text)))
 			if head {
-				text = paint(r.st.bold, text)
+				text = Paint(r.st.Bold, text)
 			}
 			if j < len(dashes) && strings.HasSuffix(dashes[j], ":") && !strings.HasPrefix(dashes[j], ":") {
 				parts[j] = space + text
@@ -263,7 +267,7 @@ func (r markdownRenderer) tableRow(cells, dashes []string, widths []int, limit i
 				parts[j] = text + space
 			}
 		}
-		rows = append(rows, strings.TrimRight(cut(strings.Join(parts, paint(r.st.dim, " │ ")), r.columns), " "))
+		rows = append(rows, strings.TrimRight(Cut(strings.Join(parts, Paint(r.st.Dim, " │ ")), r.columns), " "))
 	}
 	return rows
 }

@@ -32,7 +32,7 @@ type config struct {
 // model is the state of the terminal. bubbletea calls its methods from one goroutine.
 type model struct {
 	config
-	st            styles
+	st            Styles
 	width, height int
 	state         chat.State
 	// settings are the latest of the node; context of window tokens are filled, cost was spent.
@@ -84,7 +84,7 @@ type (
 const frameTime = 50 * time.Millisecond
 
 func newModel(c config) *model {
-	m := &model{config: c, st: newStyles(c.color), width: 80, height: 24, dirty: true}
+	m := &model{config: c, st: NewStyles(c.color), width: 80, height: 24, dirty: true}
 	m.input = newInput(c)
 	m.transcript = newTranscript()
 	return m
@@ -130,18 +130,18 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *model) message(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case chat.Note:
-		style := m.st.dim
+		style := m.st.Dim
 		if msg.Bad {
-			style = m.st.bad
+			style = m.st.Bad
 		}
 		m.printAll(m.transcript.flush(m))
-		m.printText(paint(style, m.wrapped(clean(msg.Text), "  ")))
+		m.printText(Paint(style, m.wrapped(clean(msg.Text), "  ")))
 	case chat.Text:
 		m.printAll(m.transcript.flush(m))
 		m.printText(m.wrapped(clean(string(msg)), ""))
 	case chat.Echo:
 		m.printAll(m.transcript.flush(m))
-		m.printText("\n" + paint(m.st.bold, m.wrapped("> "+clean(string(msg)), "")))
+		m.printText("\n" + Paint(m.st.Bold, m.wrapped("> "+clean(string(msg)), "")))
 	case chat.State:
 		if msg.Busy && !m.state.Busy {
 			m.busySince = time.Now()
@@ -172,7 +172,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 // send gives an input to the conversation.
 func (m *model) send(in chat.Input) {
 	if !m.post(in) {
-		m.printText(paint(m.st.bad, "  dropped: the node does not keep up"))
+		m.printText(Paint(m.st.Bad, "  dropped: the node does not keep up"))
 	}
 }
 
@@ -263,7 +263,7 @@ func (m *model) event(e event.Event) {
 	switch e.Type {
 	case "settings":
 		if f.Why != "" {
-			m.printText(paint(m.st.bad, m.wrapped("not changed: "+clean(f.Why), "  ")))
+			m.printText(Paint(m.st.Bad, m.wrapped("not changed: "+clean(f.Why), "  ")))
 		}
 		m.settings, m.window = f, cmp.Or(f.Window, m.window)
 		if f.Why != "" || f.Mode == m.askedMode {
@@ -326,7 +326,7 @@ func (m *model) printQueue() tea.Cmd {
 
 // wrapped wraps text to the terminal behind an indent.
 func (m *model) wrapped(text, indent string) string {
-	rows := wrap(text, m.width-1-len(indent))
+	rows := Wrap(text, m.width-1-len(indent))
 	return indent + strings.Join(rows, "\n"+indent)
 }
 
@@ -392,15 +392,15 @@ const maxPlanRows = 8
 func (m *model) planView(columns int) (rows []string) {
 	first := 0
 	for i, s := range m.plan {
-		style, mark := m.st.dim, "☐ "
+		style, mark := m.st.Dim, "☐ "
 		switch s.State {
 		case "done":
 			mark = "☑ "
 		case "running":
-			style, mark = m.st.bold, "▶ "
+			style, mark = m.st.Bold, "▶ "
 			first = max(0, i-2)
 		}
-		rows = append(rows, paint(style, cut("  "+mark+clean(strings.ReplaceAll(s.Text, "\n", " ")), columns)))
+		rows = append(rows, Paint(style, Cut("  "+mark+clean(strings.ReplaceAll(s.Text, "\n", " ")), columns)))
 	}
 	if len(rows) > maxPlanRows {
 		first = min(first, len(rows)-maxPlanRows)
@@ -436,9 +436,9 @@ func (m *model) status(columns int) string {
 	add(m.state.Node)
 	row := "  " + strings.Join(parts, " · ")
 	if ansi.StringWidth(row) > columns {
-		row = cut(row, columns)
+		row = Cut(row, columns)
 	}
-	return paint(m.st.dim, row)
+	return Paint(m.st.Dim, row)
 }
 
 // activity returns what the conversation is doing now.

@@ -375,7 +375,7 @@ func TestLinksOfTerminalLeadWhereTheyShow(t *testing.T) {
 		}
 	}
 	for env, want := range map[string]bool{"": false, "TERM=xterm-256color": false, "TERM=xterm-kitty": true, "TERM=xterm-kitty TMUX=1": false, "VTE_VERSION=7200": true, "VTE_VERSION=4000": false, "WT_SESSION=x": true, "TERM_PROGRAM=WezTerm": true, "TERM_PROGRAM=WezTerm STY=1": false} {
-		got := showsLinks(func(name string) string {
+		got := ShowsLinks(func(name string) string {
 			for _, v := range strings.Fields(env) {
 				if value, ok := strings.CutPrefix(v, name+"="); ok {
 					return value

@@ -32,13 +32,9 @@ type overlay struct {
 	rows  []string
 	width int
 	fill  func(columns int) []string
-	// list is true if a row can be chosen: chosen is its number, choose takes it. top is the first row
-	// on the screen.
-	list        bool
-	chosen, top int
-	choose      func(i int)
-	// page is how many rows fit.
-	page int
+	// choose takes the number of the chosen row of a list.
+	Scroll
+	choose func(i int)
 	// asked is when members were asked for.
 	asked time.Time
 }
@@ -58,28 +54,28 @@ func (o *overlay) refresh(send func(chat.Input)) {
 func (m *model) overlayOf(msg tea.Msg) *overlay {
 	switch msg := msg.(type) {
 	case chat.Page:
-		return &overlay{title: msg.Title, fill: func(columns int) []string { return wrap(clean(msg.Text), columns) }}
+		return &overlay{title: msg.Title, fill: func(columns int) []string { return Wrap(clean(msg.Text), columns) }}
 	case chat.OpenTranscript:
 		o := &overlay{title: "Transcript", fill: func(columns int) []string { return m.transcript.full(m, columns, false) }}
-		o.top = 1 << 30 // the end
+		o.Top = 1 << 30 // the end
 		return o
 	case chat.OpenDiffs:
 		return &overlay{title: "Edits of this conversation", fill: func(columns int) []string { return m.transcript.full(m, columns, true) }}
 	case chat.Sessions:
-		o := &overlay{kind: overlaySessions, title: "Go on with a session", list: true}
+		o := &overlay{kind: overlaySessions, title: "Go on with a session", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, s := range msg {
-				rows = append(rows, oneLine(s.ID+"  "+s.When+"  "+s.Title))
+				rows = append(rows, OneLine(s.ID+"  "+s.When+"  "+s.Title))
 			}
 			return rows
 		}
 		o.choose = func(i int) { m.send(chat.Input{Text: "/resume " + msg[i].ID}) }
 		return o
 	case chat.Approvals:
-		o := &overlay{kind: overlayApprovals, title: "Decisions that wait", list: true}
+		o := &overlay{kind: overlayApprovals, title: "Decisions that wait", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, a := range msg {
-				rows = append(rows, oneLine(a.GetNodeName())+"  "+command.Chain(a.GetName(), a.GetFor())+"  "+visible.Escape(a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
+				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.Chain(a.GetName(), a.GetFor())+"  "+visible.Escape(a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
 			}
 			return rows
 		}
@@ -97,9 +93,14 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 	return nil
 }
 
+// QuestionOf returns a decision that waits as the event about it has it.
+func QuestionOf(a *symbiov1.Approval) event.Fields {
+	return event.Fields{ID: a.GetId(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Why: a.GetWhy(), Digest: a.GetDigest(), Rules: a.GetRules(), Diff: a.GetDiff()}
+}
+
 // first puts a decision in front of the questions.
 func (p *questionPanel) first(a *symbiov1.Approval) {
-	q := event.Fields{ID: a.GetId(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Why: a.GetWhy(), Digest: a.GetDigest(), Rules: a.GetRules(), Diff: a.GetDiff()}
+	q := QuestionOf(a)
 	open := []event.Fields{q}
 	for _, o := range p.open {
 		if o.ID != q.ID {
@@ -111,7 +112,7 @@ func (p *questionPanel) first(a *symbiov1.Approval) {
 
 // agentsOverlay returns the tree: the agents of this conversation, then those of all nodes.
 func (m *model) agentsOverlay() *overlay {
-	o := &overlay{kind: overlayAgents, title: "Agents of all nodes: Enter speaks to one", list: true}
+	o := &overlay{kind: overlayAgents, title: "Agents of all nodes: Enter speaks to one", Scroll: Scroll{List: true}}
 	var ids []string
 	o.fill = func(columns int) (rows []string) {
 		ids = nil
@@ -147,30 +148,11 @@ func (m *model) overlayKey(k tea.KeyPressMsg) {
 		m.overlay = nil
 	case "enter":
 		m.overlay = nil
-		if o.list && len(o.rows) > 0 {
-			o.choose(o.chosen)
+		if o.List && len(o.rows) > 0 {
+			o.choose(o.Chosen)
 		}
-	case "up", "k":
-		o.move(-1)
-	case "down", "j":
-		o.move(1)
-	case "pgup", "ctrl+b":
-		o.move(-o.page)
-	case "pgdown", "ctrl+f", "space":
-		o.move(o.page)
-	case "home", "g":
-		o.move(-len(o.rows))
-	case "end", "G":
-		o.move(len(o.rows))
-	}
-}
-
-// move moves the chosen row of a list, or the text.
-func (o *overlay) move(by int) {
-	if o.list {
-		o.chosen += by
-	} else {
-		o.top += by
+	default:
+		o.Key(k.String())
 	}
 }
 
@@ -180,30 +162,26 @@ func (o *overlay) view(m *model) string {
 	if o.width != m.width {
 		o.rows, o.width = o.fill(columns), m.width
 	}
-	o.page = max(1, m.height-2)
-	o.chosen = max(0, min(o.chosen, len(o.rows)-1))
-	o.top = max(0, min(o.top, len(o.rows)-o.page))
-	if o.list {
-		o.top = max(min(o.top, o.chosen), o.chosen-o.page+1)
-	}
-	rows := []string{paint(m.st.bold, cut(oneLine(o.title), columns))}
-	for i := o.top; i < min(len(o.rows), o.top+o.page); i++ {
+	page := max(1, m.height-2)
+	from, to := o.Fit(len(o.rows), page)
+	rows := []string{Paint(m.st.Bold, Cut(OneLine(o.title), columns))}
+	for i := from; i < to; i++ {
 		row := o.rows[i]
-		if o.list && i == o.chosen {
-			row = m.st.selected.Render("> ") + row
-		} else if o.list {
+		if o.List && i == o.Chosen {
+			row = m.st.Selected.Render("> ") + row
+		} else if o.List {
 			row = "  " + row
 		}
-		rows = append(rows, cut(row, columns))
+		rows = append(rows, Cut(row, columns))
 	}
-	for len(rows) < o.page+1 {
+	for len(rows) < page+1 {
 		rows = append(rows, "")
 	}
 	keys := "Esc closes"
-	if o.list {
+	if o.List {
 		keys += "  Enter chooses"
 	}
-	return strings.Join(append(rows, paint(m.st.dim, cut(fmt.Sprintf("%s  ↑↓ PgUp PgDn  %d-%d of %d", keys, min(o.top+1, len(o.rows)), min(len(o.rows), o.top+o.page), len(o.rows)), columns))), "\n")
+	return strings.Join(append(rows, Paint(m.st.Dim, Cut(fmt.Sprintf("%s  ↑↓ PgUp PgDn  %d-%d of %d", keys, min(from+1, to), to, len(o.rows)), columns))), "\n")
 }
 
 // full returns all entries in full, or the edits alone.
@@ -212,12 +190,12 @@ func (t *transcript) full(m *model, columns int, edits bool) (rows []string) {
 		if edits && e.diff == "" {
 			continue
 		}
-		rows = append(rows, paint(m.st.bold, cut(oneLine(e.head), columns)))
+		rows = append(rows, Paint(m.st.Bold, Cut(OneLine(e.head), columns)))
 		if e.body != "" && !edits {
-			rows = append(rows, wrap(clean(e.body), columns)...)
+			rows = append(rows, Wrap(clean(e.body), columns)...)
 		}
 		if e.diff != "" {
-			rows = append(rows, diffRows(m.st, e.diff, columns, 1<<20)...)
+			rows = append(rows, DiffRows(m.st, e.diff, columns, 1<<20)...)
 		}
 		rows = append(rows, "")
 	}

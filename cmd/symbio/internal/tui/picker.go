@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"symbio/cmd/symbio/internal/terminal"
 )
@@ -32,7 +31,7 @@ type Picker struct {
 	note string
 	// keep is true after the person has confirmed.
 	keep bool
-	st   styles
+	st   Styles
 	// columns and lines are the size of the terminal.
 	columns, lines int
 }
@@ -143,14 +142,14 @@ func (p *Picker) rows(columns, lines int) []string {
 	if p.cursor >= p.top+page {
 		p.top = p.cursor - page + 1
 	}
-	out := []string{cut("Skills: "+p.filter+"_", columns), cut(fmt.Sprintf("%d of %d, %s, %d changed", len(found), len(p.Rows), cmp.Or(p.scope, "all scopes"), p.Changed()), columns)}
+	out := []string{Cut("Skills: "+p.filter+"_", columns), Cut(fmt.Sprintf("%d of %d, %s, %d changed", len(found), len(p.Rows), cmp.Or(p.scope, "all scopes"), p.Changed()), columns)}
 	for i := p.top; i < min(len(found), p.top+page); i++ {
 		out = append(out, p.line(p.Rows[found[i]], i == p.cursor, columns))
 	}
 	if len(found) == 0 {
 		out = append(out, "  nothing fits")
 	}
-	return append(out, cut(p.note, columns), cut("type: filter  space: on/off  tab: scope  enter: keep  esc: back  ctrl-c: leave", columns))
+	return append(out, Cut(p.note, columns), Cut("type: filter  space: on/off  tab: scope  enter: keep  esc: back  ctrl-c: leave", columns))
 }
 
 // line returns one row: "> " before the selected one, "[x]" for on, "*" for changed.
@@ -165,17 +164,11 @@ func (p *Picker) line(r PickerRow, here bool, columns int) string {
 	if r.On != r.WasOn {
 		star = "*"
 	}
-	text := cut(fmt.Sprintf("%s[%s]%s %s %s %s", pointer, mark, star, pad(r.Name, 28), pad(r.Scope, 8), clean(r.Text)), columns)
+	text := Cut(fmt.Sprintf("%s[%s]%s %s %s %s", pointer, mark, star, Pad(r.Name, 28), Pad(r.Scope, 8), clean(r.Text)), columns)
 	if here {
-		return paint(p.st.selected, text)
+		return Paint(p.st.Selected, text)
 	}
 	return text
-}
-
-// pad cuts text to so many columns or fills it up with spaces.
-func pad(text string, columns int) string {
-	text = cut(oneLine(text), columns)
-	return text + strings.Repeat(" ", columns-ansi.StringWidth(text))
 }
 
 // Init, Update and View implement tea.Model.
@@ -204,7 +197,7 @@ func (p *Picker) View() tea.View {
 // Show shows the list until the person confirms (keep is true) or leaves, ctx ends, or the terminal is
 // gone. It blocks, and restores the terminal before it returns. in must be a terminal.
 func (p *Picker) Show(ctx context.Context, in *os.File, out io.Writer, color bool) (keep bool, err error) {
-	p.st, p.columns, p.lines = newStyles(color), 80, 24
+	p.st, p.columns, p.lines = NewStyles(color), 80, 24
 	_, err = tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -26,7 +26,7 @@ func press(name string) tea.KeyPressMsg {
 
 func TestPickerKeepsLockedRowsAndFitsRows(t *testing.T) {
 	for _, columns := range []int{1, 20, 60, 200} {
-		p := &Picker{st: newStyles(false), Rows: []PickerRow{{Name: "a", Scope: "user", On: true, WasOn: true, Text: "日本\x1b[2J"}, {Name: "b", Scope: "project", Locked: "x"}}}
+		p := &Picker{st: NewStyles(false), Rows: []PickerRow{{Name: "a", Scope: "user", On: true, WasOn: true, Text: "日本\x1b[2J"}, {Name: "b", Scope: "project", Locked: "x"}}}
 		for _, key := range []string{"space", "down", "space", "b", "backspace", "ctrl+u", "tab", "esc"} {
 			if p.press(press(key), 5) {
 				t.Fatalf("%s ended it", key)

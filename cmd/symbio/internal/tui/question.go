@@ -35,32 +35,32 @@ type questionPanel struct {
 // typingPause is how long no key was pressed when a person is not typing on.
 const typingPause = time.Second
 
-// choice is one possible answer.
-type choice struct {
-	key, text string
-	set       func(*symbiov1.AnswerRequest)
+// Choice is one possible answer to a question. Set writes it into the request; it is nil if a text belongs to it.
+type Choice struct {
+	Key, Text string
+	Set       func(*symbiov1.AnswerRequest)
 }
 
-// isQuestion reports whether a server asks for a text, and not an agent for a call.
-func isQuestion(q event.Fields) bool { return strings.HasPrefix(q.Tool, tool.QuestionOf) }
+// IsQuestion reports whether a server asks for a text, and not an agent for a call.
+func IsQuestion(q event.Fields) bool { return strings.HasPrefix(q.Tool, tool.QuestionOf) }
 
-// choices returns the possible answers to a question.
-func choices(q event.Fields) []choice {
-	if isQuestion(q) {
-		return []choice{
+// Choices returns the possible answers to a question.
+func Choices(q event.Fields) []Choice {
+	if IsQuestion(q) {
+		return []Choice{
 			{"y", "yes, with the defaults of the form", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
 			{"n", "no", func(*symbiov1.AnswerRequest) {}},
 			{"r", "answer with a text: the value, or NAME: VALUE; NAME: VALUE", nil},
 		}
 	}
-	all := []choice{{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
+	all := []Choice{{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
 	if len(q.Rules) > 0 {
-		all = append(all, choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
+		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
 	}
 	return append(all,
-		choice{"s", "this call for the session, while the agent lives", func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
-		choice{"n", "no", func(*symbiov1.AnswerRequest) {}},
-		choice{"r", "no, with a reason for the agent", nil})
+		Choice{"s", "this call for the session, while the agent lives", func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
+		Choice{"n", "no", func(*symbiov1.AnswerRequest) {}},
+		Choice{"r", "no, with a reason for the agent", nil})
 }
 
 // set replaces the questions. lastKey is when the person pressed a key last.
@@ -88,7 +88,7 @@ func (p *questionPanel) waitingRows(m *model, columns int) (rows []string) {
 		if more := len(p.open) - 1 - i; i == maxWaitingRows-1 && more > 1 {
 			text = fmt.Sprintf("  then: %d more; /approvals lists all", more)
 		}
-		if rows = append(rows, paint(m.st.dim, cut(oneLine(text), columns))); len(rows) == maxWaitingRows {
+		if rows = append(rows, Paint(m.st.Dim, Cut(OneLine(text), columns))); len(rows) == maxWaitingRows {
 			break
 		}
 	}
@@ -105,7 +105,7 @@ func (p *questionPanel) key(k tea.KeyPressMsg, in *input, send func(chat.Input))
 	if p.reasoning {
 		return p.reasonKey(name, q, in, send)
 	}
-	all := choices(q)
+	all := Choices(q)
 	switch name {
 	case "up", "down":
 		step := 1
@@ -126,7 +126,7 @@ func (p *questionPanel) key(k tea.KeyPressMsg, in *input, send func(chat.Input))
 		p.armed = true
 	}
 	for _, c := range all {
-		if p.armed && name == c.key {
+		if p.armed && name == c.Key {
 			p.answer(q, c, in, send)
 			return true
 		}
@@ -142,21 +142,21 @@ func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send f
 	case "enter":
 		reason := in.area.Value()
 		p.endReason(in)
-		send(chat.Input{Answer: &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, Allow: isQuestion(q), Reason: reason}})
+		send(chat.Input{Answer: &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, Allow: IsQuestion(q), Reason: reason}})
 	default:
 		return false
 	}
 	return true
 }
 
-func (p *questionPanel) answer(q event.Fields, c choice, in *input, send func(chat.Input)) {
-	if c.set == nil {
+func (p *questionPanel) answer(q event.Fields, c Choice, in *input, send func(chat.Input)) {
+	if c.Set == nil {
 		p.reasoning, p.draft = true, in.area.Value()
 		in.area.Reset()
 		return
 	}
 	r := &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest}
-	c.set(r)
+	c.Set(r)
 	send(chat.Input{Answer: r})
 }
 
@@ -168,6 +168,26 @@ func (p *questionPanel) endReason(in *input) {
 	}
 }
 
+// Question returns what a person sees of a question: who asks for what, and the rows of the call or of what it would change.
+func Question(s Styles, q event.Fields, columns int) (head string, body []string) {
+	head = fmt.Sprintf("%s wants to use %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool))
+	if IsQuestion(q) {
+		head = fmt.Sprintf("An MCP server has a %s, during a call of %s", visible.Escape(q.Tool), command.Chain(q.Name, q.For))
+	}
+	if q.Diff != "" {
+		return head, DiffRows(s, q.Diff, columns, maxQuestionRows)
+	}
+	for line := range strings.SplitSeq(command.CallText(q.Args), "\n") {
+		for _, row := range Wrap(strings.TrimPrefix(line, "  "), columns-2) {
+			body = append(body, "  "+row)
+		}
+	}
+	return head, body
+}
+
+// maxQuestionRows bounds the rows of the difference in a question.
+const maxQuestionRows = 5000
+
 // view returns the rows of the first question: what will run, the choices, and what waits behind it.
 // With few rows the call is cut in the middle, never the choices.
 func (p *questionPanel) view(m *model, columns, room int) []string {
@@ -175,34 +195,23 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 		return nil
 	}
 	q := p.open[0]
-	head := fmt.Sprintf("%s wants to use %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool))
+	head, body := Question(m.st, q, columns)
 	prompt := "  why not? Enter sends it, Esc goes back"
-	if isQuestion(q) {
-		head = fmt.Sprintf("An MCP server has a %s, during a call of %s", visible.Escape(q.Tool), command.Chain(q.Name, q.For))
+	if IsQuestion(q) {
 		prompt = "  your answer? Enter sends it, Esc goes back"
 	}
 	if p.total > 1 {
 		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
 	}
-	var body []string
-	if q.Diff != "" {
-		body = diffRows(m.st, q.Diff, columns, 1000)
-	} else {
-		for line := range strings.SplitSeq(command.CallText(q.Args), "\n") {
-			for _, row := range wrap(strings.TrimPrefix(line, "  "), columns-2) {
-				body = append(body, "  "+row)
-			}
-		}
-	}
-	rows := []string{paint(m.st.bold, cut(head, columns))}
-	below := []string{paint(m.st.dim, cut("  "+visible.Escape(q.Why), columns))}
+	rows := []string{Paint(m.st.Bold, Cut(head, columns))}
+	below := []string{Paint(m.st.Dim, Cut("  "+visible.Escape(q.Why), columns))}
 	if p.reasoning {
-		below = append(below, cut(prompt, columns))
+		below = append(below, Cut(prompt, columns))
 	} else {
-		for i, c := range choices(q) {
-			row := cut("  "+c.key+"  "+c.text, columns)
+		for i, c := range Choices(q) {
+			row := Cut("  "+c.Key+"  "+c.Text, columns)
 			if i == p.chosen {
-				row = paint(m.st.selected, row)
+				row = Paint(m.st.Selected, row)
 			}
 			below = append(below, row)
 		}
@@ -210,7 +219,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	}
 	if fits := room - len(rows) - len(below); len(body) > fits {
 		fits = max(1, fits)
-		body = append(body[:fits-1:fits-1], paint(m.st.dim, fmt.Sprintf("  … %d more rows: symbio approvals show %s", len(body)-fits+1, q.ID)))
+		body = append(body[:fits-1:fits-1], Paint(m.st.Dim, fmt.Sprintf("  … %d more rows: symbio approvals show %s", len(body)-fits+1, q.ID)))
 	}
 	return append(append(rows, body...), below...)
 }

@@ -107,7 +107,7 @@ func (s *stream) live(columns, limit int) []string {
 	if text = strings.TrimRight(text, "\n"); text == "" {
 		return nil
 	}
-	rows := wrap(clean(text), columns)
+	rows := Wrap(clean(text), columns)
 	return rows[max(0, len(rows)-limit):]
 }
 

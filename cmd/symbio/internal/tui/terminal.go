@@ -48,7 +48,7 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 	p := &program{inputs: make(chan chat.Input, maxInputs)}
 	m := newModel(config{
 		dir: dir, history: filepath.Join(string(state), "history"), commands: commands,
-		color: env.Getenv("NO_COLOR") == "", links: showsLinks(env.Getenv), prose: env.OutIsTerminal, editor: env.Getenv("EDITOR"),
+		color: env.Getenv("NO_COLOR") == "", links: ShowsLinks(env.Getenv), prose: env.OutIsTerminal, editor: env.Getenv("EDITOR"),
 		post: func(in chat.Input) bool {
 			select {
 			case p.inputs <- in:

@@ -73,7 +73,7 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 	case "task":
 		row.began, row.task, row.state = e.Time, f.Text, "working"
 		if row.depth > 0 {
-			done = append(done, t.line(m, row, m.st.bold.Render(oneLine(f.Text))))
+			done = append(done, t.line(m, row, m.st.Bold.Render(OneLine(f.Text))))
 		}
 	case "text":
 		if row.depth == 0 && e.Agent != "" {
@@ -101,24 +101,21 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 	case "done", "failed":
 		row.state, row.spent = e.Type, cmp.Or(f.Spent, row.spent)
 		if row.depth > 0 {
-			text, style := "is done", m.st.dim
+			text, style := "is done", m.st.Dim
 			if e.Type == "failed" {
-				text, style = "failed: "+f.Why, m.st.bad
+				text, style = "failed: "+f.Why, m.st.Bad
 			}
-			done = append(done, t.line(m, row, style.Render(oneLine(text+"  "+chat.UsageAndTime(f.Spent, e.Time.Sub(row.began))))))
+			done = append(done, t.line(m, row, style.Render(OneLine(text+"  "+chat.UsageAndTime(f.Spent, e.Time.Sub(row.began))))))
 		}
 	case "result":
 		done = t.result(m, f)
 	default:
 		if text := chat.NoticeText(e, f); text != "" {
-			done = append(done, t.line(m, row, m.st.dim.Render(oneLine(text))))
+			done = append(done, t.line(m, row, m.st.Dim.Render(OneLine(text))))
 		}
 	}
 	return done
 }
-
-// oneLine makes foreign text fit for one row.
-func oneLine(text string) string { return clean(strings.ReplaceAll(text, "\n", " ")) }
 
 // agent returns the row of the agent of an event, and creates it at the first event. An event without
 // an agent gets a row of its own that is not kept.
@@ -146,7 +143,7 @@ func (t *transcript) agent(e event.Event, f event.Fields) *agentRow {
 // nameOf returns the name of an agent for people.
 func (t *transcript) nameOf(id string) string {
 	if a := t.agents[id]; a != nil {
-		return cmp.Or(oneLine(a.name), id)
+		return cmp.Or(OneLine(a.name), id)
 	}
 	return id
 }
@@ -180,7 +177,7 @@ func (t *transcript) flushThought(m *model) []string {
 		return nil
 	}
 	t.add(entry{head: "thought", body: text})
-	return []string{paint(m.st.dim, cut("  ∴ "+oneLine(text), m.width-10)+" Ctrl-O")}
+	return []string{Paint(m.st.Dim, Cut("  ∴ "+OneLine(text), m.width-10)+" Ctrl-O")}
 }
 
 // flush returns the rest of the answer, which is complete.
@@ -200,18 +197,18 @@ func (t *transcript) flush(m *model) (done []string) {
 func (t *transcript) endCall(m *model, e event.Event, row *agentRow, f event.Fields) []string {
 	call, took := t.running.Event(e, f)
 	row.state = "working"
-	style, mark, summary := m.st.dim, m.st.good.Render("✓ "), chat.ResultSummary(f.Text)
+	style, mark, summary := m.st.Dim, m.st.Good.Render("✓ "), chat.ResultSummary(f.Text)
 	if f.Failed {
-		style, mark, summary = m.st.bad, m.st.bad.Render("✗ "), "failed: "+chat.FirstLine(f.Text)
+		style, mark, summary = m.st.Bad, m.st.Bad.Render("✗ "), "failed: "+chat.FirstLine(f.Text)
 	}
 	t.add(entry{head: strings.TrimSpace(row.name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + f.Text), diff: f.Diff})
 	// The summary gets at most half of the row when the call is long.
 	room := m.width - 12 - 2*row.depth - ansi.StringWidth(took)
-	what := cut(oneLine(call.What), max(room-ansi.StringWidth(summary), room/2))
-	summary = cut(oneLine(summary), max(0, room-ansi.StringWidth(what)))
+	what := Cut(OneLine(call.What), max(room-ansi.StringWidth(summary), room/2))
+	summary = Cut(OneLine(summary), max(0, room-ansi.StringWidth(what)))
 	done := []string{t.line(m, row, mark+style.Render(strings.TrimRight(what+"  "+summary+"  "+took, " ")))}
 	if f.Diff != "" {
-		done = append(done, strings.Join(diffRows(m.st, f.Diff, m.width-1, maxDiffRows), "\n"))
+		done = append(done, strings.Join(DiffRows(m.st, f.Diff, m.width-1, maxDiffRows), "\n"))
 	}
 	return done
 }
@@ -232,9 +229,9 @@ func (t *transcript) result(m *model, f event.Fields) (done []string) {
 func (t *transcript) line(m *model, row *agentRow, text string) string {
 	indent := "  "
 	if row.depth > 0 {
-		indent = strings.Repeat("  ", min(row.depth, 10)+1) + cut(oneLine(row.name), 24) + "  "
+		indent = strings.Repeat("  ", min(row.depth, 10)+1) + Cut(OneLine(row.name), 24) + "  "
 	}
-	return cut(indent+text, m.width-1)
+	return Cut(indent+text, m.width-1)
 }
 
 // The limits of the live rows.
@@ -248,14 +245,14 @@ const (
 func (t *transcript) live(m *model, columns, room int) (rows []string) {
 	if thought := strings.TrimSpace(t.thought.String()[max(0, t.thought.Len()-4*columns):]); thought != "" {
 		last := thought[strings.LastIndexByte(thought, '\n')+1:]
-		rows = append(rows, paint(m.st.dim, cut("  ∴ "+clean(last), columns)))
+		rows = append(rows, Paint(m.st.Dim, Cut("  ∴ "+clean(last), columns)))
 	}
 	for _, c := range t.running[max(0, len(t.running)-maxRunningRows):] {
 		text := strings.TrimSpace(c.What + " " + c.Progress)
 		if a := t.agents[c.Agent]; a != nil && a.depth > 0 {
 			text = a.name + ": " + text
 		}
-		rows = append(rows, cut("  "+m.st.accent.Render("● ")+oneLine(text)+" "+m.st.dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
+		rows = append(rows, Cut("  "+m.st.Accent.Render("● ")+OneLine(text)+" "+m.st.Dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
 	}
 	agents := 0
 	for _, id := range t.order {
@@ -268,7 +265,7 @@ func (t *transcript) live(m *model, columns, room int) (rows []string) {
 }
 
 // agentText returns the row of an agent of the tree.
-func agentText(s styles, a *agentRow, columns int) string {
+func agentText(s Styles, a *agentRow, columns int) string {
 	used := ""
 	switch {
 	case a.spent != nil:
@@ -276,8 +273,8 @@ func agentText(s styles, a *agentRow, columns int) string {
 	case a.tokens > 0:
 		used = chat.RoundedCount(int64(a.tokens)) + " tokens"
 	}
-	row := strings.Repeat("  ", min(a.depth, 10)) + "└ " + oneLine(cmp.Or(a.name, a.id)) + s.dim.Render(fmt.Sprintf(" on %s  %s  %s", oneLine(cmp.Or(a.node, "?")), oneLine(cmp.Or(a.state, "idle")), used))
-	return cut(row, columns)
+	row := strings.Repeat("  ", min(a.depth, 10)) + "└ " + OneLine(cmp.Or(a.name, a.id)) + s.Dim.Render(fmt.Sprintf(" on %s  %s  %s", OneLine(cmp.Or(a.node, "?")), OneLine(cmp.Or(a.state, "idle")), used))
+	return Cut(row, columns)
 }
 
 // activity returns what is happening now and for how long. Of several calls it names the latest.
