@@ -65,21 +65,11 @@ func cmdFork(env *command.Env) *cobra.Command {
 func cmdDelete(env *command.Env) *cobra.Command {
 	var force bool
 	cmd := changeCommand(env, "delete ID...", command.MinArgs(1), math.MaxInt, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
-		switch {
-		case i.State == session.Working:
-			return i, fmt.Errorf("delete session %s: %w on node %s; wait for the end of its task", i.ID, session.ErrInUse, i.Node)
-		case (i.Open || i.Keep) && !force:
-			return i, fmt.Errorf("delete session %s: its task is unfinished, or its agent is kept: go on with symbio chat --resume %s, or write --force", i.ID, i.ID)
+		err := session.DeleteTree(ctx, s, i, force)
+		if errors.Is(err, session.ErrUnfinished) {
+			err = fmt.Errorf("%w: go on with symbio chat --resume %s, or write --force", err, i.ID)
 		}
-		ids := []string{i.ID}
-		if i.Parent == "" {
-			tree, err := s.Sessions(ctx, session.Filter{Root: i.ID})
-			if err != nil {
-				return i, err
-			}
-			ids = command.Map(tree, func(i session.Info) string { return i.ID })
-		}
-		return i, s.Delete(ctx, ids...)
+		return i, err
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "delete a session with an unfinished task, too")
 	return cmd

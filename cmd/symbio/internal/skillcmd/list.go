@@ -47,12 +47,6 @@ func New(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// isSkill reports whether an argument names the skill: by its name, the path of its SKILL.md, or
-// its directory. A path must be absolute, as the catalog writes it; see skillArg.
-func isSkill(s *symbiov1.Skill, arg string) bool {
-	return arg == s.GetName() || arg == s.GetPath() || arg+string(filepath.Separator)+"SKILL.md" == s.GetPath()
-}
-
 // cmdSkillsList returns the command skills list. Skills that cannot be used do not fail the
 // command; they are on standard error and in the field errors of the JSON.
 func cmdSkillsList(env *command.Env) *cobra.Command {
@@ -247,7 +241,7 @@ func switchedOff(env *command.Env) ([]choice.Choice, error) {
 // date on which the choice was made.
 func disabledBy(off []choice.Choice, s *symbiov1.Skill) string {
 	for _, o := range off {
-		if isSkill(s, o.Skill) {
+		if choice.Matches(s, o.Skill) {
 			return "symbio skills disable, " + o.Time.Local().Format(time.DateOnly)
 		}
 	}
@@ -301,11 +295,11 @@ func (h localSkills) offBy(one *symbiov1.Skill) string {
 		return choice
 	}
 	use := h.opts.Settings.Skills
-	if i := slices.IndexFunc(use.Disabled, func(arg string) bool { return isSkill(one, arg) }); i >= 0 {
+	if i := slices.IndexFunc(use.Disabled, func(arg string) bool { return choice.Matches(one, arg) }); i >= 0 {
 		return "skills.disabled, " + h.from.Of("skills.disabled."+strconv.Itoa(i))
 	}
 	for key, e := range use.Overrides {
-		if isSkill(one, key) && e == skills.Off {
+		if choice.Matches(one, key) && e == skills.Off {
 			return "skills.overrides, " + h.from.Of("skills.overrides."+key)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,18 +66,9 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 	return reportSwitched(ctx, env, file, s.wanted)
 }
 
-// skillSwitch writes the choices of a person. A choice is a name, which holds for every skill of
-// that name, or a path. It is for one goroutine. Other processes may change the same book at the
-// same time, because each choice is a file of its own.
+// skillSwitch is a choice.Switch that notes what it has switched.
 type skillSwitch struct {
-	// book keeps the choices on the disk. It is below the user's state directory and holds for all
-	// nodes and directories.
-	book choice.Book
-	// off are the choices before this command. They are not updated by set.
-	off []choice.Choice
-	// all are the skills that the person sees. A choice can be about a skill of another directory,
-	// which is not among them.
-	all []*symbiov1.Skill
+	choice.Switch[*symbiov1.Skill]
 	// wanted has the skills that were switched, by path, and whether on.
 	wanted map[string]bool
 }
@@ -90,72 +80,29 @@ func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 		return nil, err
 	}
 	off, err := switchedOff(env)
-	return &skillSwitch{book: state.SkillsOff(), off: off, all: all.GetSkills(), wanted: map[string]bool{}}, err
+	return &skillSwitch{choice.Switch[*symbiov1.Skill]{Book: state.SkillsOff(), Off: off, All: all.GetSkills()}, map[string]bool{}}, err
 }
 
-// isSwitchedOff reports whether the user has switched that name or path off.
-func (s *skillSwitch) isSwitchedOff(key string) bool {
-	return slices.ContainsFunc(s.off, func(o choice.Choice) bool { return o.Skill == key })
-}
-
-// matching returns the skills that an argument names. A name can match several skills, a path at
-// most one.
-func (s *skillSwitch) matching(arg string) (found []*symbiov1.Skill) {
-	for _, k := range s.all {
-		if isSkill(k, arg) {
-			found = append(found, k)
-		}
-	}
-	return found
-}
-
-// check returns an error if set would have no effect: there is no such skill, or it is off by its
-// name and was named by its path. It writes nothing. arg is a result of skillArg.
+// check returns an error if set would have no effect: exit status 4 if there is no such skill, 2 if
+// it is off by its name and was named by its path. arg is a result of skillArg.
 func (s *skillSwitch) check(arg string, on bool) error {
-	found := s.matching(arg)
-	// A choice can outlive its skill. It can be undone without the skill, else it would stay in the
-	// book for good.
-	if len(found) == 0 && !(on && s.isSwitchedOff(arg)) {
+	err := s.Check(arg, on)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return command.NotFound(fmt.Errorf("no skill %q here; `symbio skills list` shows the skills here", terminal.Printable(arg)))
+	case errors.Is(err, choice.ErrOffByName):
+		name := s.Matching(arg)[0].GetName()
+		return command.Usage(fmt.Errorf("%w\nSwitch them all on with: symbio skills enable %s", err, terminal.Printable(name)))
 	}
-	if on && len(found) == 1 && arg != found[0].GetName() && s.isSwitchedOff(found[0].GetName()) {
-		return command.Usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", terminal.Printable(arg), terminal.Printable(found[0].GetName())))
-	}
-	return nil
+	return err
 }
 
-// set switches the skills that an argument names on or off. Switching on removes all choices that
-// keep them off. arg is a result of skillArg. Enabling a skill that is on is no error.
+// set switches the skills that an argument names on or off. arg is a result of skillArg.
 func (s *skillSwitch) set(arg string, on bool) error {
-	found := s.matching(arg)
-	for _, k := range found {
+	for _, k := range s.Matching(arg) {
 		s.wanted[k.GetPath()] = on
 	}
-	if !on {
-		// The directory of a skill is accepted as an argument, but choices are stored by the path
-		// of the SKILL.md, as the catalog has it.
-		if len(found) == 1 && arg != found[0].GetName() {
-			arg = found[0].GetPath()
-		}
-		return s.book.Disable(arg)
-	}
-	keys := []string{arg}
-	for _, k := range found {
-		keys = append(keys, k.GetPath())
-		// No other skill has the name, so a choice by name is about this one only.
-		if len(s.matching(k.GetName())) == 1 {
-			// The list of pickSkills passes paths only. Without this key a skill that was switched
-			// off by its name could not be switched on there.
-			keys = append(keys, k.GetName())
-		}
-	}
-	for _, key := range keys {
-		// Most keys have no choice, which is not an error.
-		if err := s.book.Enable(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("switch %s on: %w", terminal.Printable(key), err)
-		}
-	}
-	return nil
+	return s.Set(arg, on)
 }
 
 // reportSwitched makes the running nodes take the change up and prints the new states. A skill that
@@ -270,13 +217,13 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 // switching it on would change more than the selected row. A skill that is on is never locked.
 func (s *skillSwitch) picker() *tui.Picker {
 	p := &tui.Picker{}
-	for _, k := range s.all {
+	for _, k := range s.All {
 		row := tui.PickerRow{Name: k.GetName(), Scope: k.GetScope(), Text: visible.TruncateRunes(k.GetDescription(), 200), On: k.GetEnabled(), WasOn: k.GetEnabled()}
 		switch {
 		case k.GetEnabled():
-		case s.isSwitchedOff(k.GetName()) && len(s.matching(k.GetName())) > 1:
+		case s.IsOff(k.GetName()) && len(s.Matching(k.GetName())) > 1:
 			row.Locked = "by its name, with others: symbio skills enable " + k.GetName()
-		case disabledBy(s.off, k) == "":
+		case disabledBy(s.Off, k) == "":
 			row.Locked = k.GetOffBy()
 		}
 		p.Rows = append(p.Rows, row)
