@@ -195,8 +195,6 @@ var varying = []struct {
 	{regexp.MustCompile(`(?m)^(  [✓✗] .*?)  .*…  TIME$`), "$1  …  TIME"}, // where the result is cut depends on the time
 	{regexp.MustCompile(`(●.*) TIME`), "$1"},
 	{regexp.MustCompile(`(?m)^  working.*$`), "  working …"}, // it has the time, and is cut to the width
-	// At the start of a program bubbletea may leave its first picture, an empty input, above what it prints next.
-	{regexp.MustCompile(`(?m)^>\n  /help\n`), ""},
 	{regexp.MustCompile(`\b\d+(\.\d+)?k? tokens`), "N tokens"},
 	{regexp.MustCompile(`\b\d+% of`), "N% of"},
 	{regexp.MustCompile(`\b\d+-[0-9a-f]{8}\b`), "ID"},

@@ -162,11 +162,13 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 		l.receive(ctx)
 		return nil
 	})
-	if err := openTerminal(ctx, t); err != nil {
-		return err
-	}
+	// The greeting comes before the terminal opens. It keeps the live rows off the first row of the screen, from where some
+	// terminals keep what is erased: a stale input would stand above the conversation.
 	if o.Greeting != "" && t.isInteractive() {
 		t.view.note(o.Greeting)
+	}
+	if err := openTerminal(ctx, t); err != nil {
+		return err
 	}
 	if err = t.run(ctx); !t.isInteractive() {
 		err = t.report.finish(env, o.Summary, err)

@@ -22,20 +22,12 @@ const (
 	maxHistoryFile  = 4 << 20
 )
 
-// historyMsg is the history of the directory, the latest message last.
-type historyMsg []string
-
 // historyFile returns the file with the history of the working directory. Only its user can read it.
 func (in *input) historyFile() string {
 	return filepath.Join(in.config.history, fmt.Sprintf("%x.json", sha256.Sum256([]byte(in.dir)))[:32])
 }
 
-// loadHistory reads the history. An unreadable one is empty: it is no reason not to talk.
-func (in *input) loadHistory() tea.Cmd {
-	file := in.historyFile()
-	return func() tea.Msg { return historyMsg(readHistory(file)) }
-}
-
+// readHistory reads a history, the latest message last. An unreadable one is empty: it is no reason not to talk.
 func readHistory(file string) (all []string) {
 	data, err := private.Read(file, maxHistoryFile)
 	if err == nil {

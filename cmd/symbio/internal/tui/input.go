@@ -69,6 +69,7 @@ func newInput(c config) input {
 	}
 	a.Focus()
 	in := input{config: c, area: a}
+	in.history = readHistory(in.historyFile()) // before the first key
 	in.resize(80, 24)
 	return in
 }
@@ -205,8 +206,6 @@ func (in *input) message(msg tea.Msg) tea.Cmd {
 		}
 		in.clear()
 		in.area.SetValue(msg.text)
-	case historyMsg:
-		in.history = msg
 	case filesMsg:
 		in.files, in.walked = msg, time.Now()
 		return in.complete()

@@ -98,7 +98,7 @@ func (t *typing) p95() time.Duration {
 }
 
 // openPty returns both ends of a new terminal.
-func openPty(b *testing.B) (person, program *os.File) {
+func openPty(b testing.TB) (person, program *os.File) {
 	b.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {

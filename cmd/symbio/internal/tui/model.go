@@ -55,7 +55,8 @@ type model struct {
 	plan   []event.Step
 
 	// queue are the finished rows that are not in the scrollback yet. printing is true while some of
-	// them are on their way: they must arrive in order, and bubbletea runs commands in any order.
+	// them are on their way: they must arrive in order, and bubbletea runs commands in any order. It is
+	// also true before the first frame, see output.
 	queue    []string
 	printing bool
 	// closing is true after closeMsg: the program ends when the queue is empty.
@@ -72,7 +73,7 @@ type model struct {
 type (
 	// closeMsg asks for the end.
 	closeMsg struct{}
-	// printedMsg says that rows of the queue are in the scrollback.
+	// printedMsg says that rows of the queue are in the scrollback, or that the first frame is drawn.
 	printedMsg struct{}
 	// frameMsg asks for a new view: while an answer is written it comes frameTime after the one before,
 	// however many pieces of text came in between.
@@ -91,7 +92,7 @@ func newModel(c config) *model {
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return m.input.loadHistory() }
+func (m *model) Init() tea.Cmd { return nil }
 
 // Update implements tea.Model. Text that streams in is drawn with the next frame, all else at once.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {

@@ -108,7 +108,8 @@ func (d *desk) everything(text string) (drawn string) {
 	drawn += "\n" + d.view.Content
 	d.show(chat.Questions{{ID: "2", Name: text, Diff: text}})
 	drawn += "\n" + d.view.Content
-	d.show(chat.Questions{}, chat.Skills{text}, filesMsg{text}, historyMsg{text})
+	d.show(chat.Questions{}, chat.Skills{text}, filesMsg{text})
+	d.input.history = []string{text}
 	d.input.popup = []completion{{text: text, help: text}}
 	d.show(frameMsg{})
 	drawn += "\n" + d.view.Content
@@ -263,10 +264,7 @@ func TestHistoryLastsAndIsSearched(t *testing.T) {
 		_, _, _, cmd := d.input.key(press("enter"))
 		cmd()
 	}
-	again := newDesk(t, 80, 24)
-	again.dir, again.history = d.dir, d.config.history
-	again.input.config = again.config
-	again.show(again.Init()())
+	again := &desk{model: newModel(d.config)}
 	again.keys("'draft", "up", "up")
 	if got := again.input.area.Value(); got != "second" {
 		t.Errorf("two up is %q", got)

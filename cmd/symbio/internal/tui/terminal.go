@@ -1,11 +1,14 @@
 package tui
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sync/errgroup"
 
 	"symbio/cmd/symbio/internal/chat"
@@ -58,13 +61,33 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 			}
 		},
 	})
-	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
+	m.printing = true // until the first frame is drawn
+	drawn := func() { p.group.Go(func() error { p.tea.Send(printedMsg{}); return nil }) }
+	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(&output{File: out, drawn: drawn}), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	p.group.Go(func() error {
 		defer close(p.inputs)
 		_, err := p.tea.Run()
 		return err
 	})
 	return p, nil
+}
+
+// output is the terminal that bubbletea draws to. It calls drawn once, after the first frame. What bubbletea prints before
+// that frame scrolls the whole screen away, because it takes the rows of the screen for those of the frame
+// (bubbletea issue 1740). drawn must not wait for the program, which may wait for Write.
+type output struct {
+	*os.File
+	drawn func()
+	once  sync.Once
+}
+
+// Write writes a part of a frame. The first frame is the first part that shows the cursor.
+func (o *output) Write(part []byte) (int, error) {
+	n, err := o.File.Write(part)
+	if bytes.Contains(part, []byte(ansi.SetModeTextCursorEnable)) {
+		o.once.Do(o.drawn)
+	}
+	return n, err
 }
 
 // Show draws a message of the conversation. It blocks until the model has taken it.
