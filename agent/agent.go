@@ -134,7 +134,7 @@ func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Repl
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
-	i.record.log.Load().SetRequester(outside)
+	i.record.log.Load().SetRequester(outside, payingNode(i, s))
 	i.report(Event{Type: EventTask, Text: task})
 	text, err := a.runTask(ctx, task, s, resume)
 	if err != nil && i.task.wasInterrupted() {

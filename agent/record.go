@@ -155,6 +155,19 @@ func (i *instance) outsideRequester(s community.Signal) string {
 	return ""
 }
 
+// payingNode names the other node for which the agent does a task, by which it counts in the bill: that of the
+// nearest requester, else that for which its parent works; "" = a person at this node.
+func payingNode(i *instance, s community.Signal) string {
+	if names := i.permissions.remoteRequesters(s.Requester); len(names) > 0 {
+		node, _, _ := strings.Cut(names[0], "/")
+		return strings.TrimSuffix(node, claimed)
+	}
+	if i.parent != nil {
+		return i.parent.record.info().User
+	}
+	return ""
+}
+
 // resumeTask goes on with the task that the end of the node interrupted. note is for the model.
 func (a *Agent) resumeTask(ctx context.Context, note string) (string, error) {
 	lost, err := a.instance.loseChildren(ctx)

@@ -85,7 +85,7 @@ func (x *exchange) compact() (bool, error) {
 		return false, nil
 	}
 	x.history.put(cut)
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Compaction, Messages: cut, Began: *began, Usage: &done.Usage}) // the Commit before the next request reports the error
+	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Compaction, Messages: cut, Began: *began}) // the Commit before the next request reports the error
 	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err

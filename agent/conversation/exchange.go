@@ -214,7 +214,7 @@ func (x *exchange) ask() (llm.Response, error) {
 	answer, err = x.resume(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
-			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}, Usage: answer.Usage}, session.Interrupted) // as far as it was received
+			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}}, session.Interrupted) // as far as it was received; request has recorded its usage
 		}
 		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
 	}
@@ -264,18 +264,36 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	cfg := &x.c.cfg
 	x.begun = false
 	r := llm.Request{System: x.system, Messages: append(slices.Clip(x.history.shown()), more...), Tools: x.tools, Thinking: cfg.Thinking}
-	if err := x.c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: x.history.size(x.prompt)}}); err != nil {
+	if err := commitRequest(x, x.history.size(x.prompt)); err != nil {
 		return llm.Response{}, err
 	}
 	x.c.mu.Lock()
 	x.c.parts, x.c.last = x.parts, r
 	x.c.mu.Unlock()
 	answer, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), x.received)
+	if err != nil {
+		addReport(x, answer.Usage, x.begun, err)
+	}
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
 		x.reply.Text = answer.Message.Text
 	}
 	return answer, err
+}
+
+// commitRequest records that the model is about to be asked; size is an estimate in tokens.
+func commitRequest(x *exchange, size int) error {
+	return x.c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: size, Model: x.history.session.Model.Name()}})
+}
+
+// addReport records what the model reported for a request without an Answer. One that was refused before the answer
+// began costs nothing. Without a record it counts with its estimated size, since the provider may charge a request
+// that was broken off.
+func addReport(x *exchange, used llm.Usage, begun bool, err error) {
+	refused := err != nil && !begun && x.ctx.Err() == nil
+	if refused || used != (llm.Usage{}) {
+		_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Report, Usage: &used}) // the Commit before the next request reports the error
+	}
 }
 
 // onChunk is called with each chunk of the answer. The first one shows that the model has the request, so

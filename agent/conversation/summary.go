@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/security/visible"
 )
@@ -31,14 +30,16 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 	written := written(messages, maxSummaryInput, maxArgsShown)
 	for room := c.Window() / 5 * 3 * bytesPerToken; ; room /= 2 {
 		r := llm.Request{System: summaryPrompt, Messages: []llm.Message{{Role: llm.User, Text: tool.Shorten(written, room)}}}
-		if err := c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: sum(r.Messages)}}); err != nil {
+		if err := commitRequest(x, sum(r.Messages)); err != nil {
 			return "", err
 		}
+		begun := false
 		got, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
-			if chunk.Retry != nil {
+			if begun = begun || chunk.Retry == nil; chunk.Retry != nil {
 				x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: chunk.Retry}})
 			}
 		})
+		addReport(x, got.Usage, begun, err)
 		done.Usage = done.Usage.Add(got.Usage)
 		x.reply.Usage = x.reply.Usage.Add(got.Usage)
 		switch text := strings.TrimSpace(got.Message.Text); {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,11 @@ func (f *first) ask(ctx context.Context, m Model, r Request, yield func(Chunk, e
 			return err
 		}
 		began = began || c.Retry == nil
+		if c.Usage != nil {
+			used := *c.Usage
+			used.Model = cmp.Or(used.Model, m.Name())
+			c.Usage = &used
+		}
 		if !yield(c, nil) {
 			return nil
 		}

@@ -171,6 +171,8 @@ type Usage struct {
 	Reasoning int `json:"reasoning,omitempty"`
 	// Cost is the cost by the configured prices, in their currency; nil = not known.
 	Cost *float64 `json:"cost,omitempty"`
+	// Model is the name of the model that was asked; "" = that of the Model to which the request went.
+	Model string `json:"model,omitempty"`
 }
 
 // Add returns the sum. Its cost is known only if both costs are; the zero Usage counts as known.

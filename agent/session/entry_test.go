@@ -8,7 +8,7 @@ import (
 )
 
 func TestEntryCheckFindsMissingFields(t *testing.T) {
-	kinds := []session.Kind{session.Task, session.Answer, session.Call, session.Approval, session.Decision, session.Result, session.Request, session.Child, session.Edit, session.Compaction}
+	kinds := []session.Kind{session.Task, session.Answer, session.Call, session.Approval, session.Decision, session.Result, session.Request, session.Report, session.Child, session.Edit, session.Compaction}
 	for _, k := range kinds {
 		if err := (session.Entry{Kind: k}).Check(); err == nil {
 			t.Errorf("an entry of the kind %s without fields passes", k)

@@ -31,12 +31,12 @@ func Fork(ctx context.Context, s Store, i Info, turn int) (Info, error) {
 		return Info{}, fmt.Errorf("fork session %s: exchange %d of %d has not ended, or does not exist; symbio sessions show %s has the numbers", i.ID, last, len(all), i.ID)
 	}
 	kept := slices.DeleteFunc(slices.Concat(all[:last]...), func(e Entry) bool { return e.Kind == Edit })
-	i.ID, i.Parent, i.Member, i.Requester, i.Title = NewID(), "", "", "", i.Title+" (fork)"
+	i.ID, i.Parent, i.Member, i.Requester, i.User, i.Title = NewID(), "", "", "", "", i.Title+" (fork)"
 	i.Root, i.Keep, i.Tasks, i.Turns, i.Spent = i.ID, false, 0, 0, budget.Spent{}
 	for _, e := range kept {
 		i.apply(e)
 	}
 	i.Created = time.Now().UTC()
 	i.Updated = i.Created
-	return i, s.Commit([]Write{{Info: i, Entries: kept}})
+	return i, s.Commit([]Write{{Info: i, Entries: kept, Copied: true}})
 }

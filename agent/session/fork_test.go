@@ -27,7 +27,7 @@ func TestForkTakesOverWholeExchanges(t *testing.T) {
 	j := session.NewJournal(store, "a")
 	l := j.Create(session.Info{Dir: "/d", Agent: "general"})
 	l.SetMember("general", "member-1")
-	l.SetRequester("elsewhere")
+	l.SetRequester("elsewhere", "elsewhere")
 	task := func(text string) session.Entry {
 		return session.Entry{Kind: session.Task, Message: &llm.Message{Role: llm.User, Text: text}}
 	}

@@ -273,12 +273,14 @@ func (l *Log) Info() Info {
 	return l.info
 }
 
-// SetMember records which member the session belongs to, and SetRequester who gives the next task.
-// Both become durable with the next entry.
+// SetMember records which member the session belongs to, and SetRequester who gives the next task and
+// for which node it is done (Info.User). Both become durable with the next entry.
 func (l *Log) SetMember(name, id string) { l.change(func(i *Info) { i.Name, i.Member = name, id }) }
 
 // SetRequester records which node or agent outside the tree gives the next task; "" = none.
-func (l *Log) SetRequester(name string) { l.change(func(i *Info) { i.Requester = name }) }
+func (l *Log) SetRequester(name, user string) {
+	l.change(func(i *Info) { i.Requester, i.User = name, user })
+}
 
 // change changes the description.
 func (l *Log) change(do func(*Info)) {
@@ -424,23 +426,21 @@ func (i *Info) apply(e Entry) {
 		i.Spent.ModelCalls++
 		i.Spent.Tokens += int64(e.Usage.Input)
 		i.Asked = int64(e.Usage.Input)
-	case Answer, Compaction:
+	case Answer, Compaction, Report:
 		if e.Kind == Answer {
 			i.Turns++
 			i.Restarts = 0
 		}
-		i.Spent.Tokens -= i.Asked
+		if e.IsReport() {
+			i.Spent.Tokens -= i.Asked
+		}
 		i.Asked = 0
 	case Child:
 		i.Spent.Agents++
 	case Lent:
 		i.Spent = i.Spent.Add(*e.Spent)
 	case End:
-		i.State, i.Open = e.Status, false
-		if e.Status == Failed {
-			i.Spent.Tokens -= i.Asked // the failure of the request is known, and it reported no cost
-		}
-		i.Asked = 0
+		i.State, i.Open, i.Asked = e.Status, false, 0
 	}
 	if e.Usage != nil && e.Kind != Request {
 		i.Spent.Tokens += int64(e.Usage.Input + e.Usage.Output)

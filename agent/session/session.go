@@ -33,6 +33,7 @@ const (
 	Text       Kind = "text"       // a user's text was added to the exchange: Text
 	Request    Kind = "request"    // the model is about to be asked: Usage is the estimated size of the request
 	Answer     Kind = "answer"     // the model answered: Message, Usage
+	Report     Kind = "report"     // the request has no Answer, as it failed or was for a summary: Usage is what the model reported
 	Call       Kind = "call"       // a call is about to run: Call
 	Result     Kind = "result"     // a call has a result: Result
 	Approval   Kind = "approval"   // a person is asked about a call: Call, Text says why
@@ -42,7 +43,7 @@ const (
 	Skill      Kind = "skill"      // a skill was activated or given back: Text is its name, Skill
 	Lent       Kind = "lent"       // a sub-agent on another node reported that it spent more: Spent
 	Read       Kind = "read"       // the agent knows a file: Edit, of which After is the content that it knows
-	Compaction Kind = "compaction" // Messages are the history from now on: Began, Usage
+	Compaction Kind = "compaction" // Messages are the history from now on: Began, and Usage in older files
 	Edit       Kind = "edit"       // a file is about to be changed: Edit
 	Resume     Kind = "resume"     // the exchange goes on after a restart
 	End        Kind = "end"        // the exchange ended: Status, Count messages stay, Text is the error
@@ -84,7 +85,7 @@ func (e Entry) Check() error {
 		missing = e.Call == nil
 	case Result:
 		missing = e.Result == nil
-	case Request:
+	case Request, Report:
 		missing = e.Usage == nil
 	case Child:
 		missing = e.Child == nil
@@ -99,6 +100,18 @@ func (e Entry) Check() error {
 		return fmt.Errorf("an entry of the kind %q has not the fields of its kind", e.Kind)
 	}
 	return nil
+}
+
+// IsReport reports whether Usage is what the model reported for the request before the entry. An answer without any
+// figures is none: the request then counts with its estimated size.
+func (e Entry) IsReport() bool {
+	switch e.Kind {
+	case Report:
+		return e.Usage != nil
+	case Answer, Compaction:
+		return e.Usage != nil && *e.Usage != (llm.Usage{Model: e.Usage.Model})
+	}
+	return false
 }
 
 // ChildAgent is a sub-agent as its parent's session records it.
@@ -176,6 +189,8 @@ type Info struct {
 	// parent. Only a task without a requester can go on after a restart, because the permissions of a
 	// requester end with its call.
 	Requester string `json:"requester,omitempty"`
+	// User is the node for which the latest task, or the parent's, is done; "" = a person at this node.
+	User string `json:"user,omitempty"`
 	// Keep is set for agents that live again with their member id when the node starts.
 	Keep  bool  `json:"keep,omitempty"`
 	State State `json:"state"`
@@ -212,6 +227,8 @@ type Write struct {
 	// Data is the JSON of each entry. Agents make it before they wait for the commit, so that they do it side by side. With nil
 	// the Store makes it.
 	Data [][]byte
+	// Copied says that the entries are of another session too, so that their model calls are not counted again.
+	Copied bool
 }
 
 // Encode sets Data.
@@ -253,6 +270,9 @@ type Store interface {
 	// Search returns the entries that have all words, the latest first; limit 0 = all of them. A Line has
 	// the session, the ID and the Kind of the entry, and as Text what is around the first word.
 	Search(ctx context.Context, words string, limit int) ([]Line, error)
+	// Bill adds up the model calls, also those of sessions that were deleted. A request without a report of the model
+	// counts with its estimated size. The error says so if a column does not exist.
+	Bill(ctx context.Context, q BillQuery) ([]BillRow, error)
 	// Content returns the content of a file before an edit of this session, by its hash.
 	Content(ctx context.Context, id, hash string) ([]byte, error)
 	// Rename sets the title of a session. Delete removes sessions. Both fail with an error that wraps

@@ -22,7 +22,10 @@ func TestSpentCountsLostAnswers(t *testing.T) {
 		"open":     {[]session.Entry{task, request}, budget.Spent{ModelCalls: 1, Tokens: 100}},
 		"resumed":  {[]session.Entry{task, request, {Kind: session.Resume}, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 185}},
 		"left":     {[]session.Entry{task, request, {Kind: session.End, Status: session.Interrupted}}, budget.Spent{ModelCalls: 1, Tokens: 100}},
-		"failed":   {[]session.Entry{task, request, {Kind: session.End, Status: session.Failed}, task, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 85}},
+		"failed":   {[]session.Entry{task, request, {Kind: session.End, Status: session.Failed}, task, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 185}},
+		"refused":  {[]session.Entry{task, request, {Kind: session.Report, Usage: &llm.Usage{}}, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 85}},
+		"broken":   {[]session.Entry{task, request, {Kind: session.Report, Usage: &llm.Usage{Input: 81}}, request, answer}, budget.Spent{ModelCalls: 2, Tokens: 166}},
+		"silent":   {[]session.Entry{task, request, {Kind: session.Answer, Message: &llm.Message{}, Usage: &llm.Usage{}}}, budget.Spent{ModelCalls: 1, Tokens: 100}},
 		"spawned":  {[]session.Entry{task, {Kind: session.Child, Child: &session.ChildAgent{}}}, budget.Spent{Agents: 1}},
 	} {
 		log := session.NewJournal(inMemory(t), "n").Create(session.Info{})

@@ -53,6 +53,7 @@ func testStore(t *testing.T, open func(t *testing.T) session.Store) {
 		{"SearchesWords", searches}, {"SearchesHostileWords", searchesHostile}, {"KeepsContents", keepsContents},
 		{"Deletes", deletes}, {"Recovers", recovers}, {"NamesMissingSession", namesMissing}, {"CommitsConcurrently", commitsConcurrently},
 		{"PrunesByAge", prunesByAge}, {"PrunesBySize", prunesBySize}, {"PrunesNoUnfinished", prunesNoUnfinished},
+		{"AddsUpCalls", addsUpCalls}, {"CountsCallsOnce", countsCallsOnce}, {"RefusesUnknownColumn", refusesUnknownColumn},
 	}
 	for _, p := range tests {
 		t.Run(p.name, func(t *testing.T) { p.test(t, open(t)) })

@@ -223,6 +223,7 @@ func sanitize(u *llm.Usage) *llm.Usage {
 	if u.Cost != nil && !(*u.Cost >= 0) {
 		u.Cost = nil
 	}
+	u.Model = "" // the name here says which node was asked
 	return u
 }
 

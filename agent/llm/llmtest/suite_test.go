@@ -117,7 +117,7 @@ func answersWithText(t *testing.T, made func(*testing.T, answer) llm.Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := llm.Response{Message: llm.Message{Role: llm.Assistant, Text: text}, Usage: llm.Usage{Input: 12, Output: 34}, Stop: llm.StopEnd}
+	want := llm.Response{Message: llm.Message{Role: llm.Assistant, Text: text}, Usage: llm.Usage{Input: 12, Output: 34, Model: got.Usage.Model}, Stop: llm.StopEnd}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("answer (-want +got):\n%s", d)
 	}

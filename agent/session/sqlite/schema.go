@@ -22,6 +22,26 @@ CREATE INDEX events_time ON events (time);
 DROP INDEX sessions_updated;
 DROP INDEX sessions_state;
 CREATE INDEX sessions_state ON sessions (state);
+`, `
+-- The bill has the sums of the model calls of an hour, and stays when their sessions are deleted. requests are the calls of which the model has
+-- reported nothing: those in flight, and those whose report was lost. An hour is counted from 1970.
+CREATE TABLE bill (hour INTEGER NOT NULL, root TEXT NOT NULL, agent TEXT NOT NULL, user TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
+	input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, cost REAL NOT NULL, unpriced INTEGER NOT NULL,
+	PRIMARY KEY (hour, root, agent, user, model)) WITHOUT ROWID;
+CREATE TABLE requests (id INTEGER PRIMARY KEY, session TEXT NOT NULL, hour INTEGER NOT NULL, root TEXT NOT NULL, agent TEXT NOT NULL, user TEXT NOT NULL, model TEXT NOT NULL, estimated INTEGER NOT NULL);
+CREATE INDEX requests_session ON requests (session, id);
+-- What older entries say. Those from before their session were copied by a fork.
+CREATE TABLE old AS SELECT *, time / 3600000000 hour, substr(requester, 1, instr(requester || '/', '/') - 1) user, coalesce(used ->> 'input', 0) input, coalesce(used ->> 'output', 0) output
+	FROM (SELECT e.id, e.time, e.session, e.kind, s.root, coalesce(CAST(s.info AS TEXT) ->> 'requester', '') requester, coalesce(CAST(s.info AS TEXT) ->> 'agent', '') agent,
+			coalesce(CAST(s.info AS TEXT) ->> 'model', '') model, CAST(s.info AS TEXT) ->> 'created' created, CAST(e.data AS TEXT) -> 'usage' used,
+			lead(e.kind, 1, '') OVER entries next, lead(CAST(e.data AS TEXT) ->> 'status', 1, '') OVER entries status
+		FROM entries e JOIN sessions s ON s.id = e.session WHERE e.kind IN ('request', 'answer', 'compaction', 'end') WINDOW entries AS (PARTITION BY e.session ORDER BY e.id))
+	WHERE time / 1000000 >= unixepoch(created);
+INSERT INTO bill SELECT hour, root, agent, user, model, count(*), sum(input), sum(output), total(used ->> 'cache_read'), total(used ->> 'cache_write'), total(used ->> 'cost'), sum(used ->> 'cost' IS NULL)
+	FROM old WHERE kind IN ('answer', 'compaction') AND input + output > 0 GROUP BY hour, root, agent, user, model;
+INSERT INTO requests (session, hour, root, agent, user, model, estimated) SELECT session, hour, root, agent, user, model, input
+	FROM old WHERE kind = 'request' AND next NOT IN ('answer', 'compaction') AND NOT (next = 'end' AND status = 'failed') ORDER BY id;
+DROP TABLE old;
 `}
 
 // migrate brings the schema to the newest version. It takes the lock of the writer only if there is

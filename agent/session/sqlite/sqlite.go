@@ -53,12 +53,12 @@ type Store struct {
 }
 
 // statements are those of a commit.
-type statements struct{ putSession, addEntry, addWords, addContent *sql.Stmt }
+type statements struct{ putSession, addEntry, addWords, addContent, addRequest, addReport, endRequest *sql.Stmt }
 
 // in returns the statements for a transaction. They are made once for each, because that takes as long
 // as writing a row.
 func (s statements) in(tx *sql.Tx) statements {
-	return statements{tx.Stmt(s.putSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)}
+	return statements{tx.Stmt(s.putSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent), tx.Stmt(s.addRequest), tx.Stmt(s.addReport), tx.Stmt(s.endRequest)}
 }
 
 // Open opens the store in a file, and makes the file if it is missing. If the file is damaged, Open
@@ -177,6 +177,7 @@ func (s *Store) prepare() (err error) {
 		{&s.commit.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
 		{&s.commit.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
 		{&s.commit.addContent, "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
+		{&s.commit.addRequest, addRequest}, {&s.commit.addReport, addReport}, {&s.commit.endRequest, endRequest},
 	} {
 		if *p.statement, err = s.db.Prepare(p.text); err != nil {
 			return err
@@ -324,6 +325,9 @@ func (s statements) write(w session.Write) error {
 			if _, err := s.addContent.Exec(i.ID, e.Edit.Before, e.Edit.Content); err != nil {
 				return err
 			}
+		}
+		if err := s.count(w, e); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"symbio/agent/llm"
@@ -122,4 +123,72 @@ func sizeOf(t testing.TB, path string) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// The bill of an older file is made of its entries. A fork has some of another session, from before it began.
+func TestMigrationFromVersion2BillsOldEntries(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	s, err := sqlite.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := session.Entry{Kind: session.Task, Message: &llm.Message{Text: "x"}}
+	request := session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: 1000}}
+	answer := session.Entry{Kind: session.Answer, Message: &llm.Message{}, Usage: &llm.Usage{Input: 80, Output: 5, CacheRead: 60, Cost: new(0.25)}}
+	ended := session.Entry{Kind: session.End, Status: session.Failed}
+	log := session.NewJournal(s, "n").Create(session.Info{Agent: "general", Model: "m"})
+	log.SetRequester("kitchen/cook", "kitchen")
+	if err := log.Commit(task, request, answer, request, session.Entry{Kind: session.Resume}, request, answer, session.Entry{Kind: session.End, Status: session.Done}, task, request, ended, task, request); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, path, "UPDATE entries SET time = time - 5000000")
+	exec(t, path, "UPDATE sessions SET info = CAST(replace(CAST(info AS TEXT), '\"created\":\"20', '\"created\":\"19') AS BLOB)")
+	if _, err := session.Fork(t.Context(), s, log.Info(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, path, "DROP TABLE bill")
+	exec(t, path, "DROP TABLE requests")
+	exec(t, path, "PRAGMA user_version = 2")
+	got, err := session.Bill(t.Context(), open(t, path), session.BillQuery{By: []string{"agent", "model", "user"}})
+	want := []session.BillRow{{Agent: "general", Model: "m", User: "kitchen", Calls: 4, Input: 160, Output: 10, CacheRead: 120, Cost: 0.5, Estimated: 2000, Unpriced: 2}}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+}
+
+// BenchmarkBill adds up the model calls of 10,000 sessions with a million entries, of which a quarter are calls: of all, and of a week of a
+// year.
+func BenchmarkBill(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "sessions.db")
+	s := open(b, path)
+	const sessions, calls = 10_000, 25
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for n := range sessions {
+		i := session.Info{ID: fmt.Sprint("s", n), Root: fmt.Sprint("s", n), Agent: fmt.Sprint("agent", n%7), State: session.Done}
+		var entries []session.Entry
+		for c := range calls {
+			at := begin.Add(time.Duration(n)*365*24*time.Hour/sessions + time.Duration(c)*time.Minute)
+			entries = append(entries,
+				session.Entry{Kind: session.Request, Time: at, Usage: &llm.Usage{Input: 5000, Model: fmt.Sprint("model", n%3)}},
+				session.Entry{Kind: session.Answer, Time: at, Message: &llm.Message{Text: "x"}, Usage: &llm.Usage{Input: 5001, Output: 300, CacheRead: 4000, Cost: new(0.01)}},
+				session.Entry{Kind: session.Call, Time: at, Call: &llm.ToolCall{ID: "1"}}, session.Entry{Kind: session.Result, Time: at, Result: &llm.ToolResult{CallID: "1"}})
+		}
+		if err := s.Commit([]session.Write{{Info: i, Entries: entries}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, q := range map[string]session.BillQuery{
+		"week by day": {Since: begin.AddDate(0, 6, 0), Until: begin.AddDate(0, 6, 7), By: []string{"day"}}, "all by day": {By: []string{"day"}}, "all by session, model": {By: []string{"session", "model"}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := session.Bill(b.Context(), s, q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
