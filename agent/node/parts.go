@@ -23,6 +23,7 @@ import (
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/config"
 	"symbio/agent/node/control"
+	"symbio/agent/node/dashboard"
 	"symbio/agent/node/exec"
 	"symbio/agent/node/inbound"
 	"symbio/agent/node/mcpservers"
@@ -69,6 +70,8 @@ type parts struct {
 	steering   *steering.Controller
 	inbound    *inbound.Authorizer
 	audit      *audit.Log
+	dashboard  *dashboard.Dashboard
+	controller *grpc.ClientConn // to the node's own control API, for the dashboard
 }
 
 // newParts makes all parts. It closes those that it made if a later one fails.
@@ -89,7 +92,7 @@ func newParts(n *Node) (_ *parts, err error) {
 	if p.agents, err = n.cfg.Definitions(Known(nil)); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	for _, make := range []func() error{p.listen, p.join, p.openSkills, p.openTools, p.offerAll, p.discover} {
+	for _, make := range []func() error{p.listen, p.join, p.openSkills, p.openTools, p.offerAll, p.discover, func() error { return openDashboard(p) }} {
 		if err := make(); err != nil {
 			return nil, err
 		}
@@ -241,7 +244,7 @@ func (p *parts) run(ctx context.Context) error {
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering,
 		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
-		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Logger: p.cfg.Logger,
+		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Dashboard: p.dashboard.Open, Logger: p.cfg.Logger,
 	})
 	g, failed := errgroup.WithContext(ctx)
 	// The tasks are cancelled after the sessions know that it is the node that ends.
@@ -271,6 +274,7 @@ func (p *parts) run(ctx context.Context) error {
 	resumes := resumer{p}
 	part("registry of skills", registryNode{p}.follow)
 	part("resumed sessions", resumes.resumeAnswered)
+	part("dashboard", p.dashboard.Run)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	g.Go(func() error {
@@ -313,6 +317,9 @@ func (p *parts) close() error {
 		if err := errors.Join(err, p.audit.Close()); err != nil {
 			p.cfg.Logger.Warn("closing the audit log", "err", err)
 		}
+	}
+	if p.controller != nil {
+		_ = p.controller.Close() // nothing uses it any more
 	}
 	if p.models != nil {
 		p.models.Close()

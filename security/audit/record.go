@@ -18,7 +18,7 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"` // id
 	// Kind is "" for a tool call of an agent of this node, KindInbound for a call from another
-	// node. For the latter, Agent and Name are the other node's, For is what that node claims, and
+	// node, KindDashboard for what a person does in the browser. For KindInbound, Agent and Name are the other node's, For is what that node claims, and
 	// Tool is "invoke" or "send".
 	Kind string `json:"kind,omitempty"`
 	// Agent is the id of the agent or node that made the call, and Name its name for people.
@@ -48,6 +48,11 @@ type Entry struct {
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 }
+
+// KindDashboard is the Kind of an Entry about an action of a person in the browser: Agent is the
+// node, Tool the action, Args are the fields of its form, and By says who acts. It is recorded
+// before the action.
+const KindDashboard = "dashboard"
 
 // MaxRecord is the most bytes of a record. If an entry would be longer, its arguments are left out,
 // with their length and hash in their place.

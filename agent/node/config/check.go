@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path"
 	"reflect"
 	"regexp"
@@ -67,6 +68,7 @@ func (c Config) Check() error {
 	if c.Log.MaxSize <= 0 {
 		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
 	}
+	c.checkDashboard(bad)
 	if _, err := security.Preset(c.Security); err != nil && c.Security != "" {
 		bad("security: %w", err)
 	}
@@ -132,6 +134,13 @@ func (l Limits) check() error {
 		wrong = append(wrong, fmt.Errorf("limits.message: at most %d bytes; send larger data as a file", maxMessage))
 	}
 	return errors.Join(wrong...)
+}
+
+// checkDashboard reports an address that other machines could reach.
+func (c Config) checkDashboard(bad func(format string, args ...any)) {
+	if at, err := netip.ParseAddrPort(c.Dashboard); c.Dashboard != "" && (err != nil || !at.Addr().IsLoopback()) {
+		bad("dashboard: %q: write IP:PORT of this machine alone, such as 127.0.0.1:7950; `symbio dashboard --lan` serves other machines", c.Dashboard)
+	}
 }
 
 // check lets the sources of discovery validate their own settings, so that the

@@ -51,6 +51,7 @@ type Config struct {
 	Tools          Tools             `yaml:"tools"`
 	Web            Web               `yaml:"web"`
 	Log            Log               `yaml:"log"`
+	Dashboard      string            `yaml:"dashboard"` // where symbio up serves the dashboard, host:port; "" = it does not
 }
 
 // Context says what agents are told of the place in which they work.

@@ -75,6 +75,8 @@ type Config struct {
 	// Reload reads the files that the command line writes, and with
 	// configuration the rules of the configuration file, too.
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
+	// Dashboard opens the dashboard in the browser; see dashboard.Dashboard.Open.
+	Dashboard func(context.Context, *symbiov1.DashboardRequest) (*symbiov1.DashboardReply, error)
 	// NodeName returns the name of a node, or its id if the name is not known.
 	NodeName func(community.NodeID) string
 	// Logger gets panics of calls and failures to terminate an agent.

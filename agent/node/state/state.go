@@ -87,6 +87,10 @@ func (s Dir) WithSessions() (names []string) {
 	return names
 }
 
+// LoginPage returns the path of the page that leads a browser to the dashboard.
+// It has a secret address, which is worthless after its use or two minutes.
+func (n Node) LoginPage() string { return filepath.Join(n.path(), "dashboard.html") }
+
 // Checkpoint returns the file that says how long the record of decisions was.
 // It is outside of the record, so that removing the record does not remove the
 // proof.

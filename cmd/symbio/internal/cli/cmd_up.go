@@ -105,6 +105,7 @@ func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) 
 // unless standard output is a terminal.
 func cmdUp(env *command.Env) *cobra.Command {
 	var flags nodeFlags
+	var dashboard string
 	cmd := &cobra.Command{
 		Use:  "up",
 		Args: command.NoArgs,
@@ -114,6 +115,12 @@ func cmdUp(env *command.Env) *cobra.Command {
 				return err
 			}
 			flags.apply(&c, from)
+			if dashboard != "" {
+				c.Dashboard = dashboard
+				if err := c.Check(); err != nil {
+					return command.Usage(err)
+				}
+			}
 			opts, err := env.NodeOptions(c)
 			if err != nil {
 				return err
@@ -144,19 +151,21 @@ func cmdUp(env *command.Env) *cobra.Command {
 				signal.Reset(syscall.SIGHUP)
 				signal.Notify(hup, syscall.SIGHUP)
 			}
-			return runNode(cmd.Context(), env, n, hup)
+			return runNode(cmd.Context(), env, n, c.Dashboard, hup)
 		},
 	}
 	flags.add(cmd)
+	cmd.Flags().StringVar(&dashboard, "dashboard", "", "serve the dashboard in the browser, at `IP:PORT` of this machine (default 127.0.0.1 and a free port)")
+	cmd.Flags().Lookup("dashboard").NoOptDefVal = "127.0.0.1:0"
 	return cmd
 }
 
-// runNode runs a node until ctx ends. It prints one line when the node is ready, then the events. A
-// signal on hup makes the node read its configuration again.
+// runNode runs a node until ctx ends. It prints one line when the node is ready, another with the
+// address of the dashboard unless dashboard is "", then the events. A signal on hup makes the node read its configuration again.
 //
 // Two goroutines run until the node has ended: the node itself and the one that prints. The end of
 // the node closes the channel of Ready, which ends the other one.
-func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.Signal) error {
+func runNode(ctx context.Context, env *command.Env, n *node.Node, dashboard string, hup <-chan os.Signal) error {
 	// Subscribe before the node runs, so that no event is missed.
 	events := n.Events().Subscribe(time.Time{})
 	defer events.Close()
@@ -173,7 +182,7 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, hup <-chan os.
 				if running = ok; !ok {
 					break
 				}
-				if err := printReady(env, r); err != nil {
+				if err := errors.Join(printReady(env, r), printDashboard(ctx, env, n, dashboard)); err != nil {
 					return err
 				}
 				pending = events.Ready()
@@ -228,6 +237,25 @@ func printReady(env *command.Env, r node.Info) error {
 		}
 	}
 	return err
+}
+
+// printDashboard makes the node serve the dashboard at listen and prints the address that opens it
+// once. "" does nothing. A node that takes up a new identity serves it anew. The error ends the node.
+func printDashboard(ctx context.Context, env *command.Env, n *node.Node, listen string) error {
+	if listen == "" {
+		return nil
+	}
+	url, err := n.Dashboard(ctx, listen)
+	if err != nil {
+		return err
+	}
+	if env.JSON {
+		return env.PrintLine(struct {
+			Type string `json:"type"` // always "dashboard"
+			URL  string `json:"url"`
+		}{"dashboard", url})
+	}
+	return env.Printf("dashboard: %s\n", url)
 }
 
 // watchNode shows an event of the node: every event with --json, the notable ones to a person. It

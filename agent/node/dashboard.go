@@ -1,0 +1,30 @@
+package node
+
+import (
+	"context"
+
+	"symbio/agent/node/dashboard"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// openDashboard makes the dashboard, which listens when it is asked to. It uses
+// the control API over the node's own socket, so that it can do what the command
+// line can, and nothing else.
+func openDashboard(p *parts) (err error) {
+	if p.controller, err = p.kept.Dial(); err != nil {
+		return err
+	}
+	p.dashboard, err = dashboard.New(dashboard.Config{
+		Name: p.name, Identity: p.self, Listen: p.listener.Addr().String(), Client: symbiov1.NewControlClient(p.controller),
+		Append: p.record, Sessions: p.sessions, Logger: p.cfg.Logger,
+	})
+	return err
+}
+
+// Dashboard makes the dashboard listen, if it does not yet, and returns an
+// address that opens it once, within two minutes. listen is IP:PORT of
+// loopback, "" = a free port. Call it while the node is ready.
+func (n *Node) Dashboard(ctx context.Context, listen string) (url string, err error) {
+	reply, err := n.parts.Load().dashboard.Open(ctx, &symbiov1.DashboardRequest{Listen: listen})
+	return reply.GetUrl(), err
+}

@@ -1,0 +1,72 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// maxEvents is how many events a fleet keeps.
+const maxEvents = 100
+
+// fleet is the community as the changes of WatchFleet tell it. It is used by
+// one goroutine.
+type fleet struct {
+	nodes  map[string]*symbiov1.FleetNode
+	agents map[string]*symbiov1.FleetAgent
+	events []*symbiov1.Event // the newest last
+}
+
+// newFleet returns a fleet without nodes.
+func newFleet() *fleet {
+	return &fleet{nodes: map[string]*symbiov1.FleetNode{}, agents: map[string]*symbiov1.FleetAgent{}}
+}
+
+// apply takes over a change.
+func (f *fleet) apply(c *symbiov1.FleetChange) {
+	for _, id := range c.GetRemovedNodes() {
+		delete(f.nodes, id)
+		maps.DeleteFunc(f.agents, func(_ string, a *symbiov1.FleetAgent) bool { return a.GetNode() == id })
+	}
+	for _, id := range c.GetRemovedAgents() {
+		delete(f.agents, id)
+	}
+	for _, n := range c.GetNodes() {
+		f.nodes[n.GetId()] = n
+	}
+	for _, a := range c.GetAgents() {
+		f.agents[a.GetId()] = a
+	}
+	f.events = append(f.events, c.GetEvents()...)
+	f.events = f.events[max(0, len(f.events)-maxEvents):]
+}
+
+// Nodes returns the nodes: the one of this dashboard first, then by name.
+func (f *fleet) Nodes() []*symbiov1.FleetNode {
+	return slices.SortedFunc(maps.Values(f.nodes), func(a, b *symbiov1.FleetNode) int {
+		if a.GetSelf() != b.GetSelf() {
+			return map[bool]int{true: -1, false: 1}[a.GetSelf()]
+		}
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetId(), b.GetId()))
+	})
+}
+
+// fetchFleet asks the node for the community as it is now.
+func (d *Dashboard) fetchFleet(ctx context.Context) (*fleet, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := d.cfg.Client.WatchFleet(ctx, &symbiov1.FleetRequest{Once: true})
+	if err != nil {
+		return nil, err
+	}
+	all, err := stream.Recv() // the first message has everything
+	if err != nil {
+		return nil, err
+	}
+	f := newFleet()
+	f.apply(all)
+	return f, nil
+}
