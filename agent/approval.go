@@ -42,7 +42,7 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if err := i.record.Commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
 			return tool.Answer{Why: err.Error()}
 		}
-		answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.info().ID, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
+		answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.info().ID, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
 		i.record.answered(d, answer)
 		if p.policy().NoMemory {
 			answer.Always = false

@@ -90,6 +90,7 @@ type Config struct {
 type Factory struct {
 	cfg       Config
 	instances instances
+	used      activity // only the sum of what all agents have spent
 }
 
 // NewFactory returns a Factory. It starts nothing.

@@ -42,15 +42,15 @@ type instance struct {
 	self    community.Member // set by setSelf
 	address string           // peer.Address of self, its name in Signal.Requester; set by setSelf
 
-	task runningTask
+	task     runningTask
+	activity activity
 
 	// mu guards the fields below. It is held while an agent starts, and never while a model or a
 	// tool runs.
-	mu       sync.Mutex
-	starts   int    // guarded by mu
-	agent    *Agent // replaced at each restart; guarded by mu
-	activity string // shown to the parent by wait_agents; guarded by mu
-	copies   int    // guarded by mu
+	mu     sync.Mutex
+	starts int    // guarded by mu
+	agent  *Agent // replaced at each restart; guarded by mu
+	copies int    // guarded by mu
 }
 
 // setSelf sets the member that the agent is. It is called once, before the agent runs.
@@ -113,16 +113,24 @@ func (i *instance) root() *instance {
 // people see the tree.
 func (i *instance) metadata() map[string]string {
 	m := map[string]string{community.DefinitionKey: i.def.Name, "description": i.def.Description, "model": currentModel{i}.Name()}
-	switch {
-	case i.parent != nil:
-		m["parent"] = string(i.parent.self.ID)
-	case i.lease != nil:
+	if parent := i.parentID(); parent != "" {
+		m["parent"] = string(parent)
+	}
+	if i.lease != nil {
 		m["lent_to"] = string(i.lease.Node)
-		if i.lease.Parent != "" {
-			m["parent"] = string(i.lease.Parent)
-		}
 	}
 	return m
+}
+
+// parentID returns the agent that spawned this one, also on another node; "" = it has no parent.
+func (i *instance) parentID() community.MemberID {
+	switch {
+	case i.parent != nil:
+		return i.parent.self.ID
+	case i.lease != nil:
+		return i.lease.Parent
+	}
+	return ""
 }
 
 // parentName names the agent's parent, for the system prompt; "" = it has no parent.
@@ -158,33 +166,9 @@ func (i *instance) report(e Event) {
 	if i.parent != nil {
 		e.Parent = i.parent.self.ID
 	}
-	i.recordActivity(e)
+	i.noteActivity(e)
 	i.reportToBorrower(e)
 	i.factory.cfg.Report(e)
-}
-
-// recordActivity notes what the agent does, for wait_agents of its parent.
-func (i *instance) recordActivity(e Event) {
-	if i.parent == nil {
-		return
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	switch e.Type {
-	case EventCall:
-		i.activity = "uses " + e.Tool
-	case EventTurn:
-		i.activity = fmt.Sprintf("turn %d", e.Turn)
-	case EventTask, EventDone, EventFailed:
-		i.activity = ""
-	}
-}
-
-// currentActivity returns what the agent does now; "" = it has no task.
-func (i *instance) currentActivity() string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.activity
 }
 
 // notice reports a message for people.

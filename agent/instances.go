@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,6 +37,13 @@ func (s *instances) byID(id community.MemberID) *instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ids[id]
+}
+
+// all returns the running agents, in no order.
+func (s *instances) all() []*instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.ids))
 }
 
 // byAddress returns the instance with an address (peer.Address) as it is written in

@@ -174,4 +174,4 @@ func (h localHandle) Steer(ctx context.Context, text string) (conversation.Recei
 	return h.instance.factory.SteerFrom(ctx, h.instance.self.ID, text, community.Signal{Requester: peer.Requester(ctx), OnBehalf: constraints})
 }
 
-func (h localHandle) Activity() string { return h.instance.currentActivity() }
+func (h localHandle) Activity() string { return h.instance.activity.summary() }

@@ -124,7 +124,7 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 	if i.ask == nil || i.declined.has(key) {
 		return d, false
 	}
-	answer := i.ask(ctx, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: i.permissions.onBehalfOf()})
+	answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: i.permissions.onBehalfOf()})
 	d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
 	if err := i.recordDecision(d); err != nil {
 		i.factory.cfg.Logger.Warn("decision not recorded", "agent", i.self.ID, "err", err)

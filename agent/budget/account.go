@@ -108,6 +108,14 @@ func newTimeExceeded(wall time.Duration) *ExceededError {
 // Wall returns how long one task may take.
 func (a *Account) Wall() time.Duration { return a.wall }
 
+// Limits returns the limits of the account itself. Where a field is zero, it draws on the account
+// above.
+func (a *Account) Limits() Limits {
+	l := a.share
+	l.Wall, l.Depth = a.wall, a.depthLeft
+	return l
+}
+
 // TimeExceeded returns the error of a task that takes longer than Wall.
 func (a *Account) TimeExceeded() error { return a.timeExceeded }
 

@@ -152,6 +152,20 @@ func (e *Stream) Subscribe(since time.Time) *Subscription {
 	return s
 }
 
+// SubscribeLast returns the last n events in memory, fewer if there are not as many, and all that
+// follow. Close it when done.
+func (e *Stream) SubscribeLast(n int) *Subscription {
+	s := e.subscription()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	after := e.last
+	if first := max(0, len(e.recent)-n); first < len(e.recent) {
+		after = e.recent[first].Seq - 1
+	}
+	e.attach(s, after)
+	return s
+}
+
 // Subscription is one subscriber's view of the events. Next, Take and Ready are for one goroutine
 // at a time. A Subscription starts no goroutine.
 type Subscription struct {

@@ -25,6 +25,7 @@ import (
 	"symbio/agent/node/control"
 	"symbio/agent/node/dashboard"
 	"symbio/agent/node/exec"
+	"symbio/agent/node/fleet"
 	"symbio/agent/node/inbound"
 	"symbio/agent/node/mcpservers"
 	"symbio/agent/node/models"
@@ -33,6 +34,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/community"
 	"symbio/discovery"
+	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
 	"symbio/security/identity"
 	"symbio/skills"
@@ -68,6 +70,7 @@ type parts struct {
 	agents     map[string]definition.Definition
 	approvals  *approvals.Queue
 	steering   *steering.Controller
+	fleet      *fleet.Fleet
 	inbound    *inbound.Authorizer
 	audit      *audit.Log
 	dashboard  *dashboard.Dashboard
@@ -190,7 +193,21 @@ func (p *parts) openTools() (err error) {
 		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
+	p.fleet = fleet.New(fleet.Config{
+		Node: p.id, Name: p.name, Version: c.Version, Started: p.started, Community: p.community, Nodes: p.network.Nodes, Agents: p.factory, Events: p.events, Health: func() (*symbiov1.Process, []string) { return health(p) },
+	})
 	return nil
+}
+
+// health returns what the process takes, and what the person who runs the node should mend.
+func health(p *parts) (*symbiov1.Process, []string) {
+	var problems []string
+	for _, s := range control.SourceHealth(p.sources) {
+		for _, why := range s.GetProblems() {
+			problems = append(problems, s.GetName()+": "+why)
+		}
+	}
+	return control.Process(), problems
 }
 
 // discover makes the sources of addresses of other nodes. The addresses that
@@ -242,7 +259,7 @@ func (p *parts) run(ctx context.Context) error {
 	}
 	server := control.NewServer(control.Config{
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
-		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering,
+		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet,
 		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
 		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Dashboard: p.dashboard.Open, Logger: p.cfg.Logger,
 	})
@@ -275,6 +292,7 @@ func (p *parts) run(ctx context.Context) error {
 	part("registry of skills", registryNode{p}.follow)
 	part("resumed sessions", resumes.resumeAnswered)
 	part("dashboard", p.dashboard.Run)
+	part("view of the community", p.fleet.Run)
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	g.Go(func() error {

@@ -26,6 +26,7 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node/approvals"
+	"symbio/agent/node/fleet"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/steering"
 	"symbio/agent/session"
@@ -54,6 +55,7 @@ type Config struct {
 	Rules                            *rules.Rules
 	Approvals                        *approvals.Queue
 	Steering                         *steering.Controller
+	Fleet                            *fleet.Fleet
 	// Limits is the budget of each agent that a person starts.
 	Limits budget.Limits
 	// Definition returns the definition of a name ("" = general), Model opens
@@ -92,7 +94,8 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 // on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
-	symbiov1.RegisterControlServer(s, &server{cfg: cfg, members: directory{cfg}})
+	members := directory{cfg}
+	symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: cfg, members: members}, cfg: cfg, members: members})
 	reflection.Register(s)
 	return s
 }
@@ -100,16 +103,16 @@ func NewServer(cfg Config) *grpc.Server {
 // server implements the service. Its methods are called concurrently; each
 // returns a gRPC status as its error.
 type server struct {
-	symbiov1.UnimplementedControlServer
-	cfg     Config
-	members directory
+	fleetServer // has the methods of the view of the community
+	cfg         Config
+	members     directory
 }
 
 // Status returns what the node is and where it listens.
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
 		Id: string(c.cfg.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Listen, Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
-		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: sourceHealth(c.cfg.Sources),
+		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: SourceHealth(c.cfg.Sources),
 	}, nil
 }
 
@@ -176,7 +179,7 @@ func (c *server) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Nodes
 			}
 		}
 		if n.State == grpcpeer.StateSelf {
-			out.Process = process()
+			out.Process = Process()
 		}
 		reply.Nodes = append(reply.Nodes, out)
 	}
@@ -283,6 +286,7 @@ var statusOf = []struct {
 	{community.ErrNotProvided, codes.NotFound},
 	{community.ErrBusy, codes.ResourceExhausted},
 	{conversation.ErrBusy, codes.ResourceExhausted},
+	{fleet.ErrSlow, codes.ResourceExhausted},
 	{community.ErrUnavailable, codes.Unavailable},
 	{community.ErrStopped, codes.Unavailable},
 	{community.ErrDenied, codes.PermissionDenied},

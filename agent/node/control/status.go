@@ -8,9 +8,9 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// process returns the memory and the number of goroutines of this process. It reads
+// Process returns the memory and the number of goroutines of this process. It reads
 // runtime/metrics, which does not stop the world, so that it may be called often.
-func process() *symbiov1.Process {
+func Process() *symbiov1.Process {
 	all := []metrics.Sample{
 		{Name: "/sched/goroutines:goroutines"},
 		{Name: "/gc/heap/live:bytes"},
@@ -28,9 +28,9 @@ func process() *symbiov1.Process {
 	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
 }
 
-// sourceHealth returns the health of each source of addresses, in the order of
+// SourceHealth returns the health of each source of addresses, in the order of
 // trust. A source without a health check has no problems.
-func sourceHealth(sources []discovery.Source) []*symbiov1.SourceHealth {
+func SourceHealth(sources []discovery.Source) []*symbiov1.SourceHealth {
 	out := make([]*symbiov1.SourceHealth, len(sources))
 	for i, s := range sources {
 		out[i] = &symbiov1.SourceHealth{Name: s.Name()}

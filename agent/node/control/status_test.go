@@ -32,7 +32,7 @@ func TestSourcesReportOneLinePerFault(t *testing.T) {
 	want := []*symbiov1.SourceHealth{
 		{Name: "mdns", Problems: []string{"eth0: no", "wlan0: no"}}, {Name: "static"}, {Name: "introduced"},
 	}
-	if diff := cmp.Diff(want, sourceHealth(sources), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, SourceHealth(sources), protocmp.Transform()); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 }

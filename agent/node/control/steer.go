@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"symbio/agent/conversation"
-	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -16,8 +15,7 @@ import (
 // timeout of the request, and the remark was withdrawn. NotFound and InvalidArgument: the name fits
 // no agent, or several.
 func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1.SteerReply, error) {
-	// Only agents have a definition in their metadata; other members cannot be steered.
-	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
+	m, err := c.findAgent(r.GetMember())
 	if err != nil {
 		return nil, toStatus(err)
 	}
@@ -38,7 +36,7 @@ func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1
 // Inspect returns the parts of the latest request to the model of an agent on any node. Only the
 // system prompt has its text; the other parts have their sizes in bytes and tokens.
 func (c *server) Inspect(ctx context.Context, r *symbiov1.InspectRequest) (*symbiov1.InspectReply, error) {
-	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return m.Metadata["definition"] != "" })
+	m, err := c.findAgent(r.GetMember())
 	if err != nil {
 		return nil, toStatus(err)
 	}

@@ -3225,7 +3225,8 @@ func (x *FleetRequest) GetOnce() bool {
 	return false
 }
 
-// FleetChange is what changed in the community since the message before. The first has everything.
+// FleetChange is what changed in the community since the message before. The first one has everything; if that is
+// too long for a message, the next ones go on with it. The removed ids count before what is new.
 type FleetChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The nodes and agents that are new or changed, each as it is now.
@@ -3305,6 +3306,87 @@ func (x *FleetChange) GetEvents() []*Event {
 	return nil
 }
 
+// FleetPart is the answer of another node to the capability fleet.view: what changed of its own node and agents after
+// a version.
+type FleetPart struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Change *FleetChange           `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	// Where the answer ends: versions of another incarnation do not count.
+	Incarnation string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Version     uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// What was known of the node before does not count any more.
+	Whole bool `protobuf:"varint,4,opt,name=whole,proto3" json:"whole,omitempty"`
+	// More has changed already: ask again at once.
+	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetPart) Reset() {
+	*x = FleetPart{}
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetPart) ProtoMessage() {}
+
+func (x *FleetPart) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetPart.ProtoReflect.Descriptor instead.
+func (*FleetPart) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *FleetPart) GetChange() *FleetChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *FleetPart) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *FleetPart) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *FleetPart) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *FleetPart) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // FleetNode is a machine as one node sees it.
 type FleetNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3340,7 +3422,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3434,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3447,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FleetNode) GetId() string {
@@ -3534,7 +3616,7 @@ type FleetAgent struct {
 
 func (x *FleetAgent) Reset() {
 	*x = FleetAgent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3628,7 @@ func (x *FleetAgent) String() string {
 func (*FleetAgent) ProtoMessage() {}
 
 func (x *FleetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3641,7 @@ func (x *FleetAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
 func (*FleetAgent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FleetAgent) GetId() string {
@@ -3711,7 +3793,7 @@ type FleetCall struct {
 
 func (x *FleetCall) Reset() {
 	*x = FleetCall{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +3805,7 @@ func (x *FleetCall) String() string {
 func (*FleetCall) ProtoMessage() {}
 
 func (x *FleetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +3818,7 @@ func (x *FleetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
 func (*FleetCall) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FleetCall) GetCall() string {
@@ -3790,7 +3872,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3884,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3897,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Spending) GetModelCalls() uint32 {
@@ -3865,7 +3947,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3877,7 +3959,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3890,7 +3972,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -3916,7 +3998,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4010,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4023,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -3967,7 +4049,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3979,7 +4061,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3992,7 +4074,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -4064,7 +4146,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4076,7 +4158,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4089,7 +4171,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -4151,7 +4233,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +4245,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +4258,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -4198,7 +4280,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4292,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4305,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -4251,7 +4333,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4345,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4358,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -4304,7 +4386,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4316,7 +4398,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4329,7 +4411,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -4361,7 +4443,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4455,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4468,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 type RulesReply struct {
@@ -4398,7 +4480,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4410,7 +4492,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4423,7 +4505,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -4453,7 +4535,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4465,7 +4547,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4560,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LastingRule) GetId() string {
@@ -4539,7 +4621,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4551,7 +4633,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4564,7 +4646,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -4582,7 +4664,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4594,7 +4676,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4607,7 +4689,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 // Approval is a decision that waits for a person.
@@ -4645,7 +4727,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4657,7 +4739,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4670,7 +4752,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Approval) GetId() string {
@@ -4795,7 +4877,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4807,7 +4889,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4820,7 +4902,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -4849,7 +4931,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4861,7 +4943,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4874,7 +4956,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Skill) GetId() string {
@@ -4962,7 +5044,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4974,7 +5056,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4987,7 +5069,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -5028,7 +5110,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5040,7 +5122,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5053,7 +5135,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -5082,7 +5164,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5094,7 +5176,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5107,7 +5189,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -5140,7 +5222,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5152,7 +5234,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5165,7 +5247,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -5218,7 +5300,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5230,7 +5312,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5243,7 +5325,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 type PromptsReply struct {
@@ -5257,7 +5339,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5269,7 +5351,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5282,7 +5364,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -5313,7 +5395,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5325,7 +5407,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5338,7 +5420,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -5387,7 +5469,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5399,7 +5481,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5412,7 +5494,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -5447,7 +5529,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5459,7 +5541,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5472,7 +5554,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -5505,7 +5587,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5517,7 +5599,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5530,7 +5612,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PromptReply) GetText() string {
@@ -5796,7 +5878,13 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06agents\x18\x02 \x03(\v2\x15.symbio.v1.FleetAgentR\x06agents\x12#\n" +
 	"\rremoved_nodes\x18\x03 \x03(\tR\fremovedNodes\x12%\n" +
 	"\x0eremoved_agents\x18\x04 \x03(\tR\rremovedAgents\x12(\n" +
-	"\x06events\x18\x05 \x03(\v2\x10.symbio.v1.EventR\x06events\"\x9b\x04\n" +
+	"\x06events\x18\x05 \x03(\v2\x10.symbio.v1.EventR\x06events\"\xa1\x01\n" +
+	"\tFleetPart\x12.\n" +
+	"\x06change\x18\x01 \x01(\v2\x16.symbio.v1.FleetChangeR\x06change\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05whole\x18\x04 \x01(\bR\x05whole\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\"\x9b\x04\n" +
 	"\tFleetNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -6027,7 +6115,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
@@ -6077,65 +6165,66 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*ConversationReply)(nil),     // 45: symbio.v1.ConversationReply
 	(*FleetRequest)(nil),          // 46: symbio.v1.FleetRequest
 	(*FleetChange)(nil),           // 47: symbio.v1.FleetChange
-	(*FleetNode)(nil),             // 48: symbio.v1.FleetNode
-	(*FleetAgent)(nil),            // 49: symbio.v1.FleetAgent
-	(*FleetCall)(nil),             // 50: symbio.v1.FleetCall
-	(*Spending)(nil),              // 51: symbio.v1.Spending
-	(*DashboardRequest)(nil),      // 52: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),        // 53: symbio.v1.DashboardReply
-	(*Budget)(nil),                // 54: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 55: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 56: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),      // 57: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),        // 58: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),      // 59: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),          // 60: symbio.v1.RulesRequest
-	(*RulesReply)(nil),            // 61: symbio.v1.RulesReply
-	(*LastingRule)(nil),           // 62: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),         // 63: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),           // 64: symbio.v1.ForgetReply
-	(*Approval)(nil),              // 65: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 66: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 67: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 68: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),          // 69: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),    // 70: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),      // 71: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),        // 72: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),          // 73: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),             // 74: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),           // 75: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),         // 76: symbio.v1.PromptRequest
-	(*PromptReply)(nil),           // 77: symbio.v1.PromptReply
-	nil,                           // 78: symbio.v1.LocatedMember.MetadataEntry
-	nil,                           // 79: symbio.v1.Node.RefusedEntry
-	nil,                           // 80: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil), // 81: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
-	(*Progress)(nil),              // 83: symbio.v1.Progress
-	(*Chunk)(nil),                 // 84: symbio.v1.Chunk
-	(*Capability)(nil),            // 85: symbio.v1.Capability
+	(*FleetPart)(nil),             // 48: symbio.v1.FleetPart
+	(*FleetNode)(nil),             // 49: symbio.v1.FleetNode
+	(*FleetAgent)(nil),            // 50: symbio.v1.FleetAgent
+	(*FleetCall)(nil),             // 51: symbio.v1.FleetCall
+	(*Spending)(nil),              // 52: symbio.v1.Spending
+	(*DashboardRequest)(nil),      // 53: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),        // 54: symbio.v1.DashboardReply
+	(*Budget)(nil),                // 55: symbio.v1.Budget
+	(*AnswerRequest)(nil),         // 56: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),           // 57: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),      // 58: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),        // 59: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),      // 60: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),          // 61: symbio.v1.RulesRequest
+	(*RulesReply)(nil),            // 62: symbio.v1.RulesReply
+	(*LastingRule)(nil),           // 63: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),         // 64: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),           // 65: symbio.v1.ForgetReply
+	(*Approval)(nil),              // 66: symbio.v1.Approval
+	(*SkillsRequest)(nil),         // 67: symbio.v1.SkillsRequest
+	(*Skill)(nil),                 // 68: symbio.v1.Skill
+	(*SkillsReply)(nil),           // 69: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),          // 70: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),    // 71: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),      // 72: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),        // 73: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),          // 74: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),             // 75: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),           // 76: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),         // 77: symbio.v1.PromptRequest
+	(*PromptReply)(nil),           // 78: symbio.v1.PromptReply
+	nil,                           // 79: symbio.v1.LocatedMember.MetadataEntry
+	nil,                           // 80: symbio.v1.Node.RefusedEntry
+	nil,                           // 81: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil), // 82: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 83: google.protobuf.Duration
+	(*Progress)(nil),              // 84: symbio.v1.Progress
+	(*Chunk)(nil),                 // 85: symbio.v1.Chunk
+	(*Capability)(nil),            // 86: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	81, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	82, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	78, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	79, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	79, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	80, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	82, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	82, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	83, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	84, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	83, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	83, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	84, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	85, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	85, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	86, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	81, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	81, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	54, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	82, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	82, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	55, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
 	28, // 19: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
 	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
 	30, // 21: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
@@ -6146,94 +6235,95 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	32, // 26: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
 	33, // 27: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
 	28, // 28: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	82, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	83, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
 	41, // 30: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	48, // 31: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	49, // 32: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	49, // 31: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	50, // 32: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
 	26, // 33: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	81, // 34: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	51, // 35: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	13, // 36: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	81, // 37: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	51, // 38: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	54, // 39: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	50, // 40: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	81, // 41: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	82, // 42: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	65, // 43: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	65, // 44: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	59, // 45: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	62, // 46: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	81, // 47: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	81, // 48: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	81, // 49: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	67, // 50: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	69, // 51: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	69, // 52: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	74, // 53: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	75, // 54: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	80, // 55: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,  // 56: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 57: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 58: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 59: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 60: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 61: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 62: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 63: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 64: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 65: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 66: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	29, // 67: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	37, // 68: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	39, // 69: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	42, // 70: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	44, // 71: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	46, // 72: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	52, // 73: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	55, // 74: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	57, // 75: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	60, // 76: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	63, // 77: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	66, // 78: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	70, // 79: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	72, // 80: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	76, // 81: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,  // 82: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 83: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 84: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 85: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 86: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 87: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 88: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 89: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 90: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 91: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 92: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 93: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 94: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 95: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	38, // 96: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	40, // 97: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	43, // 98: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	45, // 99: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	47, // 100: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	53, // 101: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	56, // 102: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	58, // 103: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	61, // 104: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	64, // 105: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	68, // 106: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	71, // 107: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	73, // 108: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	77, // 109: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,  // 110: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 111: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	84, // [84:112] is the sub-list for method output_type
-	56, // [56:84] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	47, // 34: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	82, // 35: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	52, // 36: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	13, // 37: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	82, // 38: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	52, // 39: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	55, // 40: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	51, // 41: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	82, // 42: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	83, // 43: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	66, // 44: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	66, // 45: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	60, // 46: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	63, // 47: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	82, // 48: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	82, // 49: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	82, // 50: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	68, // 51: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	70, // 52: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	70, // 53: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	75, // 54: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	76, // 55: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	81, // 56: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,  // 57: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 58: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 59: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 60: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 61: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 62: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 63: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 64: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 65: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 66: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 67: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	29, // 68: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	37, // 69: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	39, // 70: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	42, // 71: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	44, // 72: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	46, // 73: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	53, // 74: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	56, // 75: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	58, // 76: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	61, // 77: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	64, // 78: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	67, // 79: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	71, // 80: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	73, // 81: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	77, // 82: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,  // 83: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 84: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 85: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 86: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 87: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 88: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 89: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 90: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 91: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 92: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 93: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 94: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 95: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 96: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	38, // 97: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	40, // 98: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	43, // 99: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	45, // 100: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	47, // 101: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	54, // 102: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	57, // 103: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	59, // 104: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	62, // 105: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	65, // 106: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	69, // 107: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	72, // 108: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	74, // 109: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	78, // 110: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,  // 111: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 112: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	85, // [85:113] is the sub-list for method output_type
+	57, // [57:85] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -6262,16 +6352,16 @@ func file_symbio_v1_control_proto_init() {
 	}
 	file_symbio_v1_control_proto_msgTypes[38].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[48].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[67].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[71].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[49].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[68].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[72].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   81,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

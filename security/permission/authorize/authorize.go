@@ -1,7 +1,8 @@
 // Package authorize decides which calls from other nodes a node accepts, by the rules under authorize in its
 // configuration. An accepted call is not yet permitted: what it makes an agent do is subject to that agent's permissions.
 //
-// The zero Rules, no rules, and rules with a mistake refuse every call.
+// The zero Rules and rules with a mistake refuse every call. No rules let only the nodes of the same user see the agents
+// (FleetPrefix).
 package authorize
 
 import (
@@ -30,7 +31,7 @@ type Rule struct {
 	// The name of a node proves nothing, so no form matches it.
 	From string `yaml:"from" json:"from"`
 	// Invoke are capabilities, Send perceptions; * stands for any characters. Capabilities that begin with OwnersPrefix,
-	// AgentsPrefix or SessionsPrefix match only patterns that begin with it, too, unless From is local.
+	// AgentsPrefix, SessionsPrefix or FleetPrefix match only patterns that begin with it, too, unless From is local.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`
 	Send   []string `yaml:"send,omitempty" json:"send,omitempty"`
 	// Deny refuses capabilities and perceptions, whatever other rules accept.
@@ -53,18 +54,20 @@ const (
 	KindSend   Kind = "send"   // of a perception
 )
 
-// OwnersPrefix, AgentsPrefix and SessionsPrefix begin the names of capabilities by which another node acts for this
-// node's owner: it answers the questions of agents; spawns, steers, interrupts and reads agents; reads and resumes
-// conversations. A rule has to name them: "*" does not match them.
+// OwnersPrefix, AgentsPrefix, SessionsPrefix and FleetPrefix begin the names of capabilities by which another node acts
+// for this node's owner: it answers the questions of agents; spawns, steers, interrupts and reads agents; reads and
+// resumes conversations; sees what the agents do. A rule has to name them: "*" does not match them. The nodes of the
+// same user, those with the authority local, need no rule for those of FleetPrefix; a deny refuses them all the same.
 const (
 	OwnersPrefix   = "approvals."
 	AgentsPrefix   = "agents."
 	SessionsPrefix = "sessions."
+	FleetPrefix    = "fleet."
 )
 
 // ownersPrefix returns the one of them that a capability's name begins with; "" if none.
 func ownersPrefix(name string) string {
-	for _, prefix := range []string{OwnersPrefix, AgentsPrefix, SessionsPrefix} {
+	for _, prefix := range []string{OwnersPrefix, AgentsPrefix, SessionsPrefix, FleetPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return prefix
 		}
@@ -72,18 +75,22 @@ func ownersPrefix(name string) string {
 	return ""
 }
 
+// localAuthority is the Authority of this user's own nodes.
+const localAuthority = "local"
+
 // perceptionPrefix begins the name of the capability by which a perception is sent (architecture.md, the words).
 const perceptionPrefix = "agent.perception."
 
 // Rules judge calls from other nodes. They do not change, so many goroutines may use them.
 type Rules struct {
-	rules []Rule
+	rules   []Rule
+	checked bool // by New
 }
 
 // New checks the rules. An unclear rule is an error that names the rule and the reason; the Rules beside an error refuse
 // every call.
 func New(rules []Rule) (Rules, error) {
-	var rs Rules
+	rs := Rules{checked: true}
 	for i, r := range rules {
 		if err := r.check(); err != nil {
 			return Rules{}, fmt.Errorf("authorize rule %d: %w", i+1, err)
@@ -145,12 +152,15 @@ func (rs Rules) Judge(from Principal, kind Kind, name string) permission.Verdict
 		} else if kind != KindInvoke {
 			break
 		}
-		if owners != "" && r.From != "local" {
+		if owners != "" && r.From != localAuthority {
 			given = slices.DeleteFunc(slices.Clone(given), func(g string) bool { return !strings.HasPrefix(g, owners) })
 		}
 		if g := r.names(from, given, name); g != "" {
 			return inboundVerdict(permission.Allow, permission.StageAllow, r.From, string(kind), g, "takes this call")
 		}
+	}
+	if owners == FleetPrefix && rs.checked && from.Node != "" && from.Authority == localAuthority {
+		return inboundVerdict(permission.Allow, permission.StageAllow, localAuthority, string(kind), FleetPrefix+"*", "is built in: the nodes of one user see each other's agents")
 	}
 	why := fmt.Sprintf("No authorize rule lets that node %s %q here.", kind, name)
 	if owners != "" {
@@ -207,8 +217,8 @@ func (r Rule) about(p Principal) bool {
 	if cluster, ok := strings.CutPrefix(r.From, "cluster/"); ok {
 		return p.Authority == cluster
 	}
-	if r.From == "local" {
-		return p.Authority == "local"
+	if r.From == localAuthority {
+		return p.Authority == localAuthority
 	}
 	return glob.Match(r.From, p.Node)
 }

@@ -1,0 +1,224 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"symbio/agent/budget"
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/community"
+	"symbio/security/visible"
+)
+
+// maxTaskShown and maxArgsShown bound the texts of an Activity in bytes: what people recognise a
+// task or a call by.
+const (
+	maxTaskShown = 200
+	maxArgsShown = 200
+)
+
+// Activity is what an agent of this node does at a moment.
+type Activity struct {
+	Member community.Member
+	// Definition is the name of the agent's definition.
+	Definition string
+	// Parent is the agent that spawned it, also on another node; "" = it has none.
+	Parent community.MemberID
+	// Model is the name of the model, Session the id of the session; "" = it is not kept.
+	Model, Session string
+	// Working reports whether it has a task, Asking whether a person is asked for it. Since is when
+	// the state began that the two make.
+	Working, Asking bool
+	Since           time.Time
+	// Task is the beginning of the task, of the last one if it has none now.
+	Task string
+	// Turn is the number of the last answer of the model within the task.
+	Turn int
+	// Context is how many tokens the last request and its answer had, Window how many fit; 0 = not
+	// known.
+	Context, Window int
+	// Calls are the calls of tools that have not returned, in their order.
+	Calls []RunningCall
+	// PlanDone of PlanSteps steps of its plan are done.
+	PlanDone, PlanSteps int
+	// Spent is what it and its sub-agents on this node have used since the spawn.
+	Spent ModelUsage
+	// Limits are those of its own budget; a zero field draws on its parent's.
+	Limits budget.Limits
+}
+
+// RunningCall is a call of a tool that has not returned.
+type RunningCall struct {
+	ID, Tool string
+	// Args is the beginning of the arguments.
+	Args  string
+	Since time.Time
+	// Asking reports whether it waits for a person.
+	Asking bool
+}
+
+// ModelUsage is how often models were asked, and what they read and wrote. Cost is that of answers
+// with a known price.
+type ModelUsage struct {
+	Calls                 int
+	Input, Output, Cached int
+	Cost                  float64
+}
+
+// add counts an answer.
+func (u *ModelUsage) add(o llm.Usage) {
+	u.Calls, u.Input, u.Output, u.Cached = u.Calls+1, u.Input+o.Input, u.Output+o.Output, u.Cached+o.CacheRead
+	if o.Cost != nil {
+		u.Cost += *o.Cost
+	}
+}
+
+// activity keeps the fields of an Activity that change, from the agent's own events. It is safe for
+// concurrent use.
+type activity struct {
+	mu     sync.Mutex
+	now    Activity // Member to Session and Limits are not set; guarded by mu
+	asking int      // how many times a person is asked now; guarded by mu
+}
+
+// record takes up an event of the agent.
+func (a *activity) record(e Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := &a.now
+	switch e.Type {
+	case EventTask:
+		n.Working, n.Task, n.Since = true, visible.Line(e.Text, maxTaskShown), time.Now()
+		n.Turn, n.Calls, n.PlanDone, n.PlanSteps = 0, nil, 0, 0
+	case EventTurn:
+		n.Turn, n.Context, n.Window = e.Turn, e.Context, e.Window
+	case EventCall:
+		n.Calls = append(n.Calls, RunningCall{ID: e.Call, Tool: e.Tool, Args: visible.Line(string(e.Args), maxArgsShown), Since: time.Now()})
+	case EventResult:
+		if i := n.call(e.Call, e.Tool); i >= 0 {
+			n.Calls = slices.Delete(n.Calls, i, i+1)
+		}
+	case EventPlan:
+		n.PlanSteps, n.PlanDone = len(e.Steps), 0
+		for _, s := range e.Steps {
+			if s.State == "done" {
+				n.PlanDone++
+			}
+		}
+	case EventDone, EventFailed:
+		n.Working, n.Calls, n.Since = false, nil, time.Now()
+	}
+}
+
+// call returns the index of a running call; -1 if there is none. Servers that give calls no id are
+// told apart by the tool.
+func (a *Activity) call(id, tool string) int {
+	return slices.IndexFunc(a.Calls, func(c RunningCall) bool { return c.ID == id && c.Tool == tool })
+}
+
+// ask records that a person is asked about a call, or no longer asked.
+func (a *activity) ask(id, tool string, asking bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.now.Asking
+	if asking {
+		a.asking++
+	} else {
+		a.asking--
+	}
+	if a.now.Asking = a.asking > 0; a.now.Asking != was {
+		a.now.Since = time.Now()
+	}
+	if i := a.now.call(id, tool); i >= 0 {
+		a.now.Calls[i].Asking = asking
+	}
+}
+
+// spend counts an answer of the agent's model, or of a sub-agent's.
+func (a *activity) spend(u llm.Usage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now.Spent.add(u)
+}
+
+// snapshot returns a copy of what is known.
+func (a *activity) snapshot() Activity {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := a.now
+	out.Calls = slices.Clone(out.Calls)
+	return out
+}
+
+// noteActivity takes up an event of the agent, for its Activity and those of its ancestors.
+func (i *instance) noteActivity(e Event) {
+	if e.Type == EventText || e.Type == EventThought || e.Type == EventProgress {
+		return // they are many, and change nothing
+	}
+	i.activity.record(e)
+	if e.Usage == nil {
+		return
+	}
+	i.factory.used.spend(*e.Usage)
+	for up := i; up != nil; up = up.parent {
+		up.activity.spend(*e.Usage)
+	}
+}
+
+// askPerson asks a person by Order.Ask, and blocks until the answer. Meanwhile the agent counts as
+// waiting for a person.
+func askPerson(ctx context.Context, i *instance, r ApprovalRequest) tool.Answer {
+	i.activity.ask(r.CallID, r.Tool, true)
+	defer i.activity.ask(r.CallID, r.Tool, false)
+	return i.ask(ctx, r)
+}
+
+// Activities returns what the agents of this node do, in no order.
+func (f *Factory) Activities() []Activity {
+	var all []Activity
+	for _, i := range f.instances.all() {
+		all = append(all, activityOf(i))
+	}
+	return all
+}
+
+// Activity returns what an agent of this node does; false if no agent of this node has that id.
+func (f *Factory) Activity(id community.MemberID) (Activity, bool) {
+	i := f.instances.byID(id)
+	if i == nil {
+		return Activity{}, false
+	}
+	return activityOf(i), true
+}
+
+// Used returns what the models of all agents of this node were asked for, also of those that have
+// ended.
+func (f *Factory) Used() ModelUsage { return f.used.snapshot().Spent }
+
+// activityOf returns what an agent does now.
+func activityOf(i *instance) Activity {
+	out := i.activity.snapshot()
+	out.Member, out.Definition, out.Parent = i.self, i.def.Name, i.parentID()
+	out.Model, out.Session, out.Limits = currentModel{i}.Name(), i.record.info().ID, i.account.Limits()
+	if out.Window == 0 {
+		out.Window = i.current().conversation.Window()
+	}
+	return out
+}
+
+// summary returns what the agent does now in a few words, for wait_agents of its parent; "" = it has
+// no task.
+func (a *activity) summary() string {
+	now := a.snapshot()
+	switch {
+	case !now.Working || now.Turn == 0:
+		return ""
+	case len(now.Calls) > 0:
+		return "uses " + now.Calls[len(now.Calls)-1].Tool
+	}
+	return fmt.Sprintf("turn %d", now.Turn)
+}
