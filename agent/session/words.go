@@ -1,6 +1,8 @@
 package session
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"symbio/security/visible"
@@ -15,6 +17,34 @@ func (e Entry) Words() string {
 		}
 	case Text, Steering:
 		return e.Text
+	}
+	return ""
+}
+
+// Note returns an entry that is no message, no call and no result in a few words; "" = it is not
+// shown to people.
+func (e Entry) Note() string {
+	switch e.Kind {
+	case Steering:
+		return fmt.Sprintf("steered (%s): %s", e.Status, e.Text)
+	case Approval:
+		return fmt.Sprintf("asked a person about %s: %s", e.Call.Name, e.Text)
+	case Decision:
+		return map[bool]string{true: "allowed", false: "denied"}[e.Status == Done] + " by " + cmp.Or(e.Text, "a person")
+	case Child:
+		return fmt.Sprintf("spawned %s: %s", e.Child.Name, cmp.Or(e.Child.Session, "on node "+e.Child.Node))
+	case Skill:
+		return "skill " + e.Text
+	case Compaction:
+		return fmt.Sprintf("the history was shortened to %d messages", len(e.Messages))
+	case Edit:
+		return "changed " + e.Edit.Path
+	case Resume:
+		return "the node had stopped, and the task went on"
+	case End:
+		if e.Status != Done {
+			return strings.TrimSuffix(string(e.Status)+": "+e.Text, ": ")
+		}
 	}
 	return ""
 }

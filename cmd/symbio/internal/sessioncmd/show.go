@@ -125,7 +125,7 @@ func (p *page) add(l session.Line) {
 	case session.Result:
 		p.block(l.Result.Text)
 	default:
-		if text := noteText(l); text != "" {
+		if text := l.Note(); text != "" {
 			p.block("- " + text)
 		}
 	}
@@ -139,31 +139,4 @@ func (p *page) answer(m llm.Message) {
 	for _, c := range m.Calls {
 		p.block("> " + c.Name + " " + command.PlainJSON(c.Args))
 	}
-}
-
-// noteText returns an entry in a few words; "" = it is not shown.
-func noteText(l session.Line) string {
-	switch l.Kind {
-	case session.Steering:
-		return fmt.Sprintf("steered (%s): %s", l.Status, l.Text)
-	case session.Approval:
-		return fmt.Sprintf("asked a person about %s: %s", l.Call.Name, l.Text)
-	case session.Decision:
-		return map[bool]string{true: "allowed", false: "denied"}[l.Status == session.Done] + " by " + cmp.Or(l.Text, "a person")
-	case session.Child:
-		return fmt.Sprintf("spawned %s: %s", l.Child.Name, cmp.Or(l.Child.Session, "on node "+l.Child.Node))
-	case session.Skill:
-		return "skill " + l.Text
-	case session.Compaction:
-		return "the history was shortened to " + chat.Plural(len(l.Messages), "message")
-	case session.Edit:
-		return "changed " + l.Edit.Path
-	case session.Resume:
-		return "the node had stopped, and the task went on"
-	case session.End:
-		if l.Status != session.Done {
-			return strings.TrimSuffix(string(l.Status)+": "+l.Text, ": ")
-		}
-	}
-	return ""
 }
