@@ -19,14 +19,13 @@ func DeleteTree(ctx context.Context, s Store, i Info, force bool) error {
 	case (i.Open || i.Keep) && !force:
 		return fmt.Errorf("delete session %s: %w", i.ID, ErrUnfinished)
 	}
+	below, err := s.Sessions(ctx, Filter{Root: i.ID}) // none if it has a parent
+	if err != nil {
+		return err
+	}
 	ids := []string{i.ID}
-	if i.Parent == "" {
-		tree, err := s.Sessions(ctx, Filter{Root: i.ID})
-		if err != nil {
-			return err
-		}
-		ids = ids[:0]
-		for _, t := range tree {
+	for _, t := range below {
+		if t.ID != i.ID {
 			ids = append(ids, t.ID)
 		}
 	}

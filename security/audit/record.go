@@ -54,6 +54,24 @@ type Entry struct {
 // before the action.
 const KindDashboard = "dashboard"
 
+// Outcome says, for people, what became of the call or calls that the entry is about.
+func (e Entry) Outcome() string {
+	what := "ran"
+	if e.Kind == KindInbound {
+		what = "accepted"
+	}
+	if !e.Approved {
+		what = "refused"
+	}
+	if e.Count > 0 {
+		what = fmt.Sprintf("%s %d more", what, e.Count)
+	}
+	if e.By != "" {
+		what += " by " + e.By
+	}
+	return what
+}
+
 // MaxRecord is the most bytes of a record. If an entry would be longer, its arguments are left out,
 // with their length and hash in their place.
 const MaxRecord = 64 << 10

@@ -10,9 +10,6 @@ import (
 	"symbio/security/visible"
 )
 
-// ErrOffByName is wrapped by the error about a skill that is named by its path and is off by its name.
-var ErrOffByName = errors.New("it is off by its name, which holds for every skill of that name")
-
 // Skill is a skill that can be switched.
 type Skill interface {
 	GetName() string
@@ -48,21 +45,6 @@ func (s Switch[S]) Matching(arg string) (found []S) {
 		}
 	}
 	return found
-}
-
-// Check returns an error if Set would have no effect: fs.ErrNotExist if there is no such skill,
-// ErrOffByName if it is off by its name and was named by its path. It writes nothing.
-func (s Switch[S]) Check(arg string, on bool) error {
-	found := s.Matching(arg)
-	// A choice can outlive its skill. It can be undone without the skill, else it would stay in the
-	// book for good.
-	if len(found) == 0 && !(on && s.IsOff(arg)) {
-		return fmt.Errorf("skill %q: %w", visible.Line(arg, 0), fs.ErrNotExist)
-	}
-	if on && len(found) == 1 && arg != found[0].GetName() && s.IsOff(found[0].GetName()) {
-		return fmt.Errorf("skill %s: %w", visible.Line(found[0].GetName(), 0), ErrOffByName)
-	}
-	return nil
 }
 
 // Set switches the skills that arg names on or off. Switching on removes all choices that keep them

@@ -178,22 +178,10 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 // arguments, verdict, what was done, and the rule with its reason. The strings are made safe by
 // Printf.
 func printEntry(env *command.Env, e audit.Entry) error {
-	what, name := "ran", command.Chain(e.Name, e.For)
-	// A call of another node has the node as its agent, and is accepted rather than run.
-	if e.Kind == audit.KindInbound {
-		what, name = "accepted", "node "+command.Chain(cmp.Or(e.Name, e.Agent), e.For)
-	}
-	if !e.Approved {
-		what = "refused"
-	}
-	// Equal decisions about calls of another node are recorded once with their number, so that a
-	// flood of calls cannot fill the disk.
-	if e.Count > 0 {
-		what = fmt.Sprintf("%s %d more", what, e.Count)
-	}
-	if e.By != "" {
-		what += " by " + e.By
+	name := command.Chain(e.Name, e.For)
+	if e.Kind == audit.KindInbound { // a call of another node has the node as its agent
+		name = "node " + command.Chain(cmp.Or(e.Name, e.Agent), e.For)
 	}
 	return env.Printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), name, e.Tool,
-		command.PlainJSON(e.Args), e.Verdict, what, strings.TrimSpace(e.Rule+" "+e.Why))
+		command.PlainJSON(e.Args), e.Verdict, e.Outcome(), strings.TrimSpace(e.Rule+" "+e.Why))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -83,18 +82,19 @@ func newSwitch(env *command.Env, all skillList) (*skillSwitch, error) {
 	return &skillSwitch{choice.Switch[*symbiov1.Skill]{Book: state.SkillsOff(), Off: off, All: all.GetSkills()}, map[string]bool{}}, err
 }
 
-// check returns an error if set would have no effect: exit status 4 if there is no such skill, 2 if
-// it is off by its name and was named by its path. arg is a result of skillArg.
+// check returns an error if set would have no effect: there is no such skill, or it is off by its
+// name and was named by its path. It writes nothing. arg is a result of skillArg.
 func (s *skillSwitch) check(arg string, on bool) error {
-	err := s.Check(arg, on)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	found := s.Matching(arg)
+	// A choice can outlive its skill. It can be undone without the skill, else it would stay in the
+	// book for good.
+	if len(found) == 0 && !(on && s.IsOff(arg)) {
 		return command.NotFound(fmt.Errorf("no skill %q here; `symbio skills list` shows the skills here", terminal.Printable(arg)))
-	case errors.Is(err, choice.ErrOffByName):
-		name := s.Matching(arg)[0].GetName()
-		return command.Usage(fmt.Errorf("%w\nSwitch them all on with: symbio skills enable %s", err, terminal.Printable(name)))
 	}
-	return err
+	if on && len(found) == 1 && arg != found[0].GetName() && s.IsOff(found[0].GetName()) {
+		return command.Usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", terminal.Printable(found[0].GetName()), terminal.Printable(found[0].GetName())))
+	}
+	return nil
 }
 
 // set switches the skills that an argument names on or off. arg is a result of skillArg.
