@@ -67,6 +67,9 @@ type model struct {
 	// cursorRow is the lowest row of the cursor since the latest frameMsg, lastCursorRow the one before
 	// that. See padded.
 	cursorRow, lastCursorRow int
+	// rows are the rows of the tallest view since the latest frameMsg, lastRows of the one before that; an overlay has all of
+	// the screen. One of these views may be what is drawn now.
+	rows, lastRows int
 }
 
 // The messages that the model sends to itself.
@@ -112,6 +115,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case frameMsg:
 		m.ticking = false
 		m.lastCursorRow, m.cursorRow = m.cursorRow, 0
+		m.lastRows, m.rows = m.rows, 0
 		if m.overlay != nil && m.overlay.kind == overlayAgents {
 			m.overlay.refresh(m.send)
 		}
@@ -286,7 +290,7 @@ func (m *model) event(e event.Event) {
 
 // nextFrame asks for the next frame while something moves by itself.
 func (m *model) nextFrame() tea.Cmd {
-	moves := m.state.Busy || m.state.Gone || m.closing || m.lastCursorRow > 0 || m.cursorRow > 0
+	moves := m.state.Busy || m.state.Gone || m.closing || m.lastCursorRow > 0 || m.cursorRow > 0 || len(m.queue) > 0 && m.overlay == nil
 	if m.ticking || !moves && (m.overlay == nil || m.overlay.kind != overlayAgents) {
 		return nil
 	}
@@ -304,7 +308,8 @@ func (m *model) printAll(texts []string) {
 }
 
 // printQueue prints rows of the queue above the live ones, as many as fit the screen beside these:
-// bubbletea scrolls the screen by the whole of a print. Nothing is printed while an overlay is open.
+// bubbletea scrolls the screen by the whole of a print, and counts with the rows that it drew last, which may be an older
+// view (bubbletea issue 1736). Nothing is printed while an overlay is open or may still be drawn.
 func (m *model) printQueue() tea.Cmd {
 	if m.printing || m.overlay != nil {
 		return nil
@@ -315,8 +320,13 @@ func (m *model) printQueue() tea.Cmd {
 		}
 		return nil
 	}
+	m.View() // it may be drawn before the print
+	tallest := max(m.rows, m.lastRows)
+	if tallest >= m.height && lines(m.view.Content) < m.height {
+		return nil // the next frameMsg prints
+	}
 	m.printing = true
-	n := min(len(m.queue), max(1, m.height-lines(m.view.Content)-1))
+	n := min(len(m.queue), max(1, m.height-tallest-1))
 	text := strings.Join(m.queue[:n], "\n")
 	m.queue = m.queue[n:]
 	if text == "" {
@@ -345,6 +355,10 @@ func (m *model) View() tea.View {
 		m.view = m.padded(nil, tea.NewCursor(0, 0))
 	default:
 		m.view = m.liveView()
+	}
+	m.rows = max(m.rows, lines(m.view.Content))
+	if m.view.AltScreen {
+		m.rows = m.height
 	}
 	return m.view
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,6 +255,37 @@ func TestPasteIsFoldedAndSentWhole(t *testing.T) {
 	d.keys("enter")
 	if len(d.got) != 1 || d.got[0].Text != "look: "+text {
 		t.Errorf("sent %d inputs", len(d.got))
+	}
+}
+
+func TestPrintFitsBesideEachFrameThatMayBeDrawn(t *testing.T) {
+	step := func(m *model, msg tea.Msg) (left int) { // as bubbletea does
+		m.Update(msg)
+		m.View()
+		m.printing = false
+		return len(m.queue)
+	}
+	tests := []struct {
+		name        string
+		open, close tea.Msg
+		left        []int // at once, and after each of two frames
+	}{
+		{"question", chat.Questions{{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}}, chat.Questions{}, []int{10, 0, 0}},
+		{"overlay", chat.Page{Title: "page", Text: "text"}, press("q"), []int{20, 20, 3}},
+		{"nothing", chat.Note{Text: "a"}, chat.Note{Text: "b"}, []int{3, 0, 0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newDesk(t, 80, 20).model
+			step(m, tt.open)
+			step(m, frameMsg{})
+			step(m, tt.close)
+			m.printText(strings.Repeat("row\n", 19) + "row")
+			got := []int{step(m, chat.State{}), step(m, frameMsg{}), step(m, frameMsg{})}
+			if !slices.Equal(got, tt.left) {
+				t.Errorf("rows that wait: %d, want %d", got, tt.left)
+			}
+		})
 	}
 }
 
