@@ -11,7 +11,7 @@ import (
 
 // communityPage returns the page of machines and trees of agents.
 func communityPage() page {
-	return page{path: "/{$}", name: "community", title: "Community", nav: true, live: true, data: communityData}
+	return page{Path: "/{$}", Name: "community", Title: "Community", Nav: true, Live: true, Data: communityData}
 }
 
 // community is the data of the page.

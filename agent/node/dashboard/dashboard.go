@@ -39,7 +39,6 @@ type Config struct {
 type Dashboard struct {
 	cfg       Config
 	pages     []page
-	actions   map[string]action
 	templates map[string]*template.Template
 	opened    chan *site // for Run
 
@@ -49,12 +48,7 @@ type Dashboard struct {
 
 // New returns a Dashboard. The caller must call Run for it to serve.
 func New(cfg Config) (*Dashboard, error) {
-	d := &Dashboard{cfg: cfg, pages: pages(), actions: map[string]action{}, opened: make(chan *site), sites: map[bool]*site{}}
-	for _, p := range d.pages {
-		for name, a := range p.actions {
-			d.actions[name] = a
-		}
-	}
+	d := &Dashboard{cfg: cfg, pages: pages(), opened: make(chan *site), sites: map[bool]*site{}}
 	var err error
 	d.templates, err = parseTemplates(d.pages)
 	return d, err
@@ -103,7 +97,7 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 		}
 		d.sites[r.GetLan()] = s
 	}
-	return &symbiov1.DashboardReply{Url: s.origin(s.listener.Addr().String()) + "/login?token=" + s.access.newToken()}, nil
+	return &symbiov1.DashboardReply{Url: s.origin(s.listener.Addr().String()) + "/login?token=" + s.tokens.create("")}, nil
 }
 
 // address returns where to listen: on loopback, or for the LAN on one address

@@ -10,9 +10,10 @@
 // To add a page, write a file with a function that returns a page, such as
 // communityPage, write its template templates/NAME.html, which defines "main",
 // and add the function to pages. To let a person change something, add an
-// action to the page: a form that posts to /actions/NAME runs it. The record
-// of decisions has each action before it acts, and one with a question is done
-// only after the person has confirmed it.
+// action to the page: a form that posts to the address of the page runs the one
+// that its field action names. The record of decisions has each action before
+// it acts, and one with a question is done only after the person has confirmed
+// it.
 //
 // The dashboard does what a ControlClient lets it do, so it has the permissions
 // of the command line. It listens on loopback, or by TLS on one address of the

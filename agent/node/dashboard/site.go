@@ -27,13 +27,17 @@ type site struct {
 	*Dashboard
 	listener net.Listener
 	lan      bool // by TLS
-	access   access
+	tokens   secrets
+	sessions secrets
 	streams  chan struct{} // has an element for each stream that runs
 }
 
 // newSite returns a site for the listener, which serve closes.
 func newSite(d *Dashboard, l net.Listener, lan bool) *site {
-	s := &site{Dashboard: d, listener: l, lan: lan, streams: make(chan struct{}, maxStreams)}
+	s := &site{
+		Dashboard: d, listener: l, lan: lan, streams: make(chan struct{}, maxStreams),
+		tokens: secrets{max: maxTokens, life: tokenLife}, sessions: secrets{max: maxSessions, life: sessionIdle},
+	}
 	if lan {
 		s.listener = tls.NewListener(l, identity.BrowserTLS(d.cfg.Identity))
 	}
@@ -78,11 +82,11 @@ func (s *site) handler() http.Handler {
 func (s *site) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, p := range s.pages {
-		mux.HandleFunc("GET "+p.path, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, p) })
+		mux.HandleFunc("GET "+p.Path, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, p) })
+		mux.HandleFunc("POST "+p.Path, func(w http.ResponseWriter, r *http.Request) { s.act(w, r, p) })
 	}
-	mux.HandleFunc("POST /actions/{action}", s.act)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		s.refuse(w, http.StatusNotFound, "There is no such page", "The address may be of another version of symbio.")
+		s.say(w, http.StatusNotFound, "There is no such page", message{Text: "The address may be of another version of symbio.", Back: "/"})
 	})
 	return mux
 }

@@ -18,8 +18,8 @@ const (
 	// pauseFactor makes the pause a multiple of what the last version took, so that one open page of a
 	// large community takes at most a twentieth of a core.
 	pauseFactor = 19
-	// alive is how often a stream without changes sends something, so that a browser that has gone is
-	// noticed.
+	// alive is how often the page is looked at without changes, and something is sent, so that a browser
+	// that has gone is noticed.
 	alive = 15 * time.Second
 )
 
@@ -62,64 +62,37 @@ func (s *site) receive(ctx context.Context, to chan<- *symbiov1.FleetChange) err
 	return fmt.Errorf("watching the community: %w", err)
 }
 
-// sendVersions sends the page after changes, if it has become another.
+// sendVersions sends the page after changes, if it has become another one.
 func (s *site) sendVersions(ctx context.Context, to sender, p page, r *http.Request, changes <-chan *symbiov1.FleetChange) error {
-	f := newFleet()
-	v := &view{Dashboard: s.Dashboard, Request: r, fleet: func(context.Context) (*fleet, error) { return f, nil }}
-	var last []byte
-	timer := time.NewTimer(alive)
-	defer timer.Stop()
-	for {
+	f, last, changed := newFleet(), []byte(nil), false
+	v := &view{s.Dashboard, r, func(context.Context) (*fleet, error) { return f, nil }}
+	tick := time.NewTicker(minPause)
+	defer tick.Stop()
+	for next := time.Now(); ; {
 		select {
 		case c := <-changes:
 			f.apply(c)
-		case <-timer.C:
-			if err := to.send(nil); err != nil {
+			changed = true
+		case now := <-tick.C:
+			if now.Before(next) || !changed && now.Before(next.Add(alive)) {
+				continue
+			}
+			html, err := s.version(ctx, v, p)
+			if err != nil {
 				return err
 			}
-			timer.Reset(alive)
-			continue
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		for len(changes) > 0 {
-			f.apply(<-changes)
-		}
-		began := time.Now()
-		html, err := s.version(ctx, v, p)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(html, last) {
+			if bytes.Equal(html, last) {
+				html = nil
+			} else {
+				last = html
+			}
 			if err := to.send(html); err != nil {
 				return err
 			}
-			last = html
+			changed, next = false, now.Add(pauseFactor*time.Since(now))
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		if err := pause(ctx, max(minPause, pauseFactor*time.Since(began))); err != nil {
-			return err
-		}
-		timer.Reset(alive)
-	}
-}
-
-// version returns the page as it is now. An error of its data is the page of
-// that error: the agent may have ended.
-func (s *site) version(ctx context.Context, v *view, p page) ([]byte, error) {
-	data, err := p.data(ctx, v)
-	if err != nil {
-		return s.render(layout{Page: page{name: "message"}, Title: "This is not there any more", Data: message{Text: errorText(err), Back: "/"}})
-	}
-	return s.render(layout{Page: p, Title: p.title, Data: data})
-}
-
-// pause waits. It returns the error of ctx if that ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
