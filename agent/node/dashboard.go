@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"symbio/agent/node/dashboard"
+	"symbio/agent/session"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -16,7 +17,8 @@ func openDashboard(p *parts) (err error) {
 	}
 	p.dashboard, err = dashboard.New(dashboard.Config{
 		Name: p.name, Identity: p.self, Listen: p.listener.Addr().String(), Client: symbiov1.NewControlClient(p.controller),
-		Append: p.record, Sessions: p.sessions, Logger: p.cfg.Logger,
+		Append: p.record, Sessions: p.sessions, Resume: func(ctx context.Context, id string) (session.Info, error) { return resumeSession(ctx, p, id) },
+		State: p.cfg.State, Skills: p.cfg.SkillsConfig, Logger: p.cfg.Logger,
 	})
 	return err
 }

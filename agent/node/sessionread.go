@@ -33,7 +33,11 @@ func offerSessions(p *parts) error {
 	resume := community.Capability{Name: SessionsResume, Description: "Goes on with an interrupted task of this node, in the background.",
 		Input: json.RawMessage(`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}
 	err := p.offer(resume, approvals.RequirePerson(func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		i, err := resumeSession(ctx, p, s.Data)
+		var q session.Query
+		if err := json.Unmarshal(s.Data, &q); err != nil {
+			return community.Reply{}, fmt.Errorf("%w: %w", community.ErrInvalid, err)
+		}
+		i, err := resumeSession(ctx, p, q.ID)
 		if err != nil {
 			return community.Reply{}, err
 		}
@@ -71,12 +75,8 @@ func streamSessions(ctx context.Context, store session.Store, query []byte) (int
 
 // resumeSession hands an interrupted session to resumer.resumeAnswered, and
 // returns its description.
-func resumeSession(ctx context.Context, p *parts, query []byte) (i session.Info, err error) {
-	var q session.Query
-	if err := json.Unmarshal(query, &q); err != nil {
-		return i, fmt.Errorf("%w: %w", community.ErrInvalid, err)
-	}
-	o, err := p.resumeOrder(ctx, q.ID)
+func resumeSession(ctx context.Context, p *parts, id string) (i session.Info, err error) {
+	o, err := p.resumeOrder(ctx, id)
 	switch i = o.Session; {
 	case errors.Is(err, session.ErrNotFound):
 		return i, community.Explain(community.ErrNotFound, err.Error())

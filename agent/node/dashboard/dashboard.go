@@ -10,10 +10,12 @@ import (
 	"net/netip"
 	"sync"
 
+	statedir "symbio/agent/node/state"
 	"symbio/agent/session"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
 	"symbio/security/identity"
+	"symbio/skills"
 )
 
 // Config has the parts of the node that the dashboard uses. All fields are
@@ -30,7 +32,12 @@ type Config struct {
 	Append func(audit.Entry) error
 	// Sessions keeps the conversations; nil = they are not kept.
 	Sessions *session.Journal
-	Logger   *slog.Logger
+	// Resume goes on with the interrupted task of a session, in the background.
+	Resume func(ctx context.Context, id string) (session.Info, error)
+	// State is the directory of the user's nodes, and Skills says where this one searches skills.
+	State  statedir.Dir
+	Skills func() skills.Config
+	Logger *slog.Logger
 }
 
 // Dashboard serves the pages at up to two addresses: one of loopback, one of
