@@ -174,7 +174,10 @@ func (i *instance) noteActivity(e Event) {
 func askPerson(ctx context.Context, i *instance, r ApprovalRequest) tool.Answer {
 	i.activity.ask(r.CallID, r.Tool, true)
 	defer i.activity.ask(r.CallID, r.Tool, false)
-	return i.ask(ctx, r)
+	answered := i.factory.cfg.OnAsk(ctx, r)
+	answer := i.ask(ctx, r)
+	answered(answer)
+	return answer
 }
 
 // Activities returns what the agents of this node do, in no order.

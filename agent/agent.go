@@ -111,6 +111,14 @@ func (a *Agent) Perceptions() []string { return a.instance.def.Accepts }
 func (a *Agent) Receive(ctx context.Context, s community.Signal) (community.Reply, error) {
 	a.working.Lock() // the community calls Receive for one task at a time
 	defer a.working.Unlock()
+	if around := a.instance.factory.cfg.Middleware.Task; len(around) > 0 {
+		return a.withMiddleware(ctx, s, around)
+	}
+	return a.receive(ctx, s)
+}
+
+// receive is Receive inside of the lock and the middleware.
+func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Reply, error) {
 	empty := len(s.Data) == 0 || string(bytes.TrimSpace(s.Data)) == "null"
 	i := a.instance
 	// Its answer is for the person or the parent that gave the task, and for no node or agent outside of the tree.

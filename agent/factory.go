@@ -72,6 +72,9 @@ type Config struct {
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default:
 	// none.
 	Report func(Event)
+	// OnAsk is called when a person is asked about a call, and the function that it returns when there is an
+	// answer. Default: not called.
+	OnAsk func(ctx context.Context, r ApprovalRequest) func(tool.Answer)
 	// Record writes a decision to the audit log before the tool runs. If it returns an error, the
 	// tool does not run. It is called from many goroutines. Default: no audit log.
 	Record func(audit.Entry) error
@@ -97,6 +100,9 @@ type Factory struct {
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
+	}
+	if cfg.OnAsk == nil {
+		cfg.OnAsk = func(context.Context, ApprovalRequest) func(tool.Answer) { return func(tool.Answer) {} }
 	}
 	if cfg.OnResume == nil {
 		cfg.OnResume = func(string) {}

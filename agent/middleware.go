@@ -13,6 +13,8 @@ import (
 // Middleware is what a Go program puts around the stages of its agents' turns (spec:
 // MiddlewarePipeline). In each stage the first is outermost.
 type Middleware struct {
+	// Task is put around each task of an agent.
+	Task []TaskMiddleware
 	// Context is put around the making of the system prompt.
 	Context []ContextMiddleware
 	// Model is put around each request of an agent's model. The requests that it makes of next
@@ -20,6 +22,32 @@ type Middleware struct {
 	Model []llm.Middleware
 	// Tool is put around each call of a tool that may run, inside of the checks.
 	Tool []tool.Middleware
+}
+
+// TaskMiddleware is put around each task of an agent: next does the task, at most once. It may pass on
+// another context, change the reply, or answer in the agent's place. The tasks of one agent come one
+// after the other.
+type TaskMiddleware func(ctx context.Context, t TaskInfo, next func(context.Context) (community.Reply, error)) (community.Reply, error)
+
+// TaskInfo describes a task for a TaskMiddleware.
+type TaskInfo struct {
+	Agent community.Member
+	// Session is the id of the agent's conversation; "" = it is not kept.
+	Session string
+	// Model returns the name of the agent's model, which a person may change during the task.
+	Model func() string
+}
+
+// withMiddleware does a task with the middleware around it.
+func (a *Agent) withMiddleware(ctx context.Context, s community.Signal, around []TaskMiddleware) (community.Reply, error) {
+	i := a.instance
+	info := TaskInfo{Agent: i.self, Session: i.record.info().ID, Model: currentModel{i}.Name}
+	next := func(ctx context.Context) (community.Reply, error) { return a.receive(ctx, s) }
+	for _, m := range slices.Backward(around) {
+		inner := next
+		next = func(ctx context.Context) (community.Reply, error) { return m(ctx, info, inner) }
+	}
+	return next(ctx)
 }
 
 // ContextMiddleware is put around the making of an agent's system prompt, which is done at the

@@ -43,6 +43,8 @@ var homes = map[string][]string{
 	"github.com/modelcontextprotocol":   {"agent/tool/mcp", "cmd/symbio/internal/demo"}, // demo: the tour brings a server
 	"mvdan.cc/sh":                       {"security/permission"},
 	"github.com/kljensen/snowball":      {"skills/search"},
+	"go.opentelemetry.io":               {"agent/node/telemetry"},
+	"github.com/prometheus":             {"agent/node/telemetry"},
 	"charm.land":                        {"cmd/symbio/internal/tui"},
 }
 

@@ -211,7 +211,9 @@ func (o *outbound) newCall(ctx context.Context, m Member, l *Lease, capability s
 
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
-func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal, listen func(Update)) (Reply, error) {
+func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal, listen func(Update)) (_ Reply, err error) {
+	ctx, end := o.cfg.beginCall(ctx, CallInfo{Node: m.Node, Capability: capability})
+	defer func() { end(err) }()
 	call, err := o.newCall(ctx, m, l, capability, s)
 	if err != nil {
 		return Reply{}, op.failed(m, err)

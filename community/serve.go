@@ -63,7 +63,7 @@ type inboundCall struct {
 }
 
 // serve runs the checks and dispatches the call, with the deadline and the trace in its context.
-func (c *inboundCall) serve(ctx context.Context) (Reply, error) {
+func (c *inboundCall) serve(ctx context.Context) (_ Reply, err error) {
 	if err := c.begin(); err != nil {
 		return Reply{}, err
 	}
@@ -73,6 +73,8 @@ func (c *inboundCall) serve(ctx context.Context) (Reply, error) {
 	if c.call.Trace != (Trace{}) {
 		ctx = WithTrace(ctx, c.call.Trace)
 	}
+	ctx, end := c.cfg.beginCall(ctx, CallInfo{Node: c.from.ID, Served: true, Capability: c.call.Capability})
+	defer func() { end(err) }()
 	if c.call.Listen != nil {
 		return c.dispatchWithUpdates(ctx)
 	}

@@ -64,6 +64,26 @@ func (t Trace) String() string {
 	return t.parent[3:35]
 }
 
+// CallInfo describes a call between nodes for Config.OnCall.
+type CallInfo struct {
+	// Node is the other node: the provider of a call that goes out, the caller of a Served one.
+	Node   NodeID
+	Served bool
+	// Capability is what is called; that of a signal begins with PerceptionPrefix. It is text of the caller.
+	Capability string
+}
+
+// noCall is the end of a call without a Config.OnCall.
+func noCall(error) {}
+
+// beginCall calls Config.OnCall, if there is one.
+func (c *Config) beginCall(ctx context.Context, info CallInfo) (context.Context, func(error)) {
+	if c.OnCall == nil {
+		return ctx, noCall
+	}
+	return c.OnCall(ctx, info)
+}
+
 type traceKey struct{}
 
 // WithTrace makes the calls under ctx part of a trace. The context of a provider or an agent that

@@ -136,22 +136,20 @@ func (c Config) workContext(r *exec.Runner) agent.WorkContext {
 	return agent.WorkContext{Files: s.Context.Files, UserDir: c.configDir(), Environment: s.Context.Environment, Sandbox: policy, SandboxOff: s.Sandbox.IsOff(), Level: r.Level}
 }
 
-// runner returns the runner of commands for a node. denied returns the files
-// that the rules deny now; it is called for each command.
-func (c Config) runner(name string, denied func() *permission.FileDenials, report func(sandbox.Status), disarmed func([]string)) *exec.Runner {
-	return exec.New(exec.Config{
-		Sandbox: c.Settings.Sandbox, Dir: c.Workspace(), Home: c.Home, Hide: c.State.Private(), Temp: filepath.Join(string(c.State), "tmp", name),
-		Denied: denied, Report: report, Disarmed: disarmed, MaxOutput: c.Settings.Limits.Message,
-	})
+// runner returns the runner of commands for a node. with has its functions.
+func (c Config) runner(name string, with exec.Config) *exec.Runner {
+	with.Sandbox, with.Dir, with.Home, with.Hide = c.Settings.Sandbox, c.Workspace(), c.Home, c.State.Private()
+	with.Temp, with.MaxOutput = filepath.Join(string(c.State), "tmp", name), c.Settings.Limits.Message
+	return exec.New(with)
 }
 
 // configuredRunner is runner without a running node: its rules are those of the
 // settings.
 func (c Config) configuredRunner(name string) *exec.Runner {
-	return c.runner(name, func() *permission.FileDenials {
+	return c.runner(name, exec.Config{Denied: func() *permission.FileDenials {
 		rules, _ := c.Settings.Permissions.Policy() // config.Check has read them
 		return rules.Denied(c.Workspace())
-	}, nil, nil)
+	}})
 }
 
 // Holds probes the sandbox of this machine. It takes some milliseconds and

@@ -15,6 +15,7 @@ import (
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/state"
+	"symbio/agent/node/telemetry"
 	"symbio/agent/session"
 	"symbio/community"
 	"symbio/skills"
@@ -56,7 +57,8 @@ type Node struct {
 	// that were running when the node ended the last time.
 	sessions    *session.Journal
 	interrupted []session.Info
-	ready       chan Info // capacity 1: Run never waits for a reader
+	ready       chan Info            // capacity 1: Run never waits for a reader
+	telemetry   *telemetry.Telemetry // nil = off
 
 	// parts is atomic because every method reads it while Run may replace it.
 	parts atomic.Pointer[parts]
@@ -87,6 +89,14 @@ func New(cfg Config) (_ *Node, err error) {
 	if err := cfg.State.Prepare(); err != nil {
 		return nil, err
 	}
+	if err := n.openTelemetry(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			n.closeTelemetry()
+		}
+	}()
 	if err := n.openSessions(); err != nil {
 		return nil, err
 	}
@@ -176,6 +186,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		stop()
 		events.Wait()
 		err = errors.Join(err, n.closeSessions(), n.release())
+		n.closeTelemetry()
 	}()
 	for {
 		p := n.parts.Load()

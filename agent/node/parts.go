@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
+	grpchealth "google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"symbio/actor"
 	"symbio/agent"
@@ -30,6 +32,7 @@ import (
 	"symbio/agent/node/mcpservers"
 	"symbio/agent/node/models"
 	"symbio/agent/node/steering"
+	"symbio/agent/node/telemetry"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
@@ -75,6 +78,8 @@ type parts struct {
 	audit      *audit.Log
 	dashboard  *dashboard.Dashboard
 	controller *grpc.ClientConn // to the node's own control API, for the dashboard
+	health     *grpchealth.Server
+	metrics    *telemetry.Endpoint // nil = not served
 }
 
 // newParts makes all parts. It closes those that it made if a later one fails.
@@ -95,7 +100,7 @@ func newParts(n *Node) (_ *parts, err error) {
 	if p.agents, err = n.cfg.Definitions(Known(nil)); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	for _, make := range []func() error{p.listen, p.join, p.openSkills, p.openTools, p.offerAll, p.discover, func() error { return openDashboard(p) }} {
+	for _, make := range []func() error{func() error { return openMetrics(p) }, p.listen, p.join, p.openSkills, p.openTools, p.offerAll, p.discover, func() error { return openDashboard(p) }} {
 		if err := make(); err != nil {
 			return nil, err
 		}
@@ -140,9 +145,13 @@ func (p *parts) join() (err error) {
 		Peer: func(id community.NodeID) (community.Peer, bool) { return p.community.Peer(id) },
 		Lent: func(to community.NodeID, m community.MemberID) bool { return p.lender != nil && p.lender.Has(to, m) },
 	})
+	var onCall func(context.Context, community.CallInfo) (context.Context, func(error))
+	if p.telemetry != nil {
+		onCall = p.telemetry.Call
+	}
 	p.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: c.Logger})
 	p.community = community.New(community.Config{
-		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, Logger: c.Logger,
+		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, OnCall: onCall, Logger: c.Logger,
 		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
 		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
 	})
@@ -171,7 +180,12 @@ func (p *parts) openSkills() (err error) {
 // agents, which uses them all.
 func (p *parts) openTools() (err error) {
 	c := p.cfg
-	p.runner = c.runner(p.name, p.rules.Denied, p.report.sandbox, p.report.disarmed)
+	hooks := exec.Config{Denied: p.rules.Denied, Report: p.report.sandbox, Disarmed: p.report.disarmed}
+	var onAsk func(context.Context, agent.ApprovalRequest) func(tool.Answer)
+	if p.telemetry != nil {
+		hooks.OnRun, onAsk = p.telemetry.Run, p.telemetry.Asked
+	}
+	p.runner = c.runner(p.name, hooks)
 	var tools []tool.Tool
 	if p.files, tools, err = c.openWorkspace(p.runner, p.skills, p.fetchSkill); err != nil {
 		return err
@@ -190,7 +204,7 @@ func (p *parts) openTools() (err error) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, Logger: c.Logger,
+		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	p.fleet = fleet.New(fleet.Config{
@@ -261,12 +275,12 @@ func (p *parts) run(ctx context.Context) error {
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet,
 		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
-		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Dashboard: p.dashboard.Open, Logger: p.cfg.Logger,
+		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
 	})
 	g, failed := errgroup.WithContext(ctx)
 	// The tasks are cancelled after the sessions know that it is the node that ends.
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer context.AfterFunc(failed, func() { p.suspendSessions(); stop(context.Cause(failed)) })()
+	defer context.AfterFunc(failed, func() { p.health.Shutdown(); p.suspendSessions(); stop(context.Cause(failed)) })()
 	part := func(name string, run func(context.Context) error) {
 		g.Go(func() error {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -293,6 +307,9 @@ func (p *parts) run(ctx context.Context) error {
 	part("resumed sessions", resumes.resumeAnswered)
 	part("dashboard", p.dashboard.Run)
 	part("view of the community", p.fleet.Run)
+	if p.metrics != nil {
+		part("metrics", p.metrics.Run)
+	}
 	part("control", func(context.Context) error { return server.Serve(socket) })
 	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
 	g.Go(func() error {
@@ -305,6 +322,7 @@ func (p *parts) run(ctx context.Context) error {
 	})
 	p.warnOfSkills()
 	auto := resumes.prepare(ctx)
+	p.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
 	select {
 	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
 	default: // the one before was not read
@@ -321,6 +339,9 @@ func (p *parts) close() error {
 	defer cancel()
 	if p.listener != nil {
 		_ = p.listener.Close() // the network has closed it already if it ran
+	}
+	if p.metrics != nil {
+		_ = p.metrics.Close() // it is closed already if it ran
 	}
 	if p.system != nil {
 		if err := p.system.Shutdown(ctx); err != nil {
@@ -359,6 +380,9 @@ func stopServer(s *grpc.Server) {
 // record appends to the record of decisions. If that fails the call is denied,
 // and a warning event tells the person who runs the node.
 func (p *parts) record(e audit.Entry) error {
+	if p.telemetry != nil && !e.Approved {
+		p.telemetry.Refused(e.Tool)
+	}
 	err := p.audit.Append(e)
 	if err != nil {
 		p.events.Warn(event.Warning{Why: "all calls are denied now: " + err.Error(), Mend: "symbio doctor"})

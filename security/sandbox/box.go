@@ -40,6 +40,9 @@ type Config struct {
 	// Disarmed is called with Result.Disarmed of each command that has any. It may be called from
 	// several goroutines. Default (nil): none.
 	Disarmed func(lines []string)
+	// OnRun is called with each command of Run before it starts, and the function that it returns when
+	// it has ended. They may be called from several goroutines. Default (nil): not called.
+	OnRun func(ctx context.Context, argv []string) func(Result, error)
 }
 
 // Box runs commands at the level that this machine has. Probe makes it; the zero Box refuses

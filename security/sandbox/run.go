@@ -89,6 +89,17 @@ type Result struct {
 // and that the sandbox could not be set up; except after ErrFlood, nothing of the command has
 // run. Run may be called from many goroutines.
 func (b *Box) Run(ctx context.Context, p Policy, s Spec) (Result, error) {
+	if b.cfg.OnRun == nil {
+		return b.run(ctx, p, s)
+	}
+	ended := b.cfg.OnRun(ctx, s.Argv)
+	r, err := b.run(ctx, p, s)
+	ended(r, err)
+	return r, err
+}
+
+// run is Run without Config.OnRun.
+func (b *Box) run(ctx context.Context, p Policy, s Spec) (Result, error) {
 	c, err := b.prepare(ctx, p, s)
 	if err != nil {
 		return Result{}, err

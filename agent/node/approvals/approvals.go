@@ -187,6 +187,13 @@ func (d *Queue) number(c content) (request, error) {
 	return newRequest(c)
 }
 
+// Waiting returns how many requests wait here.
+func (d *Queue) Waiting() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.pending)
+}
+
 // remove takes a request out of the queue, whether it was answered or not.
 func (d *Queue) remove(id string) {
 	d.mu.Lock()

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path"
 	"reflect"
@@ -65,10 +66,7 @@ func (c Config) Check() error {
 	if c.Approvals.Timeout <= 0 {
 		bad("approvals.timeout has to be above 0: write how long a call waits for a decision, such as 10m")
 	}
-	if c.Log.MaxSize <= 0 {
-		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
-	}
-	c.checkDashboard(bad)
+	c.checkReports(bad)
 	if _, err := security.Preset(c.Security); err != nil && c.Security != "" {
 		bad("security: %w", err)
 	}
@@ -93,6 +91,17 @@ func (c Config) Check() error {
 		bad("budget.%s is negative", key)
 	}
 	return errors.Join(append(wrong, c.Limits.check())...)
+}
+
+// checkReports validates where the node tells what it does: the log, the metrics and the dashboard.
+func (c Config) checkReports(bad func(string, ...any)) {
+	if c.Log.MaxSize <= 0 {
+		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
+	}
+	if _, _, err := net.SplitHostPort(c.Metrics); err != nil && c.Metrics != "" {
+		bad("metrics: %w; write HOST:PORT, such as 127.0.0.1:9464", err)
+	}
+	c.checkDashboard(bad)
 }
 
 // countTrue returns how many of the conditions are true.

@@ -52,6 +52,7 @@ type Config struct {
 	Web            Web               `yaml:"web"`
 	Log            Log               `yaml:"log"`
 	Dashboard      string            `yaml:"dashboard"` // where symbio up serves the dashboard, host:port; "" = it does not
+	Metrics        string            `yaml:"metrics"`   // HOST:PORT; "" = not served
 }
 
 // Context says what agents are told of the place in which they work.

@@ -14,6 +14,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -81,6 +83,8 @@ type Config struct {
 	Dashboard func(context.Context, *symbiov1.DashboardRequest) (*symbiov1.DashboardReply, error)
 	// NodeName returns the name of a node, or its id if the name is not known.
 	NodeName func(community.NodeID) string
+	// Health is served as grpc.health.v1.
+	Health *health.Server
 	// Logger gets panics of calls and failures to terminate an agent.
 	Logger *slog.Logger
 }
@@ -96,6 +100,7 @@ func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	members := directory{cfg}
 	symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: cfg, members: members}, cfg: cfg, members: members})
+	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
 	reflection.Register(s)
 	return s
 }

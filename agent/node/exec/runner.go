@@ -38,6 +38,8 @@ type Config struct {
 	Report func(sandbox.Status)
 	// Disarmed is sandbox.Config.Disarmed.
 	Disarmed func([]string)
+	// OnRun is sandbox.Config.OnRun.
+	OnRun func(ctx context.Context, argv []string) func(sandbox.Result, error)
 	// MaxOutput is the largest result of a capability, in bytes. Default 1 MiB.
 	MaxOutput int
 }
@@ -60,7 +62,7 @@ func New(cfg Config) *Runner {
 				return nil, err
 			}
 			c := Probing(cfg.Sandbox, cfg.Home, cfg.Hide)
-			c.Levels, c.Env, c.TempDir, c.Disarmed = levels, os.Environ(), cfg.Temp, cfg.Disarmed
+			c.Levels, c.Env, c.TempDir, c.Disarmed, c.OnRun = levels, os.Environ(), cfg.Temp, cfg.Disarmed, cfg.OnRun
 			b := sandbox.Probe(context.Background(), c) // not the context of the first call: all calls use the result
 			if cfg.Report != nil {
 				cfg.Report(b.Status())

@@ -3,10 +3,12 @@
 package nodelog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -67,6 +69,51 @@ func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(redact.Text(v))
 	case error:
 		a.Value = slog.StringValue(redact.Text(v.Error()))
+	}
+	return a
+}
+
+// Redact returns a handler that hands lines of at least that level on to h, without the secrets that they
+// quote, as UTF-8.
+func Redact(h slog.Handler, least slog.Level) slog.Handler { return redactor{h, least} }
+
+// redactor is a handler without secrets.
+type redactor struct {
+	slog.Handler
+	least slog.Level
+}
+
+func (r redactor) Enabled(_ context.Context, l slog.Level) bool { return l >= r.least }
+
+func (r redactor) Handle(ctx context.Context, line slog.Record) error {
+	out := slog.NewRecord(line.Time, line.Level, redact.Text(line.Message), line.PC)
+	line.Attrs(func(a slog.Attr) bool { out.AddAttrs(cleanAttr(a)); return true })
+	return r.Handler.Handle(ctx, out)
+}
+
+func (r redactor) WithAttrs(attrs []slog.Attr) slog.Handler {
+	cleaned := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		cleaned[i] = cleanAttr(a)
+	}
+	return redactor{r.Handler.WithAttrs(cleaned), r.least}
+}
+
+func (r redactor) WithGroup(name string) slog.Handler {
+	return redactor{r.Handler.WithGroup(name), r.least}
+}
+
+// cleanAttr takes secrets and what is not UTF-8 out of an attribute, and of those in it.
+func cleanAttr(a slog.Attr) slog.Attr {
+	if a.Value = a.Value.Resolve(); a.Value.Kind() == slog.KindGroup {
+		inner := slices.Clone(a.Value.Group())
+		for i, of := range inner {
+			inner[i] = cleanAttr(of)
+		}
+		a.Value = slog.GroupValue(inner...)
+	}
+	if a = withoutSecrets(nil, a); a.Value.Kind() == slog.KindString {
+		a.Value = slog.StringValue(strings.ToValidUTF8(a.Value.String(), "?"))
 	}
 	return a
 }
