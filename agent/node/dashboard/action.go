@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,10 +18,12 @@ import (
 type action struct {
 	// confirm is what the person is asked before it is done; "" = it is done at once.
 	confirm string
-	// done is what the person reads afterwards.
-	done string
+	// done is what the person reads afterwards. next is the page that is shown then; "" = the same.
+	done, next string
 	// do acts.
 	do func(ctx context.Context, v *view, form url.Values) error
+	// show is a do that returns what the person reads afterwards, once, such as a secret.
+	show func(ctx context.Context, v *view, form url.Values) (string, error)
 }
 
 // act answers a form: it asks the person if the action wants that, records who
@@ -41,11 +44,20 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, p page) {
 		s.say(w, http.StatusInternalServerError, "Nothing was changed", message{Text: fmt.Sprintf("The record of decisions cannot be written: %v. symbio doctor says more.", err), Back: r.URL.Path})
 		return
 	}
-	if err := a.do(r.Context(), &view{s.Dashboard, r, s.fetchFleet}, r.PostForm); err != nil {
-		s.fail(w, err)
-		return
+	text, v := "", &view{s.Dashboard, r, s.fetchFleet}
+	if a.show != nil {
+		text, err = a.show(r.Context(), v, r.PostForm)
+	} else {
+		err = a.do(r.Context(), v, r.PostForm)
 	}
-	http.Redirect(w, r, r.URL.Path+"?done="+name, http.StatusSeeOther)
+	switch {
+	case err != nil:
+		s.fail(w, err)
+	case text != "":
+		s.say(w, http.StatusOK, "Done", message{Text: text, Back: r.URL.Path})
+	default:
+		http.Redirect(w, r, cmp.Or(a.next, r.URL.Path+"?done="+name), http.StatusSeeOther)
+	}
 }
 
 // record appends to the record of decisions what a session is about to do.

@@ -14,7 +14,7 @@ const maxDecisions = 200
 
 // auditPage returns the page of the record of decisions.
 func auditPage() page {
-	return page{path: "/audit", name: "audit", title: "Audit", nav: true, data: auditData}
+	return page{Path: "/audit", Name: "audit", Title: "Audit", Nav: true, Data: auditData}
 }
 
 // decisions is the data of the page. Broken says where the record was changed; the entries are those

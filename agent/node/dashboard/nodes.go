@@ -16,8 +16,8 @@ import (
 
 // nodesPage returns the page of machines and their health.
 func nodesPage() page {
-	return page{path: "/nodes", name: "nodes", title: "Nodes", nav: true, live: true, data: nodesData, actions: map[string]action{
-		"join-token": {do: makeToken},
+	return page{Path: "/nodes", Name: "nodes", Title: "Nodes", Nav: true, Live: true, Data: nodesData, Actions: map[string]action{
+		"token": {show: makeToken},
 	}}
 }
 

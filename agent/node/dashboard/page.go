@@ -23,7 +23,7 @@ var embedded embed.FS
 type page struct {
 	// Path is a pattern of http.ServeMux, such as /agents/{id}.
 	Path string
-	// Name is that of the template, Title that of the page. A page with Nav is in the navigation.
+	// Name is that of the template, Title that of the page unless its data has a Heading. A page with Nav is in the navigation.
 	Name, Title string
 	Nav         bool
 	// Live pages are sent again when the community changes, to a request that accepts text/event-stream.
@@ -105,7 +105,11 @@ func (s *site) version(ctx context.Context, v *view, p page) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.render(layout{Page: p, Title: p.Title, Data: data, Notice: p.Actions[v.Request.FormValue("done")].done})
+	l := layout{Page: p, Title: p.Title, Data: data, Notice: p.Actions[v.Request.FormValue("done")].done}
+	if of, ok := data.(interface{ Heading() string }); ok {
+		l.Title = of.Heading()
+	}
+	return s.render(l)
 }
 
 // show answers a request for a page, or for its stream.

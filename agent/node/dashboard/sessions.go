@@ -23,15 +23,15 @@ const (
 
 // sessionsPage returns the page that lists and searches the conversations.
 func sessionsPage() page {
-	return page{path: "/sessions", name: "sessions", title: "Sessions", nav: true, data: sessionsData}
+	return page{Path: "/sessions", Name: "sessions", Title: "Sessions", Nav: true, Data: sessionsData}
 }
 
 // sessionPage returns the page of one conversation.
 func sessionPage() page {
-	return page{path: "/sessions/{id}", name: "session", title: "Session", data: sessionData, actions: map[string]action{
-		"session-resume": {do: resumeSession},
-		"session-fork":   {do: forkSession},
-		"session-delete": {do: deleteSession, confirm: "Delete the session %s, with those of its sub-agents? What was said in it is gone then, also if its task is unfinished."},
+	return page{Path: "/sessions/{id}", Name: "session", Title: "Session", Data: sessionData, Actions: map[string]action{
+		"resume": {do: resumeSession, done: "The task goes on."},
+		"fork":   {do: forkSession, next: "/sessions"},
+		"delete": {do: deleteSession, next: "/sessions", confirm: "Delete this session, with those of its sub-agents? What was said in it is gone then, also if its task is unfinished."},
 	}}
 }
 
@@ -75,7 +75,10 @@ type conversation struct {
 	Resumable bool
 }
 
-// sessionEntry is an entry as the page shows it. Kind is its style: person, agent, result or note.
+// Heading returns the title of the page.
+func (c conversation) Heading() string { return cmp.Or(c.Title, "Session "+c.ID) }
+
+// sessionEntry is an entry as the page shows it. Kind is its style: user, assistant, tool or note.
 type sessionEntry struct {
 	session.Line
 	Kind, Who, Text string
@@ -117,56 +120,56 @@ func (c conversation) entry(l session.Line) sessionEntry {
 	e := sessionEntry{Line: l, Kind: "note", Text: l.Note()}
 	switch l.Kind {
 	case session.Task:
-		e.Kind, e.Who, e.Text = "person", "task", l.Message.Text
+		e.Kind, e.Who, e.Text = "user", "task", l.Message.Text
 	case session.Text:
-		e.Kind, e.Who, e.Text = "person", "added", l.Entry.Text
+		e.Kind, e.Who, e.Text = "user", "added", l.Entry.Text
 	case session.Answer:
-		e.Kind, e.Who, e.Text, e.Calls = "agent", cmp.Or(c.Name, c.Agent), l.Message.Text, l.Message.Calls
+		e.Kind, e.Who, e.Text, e.Calls = "assistant", cmp.Or(c.Name, c.Agent), l.Message.Text, l.Message.Calls
 	case session.Result:
-		e.Kind, e.Who, e.Text = "result", "result of "+l.Result.Name, l.Result.Text
+		e.Kind, e.Text = "tool", l.Result.Text
 	}
 	e.Text = visible.Truncate(e.Text, maxEntryText)
 	return e
 }
 
-// find returns the session that a form names.
-func (v *view) find(ctx context.Context, form url.Values) (session.Store, session.Info, error) {
+// find returns the session of the path.
+func (v *view) find(ctx context.Context) (session.Store, session.Info, error) {
 	store, err := v.store()
 	if err != nil {
 		return nil, session.Info{}, err
 	}
-	all, err := store.Sessions(ctx, session.Filter{ID: form.Get("id")})
+	id := v.Request.PathValue("id")
+	all, err := store.Sessions(ctx, session.Filter{ID: id})
 	if err != nil {
 		return nil, session.Info{}, err
 	}
-	i, err := session.Find(all, form.Get("id"))
+	i, err := session.Find(all, id)
 	return store, i, notFound(err)
 }
 
 // resumeSession goes on with an interrupted task, in the background.
-func resumeSession(ctx context.Context, v *view, form url.Values) (string, error) {
-	i, err := v.cfg.Resume(ctx, form.Get("id"))
-	return fmt.Sprintf("The task of session %s goes on.", i.ID), err
+func resumeSession(ctx context.Context, v *view, _ url.Values) error {
+	_, err := v.cfg.Resume(ctx, v.Request.PathValue("id"))
+	return err
 }
 
-// forkSession begins a session with the exchanges of another one up to the one with the number turn.
-func forkSession(ctx context.Context, v *view, form url.Values) (string, error) {
-	store, i, err := v.find(ctx, form)
-	if err != nil {
-		return "", err
+// forkSession begins a session with the exchanges of another one that have ended.
+func forkSession(ctx context.Context, v *view, _ url.Values) error {
+	store, i, err := v.find(ctx)
+	if err == nil {
+		_, err = session.Fork(ctx, store, i, 0)
 	}
-	i, err = session.Fork(ctx, store, i, 0)
-	return fmt.Sprintf("The new session is %s. Go on with it: symbio chat --resume %s", i.ID, i.ID), err
+	return err
 }
 
 // deleteSession deletes a session, also one with an unfinished task: the person was asked.
-func deleteSession(ctx context.Context, v *view, form url.Values) (string, error) {
-	store, i, err := v.find(ctx, form)
+func deleteSession(ctx context.Context, v *view, _ url.Values) error {
+	store, i, err := v.find(ctx)
+	if err == nil && v.cfg.Sessions.IsInUse(i.ID) {
+		err = fmt.Errorf("delete session %s: %w; end its agent first", i.ID, session.ErrInUse)
+	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	if v.cfg.Sessions.IsInUse(i.ID) {
-		return "", fmt.Errorf("delete session %s: %w; terminate its agent first", i.ID, session.ErrInUse)
-	}
-	return fmt.Sprintf("The session %s is deleted.", i.ID), session.DeleteTree(ctx, store, i, true)
+	return session.DeleteTree(ctx, store, i, true)
 }

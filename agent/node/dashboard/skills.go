@@ -2,10 +2,9 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,20 +18,16 @@ import (
 
 // skillsPage returns the page of the node's skills.
 func skillsPage() page {
-	return page{path: "/skills", name: "skills", title: "Skills", nav: true, data: skillsData, actions: map[string]action{
-		"skill-on": {do: func(ctx context.Context, v *view, form url.Values) (string, error) {
-			return switchSkill(ctx, v, form, true)
-		}},
-		"skill-off": {do: func(ctx context.Context, v *view, form url.Values) (string, error) {
-			return switchSkill(ctx, v, form, false)
-		}},
+	return page{Path: "/skills", Name: "skills", Title: "Skills", Nav: true, Data: skillsData, Actions: map[string]action{
+		"on":  {do: switchSkill(true), done: "The skill is on."},
+		"off": {do: switchSkill(false), done: "The skill is off."},
 	}}
 }
 
 // proposalPage returns the page that shows what a skill asks for, before a person trusts it.
 func proposalPage() page {
-	return page{path: "/skills/trust", name: "proposal", title: "Trust a skill", data: proposalData, actions: map[string]action{
-		"skill-trust": {do: trustSkill},
+	return page{Path: "/skills/{id}", Name: "proposal", Title: "Trust a skill", Data: proposalData, Actions: map[string]action{
+		"trust": {do: trustSkill, done: "The skill is trusted."},
 	}}
 }
 
@@ -76,72 +71,72 @@ func (v *view) trustIn(s *symbiov1.Skill) trust.State {
 	return state
 }
 
-// switchSkill switches the skill with the path of the form on or off, for all nodes of the user. This
-// node takes it up at once.
-func switchSkill(ctx context.Context, v *view, form url.Values, on bool) (string, error) {
-	all, err := v.cfg.Client.Skills(ctx, &symbiov1.SkillsRequest{})
+// skill returns the skill with an id.
+func (v *view) skill(ctx context.Context, id string) (*symbiov1.Skill, []*symbiov1.Skill, error) {
+	reply, err := v.cfg.Client.Skills(ctx, &symbiov1.SkillsRequest{})
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	book, path := v.cfg.State.SkillsOff(), form.Get("path")
-	s := choice.Switch[*symbiov1.Skill]{Book: book, All: all.GetSkills()}
-	if len(s.Matching(path)) != 1 {
-		return "", status.Errorf(codes.NotFound, "there is no skill %s", path)
+	i := slices.IndexFunc(reply.GetSkills(), func(s *symbiov1.Skill) bool { return s.GetId() == id })
+	if i < 0 {
+		return nil, nil, status.Error(codes.NotFound, "there is no such skill any more")
 	}
-	if err := s.Set(path, on); err != nil {
-		return "", err
-	}
-	if s.All, err = v.rescan(ctx); err != nil {
-		return "", err
-	}
-	for _, now := range s.Matching(path) {
-		if now.GetEnabled() != on {
-			return "", status.Errorf(codes.FailedPrecondition, "the skill %s is still off: the configuration switches it off, or it is off by its name, with others; symbio skills enable says more", now.GetName())
+	return reply.GetSkills()[i], reply.GetSkills(), nil
+}
+
+// rescan makes this node look at its skills again. Other nodes of the user do when they are told to.
+func (v *view) rescan(ctx context.Context) error {
+	_, err := v.cfg.Client.Skills(ctx, &symbiov1.SkillsRequest{Rescan: true})
+	return err
+}
+
+// switchSkill returns what switches the skill with the id of the form on or off, for all nodes of the
+// user.
+func switchSkill(on bool) func(context.Context, *view, url.Values) error {
+	return func(ctx context.Context, v *view, form url.Values) error {
+		s, all, err := v.skill(ctx, form.Get("id"))
+		if err == nil {
+			err = choice.Switch[*symbiov1.Skill]{Book: v.cfg.State.SkillsOff(), All: all}.Set(s.GetPath(), on)
 		}
+		if err == nil {
+			err = v.rescan(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if s, _, err = v.skill(ctx, s.GetId()); err == nil && on && !s.GetEnabled() {
+			err = status.Errorf(codes.FailedPrecondition, "%s is still off: the configuration switches it off, or it is off by its name, with others; symbio skills enable says more", s.GetName())
+		}
+		return err
 	}
-	return fmt.Sprintf("The skill %s is %s.", form.Get("name"), map[bool]string{true: "on", false: "off"}[on]), nil
 }
 
-// rescan makes this node look at its skills again.
-func (v *view) rescan(ctx context.Context) ([]*symbiov1.Skill, error) {
-	all, err := v.cfg.Client.Skills(ctx, &symbiov1.SkillsRequest{Rescan: true})
-	return all.GetSkills(), err
-}
-
-// proposalData returns the proposal of the skill with the path of the address.
+// proposalData returns what the skill with the id of the path asks for.
 func proposalData(ctx context.Context, v *view) (any, error) {
-	return v.proposal(ctx, v.Request.URL.Query().Get("path"))
-}
-
-// proposal reads the skill with a path.
-func (v *view) proposal(ctx context.Context, path string) (proposal.Proposal, error) {
-	if !filepath.IsAbs(path) {
-		return proposal.Proposal{}, status.Errorf(codes.InvalidArgument, "%q is not the path of a skill", path)
+	s, _, err := v.skill(ctx, v.Request.PathValue("id"))
+	if err != nil {
+		return nil, err
 	}
-	return proposal.Of(ctx, v.cfg.Skills(), v.cfg.State.Skills(), path)
+	return proposal.Of(ctx, v.cfg.Skills(), v.cfg.State.Skills(), s.GetPath())
 }
 
 // trustSkill records the trust in what the person was shown: the form has its hash. A fetched skill
 // gets its rules only if the form says grants.
-func trustSkill(ctx context.Context, v *view, form url.Values) (string, error) {
-	p, err := v.proposal(ctx, form.Get("path"))
+func trustSkill(ctx context.Context, v *view, form url.Values) error {
+	data, err := proposalData(ctx, v)
 	if err != nil {
-		return "", err
+		return err
 	}
+	p := data.(proposal.Proposal)
 	if form.Get("hash") != p.HashToTrust() {
-		return "", status.Errorf(codes.PermissionDenied, "the skill %s was changed after it was shown: it is not trusted; look at it again", p.Name)
+		return status.Errorf(codes.PermissionDenied, "the skill %s was changed after it was shown: it is not trusted; look at it again", p.Name)
 	}
 	rules := p.Grants
 	if p.Scope == skills.ScopePeer && form.Get("grants") == "" {
 		rules = nil
 	}
 	if err := v.cfg.State.Skills().Trust(p.Skill, p.SHA256, rules, p.Origin); err != nil {
-		return "", err
+		return err
 	}
-	_, err = v.rescan(ctx)
-	granted := "no rules"
-	if len(rules) > 0 {
-		granted = strings.Join(rules, ", ")
-	}
-	return fmt.Sprintf("The skill %s is trusted, with %s.", p.Name, granted), err
+	return v.rescan(ctx)
 }
