@@ -6,6 +6,7 @@ import (
 	"symbio/agent/node/dashboard"
 	"symbio/agent/session"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 )
 
 // openDashboard makes the dashboard, which listens when it is asked to. It uses
@@ -17,10 +18,22 @@ func openDashboard(p *parts) (err error) {
 	}
 	p.dashboard, err = dashboard.New(dashboard.Config{
 		Name: p.name, Identity: p.self, Listen: p.listener.Addr().String(), Client: symbiov1.NewControlClient(p.controller),
-		Append: p.record, Sessions: p.sessions, Resume: func(ctx context.Context, id string) (session.Info, error) { return resumeSession(ctx, p, id) },
+		Append: p.record, Rules: func(definition string) []permission.LocatedRule { return rulesOf(p, definition) },
+		Sessions: p.sessions, Resume: func(ctx context.Context, id string) (session.Info, error) { return resumeSession(ctx, p, id) },
 		State: p.cfg.State, Skills: p.cfg.SkillsConfig, Logger: p.cfg.Logger,
 	})
 	return err
+}
+
+// rulesOf returns the rules of the node and those of a definition, which both
+// hold.
+func rulesOf(p *parts, name string) []permission.LocatedRule {
+	all := p.rules.Policy().Rules()
+	if d, err := p.definition(name); err == nil {
+		more, _ := d.Permissions.Policy() // the definition was checked when it was read
+		all = append(all, more.Rules()...)
+	}
+	return all
 }
 
 // Dashboard makes the dashboard listen, if it does not yet, and returns an

@@ -15,6 +15,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
 	"symbio/security/identity"
+	"symbio/security/permission"
 	"symbio/skills"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	Client symbiov1.ControlClient
 	// Append records an action before it acts. If it fails, nothing is done.
 	Append func(audit.Entry) error
+	// Rules returns the rules that calls of agents of a definition are held to, with where they are written.
+	Rules func(definition string) []permission.LocatedRule
 	// Sessions keeps the conversations; nil = they are not kept.
 	Sessions *session.Journal
 	// Resume goes on with the interrupted task of a session, in the background.

@@ -37,7 +37,7 @@ type page struct {
 
 // pages returns all pages, in the order of the navigation.
 func pages() []page {
-	return []page{communityPage(), sessionsPage(), sessionPage(), skillsPage(), proposalPage(), nodesPage(), auditPage()}
+	return []page{communityPage(), agentPage(), approvalsPage(), sessionsPage(), sessionPage(), skillsPage(), proposalPage(), nodesPage(), auditPage()}
 }
 
 // view is one request for a page.

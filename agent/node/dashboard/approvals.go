@@ -1,0 +1,78 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// approvalsPage returns the page of the calls that wait for a person.
+func approvalsPage() page {
+	return page{Path: "/approvals", Name: "approvals", Title: "Approvals", Nav: true, Live: true, Data: approvalsData, Actions: map[string]action{
+		"allow": {done: "The call was allowed.", do: answer(true)},
+		"deny":  {done: "The call was denied.", do: answer(false)},
+	}}
+}
+
+// answer returns what answers an approval. The digest is that of what the page
+// showed: a call that has become another one is not answered.
+func answer(allow bool) func(context.Context, *view, url.Values) error {
+	return func(ctx context.Context, v *view, form url.Values) error {
+		_, err := v.cfg.Client.Answer(ctx, &symbiov1.AnswerRequest{
+			Id: form.Get("id"), Digest: form.Get("digest"), Allow: allow, Always: form.Get("for") == "agent", Lasting: allow && form.Get("for") == "good",
+			Reason: strings.TrimSpace(form.Get("reason")), By: "dashboard",
+		})
+		return err
+	}
+}
+
+// approvalsView is the data of the page.
+type approvalsView struct {
+	Waiting  []approvalView
+	Problems []*symbiov1.ApprovalsProblem
+}
+
+// approvalView is a call that waits.
+type approvalView struct {
+	*symbiov1.Approval
+	Call string // the arguments, indented
+	Diff []diffLine
+}
+
+// diffLine is a line of a unified diff with its class in the style sheet.
+type diffLine struct{ Class, Text string }
+
+// approvalsData returns what waits on this node and on those that show it.
+func approvalsData(ctx context.Context, v *view) (any, error) {
+	reply, err := v.cfg.Client.Approvals(ctx, &symbiov1.ApprovalsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	view := approvalsView{Problems: reply.GetProblems()}
+	for _, a := range reply.GetApprovals() {
+		var call bytes.Buffer
+		if json.Indent(&call, a.GetArgs(), "", "  ") != nil {
+			call.Reset() // too long to be shown here
+		}
+		view.Waiting = append(view.Waiting, approvalView{a, cmp.Or(call.String(), "The call is too long to be shown here."), diffLines(a.GetDiff())})
+	}
+	return view, nil
+}
+
+// diffLines returns the lines of a unified diff.
+func diffLines(diff string) (all []diffLine) {
+	class := map[byte]string{'+': "added", '-': "removed", '@': "hunk"}
+	for line := range strings.Lines(diff) {
+		all = append(all, diffLine{class[line[0]], line})
+		// Only the first lines name files: a removed line can look the same.
+		if len(all) <= 2 && (strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")) {
+			all[len(all)-1].Class = "hunk"
+		}
+	}
+	return all
+}
