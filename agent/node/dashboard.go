@@ -30,7 +30,7 @@ func openDashboard(p *parts) (err error) {
 func rulesOf(p *parts, name string) []permission.LocatedRule {
 	all := p.rules.Policy().Rules()
 	if d, err := p.definition(name); err == nil {
-		more, _ := d.Permissions.Policy() // the definition was checked when it was read
+		more, _ := d.Policy()
 		all = append(all, more.Rules()...)
 	}
 	return all

@@ -3,9 +3,11 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 
+	"symbio/agent/event"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -52,6 +54,25 @@ func (f *fleet) Nodes() []*symbiov1.FleetNode {
 		}
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetId(), b.GetId()))
 	})
+}
+
+// happening is an event of a node, for people.
+type happening struct {
+	*symbiov1.Event
+	Fields event.Fields
+}
+
+// happenings returns the latest events, at most most, the newest last. agent is
+// their agent; "" = all.
+func (f *fleet) happenings(agent string, most int) (all []happening) {
+	for _, e := range f.events {
+		if agent == "" || e.GetAgent() == agent {
+			h := happening{Event: e}
+			_ = json.Unmarshal(e.GetData(), &h.Fields) // of other data only the type is shown
+			all = append(all, h)
+		}
+	}
+	return all[max(0, len(all)-most):]
 }
 
 // fetchFleet asks the node for the community as it is now.

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -65,7 +66,7 @@ func parseTemplates(pages []page) (map[string]*template.Template, error) {
 		"line":  func(s string) string { return visible.Line(s, 200) },
 		"money": func(usd float64) string { return fmt.Sprintf("$%.2f", usd) },
 		"kilo":  func(n uint64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) },
-		"clock": func(t *timestamppb.Timestamp) string { return t.AsTime().Local().Format("15:04:05") },
+		"clock": clock,
 	}).ParseFS(embedded, "templates/layout.html")
 	all := map[string]*template.Template{}
 	for _, p := range append(pages, page{Name: "message"}) {
@@ -74,6 +75,19 @@ func parseTemplates(pages []page) (map[string]*template.Template, error) {
 		}
 	}
 	return all, err
+}
+
+// clock returns the time of day, with the date if that is another day; "" for
+// none.
+func clock(t *timestamppb.Timestamp) string {
+	switch at := t.AsTime().Local(); {
+	case t.GetSeconds() <= 0:
+		return ""
+	case at.Format(time.DateOnly) != time.Now().Format(time.DateOnly):
+		return at.Format(time.DateTime)
+	default:
+		return at.Format(time.TimeOnly)
+	}
 }
 
 // printable returns HTML with each character that cannot be seen as its escape.
