@@ -28,8 +28,8 @@ func offerSessions(p *parts) error {
 	if p.sessions == nil {
 		return nil
 	}
-	read := community.Capability{Name: SessionsRead, Description: "The conversations of this node, as streamed lines of JSON. For people at other nodes: `symbio sessions list --on NODE`.", Idempotent: true,
-		Input: json.RawMessage(`{"type":"object","required":["op"],"properties":{"op":{"enum":["list","show","search"]},"limit":{"type":"integer","minimum":0}}}`)}
+	read := community.Capability{Name: SessionsRead, Description: "The conversations of this node and what they cost, as streamed lines of JSON. For people at other nodes: `symbio sessions list --on NODE`.", Idempotent: true,
+		Input: json.RawMessage(`{"type":"object","required":["op"],"properties":{"op":{"enum":["list","show","search","cost"]},"limit":{"type":"integer","minimum":0}}}`)}
 	resume := community.Capability{Name: SessionsResume, Description: "Goes on with an interrupted task of this node, in the background.",
 		Input: json.RawMessage(`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}}}`)}
 	err := p.offer(resume, approvals.RequirePerson(func(ctx context.Context, s community.Signal) (community.Reply, error) {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Query asks for sessions, or for the entries of one. Its JSON is a wire format: the input of the
+// Query asks for sessions, for the entries of one, or for what they cost. Its JSON is a wire format: the input of the
 // capability sessions.read.
 type Query struct {
-	// Op is OpList, OpSearch or OpShow.
+	// Op is OpList, OpSearch, OpShow or OpCost.
 	Op string `json:"op"`
 	// ID is the id of the session to show, or the beginning of it.
 	ID string `json:"id,omitempty"`
@@ -20,18 +20,21 @@ type Query struct {
 	All   bool   `json:"all,omitempty"`
 	// Limit is the largest number of results; 0 = no limit.
 	Limit int `json:"limit,omitempty"`
+	// Bill says what OpCost adds up.
+	Bill BillQuery `json:"bill,omitzero"`
 }
 
 // The values of Query.Op.
 const (
-	OpList, OpSearch, OpShow = "list", "search", "show"
+	OpList, OpSearch, OpShow, OpCost = "list", "search", "show", "cost"
 )
 
 // Line is a result of a Query. Its JSON is a line of `symbio sessions export` and of sessions.read. A
 // list has the sessions. A search has the session, the ID and Kind of the entry, and Text. What is
-// shown of a session begins with its description; all other lines are entries.
+// shown of a session begins with its description; all other lines are entries. A bill has Bill only.
 type Line struct {
 	Session *Info     `json:"session,omitempty"`
+	Bill    *BillRow  `json:"bill,omitempty"`
 	ID      int64     `json:"id,omitempty"`
 	Time    time.Time `json:"time,omitzero"`
 	Kind    Kind      `json:"kind,omitempty"`
@@ -52,6 +55,12 @@ func (q Query) Run(ctx context.Context, s Store) (lines []Line, err error) {
 	switch q.Op {
 	case OpSearch:
 		return s.Search(ctx, q.Words, q.Limit)
+	case OpCost:
+		rows, err := Bill(ctx, s, q.Bill)
+		for _, r := range rows {
+			lines = append(lines, Line{Bill: &r})
+		}
+		return lines, err
 	case OpShow:
 		q = Query{Op: OpShow, ID: q.ID, All: true}
 	}

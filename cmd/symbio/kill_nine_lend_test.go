@@ -147,6 +147,12 @@ func killWhileLending(t *testing.T, binary, victim string, n int) (reached bool)
 	}
 	a.check(m, lent...)
 	a.checkPart(victim, reached)
+	bill := a.bill("")[""]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if missing := int64(m.tokens) - bill.Input - bill.Output; missing < 0 || missing > 0 && bill.Estimated == 0 {
+		t.Errorf("the model has answered with %d tokens, and the bill is %+v", m.tokens, bill)
+	}
 	return reached
 }
 

@@ -39,6 +39,9 @@ type modelAnswer struct {
 	Calls []modelCall
 }
 
+// modelUsage are the tokens of answers.
+type modelUsage struct{ Calls, Input, Output int64 }
+
 // strictModel is a server of models that outlives the nodes. It speaks the wires of OpenAI and of
 // Anthropic, refuses what those servers refuse, and answers by the history alone.
 type strictModel struct {
@@ -50,12 +53,13 @@ type strictModel struct {
 	requests   int                       // guarded by mu
 	violations []string                  // guarded by mu
 	tokens     int                       // of the answers that were sent to their end; guarded by mu
+	reported   map[string]modelUsage     // the same, by the first word of the first message; guarded by mu
 	histories  map[string][]modelMessage // the latest, by the first word of the first message; guarded by mu
 	onRequest  func(n int)               // called without the lock; nil = nothing
 }
 
 func newStrictModel(t *testing.T, answer func([]modelMessage) modelAnswer) *strictModel {
-	m := &strictModel{answer: answer, pause: 4 * time.Millisecond, histories: map[string][]modelMessage{}}
+	m := &strictModel{answer: answer, pause: 4 * time.Millisecond, histories: map[string][]modelMessage{}, reported: map[string]modelUsage{}}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(func() {
 		m.CloseClientConnections()
@@ -109,6 +113,9 @@ func (m *strictModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	m.tokens += input + output // before the last bytes, since they may arrive at once
+	word, _, _ := strings.Cut(history[0].Text, " ")
+	sum := m.reported[word]
+	m.reported[word] = modelUsage{sum.Calls + 1, sum.Input + int64(input), sum.Output + int64(output)}
 	m.mu.Unlock()
 	_, _ = io.WriteString(w, rest) // the node may have been killed
 }
