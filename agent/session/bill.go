@@ -63,25 +63,17 @@ type BillRow struct {
 
 // Column returns a field by its name of BillColumns; nil if there is none.
 func (r *BillRow) Column(name string) *string {
-	switch name {
-	case "day":
-		return &r.Day
-	case "node":
-		return &r.Node
-	case "agent":
-		return &r.Agent
-	case "model":
-		return &r.Model
-	case "session":
-		return &r.Session
-	case "user":
-		return &r.User
-	}
-	return nil
+	return map[string]*string{"day": &r.Day, "node": &r.Node, "agent": &r.Agent, "model": &r.Model, "session": &r.Session, "user": &r.User}[name]
 }
 
-// Tokens returns all tokens of the row, estimated ones included.
-func (r BillRow) Tokens() int64 { return r.Input + r.Output + r.Estimated }
+// Columns returns the values of columns that exist.
+func (r BillRow) Columns(names []string) []string {
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = *r.Column(name)
+	}
+	return values
+}
 
 // Add adds the sums of another row. The columns stay.
 func (r *BillRow) Add(o BillRow) {
@@ -95,57 +87,35 @@ func (r *BillRow) Add(o BillRow) {
 	r.Unpriced += o.Unpriced
 }
 
-// key returns the columns of the group.
-func (r BillRow) key() [6]string {
-	return [...]string{r.Day, r.Node, r.Agent, r.Model, r.Session, r.User}
-}
-
 // MergeBills adds up the rows of several stores that have the same columns, and sorts them by the
 // columns in the order of by.
 func MergeBills(rows []BillRow, by []string) []BillRow {
-	at := map[[6]string]int{}
+	at := map[BillRow]int{}
 	merged := []BillRow{}
 	for _, r := range rows {
-		n, ok := at[r.key()]
-		if !ok {
-			at[r.key()] = len(merged)
-			merged = append(merged, r)
-			continue
+		key := BillRow{Day: r.Day, Node: r.Node, Agent: r.Agent, Model: r.Model, Session: r.Session, User: r.User}
+		if _, ok := at[key]; !ok {
+			at[key] = len(merged)
+			merged = append(merged, key)
 		}
-		merged[n].Add(r)
+		merged[at[key]].Add(r)
 	}
-	slices.SortStableFunc(merged, func(a, b BillRow) int {
-		for _, name := range by {
-			if c := cmp.Compare(*a.Column(name), *b.Column(name)); c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
+	slices.SortFunc(merged, func(a, b BillRow) int { return slices.Compare(a.Columns(by), b.Columns(by)) })
 	return merged
 }
 
 // Bill returns the bill of a store, with the columns node and user filled in. The person for whom this node works is
 // the user of this process.
 func Bill(ctx context.Context, s Store, q BillQuery) ([]BillRow, error) {
-	if err := q.Check(); err != nil {
-		return nil, err
-	}
 	rows, err := s.Bill(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	person := "unknown"
-	if u, err := user.Current(); err == nil {
-		person = u.Username
-	}
+	person, unknown := user.Current()
 	for i := range rows {
-		if slices.Contains(q.By, "user") {
-			rows[i].User = cmp.Or(rows[i].User, person)
+		if slices.Contains(q.By, "user") && unknown == nil {
+			rows[i].User = cmp.Or(rows[i].User, person.Username)
 		}
 		if slices.Contains(q.By, "node") {
 			rows[i].Node = q.Node
 		}
 	}
-	return MergeBills(rows, q.By), nil
+	return MergeBills(rows, q.By), err
 }

@@ -1,10 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math"
-	"strings"
 	"time"
 
 	"symbio/agent/session"
@@ -44,28 +44,22 @@ func (s *Store) Bill(ctx context.Context, q session.BillQuery) ([]session.BillRo
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	expressions := map[string]string{"day": "strftime('%Y-%m-%d', hour * 3600, 'unixepoch')", "node": "''", "session": "root"}
-	columns, groups := "", []string{"NULL"}
+	columns := "NULL" // without columns all calls are one group, and there is none without calls
 	for _, by := range q.By {
-		expression := by // of session.BillColumns, which q.Check has made sure of
-		if e, ok := expressions[by]; ok {
-			expression = e
-		}
-		columns += expression + ", "
-		groups = append(groups, expression)
+		columns += ", " + cmp.Or(map[string]string{"day": "strftime('%Y-%m-%d', hour * 3600, 'unixepoch')", "node": "''", "session": "root"}[by], by)
 	}
 	until := int64(math.MaxInt64)
 	if !q.Until.IsZero() {
 		until = hourOf(q.Until.Add(time.Hour - 1))
 	}
 	rows, err := collect(ctx, s, func(rows *sql.Rows) (r session.BillRow, err error) {
-		var to []any
+		to := []any{new(any)}
 		for _, by := range q.By {
 			to = append(to, r.Column(by))
 		}
 		return r, rows.Scan(append(to, &r.Calls, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.Estimated, &r.Cost, &r.Unpriced)...)
-	}, "SELECT "+columns+`sum(calls), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(estimated), sum(cost), sum(unpriced) FROM
+	}, "SELECT "+columns+`, sum(calls), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(estimated), sum(cost), sum(unpriced) FROM
 		(SELECT *, 0 estimated FROM bill UNION ALL SELECT hour, root, agent, user, model, 1, 0, 0, 0, 0, 0, 1, estimated FROM requests)
-		WHERE hour >= ? AND hour < ? GROUP BY `+strings.Join(groups, ", "), hourOf(q.Since), until)
+		WHERE hour >= ? AND hour < ? GROUP BY `+columns, hourOf(q.Since), until)
 	return rows, s.explain(err)
 }
