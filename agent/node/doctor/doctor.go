@@ -67,6 +67,7 @@ func checks() []check {
 		{"workspace", workspace},
 		{"sandbox", commandSandbox},
 		{"lending", lendsAgents},
+		{"telemetry", sendsTelemetry},
 		{"state", state},
 		{"skill", leftOutSkills},
 	}

@@ -157,3 +157,18 @@ func TestHostileNamesAreBoundedText(t *testing.T) {
 		}
 	}
 }
+
+// What telemetry costs where it is on: a task with a question, a request to a model, a call of a tool, a
+// command and a call of another node. The spans are thrown away.
+func BenchmarkSixSpans(b *testing.B) {
+	all, err := New(b.Context(), Config{Getenv: func(string) string { return "" }, Prometheus: true, State: func() State { return State{} }, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer all.Close()
+	all.tracer = sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter())).Tracer("test")
+	b.ReportAllocs()
+	for b.Loop() {
+		work(b.Context(), all, nil)
+	}
+}
