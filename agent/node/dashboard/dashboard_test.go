@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,11 +17,15 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"symbio/agent/llm"
 	"symbio/agent/node/dashboard"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
 	"symbio/security/identity"
+	"symbio/security/permission"
 )
 
 // control is the control API of a node without a node. Methods that it does not have panic.
@@ -28,7 +33,7 @@ type control struct {
 	symbiov1.ControlClient
 	changes   chan *symbiov1.FleetChange // after all, for streams
 	approvals []*symbiov1.Approval
-	fails     error
+	said      string // in the conversation of each agent
 
 	mu    sync.Mutex
 	all   *symbiov1.FleetChange // guarded by mu
@@ -52,6 +57,47 @@ func (c *control) WatchFleet(ctx context.Context, r *symbiov1.FleetRequest, _ ..
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &fleetStream{ctx: ctx, first: c.all, changes: c.changes, once: r.GetOnce()}, nil
+}
+
+func (c *control) Answer(_ context.Context, r *symbiov1.AnswerRequest, _ ...grpc.CallOption) (*symbiov1.AnswerReply, error) {
+	c.called(r)
+	return &symbiov1.AnswerReply{}, nil
+}
+
+func (c *control) Terminate(_ context.Context, r *symbiov1.TerminateRequest, _ ...grpc.CallOption) (*symbiov1.LocatedMember, error) {
+	c.called(r)
+	return &symbiov1.LocatedMember{}, nil
+}
+
+func (c *control) Steer(_ context.Context, r *symbiov1.SteerRequest, _ ...grpc.CallOption) (*symbiov1.SteerReply, error) {
+	c.called(r)
+	if strings.Contains(r.GetText(), "late") {
+		return &symbiov1.SteerReply{Outcome: "returned", Why: new("the task has ended")}, nil
+	}
+	return &symbiov1.SteerReply{Outcome: "delivered"}, nil
+}
+
+func (c *control) Approvals(context.Context, *symbiov1.ApprovalsRequest, ...grpc.CallOption) (*symbiov1.ApprovalsReply, error) {
+	return &symbiov1.ApprovalsReply{Approvals: c.approvals}, nil
+}
+
+func (c *control) Conversation(context.Context, *symbiov1.ConversationRequest, ...grpc.CallOption) (*symbiov1.ConversationReply, error) {
+	if c.said == "" {
+		return nil, status.Error(codes.PermissionDenied, "authorize of desk does not name agents.state")
+	}
+	transcript, err := json.Marshal([]llm.Message{
+		{Role: llm.User, Text: c.said}, {Role: llm.Assistant, Text: c.said, Calls: []llm.ToolCall{{ID: "1", Name: c.said, Args: []byte(`{"<script>":1}`)}}},
+		{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: c.said, Text: c.said}}},
+	})
+	return &symbiov1.ConversationReply{Transcript: transcript}, err
+}
+
+// family is a node with an agent.
+func family() *symbiov1.FleetChange {
+	return &symbiov1.FleetChange{
+		Nodes:  []*symbiov1.FleetNode{{Id: "n1", Name: "kitchen", Self: true, State: "self", Agents: 1}},
+		Agents: []*symbiov1.FleetAgent{{Id: "a1", Name: "bob", Node: "n1", NodeName: "kitchen", State: "working", Task: "cook"}},
+	}
 }
 
 type fleetStream struct {
@@ -98,7 +144,7 @@ func start(t *testing.T, c *control, change ...func(*dashboard.Config)) *board {
 	}
 	jar, _ := cookiejar.New(nil)
 	b := &board{t: t, control: c, client: &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	cfg := dashboard.Config{Name: "kitchen", Identity: local(t), Listen: "127.0.0.1:7946", Client: c, Append: b.append, Logger: slog.New(slog.DiscardHandler)}
+	cfg := dashboard.Config{Name: "kitchen", Identity: local(t), Listen: "127.0.0.1:7946", Client: c, Append: b.append, Rules: func(string) []permission.LocatedRule { return nil }, Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -245,5 +291,40 @@ func TestLoginExchangesTokenForCookie(t *testing.T) {
 	}
 	if code, page := b.get("/"); code != http.StatusOK || title(page) != "Community" {
 		t.Errorf("with a session: %d %s", code, title(page))
+	}
+}
+
+func TestAgentIsSteered(t *testing.T) {
+	c := &control{all: family()}
+	b := start(t, c).login()
+	code, page := b.get("/agents/a1")
+	if code != http.StatusOK || title(page) != "bob" || !strings.Contains(page, "authorize of desk does not name agents.state") {
+		t.Errorf("the page: %d %s", code, page)
+	}
+	if code, page = b.post("/agents/a1", url.Values{"action": {"steer"}, "text": {"be quick"}}); code != http.StatusOK || !strings.Contains(page, "The agent has your text") {
+		t.Errorf("steered: %d %s", code, page)
+	}
+	if code, page = b.post("/agents/a1", url.Values{"action": {"steer"}, "text": {"too late"}}); code != http.StatusServiceUnavailable || !strings.Contains(page, "the task has ended") {
+		t.Errorf("returned: %d %s", code, page)
+	}
+	if code, page = b.get("/agents/a2"); code != http.StatusNotFound {
+		t.Errorf("an agent that does not exist: %d %s", code, title(page))
+	}
+	if code, page = b.post("/agents/a1", url.Values{"action": {"dance"}}); code != http.StatusBadRequest {
+		t.Errorf("an action that does not exist: %d %s", code, title(page))
+	}
+}
+
+func TestCommunityShowsTreesOverMachines(t *testing.T) {
+	all := family()
+	all.Nodes = append(all.Nodes, &symbiov1.FleetNode{Id: "n2", Name: "desk", State: "connected", Agents: 1}, &symbiov1.FleetNode{Id: "n3", Name: "attic", State: "connected", Withheld: new("authorize of attic does not name fleet.view")})
+	all.Agents = append(all.Agents,
+		&symbiov1.FleetAgent{Id: "a2", Name: "child", Node: "n1", Parent: "a1", State: "idle"}, &symbiov1.FleetAgent{Id: "a3", Name: "far", Node: "n2", Parent: "a1", State: "idle"},
+		&symbiov1.FleetAgent{Id: "x", Name: "x", Node: "n2", Parent: "y"}, &symbiov1.FleetAgent{Id: "y", Name: "y", Node: "n2", Parent: "x"}) // a circle, which no honest node sends
+	_, page := start(t, &control{all: all}).login().get("/")
+	for _, want := range []string{`id="agent-a2" class="agent d1"`, `id="agent-a3" class="agent d0"`, "for bob on kitchen", "authorize of attic does not name fleet.view"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
 	}
 }

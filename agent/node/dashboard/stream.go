@@ -66,6 +66,9 @@ func (s *site) receive(ctx context.Context, to chan<- *symbiov1.FleetChange) err
 func (s *site) sendVersions(ctx context.Context, to sender, p page, r *http.Request, changes <-chan *symbiov1.FleetChange) error {
 	f, last, changed := newFleet(), []byte(nil), false
 	v := &view{s.Dashboard, r, func(context.Context) (*fleet, error) { return f, nil }}
+	if err := to.send(nil); err != nil { // the browser knows at once that there is a stream
+		return err
+	}
 	tick := time.NewTicker(minPause)
 	defer tick.Stop()
 	for next := time.Now(); ; {
