@@ -4,13 +4,15 @@
 
 // morph makes an element like another one. Elements with the same id stay the same, so that focus,
 // what was typed and movements outlive it. It leaves alone what has data-keep.
+// A form is asked for the attribute: its property id would be the field of that name.
+const idOf = (node) => node?.getAttribute?.("id");
 function morph(old, next) {
   for (const { name } of [...old.attributes]) if (name !== "open" && !next.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-  const byID = new Map([...old.children].filter((e) => e.id).map((e) => [e.id, e]));
+  const byID = new Map([...old.children].filter(idOf).map((e) => [idOf(e), e]));
   let at = old.firstChild;
   for (const child of [...next.childNodes]) {
-    const same = child.id ? byID.get(child.id) : at && !at.id && at.nodeName === child.nodeName && at;
+    const same = idOf(child) ? byID.get(idOf(child)) : at && !idOf(at) && at.nodeName === child.nodeName && at;
     if (!same) { old.insertBefore(child, at); continue; }
     if (same === at) at = at.nextSibling; else old.insertBefore(same, at);
     if (child.nodeType !== 1) { if (same.data !== child.data) same.data = child.data; }
