@@ -34,6 +34,20 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 	return ctx, done, nil
 }
 
+// alertBudget tells people when much of the task's budget is used. The budget of a lent agent is the borrower's, which
+// tells its own people.
+func alertBudget(i *instance) {
+	top, share, task := i, i.factory.cfg.BudgetAlert, i.task.currentBudget()
+	for top.parent != nil {
+		top = top.parent
+	}
+	if share > 0 && task != nil && top.lease == nil {
+		for _, text := range task.Alerts(share) {
+			top.notice(text)
+		}
+	}
+}
+
 // chargeResumed books what the interrupted task and its sub-agents spent before the restart, and returns for
 // how long the task ran.
 func (i *instance) chargeResumed(ctx context.Context, now time.Time) (ran time.Duration, err error) {

@@ -40,6 +40,7 @@ func (a *Agent) watch(ctx context.Context, e conversation.Event) {
 	case conversation.Answered:
 		usage := e.Usage
 		a.instance.report(Event{Type: EventTurn, Turn: e.Turn, Usage: &usage, Context: e.Context, Window: e.Window})
+		alertBudget(a.instance)
 	case conversation.Calling:
 		for _, c := range e.Calls {
 			community.Report(ctx, community.Progress{Message: "asks for " + c.Name})

@@ -80,6 +80,8 @@ type Config struct {
 	Record func(audit.Entry) error
 	// Journal keeps the agents' conversations. Default: they are not kept.
 	Journal *session.Journal
+	// BudgetAlert is the share of a task's budget at which people get a notice. Default: they get none.
+	BudgetAlert float64
 	// RealTime counts the time in which the node did not run for the wall budget of a resumed task, too.
 	RealTime bool
 	// OnResume is called when an agent that goes on with a session has started, before its first task.

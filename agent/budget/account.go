@@ -43,10 +43,11 @@ type Account struct {
 	spent    amounts      // the part of taken that is spent for good
 	spawns   *spawnWindow // nil = only the parent's limit counts
 
-	used     amounts // by its agent and all descendants, over all tasks
-	cached   int64   // the tokens of used that came from a cache
-	spawned  int     // descendants, over all tasks
-	base     Spent   // used and made when the task began
+	used     amounts     // by its agent and all descendants, over all tasks
+	cached   int64       // the tokens of used that came from a cache
+	spawned  int         // descendants, over all tasks
+	base     Spent       // used and made when the task began
+	alerted  [kinds]bool // of which Task.Alerts has told in this task; places stands for the time
 	openedAt time.Time
 	closed   bool
 }
@@ -326,7 +327,7 @@ func (a *Account) Renew() {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	a.base = Spent{Agents: a.spawned, ModelCalls: int(a.used[calls]), Tokens: a.used[tokens], Cached: a.cached, Cost: float64(a.used[nanos])}
-	a.openedAt = time.Now()
+	a.openedAt, a.alerted = time.Now(), [kinds]bool{}
 	for k := range kinds {
 		a.taken[k] -= a.spent[k]
 		a.spent[k] = 0

@@ -54,6 +54,7 @@ const (
 // enough for a summary, so that the summary never exceeds the limit. It is safe for concurrent use.
 type Task struct {
 	account    *Account
+	end        time.Time
 	summaryDue time.Time // when the model has to sum up
 	stop       func()    // ends the context of the task's tools; set by the task's goroutine, before it calls any tool
 
@@ -65,7 +66,7 @@ type Task struct {
 
 // NewTask returns a task that begins now and ends at end. The caller must close it.
 func NewTask(a *Account, now, end time.Time) *Task {
-	return &Task{account: a, stop: func() {}, summaryDue: end.Add(-min(maxSummaryTime, end.Sub(now)/10)), perByte: 1. / 3}
+	return &Task{account: a, end: end, stop: func() {}, summaryDue: end.Add(-min(maxSummaryTime, end.Sub(now)/10)), perByte: 1. / 3}
 }
 
 // SummaryDue returns when the model has to sum up: a little before the end of the task's time.

@@ -93,7 +93,7 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 // 7.3).
 func (p *parts) agentProvider(c config.Capability, def definition.Definition) community.Provider {
 	return func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		limits := p.cfg.Settings.Budget
+		limits := p.cfg.Settings.Budget.Limits
 		limits.Wall = cmp.Or(c.Timeout, limits.Wall)
 		if c.Input != nil {
 			s.OnBehalf = nil
@@ -148,7 +148,7 @@ func asJSON(r community.Reply) community.Reply {
 // offerLending offers agents.spawn, with which nodes that authorize allows
 // spawn agents here.
 func (p *parts) offerLending(c config.Capability) error {
-	cfg := c.LenderConfig(p.cfg.Settings.Budget)
+	cfg := c.LenderConfig(p.cfg.Settings.Budget.Limits)
 	for _, name := range c.Agents {
 		def, err := p.definition(name)
 		if err != nil {
@@ -172,7 +172,7 @@ func (p *parts) offerLending(c config.Capability) error {
 func lendingTime(c config.Config) (longest time.Duration) {
 	for _, p := range c.Capabilities {
 		if p.LendsAgents() {
-			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget)).MaxCallTime())
+			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget.Limits)).MaxCallTime())
 		}
 	}
 	return longest

@@ -219,7 +219,7 @@ func (c Config) Lending() (string, error) {
 			_, problem := FindDefinition(all, name)
 			err = errors.Join(err, problem)
 		}
-		cfg := p.LenderConfig(c.Settings.Budget)
+		cfg := p.LenderConfig(c.Settings.Budget.Limits)
 		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
 			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.MaxLifetime), err
 	}

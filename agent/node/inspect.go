@@ -150,7 +150,7 @@ func (i *Inspection) Granted() []permission.Grant { return i.rules.Granted() }
 func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule, ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {
 	policy := i.rules.Policy()
 	policy.Allow = slices.Concat(policy.Allow, allow)
-	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget, Ask: ask})
+	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget.Limits, Ask: ask})
 }
 
 // Free reports whether a tool can be called without an agent.

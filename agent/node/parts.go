@@ -204,7 +204,7 @@ func (p *parts) openTools() (err error) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
+		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	p.fleet = fleet.New(fleet.Config{
@@ -246,7 +246,7 @@ func (p *parts) complete(o agent.Order) agent.Order {
 		o.Rules = p.rules.Policy
 	}
 	if o.Limits == (budget.Limits{}) {
-		o.Limits = p.cfg.Settings.Budget
+		o.Limits = p.cfg.Settings.Budget.Limits
 	}
 	if o.Ask == nil {
 		o.Ask = p.unattended()
@@ -274,7 +274,7 @@ func (p *parts) run(ctx context.Context) error {
 	server := control.NewServer(control.Config{
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet,
-		Limits: p.cfg.Settings.Budget, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
+		Limits: p.cfg.Settings.Budget.Limits, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
 		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
 	})
 	g, failed := errgroup.WithContext(ctx)

@@ -87,8 +87,11 @@ func (c Config) Check() error {
 	if _, err := authorize.New(c.Authorize); err != nil {
 		bad("authorize: %w", err)
 	}
-	for _, key := range invalidNumbers(c.Budget, func(n float64) bool { return n >= 0 }) {
+	for _, key := range invalidNumbers(c.Budget.Limits, func(n float64) bool { return n >= 0 }) {
 		bad("budget.%s is negative", key)
+	}
+	if !(c.Budget.Alert >= 0 && c.Budget.Alert <= 1) {
+		bad("budget.alert: write a share of the budget from 0 to 1, such as 0.8; 0 is no notice")
 	}
 	return errors.Join(append(wrong, c.Limits.check())...)
 }

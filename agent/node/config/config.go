@@ -45,7 +45,7 @@ type Config struct {
 	Context        Context           `yaml:"context"`
 	Skills         Skills            `yaml:"skills"`
 	MCP            MCP               `yaml:"mcp"`
-	Budget         budget.Limits     `yaml:"budget"`
+	Budget         Budget            `yaml:"budget"`
 	Session        Session           `yaml:"session"`
 	Limits         Limits            `yaml:"limits"`
 	Tools          Tools             `yaml:"tools"`
@@ -199,6 +199,12 @@ type Skills struct {
 	SkillReading `yaml:",inline"`
 }
 
+// Budget is what a task may use, and the share of it at which people get a notice; 0 = they get none.
+type Budget struct {
+	budget.Limits `yaml:",inline"`
+	Alert         float64 `yaml:"alert"`
+}
+
 // Default returns the configuration of a node without a configuration file. It
 // is safe: the node listens on loopback only, a person decides on risky calls,
 // and only nodes of the same user may call.
@@ -217,7 +223,7 @@ func Default() Config {
 		Tools:       Tools{SearchAbove: 40},
 		Log:         Log{MaxSize: 10},
 		Session:     defaultSession(),
-		Budget:      budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
+		Budget:      Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000}, 0.8},
 		// The numbers and their reasons are those of community.Config,
 		// actor.Config and grpcpeer.Limits.
 		Limits: Limits{

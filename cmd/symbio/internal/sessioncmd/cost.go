@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"symbio/agent/budget"
+	"symbio/agent/node/config"
 	"symbio/agent/session"
 	"symbio/agent/session/sqlite"
 	"symbio/cmd/symbio/internal/chat"
@@ -20,10 +22,9 @@ import (
 	"symbio/security/visible"
 )
 
-// costFlags are the flags of the command cost.
+// costFlags are flags of the command cost.
 type costFlags struct {
-	since, until  moment
-	by            []string
+	query         session.BillQuery
 	csv, allNodes bool
 	on            string
 }
@@ -31,27 +32,27 @@ type costFlags struct {
 // Cost returns the command cost, which adds up the model calls in the files of this machine's nodes or, by
 // --on and --all-nodes, in those of other nodes.
 func Cost(env *command.Env) *cobra.Command {
-	f := costFlags{since: moment{text: "7d", time: time.Now().AddDate(0, 0, -7)}}
+	f := costFlags{query: session.BillQuery{Since: time.Now().AddDate(0, 0, -7)}}
+	q := &f.query
 	cmd := &cobra.Command{Use: "cost", Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		q := session.BillQuery{Since: f.since.time, Until: f.until.time, By: f.by}
-		if err := q.Check(); err != nil {
+		err := q.Check()
+		switch {
+		case err != nil:
 			return command.Usage(fmt.Errorf("--by %w", err))
-		}
-		if f.csv && env.JSON {
+		case f.csv && env.JSON:
 			return command.Usage(errors.New("--csv and --json exclude each other; give one of them"))
+		case !q.Until.IsZero() && !q.Until.After(q.Since):
+			return command.Usage(errors.New("--until is not after --since; --since is the earlier one"))
 		}
-		if !q.Until.IsZero() && !q.Until.After(q.Since) {
-			return command.Usage(fmt.Errorf("--until %s is not after --since %s; --since is the earlier one", f.until.text, f.since.text))
-		}
-		rows, err := f.rows(cmd.Context(), env, q)
+		rows, err := f.rows(cmd.Context(), env)
 		if err != nil {
 			return err
 		}
-		return f.print(env, q.By, session.MergeBills(rows, q.By))
+		return f.print(env, session.MergeBills(rows, q.By))
 	}}
-	cmd.Flags().TextVar(&f.since, "since", f.since, "count from this `TIME` on: an age such as 7d or 24h, or a day such as 2026-11-01")
-	cmd.Flags().TextVar(&f.until, "until", f.until, "count up to this `TIME`, of the same forms (default now)")
-	cmd.Flags().StringSliceVar(&f.by, "by", []string{"day"}, "a sum for each `COLUMN`: "+strings.Join(session.BillColumns(), ", ")+"; several are separated by commas")
+	cmd.Flags().Func("since", "count from this `TIME` on: an age such as 7d or 24h, or a day such as 2026-11-01 (default 7d)", pastTime(&q.Since))
+	cmd.Flags().Func("until", "count up to this `TIME`, of the same forms (default now)", pastTime(&q.Until))
+	cmd.Flags().StringSliceVar(&q.By, "by", []string{"day"}, "a sum for each `COLUMN`: "+strings.Join(session.BillColumns(), ", ")+"; several are separated by commas")
 	cmd.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a heading")
 	cmd.Flags().BoolVar(&f.allNodes, "all-nodes", false, "add the other nodes of the community")
 	cmd.Flags().StringVar(&f.on, "on", "", "only another `NODE` of the community, by its id or name (default this machine)")
@@ -59,10 +60,31 @@ func Cost(env *command.Env) *cobra.Command {
 	return cmd
 }
 
+// pastTime returns a function that sets to to a time in the past: an age, such as 7d or 24h, or a day of UTC, such as
+// 2026-11-01.
+func pastTime(to *time.Time) func(string) error {
+	return func(text string) (err error) {
+		var age config.Age
+		if age.UnmarshalText([]byte(text)) == nil && age >= 0 {
+			*to = time.Now().Add(-time.Duration(age))
+		} else if *to, err = time.Parse(time.DateOnly, text); err != nil {
+			err = fmt.Errorf("%.40q is no time; write an age such as 7d or 24h, or a day such as 2026-11-01", text)
+		}
+		return err
+	}
+}
+
 // rows returns the bills of the nodes that the flags name.
-func (f *costFlags) rows(ctx context.Context, env *command.Env, q session.BillQuery) (all []session.BillRow, err error) {
+func (f *costFlags) rows(ctx context.Context, env *command.Env) (all []session.BillRow, err error) {
 	if f.on == "" {
-		if all, err = localBill(ctx, env, q); !f.allNodes || err != nil {
+		err = env.OnSessionStores(func(node string, s *sqlite.Store) error {
+			q := f.query
+			q.Node = node
+			rows, err := session.Bill(ctx, s, q)
+			all = append(all, rows...)
+			return err
+		})
+		if err != nil || !f.allNodes {
 			return all, err
 		}
 	}
@@ -72,30 +94,10 @@ func (f *costFlags) rows(ctx context.Context, env *command.Env, q session.BillQu
 	}
 	defer conn.Close()
 	if f.on != "" {
-		return remoteBill(ctx, client, &symbiov1.Node{Id: f.on, Name: f.on}, q)
+		return remoteBill(ctx, client, &symbiov1.Node{Id: f.on, Name: f.on}, f.query)
 	}
-	others, err := otherBills(ctx, env, client, q)
+	others, err := otherBills(ctx, env, client, f.query)
 	return append(all, others...), err
-}
-
-// localBill returns the bills of this user's nodes on this machine. It notes running nodes that keep no file.
-func localBill(ctx context.Context, env *command.Env, q session.BillQuery) (all []session.BillRow, err error) {
-	state, err := env.State()
-	if err != nil {
-		return nil, err
-	}
-	running, err := state.Running()
-	for _, name := range running {
-		if env.Node == "" && !slices.Contains(state.WithSessions(), name) {
-			env.Notef("note: node %s is left out: its session.store is not a file", name)
-		}
-	}
-	return all, errors.Join(err, env.OnSessionStores(func(node string, s *sqlite.Store) error {
-		q.Node = node
-		rows, err := session.Bill(ctx, s, q)
-		all = append(all, rows...)
-		return err
-	}))
 }
 
 // otherBills returns the bills of the nodes that are not in the files of this machine. Those that refuse or cannot
@@ -164,7 +166,8 @@ func cells(r session.BillRow, by []string, cost string) []string {
 
 // print prints the rows: as CSV, as JSON, or for people, who on a terminal get a line of the total and the columns
 // that fit.
-func (f *costFlags) print(env *command.Env, by []string, rows []session.BillRow) error {
+func (f *costFlags) print(env *command.Env, rows []session.BillRow) error {
+	by := f.query.By
 	heading := append(slices.Clone(by), "model_calls", "cost", "input", "output", "cache_read", "cache_write", "estimated", "unpriced_calls")
 	if f.csv {
 		table := command.Map(rows, func(r session.BillRow) []string { return cells(r, by, fmt.Sprint(r.Cost)) })
@@ -177,7 +180,7 @@ func (f *costFlags) print(env *command.Env, by []string, rows []session.BillRow)
 	for _, r := range rows {
 		total.Add(r)
 	}
-	noteGaps(env, f.since.text, total)
+	noteGaps(env, f.query.Since, total)
 	shown := len(heading)
 	if env.OutIsTerminal {
 		shown -= 3
@@ -203,9 +206,9 @@ func costText(r session.BillRow) string {
 }
 
 // noteGaps says what the figures do not say.
-func noteGaps(env *command.Env, since string, total session.BillRow) {
+func noteGaps(env *command.Env, since time.Time, total session.BillRow) {
 	if total.Calls == 0 {
-		env.Notef("note: no model call since %s is recorded", since)
+		env.Notef("note: no model call since %s is recorded", since.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	if total.Estimated > 0 {
 		env.Notef("note: %d tokens are estimates: of requests in flight, and of those whose answer was lost, for example because the node was killed", total.Estimated)
