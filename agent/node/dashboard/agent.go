@@ -50,7 +50,7 @@ type agentView struct {
 	Children []*symbiov1.FleetAgent
 	Messages []llm.Message
 	Omitted  uint32
-	Latest   []happening // of the task that runs: the conversation has those that have ended
+	Latest   []eventView // of the task that runs: the conversation has those that have ended
 	// Problem is why the conversation is not shown; "" = it is.
 	Problem string
 	// Local agents can be ended here, and their rules are known.
@@ -73,7 +73,7 @@ func agentData(ctx context.Context, v *view) (any, error) {
 		return nil, status.Error(codes.NotFound, "no agent with this id is in the community, or its node does not show it; the sessions have its conversation if it was kept")
 	}
 	if a.GetState() != "idle" {
-		a.Latest = f.happenings(a.GetId(), 12)
+		a.Latest = f.latest(a.GetId(), 12)
 	}
 	a.Parent = f.agents[a.GetParent()]
 	for _, id := range slices.Sorted(maps.Keys(f.agents)) {

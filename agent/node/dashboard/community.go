@@ -21,7 +21,7 @@ type community struct {
 	Working  int
 	Waiting  int
 	Cost     float64
-	Latest   []happening
+	Latest   []eventView
 }
 
 // machine is a node with its agents, each after its parent.
@@ -44,7 +44,7 @@ func communityData(ctx context.Context, v *view) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := community{Latest: f.happenings("", 12)}
+	c := community{Latest: f.latest("", 12)}
 	for _, n := range f.Nodes() {
 		c.Machines = append(c.Machines, machine{n, f.rows(n.GetId())})
 		c.Agents += int(n.GetAgents())

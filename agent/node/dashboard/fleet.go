@@ -56,18 +56,18 @@ func (f *fleet) Nodes() []*symbiov1.FleetNode {
 	})
 }
 
-// happening is an event of a node, for people.
-type happening struct {
+// eventView is an event of a node, for people.
+type eventView struct {
 	*symbiov1.Event
 	Fields event.Fields
 }
 
-// happenings returns the latest events, at most most, the newest last. agent is
+// latest returns the latest events, at most most, the newest last. agent is
 // their agent; "" = all.
-func (f *fleet) happenings(agent string, most int) (all []happening) {
+func (f *fleet) latest(agent string, most int) (all []eventView) {
 	for _, e := range f.events {
 		if agent == "" || e.GetAgent() == agent {
-			h := happening{Event: e}
+			h := eventView{Event: e}
 			_ = json.Unmarshal(e.GetData(), &h.Fields) // of other data only the type is shown
 			all = append(all, h)
 		}
