@@ -15,7 +15,7 @@ import (
 	"symbio/community"
 )
 
-// Middleware around the making of the system prompt and around each request of the model.
+// Middleware around each task, the making of the system prompt and around each request of the model.
 func Example_middleware() {
 	settings := config.Default()
 	settings.Model = "func:last"
@@ -24,6 +24,10 @@ func Example_middleware() {
 	})
 
 	cfg := node.Config{Settings: settings, Models: map[string]llm.Model{"last": last}, Middleware: agent.Middleware{
+		Task: []agent.TaskMiddleware{func(ctx context.Context, t agent.TaskInfo, next func(context.Context) (community.Reply, error)) (community.Reply, error) {
+			fmt.Println("a task for", t.Agent.Name, "with", t.Model())
+			return next(ctx)
+		}},
 		Context: []agent.ContextMiddleware{func(ctx context.Context, _ community.Member, next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error) {
 			parts, err := next(ctx)
 			return append(parts, conversation.Part{Name: "language", Text: "\n\nAnswer in French."}), err
@@ -38,6 +42,7 @@ func Example_middleware() {
 		return nil
 	}))
 	// Output:
+	// a task for general with func
 	// the model is asked: Hello?
 	// Answer in French. <nil>
 	// <nil>
