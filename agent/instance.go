@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
@@ -56,6 +57,7 @@ type instance struct {
 // setSelf sets the member that the agent is. It is called once, before the agent runs.
 func (i *instance) setSelf(self community.Member) {
 	i.self, i.address, i.permissions.self = self, peer.Address(self), self
+	i.activity.now.Since = time.Now() // only this goroutine knows the instance
 	i.record.log.Load().SetMember(self.Name, string(self.ID))
 }
 

@@ -208,7 +208,7 @@ func (p *parts) openTools() (err error) {
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	p.fleet = fleet.New(fleet.Config{
-		Node: p.id, Name: p.name, Version: c.Version, Started: p.started, Community: p.community, Nodes: p.network.Nodes, Agents: p.factory, Events: p.events, Health: func() (*symbiov1.Process, []string) { return health(p) },
+		Node: p.id, Name: p.name, Version: c.Version, Started: p.started, Community: p.community, Nodes: p.network.Nodes, Agents: p.factory, Events: p.events, MaxMessage: c.Settings.Limits.Message, Health: func() (*symbiov1.Process, []string) { return health(p) },
 	})
 	return nil
 }

@@ -42,6 +42,10 @@ func (c *fleetServer) Interrupt(ctx context.Context, r *symbiov1.InterruptReques
 	return &symbiov1.InterruptReply{Interrupted: !idle, Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 }
 
+// maxConversation bounds the messages of a Conversation in bytes: most of the 4 MiB that gRPC accepts
+// by default.
+const maxConversation = 3 << 20
+
 // Conversation returns the state of an agent and its latest messages, at most maxTranscript; long
 // texts in them are cut.
 func (c *fleetServer) Conversation(ctx context.Context, r *symbiov1.ConversationRequest) (*symbiov1.ConversationReply, error) {
@@ -55,6 +59,10 @@ func (c *fleetServer) Conversation(ctx context.Context, r *symbiov1.Conversation
 	}
 	latest := state.Transcript[max(0, len(state.Transcript)-maxTranscript):]
 	data, err := json.Marshal(shorten(latest))
+	for err == nil && len(data) > maxConversation {
+		latest = latest[(len(latest)+1)/2:]
+		data, err = json.Marshal(shorten(latest))
+	}
 	if err != nil {
 		return nil, toStatus(err)
 	}

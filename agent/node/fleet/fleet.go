@@ -11,6 +11,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"symbio/agent/event"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 	"symbio/transport/grpcpeer"
 )
 
@@ -40,7 +42,7 @@ type Agents interface {
 	Used() agent.ModelUsage
 }
 
-// Config sets up a Fleet. All fields but Health are required.
+// Config sets up a Fleet. Fields without a default are required.
 type Config struct {
 	Node    community.NodeID
 	Name    string // the name of the node
@@ -52,6 +54,8 @@ type Config struct {
 	Agents    Agents
 	// Events has what happens on this node.
 	Events *event.Stream
+	// MaxMessage is the largest message between nodes, in bytes. Default 1 MiB.
+	MaxMessage int
 	// Health returns what the process takes, and what to mend, a line each. Default: nothing.
 	Health func() (*symbiov1.Process, []string)
 }
@@ -64,6 +68,9 @@ const (
 	nodesInterval = 500 * time.Millisecond
 	// watchInterval is the least time between two changes for a watcher.
 	watchInterval = 250 * time.Millisecond
+	// maxChange is the largest change for a watcher in bytes: less than the 4 MiB that gRPC accepts by
+	// default, as no entry is larger than the difference.
+	maxChange = 3 << 20
 	// sendTimeout is how long a watcher may take to receive a change.
 	sendTimeout = 10 * time.Second
 	// settleTime is how long a watcher that wants everything once waits for the first answers of the
@@ -96,6 +103,10 @@ type Fleet struct {
 
 // New returns a Fleet. Call Run, which does its work, and Offer.
 func New(cfg Config) *Fleet {
+	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, 1<<20)
+	if cfg.Health == nil {
+		cfg.Health = func() (*symbiov1.Process, []string) { return nil, nil }
+	}
 	f := &Fleet{cfg: cfg, own: newPart(cfg), view: newTable(), demand: newDemand(viewLinger), settled: make(chan struct{})}
 	f.ended, f.end = context.WithCancelCause(context.Background())
 	return f
@@ -141,7 +152,7 @@ func (f *Fleet) Watch(ctx context.Context, once bool, send func(*symbiov1.FleetC
 		if err := f.view.wait(ctx, at); err != nil {
 			return err
 		}
-		p, next := f.view.since(at)
+		p, next := f.view.since(at, maxChange)
 		if p.GetWhole() && at != (cursor{}) {
 			return ErrSlow // too many removals were missed to name them
 		}
@@ -177,18 +188,15 @@ func (f *Fleet) send(send func(*symbiov1.FleetChange) error, c *symbiov1.FleetCh
 
 // waitSettled waits until each connected node has answered, at most for settleTime.
 func (f *Fleet) waitSettled(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	for {
-		f.mu.Lock()
-		settled := f.settled
-		f.mu.Unlock()
-		select {
-		case <-settled:
-			return
-		case <-ctx.Done():
-			return
-		}
+	f.mu.Lock()
+	settled := f.settled
+	f.mu.Unlock()
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -205,12 +213,15 @@ type member struct {
 func (f *Fleet) follow(ctx context.Context) {
 	var polls sync.WaitGroup
 	f.mu.Lock()
-	f.nodes, f.settled = map[community.NodeID]*member{}, make(chan struct{})
+	f.nodes = map[community.NodeID]*member{}
 	f.mu.Unlock()
 	f.view.open(func(*table) {})
 	defer func() {
 		polls.Wait()
 		f.view.close()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.settled = make(chan struct{})
 	}()
 	for {
 		f.updateNodes(ctx, &polls)
@@ -298,11 +309,11 @@ func (f *Fleet) checkSettled() {
 // says.
 func nodeOf(s grpcpeer.NodeStatus) *symbiov1.FleetNode {
 	n := &symbiov1.FleetNode{
-		Id: string(s.ID), Name: line(s.Name, maxName), State: string(s.State), Addr: s.Addr, RttMs: float64(s.RTT.Microseconds()) / 1000,
-		CertDays: int32(s.CertDaysLeft), Protocol: line(s.Protocol, maxName),
+		Id: string(s.ID), Name: visible.Line(s.Name, maxName), State: string(s.State), Addr: s.Addr, RttMs: float64(s.RTT.Microseconds()) / 1000,
+		CertDays: int32(s.CertDaysLeft), Protocol: visible.Line(s.Protocol, maxName),
 	}
 	if s.Why != "" {
-		n.Why = new(line(s.Why, maxText))
+		n.Why = new(visible.Line(s.Why, maxText))
 	}
 	return n
 }

@@ -35,20 +35,26 @@ type part struct {
 	cfg    Config
 	table  *table
 	demand *demand
+
+	// process and problems are what Config.Health said last; used by follow only.
+	process  *symbiov1.Process
+	problems []string
 }
 
-func newPart(cfg Config) *part { return &part{cfg, newTable(), newDemand(partLinger)} }
+func newPart(cfg Config) *part {
+	return &part{cfg: cfg, table: newTable(), demand: newDemand(partLinger)}
+}
 
-// read returns what changed after the cursor. If nothing did, it waits, at most for the given time;
-// then the change is empty. The error is the cause of ctx.
-func (p *part) read(ctx context.Context, c cursor, wait time.Duration) (*symbiov1.FleetPart, error) {
+// read returns what changed after the cursor, about limit bytes of it. If nothing did, it waits, at
+// most for the given time; then the change is empty. The error is the cause of ctx.
+func (p *part) read(ctx context.Context, c cursor, wait time.Duration, limit int) (*symbiov1.FleetPart, error) {
 	defer p.demand.acquire()()
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := p.table.wait(patient, c); err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	out, _ := p.table.since(c)
+	out, _ := p.table.since(c, limit)
 	return out, nil
 }
 
@@ -57,6 +63,7 @@ func (p *part) follow(ctx context.Context) {
 	events := p.cfg.Events.SubscribeLast(pastSearched)
 	defer events.Close()
 	past := take(events, changes{})
+	p.process, p.problems = p.cfg.Health()
 	p.table.open(func(t *table) {
 		p.putAll(t)
 		for _, e := range past.events[max(0, len(past.events)-pastEvents):] {
@@ -70,6 +77,7 @@ func (p *part) follow(ctx context.Context) {
 		select {
 		case <-events.Ready():
 		case <-health.C:
+			p.process, p.problems = p.cfg.Health()
 			p.table.update(func(t *table) { t.putNode(p.node(t)) })
 			continue
 		case <-ctx.Done():
@@ -158,9 +166,6 @@ func (p *part) agent(a agent.Activity) *symbiov1.FleetAgent {
 	case a.Working:
 		out.State = stateWorking
 	}
-	if a.Since.IsZero() {
-		out.Since = nil
-	}
 	for _, c := range a.Calls {
 		out.Calls = append(out.Calls, &symbiov1.FleetCall{Call: c.ID, Tool: c.Tool, Args: c.Args, Since: timestamppb.New(c.Since), Waiting: c.Asking})
 	}
@@ -171,9 +176,9 @@ func (p *part) agent(a agent.Activity) *symbiov1.FleetAgent {
 // node returns the message of this node, with the counts of the agents in the table. The caller must
 // hold the table's mu.
 func (p *part) node(t *table) *symbiov1.FleetNode {
-	out := &symbiov1.FleetNode{Id: string(p.cfg.Node), Name: p.cfg.Name, Version: p.cfg.Version, Started: timestamppb.New(p.cfg.Started), Spent: spending(p.cfg.Agents.Used())}
-	if p.cfg.Health != nil {
-		out.Process, out.Problems = p.cfg.Health()
+	out := &symbiov1.FleetNode{
+		Id: string(p.cfg.Node), Name: p.cfg.Name, Version: p.cfg.Version, Started: timestamppb.New(p.cfg.Started), Spent: spending(p.cfg.Agents.Used()),
+		Process: p.process, Problems: p.problems,
 	}
 	for _, e := range t.entries {
 		if e.agent == nil {

@@ -29,6 +29,9 @@ const (
 	callTimeout = 30 * time.Second
 	// pollInterval is the least time between two polls of a node. Changes meanwhile come together.
 	pollInterval = 400 * time.Millisecond
+	// maxFailures is how many polls in a row may fail before the agents of a node are not shown any
+	// more.
+	maxFailures = 3
 	// firstRetry and maxRetry bound the pause after a poll that failed.
 	firstRetry = time.Second
 	maxRetry   = 30 * time.Second
@@ -41,16 +44,26 @@ const (
 	maxPartEvents = maxEvents
 )
 
-// viewRequest is the input of View: how far the caller has read.
+// viewRequest is the input of View: how far the caller has read, and how large the reply may be.
 type viewRequest struct {
 	Incarnation string `json:"incarnation,omitempty"`
 	Since       uint64 `json:"since,omitempty"`
+	MaxBytes    int    `json:"max_bytes,omitempty"`
+}
+
+// limit returns about how many bytes of changes fit into a message of max bytes. The rest is for the
+// last entry, which may exceed it.
+func (r viewRequest) limit(max int) int {
+	if r.MaxBytes > 0 && r.MaxBytes < max {
+		max = r.MaxBytes
+	}
+	return max * 3 / 4
 }
 
 // Offer offers View to other nodes.
 func (f *Fleet) Offer() error {
 	view := community.Capability{Name: View, Description: "What the agents of this node do and spend, as it changes. For people at other nodes: `symbio top`.", Idempotent: true,
-		Input: json.RawMessage(`{"type":["object","null"],"properties":{"incarnation":{"type":"string","maxLength":64},"since":{"type":"integer","minimum":0}}}`)}
+		Input: json.RawMessage(`{"type":["object","null"],"properties":{"incarnation":{"type":"string","maxLength":64},"since":{"type":"integer","minimum":0},"max_bytes":{"type":"integer","minimum":1}}}`)}
 	return f.cfg.Community.Offer(view, approvals.RequirePerson(f.serveView, "the view of the community is for people, not for agents"), community.WithConcurrency(maxViewCalls))
 }
 
@@ -61,11 +74,14 @@ func (f *Fleet) serveView(ctx context.Context, s community.Signal) (community.Re
 	if err := json.Unmarshal(s.Data, &r); err != nil {
 		return community.Reply{}, fmt.Errorf("%w: %w", community.ErrInvalid, err)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.ended, func() { cancel(community.ErrStopped) })()
 	wait := maxWait
 	if at, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(at)*3/4)
 	}
-	p, err := f.own.read(ctx, cursor{r.Incarnation, r.Since}, wait)
+	p, err := f.own.read(ctx, cursor{r.Incarnation, r.Since}, wait, r.limit(f.cfg.MaxMessage))
 	if err != nil {
 		return community.Reply{}, err
 	}
@@ -86,8 +102,10 @@ func (f *Fleet) poll(ctx context.Context, id community.NodeID) {
 		if err != nil {
 			failures++
 			pause = backoff.Jitter(backoff.Delay(failures, firstRetry, maxRetry), 4)
-			f.withhold(id, f.adviceFor(id, err))
-			at = cursor{}
+			if at == (cursor{}) || failures >= maxFailures || errors.Is(err, community.ErrDenied) {
+				at = cursor{}
+				f.withhold(id, f.adviceFor(err))
+			}
 		} else {
 			failures, at = 0, cursor{p.GetIncarnation(), p.GetVersion()}
 			f.apply(ctx, id, p)
@@ -104,9 +122,9 @@ func (f *Fleet) poll(ctx context.Context, id community.NodeID) {
 // fetch returns what changed in the part of a node, also of this one.
 func (f *Fleet) fetch(ctx context.Context, id community.NodeID, at cursor) (*symbiov1.FleetPart, error) {
 	if id == f.cfg.Node {
-		return f.own.read(ctx, at, maxWait)
+		return f.own.read(ctx, at, maxWait, maxChange)
 	}
-	data, err := json.Marshal(viewRequest{at.incarnation, at.version})
+	data, err := json.Marshal(viewRequest{at.incarnation, at.version, f.cfg.MaxMessage})
 	if err != nil {
 		return nil, err
 	}
@@ -212,18 +230,15 @@ func (f *Fleet) withhold(id community.NodeID, why string) {
 }
 
 // adviceFor returns why a node does not show its agents, and what to do about it.
-func (f *Fleet) adviceFor(id community.NodeID, err error) string {
+func (f *Fleet) adviceFor(err error) string {
 	switch {
 	case errors.Is(err, community.ErrDenied):
 		if why := community.Explanation(err); why != "" {
-			return line(why, maxText)
+			return visible.Line(why, maxText)
 		}
 		return fmt.Sprintf("it does not let this node see its agents; add to its configuration: authorize: [{from: %q, invoke: [%q]}]", f.cfg.Node, View)
 	case errors.Is(err, community.ErrNotProvided), errors.Is(err, community.ErrNotFound):
 		return "its version of symbio cannot show its agents; update symbio on that node"
 	}
-	return line(err.Error(), maxText)
+	return visible.Line(err.Error(), maxText)
 }
-
-// line makes a text of another node fit to be shown.
-func line(text string, max int) string { return visible.Line(text, max) }

@@ -20,9 +20,6 @@ const (
 	// maxEvents is how many events a table has: what a reader may miss between two reads of a busy
 	// community.
 	maxEvents = 512
-	// maxChange is the largest change that since returns, in bytes, unless one entry is larger. It is
-	// a quarter of what gRPC accepts by default.
-	maxChange = 1 << 20
 )
 
 // table has nodes, agents and recent events, each with the version of its last change. A reader
@@ -188,12 +185,10 @@ func (t *table) addEvent(e *symbiov1.Event) {
 	t.events = append(t.events, versionedEvent{t.version, e})
 }
 
-// since returns the changes after a cursor, the oldest first and at most maxChange bytes, with the
-// cursor after them. Whole in the part says that the cursor was of no use, and the change begins
-// from nothing; more that there are further changes.
-func (t *table) since(c cursor) (*symbiov1.FleetPart, cursor) { return t.sinceWithin(c, maxChange) }
-
-func (t *table) sinceWithin(c cursor, limit int) (*symbiov1.FleetPart, cursor) {
+// since returns the changes after a cursor, the oldest first, and the cursor after them. It stops at
+// the entry with which they exceed limit in bytes. Whole in the part says that the cursor was of no
+// use, and the change begins from nothing; More that there are further changes.
+func (t *table) since(c cursor, limit int) (*symbiov1.FleetPart, cursor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := &symbiov1.FleetPart{Change: &symbiov1.FleetChange{}}
