@@ -10,6 +10,6 @@
 // stops in the reverse order.
 //
 // The policies of a node are the packages below this one: approvals, control,
-// exec, inbound, mcpservers, models, rules, state and steering. Each can be used
+// exec, fleet, inbound, mcpservers, models, rules, state and steering. Each can be used
 // and tested without a node; this package only connects them.
 package node

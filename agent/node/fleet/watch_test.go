@@ -233,8 +233,8 @@ func TestLentAgentIsBelowItsParentOnTheOtherNode(t *testing.T) {
 
 // hostile is what a node may send of itself.
 func hostile(node community.NodeID, others string) *symbiov1.FleetPart {
-	text := "\x1b[2J\u202e" + strings.Repeat("x", 5000)
-	calls := make([]*symbiov1.FleetCall, 1000)
+	text := "\x1b[2J\u202e" + strings.Repeat("x", 3000)
+	calls := make([]*symbiov1.FleetCall, 40)
 	for i := range calls {
 		calls[i] = &symbiov1.FleetCall{Call: text, Tool: text, Args: text, Since: &timestamppb.Timestamp{Nanos: -5}}
 	}
@@ -248,6 +248,39 @@ func hostile(node community.NodeID, others string) *symbiov1.FleetPart {
 		RemovedAgents: []string{others}, RemovedNodes: []string{"aa", string(node)},
 		Events: []*symbiov1.Event{nil, {Type: "x"}, {Type: text, Agent: own, Node: "forged", Time: timestamppb.New(time.Unix(1, 0)), Data: []byte(`{"a":"\u001b[2J","b":[[[[["deep"]]]]]}`)}},
 	}}
+}
+
+func TestNodeSpeaksForItsOwnAgentsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, waiter)
+		defer l.end()
+		here, there := l.start("aa", func(*place) {}), l.start("bb", func(*place) {})
+		liar := l.start("cc", func(n *place) { n.offers = false })
+		near, far := here.spawn(t, "near"), there.spawn(t, "far")
+		calls := 0
+		if err := liar.community.Offer(community.Capability{Name: View}, func(context.Context, community.Signal) (community.Reply, error) {
+			calls++
+			id := far.ID
+			if calls%2 == 0 {
+				id = near.ID
+			}
+			data, err := proto.Marshal(hostile(liar.id, string(id)))
+			return community.Reply{Data: data}, err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		p := l.watch(here)
+		time.Sleep(10 * time.Second)
+		if calls < 10 || calls > 60 {
+			t.Errorf("it was asked %d times in 10 s: %v", calls, p.node(liar.id))
+		}
+		if got := p.names(); len(got) != 3 || got[0] != "aa/near" || got[1] != "bb/far" || !strings.HasPrefix(got[2], "cc/[2Jx") {
+			t.Errorf("agents = %v", got)
+		}
+		if n := p.node(liar.id); n.GetName() != "cc" || n.GetState() != "connected" || len(p.nodes) != 3 {
+			t.Errorf("the node that lies: %v; nodes: %v", n, p.nodes)
+		}
+	})
 }
 
 func FuzzPart(f *testing.F) {

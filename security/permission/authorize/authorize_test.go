@@ -105,6 +105,38 @@ func TestLocalMeansOnlyTheOwnAuthority(t *testing.T) {
 	}
 }
 
+func TestNodesOfOneUserSeeEachOther(t *testing.T) {
+	mine, other := authorize.Principal{Node: "ab", Authority: "local"}, authorize.Principal{Node: "ab", Authority: "lab"}
+	for _, c := range []struct {
+		name  string
+		rules []authorize.Rule
+		who   authorize.Principal
+		kind  authorize.Kind
+		want  permission.Action
+	}{
+		{"no rules", nil, mine, authorize.KindInvoke, permission.Allow},
+		{"rules for others", []authorize.Rule{{From: "role/x", Invoke: []string{"text.*"}}}, mine, authorize.KindInvoke, permission.Allow},
+		{"a deny", []authorize.Rule{{From: "*", Deny: []string{"fleet.*"}}}, mine, authorize.KindInvoke, permission.Deny},
+		{"a perception of that name", nil, mine, authorize.KindSend, permission.Deny},
+		{"another authority", nil, other, authorize.KindInvoke, permission.Deny},
+		{"no node", nil, authorize.Principal{Authority: "local"}, authorize.KindInvoke, permission.Deny},
+	} {
+		in, err := authorize.New(c.rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := in.Judge(c.who, c.kind, "fleet.view"); v.Action != c.want || v.Why == "" {
+			t.Errorf("%s: %+v, want %v", c.name, v, c.want)
+		}
+	}
+	if v := (authorize.Rules{}).Judge(mine, authorize.KindInvoke, "fleet.view"); v.Action != permission.Deny {
+		t.Errorf("the zero Rules: %+v", v)
+	}
+	if v := (authorize.Rules{}).JudgeChain([]authorize.Principal{mine, other}, authorize.KindInvoke, "fleet.view"); v.Action != permission.Deny {
+		t.Errorf("on behalf of another one: %+v", v)
+	}
+}
+
 func TestNewRefusesUnclearRules(t *testing.T) {
 	for _, r := range []authorize.Rule{
 		{}, {From: "*"}, {Invoke: []string{"x"}}, {From: "kitchen", Invoke: []string{"x"}}, {From: "AB12", Invoke: []string{"x"}},
@@ -150,14 +182,18 @@ func TestOwnerCapabilitiesMustBeNamed(t *testing.T) {
 		if v := in.Judge(tt.who, authorize.KindInvoke, "approvals.answer"); v.Action != tt.want {
 			t.Errorf("from %s: invoke %s: %v, want %v", tt.from, tt.glob, v.Action, tt.want)
 		}
-		for _, other := range []string{"agents.steer", "sessions.read"} {
+		for _, other := range []string{"agents.steer", "sessions.read", "fleet.view"} {
 			prefix, verb, _ := strings.Cut(other, ".")
 			glob := strings.NewReplacer("approvals", prefix, "answer", verb).Replace(tt.glob)
 			of, err := authorize.New([]authorize.Rule{{From: tt.from, Invoke: []string{glob}}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v := of.Judge(tt.who, authorize.KindInvoke, other); v.Action != tt.want {
+			want := tt.want
+			if other == "fleet.view" && tt.who == mine {
+				want = permission.Allow // without a rule that names it, too
+			}
+			if v := of.Judge(tt.who, authorize.KindInvoke, other); v.Action != want {
 				t.Errorf("from %s: invoke %s: %v, want %v", tt.from, glob, v.Action, tt.want)
 			}
 		}
