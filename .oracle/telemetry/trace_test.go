@@ -270,7 +270,7 @@ func checkLogs(t *testing.T, r *receiver) {
 		for _, from := range batch.ResourceLogs().All() {
 			for _, scope := range from.ScopeLogs().All() {
 				for _, l := range scope.LogRecords().All() {
-					if l.Body().AsString() != "task done" {
+					if l.Body().AsString() != "task ended" {
 						continue
 					}
 					done++

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -28,14 +29,15 @@ func sendsTelemetry(ctx context.Context, w *World) []Finding {
 		at[addr] = append(at[addr], strings.ToLower(s))
 	}
 	for _, addr := range slices.Sorted(maps.Keys(at)) {
-		what := strings.Join(at[addr], ", ")
-		if addr == "" {
-			found = append(found, ok("%s are sent to the default endpoint of OTEL_*_EXPORTER", what))
-		} else if err := w.dial(ctx, addr); err != nil {
-			found = append(found, warn("start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT", "%s are sent to %s, which does not answer: %v", what, addr, err))
-		} else {
-			found = append(found, ok("%s are sent to %s, which answers", what, addr))
+		what, err := strings.Join(at[addr], ", "), error(nil)
+		if addr != "" { // else the exporter has its own default
+			err = w.dial(ctx, addr)
 		}
+		if err != nil {
+			found = append(found, warn("start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT", "%s are sent to %s, which does not answer: %v", what, addr, err))
+			continue
+		}
+		found = append(found, ok("%s are sent to %s", what, cmp.Or(addr, "the default of OTEL_*_EXPORTER")))
 	}
 	return found
 }

@@ -39,30 +39,10 @@ const (
 	captureContent = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 )
 
-// Stable names of the general conventions.
+// Our own names, and the one of the general conventions, which is stable.
 const (
-	errorType      = "error.type"
-	errorOther     = "_OTHER"
-	processName    = "process.executable.name"
-	processExit    = "process.exit.code"
-	processCommand = "process.command_line"
-)
-
-// Our own names.
-const (
-	scope            = "symbio" // of the instruments, and the default of service.name
-	ownNode          = "symbio.node.name"
-	ownPeer          = "symbio.peer.id"
-	ownCapability    = "symbio.capability"
-	ownAllowed       = "symbio.approval.allowed"
-	ownLevel         = "symbio.sandbox.level"
-	ownSubject       = "symbio.refused" // tool or capability
-	membersMetric    = "symbio.members"
-	nodesMetric      = "symbio.nodes"
-	workingMetric    = "symbio.agents.working"
-	approvalsMetric  = "symbio.approvals.waiting"
-	refusalsMetric   = "symbio.refusals"
-	toolCallsMetric  = "symbio.tool.calls"
-	costMetric       = "symbio.cost"
-	approvalDuration = "symbio.approval.duration"
+	errorType     = "error.type"
+	scope         = "symbio" // of the instruments, and the default of service.name
+	ownPeer       = "symbio.peer.id"
+	ownCapability = "symbio.capability"
 )

@@ -74,14 +74,17 @@ var kinds = []struct {
 	{llm.ErrTimeout, "timeout"}, {llm.ErrInvalid, "invalid"}, {llm.ErrCut, "cut"}, {llm.ErrMalformed, "malformed"}, {llm.ErrNoModel, "no_model"}, {llm.ErrDenied, "denied"}, {sandbox.ErrRefused, "sandbox_refused"}, {errTool, "tool_error"},
 }
 
-// kindOf returns the kind of an error, from a short list.
+// kindOf returns the kind of an error, from a short list; "" = there is none.
 func kindOf(err error) string {
+	if err == nil {
+		return ""
+	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
 			return k.name
 		}
 	}
-	return errorOther
+	return "_OTHER"
 }
 
 // outcome returns the attributes of a metric of work that ended with err.
@@ -140,11 +143,7 @@ func (t *Telemetry) task(ctx context.Context, info agent.TaskInfo, next func(con
 	reply, err := next(ctx)
 	t.counters.working.Add(ctx, -1)
 	t.counters.tasks.Record(ctx, time.Since(began).Seconds(), outcome(err, attribute.String(aiOperation, invokeAgent)))
-	if err != nil {
-		t.log.WarnContext(ctx, "task failed", "agent", string(info.Agent.ID), "name", info.Agent.Name, "err", kindOf(err))
-	} else {
-		t.log.InfoContext(ctx, "task done", "agent", string(info.Agent.ID), "name", info.Agent.Name)
-	}
+	t.log.InfoContext(ctx, "task ended", "agent", string(info.Agent.ID), "name", info.Agent.Name, "error", kindOf(err))
 	t.end(span, err)
 	return reply, err
 }
@@ -183,7 +182,7 @@ func (t *Telemetry) Asked(ctx context.Context, r agent.ApprovalRequest) func(too
 	began := time.Now()
 	ctx, span := t.start(ctx, trace.SpanKindInternal, "approval "+r.Tool, attrs...)
 	return func(a tool.Answer) {
-		allowed := attribute.Bool(ownAllowed, a.Allow)
+		allowed := attribute.Bool("symbio.approval.allowed", a.Allow)
 		span.SetAttributes(allowed)
 		t.counters.approvals.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(allowed))
 		t.log.InfoContext(ctx, "approval answered", "tool", r.Tool, "call", r.CallID, "allowed", a.Allow)
@@ -208,12 +207,12 @@ func (t *Telemetry) Run(ctx context.Context, argv []string) func(sandbox.Result,
 	if len(argv) > 0 {
 		program = filepath.Base(argv[0])
 	}
-	_, span := t.start(ctx, trace.SpanKindInternal, "sandbox "+program, text(processName, program))
+	_, span := t.start(ctx, trace.SpanKindInternal, "sandbox "+program, text("process.executable.name", program))
 	if t.content {
-		span.SetAttributes(content(processCommand, strings.Join(argv, " ")))
+		span.SetAttributes(content("process.command_line", strings.Join(argv, " ")))
 	}
 	return func(r sandbox.Result, err error) {
-		span.SetAttributes(attribute.Int(processExit, r.Code), attribute.String(ownLevel, r.Level.String()))
+		span.SetAttributes(attribute.Int("process.exit.code", r.Code), attribute.String("symbio.sandbox.level", r.Level.String()))
 		t.end(span, err)
 	}
 }
@@ -225,5 +224,5 @@ func (t *Telemetry) Refused(name string) {
 	if name == "invoke" || name == "send" {
 		subject = "capability"
 	}
-	t.counters.refusals.Add(context.Background(), 1, metric.WithAttributes(attribute.String(ownSubject, subject)))
+	t.counters.refusals.Add(context.Background(), 1, metric.WithAttributes(attribute.String("symbio.refused", subject)))
 }

@@ -124,7 +124,7 @@ func New(ctx context.Context, c Config) (_ *Telemetry, err error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.Warn("telemetry not sent", "err", err) }))
 	from, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(
 		attribute.String("service.name", scope), attribute.String("service.version", c.Version),
-		attribute.String("service.instance.id", c.ID), attribute.String(ownNode, c.Name)), resource.WithFromEnv())
+		attribute.String("service.instance.id", c.ID), attribute.String("symbio.node.name", c.Name)), resource.WithFromEnv())
 	if err != nil {
 		return nil, err
 	}
