@@ -103,12 +103,9 @@ func (f *costFlags) rows(ctx context.Context, env *command.Env) (all []session.B
 // otherBills returns the bills of the nodes that are not in the files of this machine. Those that refuse or cannot
 // be reached are notes on standard error.
 func otherBills(ctx context.Context, env *command.Env, client symbiov1.ControlClient, q session.BillQuery) (all []session.BillRow, err error) {
-	reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
-	if err != nil {
-		return nil, err
-	}
 	state, err := env.State()
-	if err != nil {
+	reply, failed := client.Nodes(ctx, &symbiov1.NodesRequest{})
+	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
 	own, err := state.OwnIDs()
@@ -130,10 +127,7 @@ func otherBills(ctx context.Context, env *command.Env, client symbiov1.ControlCl
 }
 
 // billTime limits how long one node is asked for its bill, and maxColumn the names in it, in bytes.
-const (
-	billTime  = 10 * time.Second
-	maxColumn = 200
-)
+const billTime, maxColumn = 10 * time.Second, 200
 
 // remoteBill returns the bill of another node. What it says is bounded, because nothing proves it.
 func remoteBill(ctx context.Context, client symbiov1.ControlClient, of *symbiov1.Node, q session.BillQuery) (all []session.BillRow, err error) {
