@@ -45,7 +45,7 @@ var homes = map[string][]string{
 	"github.com/kljensen/snowball":      {"skills/search"},
 	"go.opentelemetry.io":               {"agent/node/telemetry"},
 	"github.com/prometheus":             {"agent/node/telemetry"},
-	"charm.land":                        {"cmd/symbio/internal/tui"},
+	"charm.land":                        {"cmd/symbio/internal/tui", "cmd/symbio/internal/topcmd"},
 }
 
 func TestPackagesImportOnlyWhatTheirLayerMay(t *testing.T) {

@@ -47,6 +47,12 @@ func (p *SkillProblem) MarshalJSON() ([]byte, error) { return toJSON(p) }
 // MarshalJSON returns the reply for --json.
 func (r *SkillPromptReply) MarshalJSON() ([]byte, error) { return toJSON(r) }
 
+// MarshalJSON returns the node for --json.
+func (n *FleetNode) MarshalJSON() ([]byte, error) { return toJSON(n) }
+
+// MarshalJSON returns the agent for --json.
+func (a *FleetAgent) MarshalJSON() ([]byte, error) { return toJSON(a) }
+
 // MarshalJSON returns the approval for --json: args are the JSON object that they hold, null when they are too long to be shown,
 // and shown, whose parts the other fields have, is left out.
 func (a *Approval) MarshalJSON() ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"symbio/cmd/symbio/internal/mcpcmd"
 	"symbio/cmd/symbio/internal/sessioncmd"
 	"symbio/cmd/symbio/internal/skillcmd"
+	"symbio/cmd/symbio/internal/topcmd"
 )
 
 // Main runs the command of args (without the program's name) until it ends or ctx does, prints its
@@ -63,7 +64,7 @@ func root(env *command.Env) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
 	root.AddCommand(command.NodeFlag(env,
 		cmdRun(env), cmdChat(env), clustercmd.Join(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
-		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env),
+		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env), topcmd.New(env),
 	)...)
 	root.AddCommand(
 		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), cmdServeReports(env),

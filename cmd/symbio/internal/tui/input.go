@@ -217,9 +217,9 @@ func (in *input) message(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// drawable drops the characters of a pasted text that turn the direction of the row or are drawn as
+// Drawable drops the characters of a pasted text that turn the direction of the row or are drawn as
 // nothing. They take no cell, so the cursor stays right. The joiner of emoji stays.
-func drawable(r rune) rune {
+func Drawable(r rune) rune {
 	if visible.Hidden(r) && r != '\u200d' {
 		return -1
 	}
@@ -230,7 +230,7 @@ func drawable(r rune) rune {
 func (in *input) view() (string, *tea.Cursor) {
 	rows := strings.Split(in.area.View(), "\n")
 	for i := range rows {
-		rows[i] = strings.TrimRight(strings.Map(drawable, rows[i]), " ")
+		rows[i] = strings.TrimRight(strings.Map(Drawable, rows[i]), " ")
 	}
 	return strings.Join(rows, "\n"), in.area.Cursor()
 }

@@ -1,0 +1,271 @@
+package topcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc"
+
+	"symbio/actor/backoff"
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+	"symbio/cmd/symbio/internal/tui"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// model is the state of the screen. bubbletea calls its methods from one goroutine.
+type model struct {
+	look
+	// ctx ends the calls of the node; it ends with the program.
+	ctx    context.Context
+	client symbiov1.ControlClient
+	stream receiver
+	// dial is (*command.Env).DialNode, and conn the connection that it made; nil for that of the command.
+	dial  func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
+	conn  *grpc.ClientConn
+	links bool
+
+	*fleet
+	// decisions are the approvals that wait on all nodes. asking is true while they are asked for.
+	decisions *symbiov1.ApprovalsReply
+	asking    bool
+	panels    [panelCount]panel
+	focus     int
+	// page is what is open above the lists, and prompt the line that the person types; nil = nothing.
+	page   *page
+	prompt *prompt
+	// note is a remark in the last rows until the next key; bad is true for an error.
+	note string
+	bad  bool
+	// gone is true while the node cannot be reached. err is why the program ends.
+	gone bool
+	err  error
+}
+
+// prompt is a line of text that is typed, and what takes it.
+type prompt struct {
+	textinput.Model
+	done func(text string) tea.Cmd
+}
+
+// The messages to the model beside those of bubbletea: a tick of a second, and what a command does with its result.
+type (
+	tickMsg time.Time
+	after   func() tea.Cmd
+)
+
+// show shows the community on the terminal until the person leaves or ctx ends.
+func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.ControlClient, stream receiver, f *fleet) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the calls of the node that still run
+	m := newModel(ctx, client, stream, f, tui.NewStyles(env.Getenv("NO_COLOR") == ""))
+	m.dial, m.links = env.DialNode, tui.ShowsLinks(env.Getenv)
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(env.Out), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return nil // a signal
+	}
+	return cmp.Or(m.err, err)
+}
+
+func newModel(ctx context.Context, client symbiov1.ControlClient, stream receiver, f *fleet, st tui.Styles) *model {
+	m := &model{look: look{st, 80, 24, time.Now()}, ctx: ctx, client: client, stream: stream, fleet: f, focus: agentsPanel}
+	for i := range m.panels {
+		m.panels[i].List = true
+	}
+	return m
+}
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.next(), tick(), m.askDecisions()) }
+
+func tick() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		cmd = m.key(msg)
+	case tea.PasteMsg:
+		if m.prompt != nil {
+			m.prompt.Model, cmd = m.prompt.Update(msg)
+		}
+	case tickMsg:
+		m.now = time.Time(msg)
+		cmd = tick()
+		if m.total().GetWaiting() > 0 || len(m.decisions.GetApprovals()) > 0 {
+			cmd = tea.Batch(cmd, m.askDecisions())
+		}
+	case after:
+		cmd = msg()
+	}
+	m.fill()
+	return m, cmd
+}
+
+// next waits for the next change.
+func (m *model) next() tea.Cmd {
+	stream := m.stream
+	return func() tea.Msg {
+		change, err := stream.Recv()
+		return after(func() tea.Cmd { return m.change(change, err) })
+	}
+}
+
+// change takes a change up, or the end of the stream: a node that is gone comes back.
+func (m *model) change(c *symbiov1.FleetChange, err error) tea.Cmd {
+	if err != nil {
+		if m.conn != nil {
+			m.conn.Close()
+		}
+		if !errors.Is(err, io.EOF) && !command.IsUnavailable(err) {
+			m.err = err
+			return tea.Quit
+		}
+		m.gone = true
+		return m.redial(m.self.GetName())
+	}
+	waiting := m.total().GetWaiting()
+	m.apply(c)
+	cmds := []tea.Cmd{m.next()}
+	if m.total().GetWaiting() != waiting {
+		cmds = append(cmds, m.askDecisions())
+	}
+	if m.page != nil && m.page.changed != nil {
+		cmds = append(cmds, m.page.changed(c))
+	}
+	return tea.Batch(cmds...)
+}
+
+// The pauses between two attempts to reach a node that is gone.
+const (
+	firstRedial = 100 * time.Millisecond
+	maxRedial   = 2 * time.Second
+)
+
+// redial connects to the node of that name again, until ctx ends.
+func (m *model) redial(name string) tea.Cmd {
+	return func() tea.Msg {
+		for failures := 1; ; failures++ {
+			select {
+			case <-time.After(backoff.Delay(failures, firstRedial, maxRedial)):
+			case <-m.ctx.Done():
+				return nil
+			}
+			client, conn, err := m.dial(name)
+			if err != nil {
+				continue
+			}
+			stream, first, err := watch(m.ctx, client, false)
+			if err != nil {
+				conn.Close()
+				continue
+			}
+			return after(func() tea.Cmd {
+				m.client, m.conn, m.stream, m.gone = client, conn, stream, false
+				m.nodes, m.agents, m.events = map[string]*symbiov1.FleetNode{}, map[string]*symbiov1.FleetAgent{}, nil
+				m.say("node " + name + " is back")
+				return m.change(first, nil)
+			})
+		}
+	}
+}
+
+// askDecisions asks for the decisions that wait, once at a time.
+func (m *model) askDecisions() tea.Cmd {
+	if m.asking || m.gone {
+		return nil
+	}
+	m.asking = true
+	return m.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
+		reply, err := c.Approvals(ctx, &symbiov1.ApprovalsRequest{})
+		return func() tea.Cmd {
+			// After an error, such as the end of the node, those that were known stay.
+			if m.asking = false; err == nil {
+				m.decisions = reply
+			}
+			if p := m.page; p != nil && p.decision != "" && m.decision(p.decision) == nil {
+				m.page = nil
+				m.say("answered elsewhere, or its time is over")
+			}
+			return nil
+		}
+	})
+}
+
+// decision returns the first decision with that id, or of the agent with that id; nil if there is none.
+func (m *model) decision(id string) *symbiov1.Approval {
+	all := m.decisions.GetApprovals()
+	if i := slices.IndexFunc(all, func(a *symbiov1.Approval) bool { return a.GetId() == id || a.GetAgent() == id }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// callTimeout bounds a call of the node, also one that waits for another node or for the end of a turn.
+const callTimeout = time.Minute
+
+// call calls the node in the background. The model calls what do returns.
+func (m *model) call(do func(context.Context, symbiov1.ControlClient) func() tea.Cmd) tea.Cmd {
+	client := m.client
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(m.ctx, callTimeout)
+		defer cancel()
+		return after(do(ctx, client))
+	}
+}
+
+// act calls the node for the person and shows what came of it: the text that do returns, or the error.
+func (m *model) act(do func(context.Context, symbiov1.ControlClient) (string, error)) tea.Cmd {
+	return m.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
+		text, err := do(ctx, c)
+		return func() tea.Cmd {
+			m.say(text)
+			if m.bad = err != nil; m.bad {
+				m.note = command.ErrorText(m.ctx, err)
+			}
+			return m.askDecisions()
+		}
+	})
+}
+
+// say shows a remark.
+func (m *model) say(text string) { m.note, m.bad = text, false }
+
+// maxPrompt bounds a typed line, in characters. Longer instructions belong into a conversation: symbio chat.
+const maxPrompt = 4000
+
+// ask opens a prompt. done gets the text without the spaces around it.
+func (m *model) ask(label, text string, done func(string) tea.Cmd) {
+	m.prompt = &prompt{textinput.New(), done}
+	m.prompt.Prompt, m.prompt.CharLimit = terminal.Printable(label), maxPrompt
+	m.prompt.SetStyles(textinput.Styles{})
+	m.prompt.SetVirtualCursor(false)
+	m.prompt.SetValue(text)
+	m.prompt.Focus()
+}
+
+// promptKey handles a key of the line that is typed.
+func (m *model) promptKey(k tea.KeyPressMsg) (cmd tea.Cmd) {
+	p := m.prompt
+	switch k.String() {
+	case "esc":
+		m.prompt = nil
+	case "enter":
+		m.prompt = nil
+		return p.done(strings.TrimSpace(p.Value()))
+	default:
+		p.Model, cmd = p.Update(k)
+	}
+	return cmd
+}
