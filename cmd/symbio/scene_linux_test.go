@@ -55,6 +55,7 @@ func TestTerminalScenes(t *testing.T) {
 			"node-stop": nodeStop,
 			"node-kill": nodeKill,
 			"poll":      poll,
+			"until":     until,
 			"terminal":  terminalCommand,
 			"resize":    resizeTerminal,
 			"keys":      keysCommand,
@@ -202,6 +203,15 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d+-[0-9a-f]{8}\b`), "ID"},
 	{regexp.MustCompile(`\bbegins: [a-z0-9]{10}\b`), "begins: ID"},
 	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`), "CLOCK"},
+	// Of symbio top: figures in columns, addresses, and where a text that ends in a time is cut.
+	{regexp.MustCompile(`\b\d+\.\d ms\b`), "RTT"},
+	{regexp.MustCompile(` +\d+%`), "  N%"},
+	{regexp.MustCompile(`(\$\d+\.\d\d) +\d+k?\b`), "$1  N"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`\b\d+k? of N tokens`), "N of N tokens"},
+	{regexp.MustCompile(`(?m)^  CLOCK     .*$`), "  CLOCK     …"}, // the order of events of two nodes
+	{regexp.MustCompile(`(?m)^  EVENT .*$`), "  EVENT"},
+	{regexp.MustCompile(`\bsession [a-z0-9]{10}\b`), "session ID"},
 }
 
 // screenCommand saves what the terminal shows, and what has scrolled away, when it has not changed for a moment and is what

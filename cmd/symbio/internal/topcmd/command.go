@@ -106,15 +106,9 @@ func printChanges(ctx context.Context, env *command.Env, stream receiver, change
 // jsonChange returns a change for --json: the names of the .proto file, and events as symbio events prints them. Lists
 // without elements are [] and not null.
 func jsonChange(c *symbiov1.FleetChange) any {
-	return struct {
-		Nodes         []*symbiov1.FleetNode  `json:"nodes"`
-		Agents        []*symbiov1.FleetAgent `json:"agents"`
-		RemovedNodes  []string               `json:"removed_nodes"`
-		RemovedAgents []string               `json:"removed_agents"`
-		Events        []event.Event          `json:"events"`
-	}{
-		append([]*symbiov1.FleetNode{}, c.GetNodes()...), append([]*symbiov1.FleetAgent{}, c.GetAgents()...),
-		append([]string{}, c.GetRemovedNodes()...), append([]string{}, c.GetRemovedAgents()...), append([]event.Event{}, eventsOf(c)...),
+	return map[string]any{
+		"nodes": append([]*symbiov1.FleetNode{}, c.GetNodes()...), "agents": append([]*symbiov1.FleetAgent{}, c.GetAgents()...),
+		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...), "events": append([]event.Event{}, eventsOf(c)...),
 	}
 }
 
@@ -133,6 +127,11 @@ func (f *fleet) print(env *command.Env) error {
 		return env.Table(append(command.Map(heads, func(c cell) string { return c.head }), "ID"), text)
 	}
 	nodes, agents := f.nodeRows(), f.rows()
+	for i := range agents {
+		if !env.OutIsTerminal {
+			agents[i].path = nil // a program wants the name as it is
+		}
+	}
 	if err := print("node", k.nodeCells(nil), command.Map(nodes, k.nodeCells), func(i int) string { return nodes[i].GetId() }); err != nil {
 		return err
 	}

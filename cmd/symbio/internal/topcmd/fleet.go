@@ -78,6 +78,19 @@ func (f *fleet) total() *symbiov1.FleetNode {
 	return t
 }
 
+// waitingCalls returns the calls that wait for a person, as agent and call.
+func (f *fleet) waitingCalls() (all []string) {
+	for id, a := range f.agents {
+		for _, c := range a.GetCalls() {
+			if c.GetWaiting() {
+				all = append(all, id+" "+c.GetCall())
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // nodeRows returns the nodes: this one, then the others by name.
 func (f *fleet) nodeRows() []*symbiov1.FleetNode {
 	return slices.SortedFunc(maps.Values(f.nodes), func(a, b *symbiov1.FleetNode) int {

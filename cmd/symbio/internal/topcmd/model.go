@@ -34,11 +34,12 @@ type model struct {
 	links bool
 
 	*fleet
-	// decisions are the approvals that wait on all nodes. asking is true while they are asked for.
-	decisions *symbiov1.ApprovalsReply
-	asking    bool
-	panels    [panelCount]panel
-	focus     int
+	// decisions are the approvals that wait on all nodes. asking is true while they are asked for, stale if
+	// they have changed meanwhile.
+	decisions     *symbiov1.ApprovalsReply
+	asking, stale bool
+	panels        [panelCount]panel
+	focus         int
 	// page is what is open above the lists, and prompt the line that the person types; nil = nothing.
 	page   *page
 	prompt *prompt
@@ -101,11 +102,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.prompt.Model, cmd = m.prompt.Update(msg)
 		}
 	case tickMsg:
-		m.now = time.Time(msg)
-		cmd = tick()
-		if m.total().GetWaiting() > 0 || len(m.decisions.GetApprovals()) > 0 {
-			cmd = tea.Batch(cmd, m.askDecisions())
-		}
+		m.now, cmd = time.Time(msg), tick()
 	case after:
 		cmd = msg()
 	}
@@ -135,10 +132,11 @@ func (m *model) change(c *symbiov1.FleetChange, err error) tea.Cmd {
 		m.gone = true
 		return m.redial(m.self.GetName())
 	}
-	waiting := m.total().GetWaiting()
+	waiting := m.waitingCalls()
 	m.apply(c)
 	cmds := []tea.Cmd{m.next()}
-	if m.total().GetWaiting() != waiting {
+	// Nodes that do not let this one see their decisions record each request: there is one when something has changed.
+	if !slices.Equal(m.waitingCalls(), waiting) {
 		cmds = append(cmds, m.askDecisions())
 	}
 	if m.page != nil && m.page.changed != nil {
@@ -183,7 +181,7 @@ func (m *model) redial(name string) tea.Cmd {
 
 // askDecisions asks for the decisions that wait, once at a time.
 func (m *model) askDecisions() tea.Cmd {
-	if m.asking || m.gone {
+	if m.stale = m.asking; m.asking || m.gone {
 		return nil
 	}
 	m.asking = true
@@ -197,6 +195,9 @@ func (m *model) askDecisions() tea.Cmd {
 			if p := m.page; p != nil && p.decision != "" && m.decision(p.decision) == nil {
 				m.page = nil
 				m.say("answered elsewhere, or its time is over")
+			}
+			if m.stale {
+				return m.askDecisions()
 			}
 			return nil
 		}

@@ -39,7 +39,6 @@ type fakeNode struct {
 	approvals []*symbiov1.Approval
 	problems  []*symbiov1.ApprovalsProblem
 	reply     *symbiov1.ConversationReply
-	parts     []*symbiov1.ShownPart
 	// got are the requests that change something.
 	got []any
 	err error
@@ -73,14 +72,6 @@ func (f *fakeNode) Conversation(context.Context, *symbiov1.ConversationRequest, 
 	return f.reply, f.err
 }
 
-func (f *fakeNode) Inspect(context.Context, *symbiov1.InspectRequest, ...grpc.CallOption) (*symbiov1.InspectReply, error) {
-	return &symbiov1.InspectReply{Parts: f.parts}, f.err
-}
-
-func (f *fakeNode) Events(context.Context, *symbiov1.EventsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[symbiov1.Event], error) {
-	return nil, errors.New("no events")
-}
-
 // Recv never returns: a test gives changes to the model itself.
 func (f *fakeNode) Recv() (*symbiov1.FleetChange, error) {
 	runtime.Goexit()
@@ -102,7 +93,6 @@ func open(t testing.TB, columns, rows int) *screen {
 			Deadline: timestamppb.New(noon.Add(5 * time.Minute)), Node: "d", NodeName: "desk", Digest: "digest", Rules: []string{"exactly this call of Write"}, Diff: "--- /dev/null\n+++ notes.txt\n@@ -0,0 +1,2 @@\n+two\n+lines\n"}},
 		reply: &symbiov1.ConversationReply{Transcript: []byte(`[{"role":"user","text":"write it"},{"role":"assistant","text":"I'll **look** first.","calls":[{"id":"1","name":"Read","args":{"file_path":"poem.txt"}}]},
 			{"role":"tool","results":[{"call_id":"1","name":"Read","text":"roses\nviolets"}]}]`)},
-		parts: []*symbiov1.ShownPart{{Kind: "system", Name: "instructions", Count: 1, Tokens: 12, Text: new("You are general.")}, {Kind: "tool", Name: "Write", Count: 1, Tokens: 90}},
 	}
 	all := newFleet()
 	all.apply(community())
@@ -373,8 +363,6 @@ func TestAgentPageFollowsAgent(t *testing.T) {
 	view := s.keys("enter")
 	see(t, view, "general on desk · waiting · turn 2 · scripted:a · 10% of 128k", "> write it", "I'll look first.", "✓ Read poem.txt  2 lines", "● Write notes.txt waits for a person: a shows it 9s")
 	see(t, view, "held to: 2 of 1000 model calls · 13k of 10M tokens · $0.3200 of no limit", "agents at once, 3 deep, 30 a minute · 30m0s a task", "session s1")
-	see(t, s.keys("p"), "What the model of general was shown last", "system instructions: 12 tokens", "You are general.")
-	s.keys("esc", "enter")
 	s.node.reply = &symbiov1.ConversationReply{Transcript: []byte(`[{"role":"user","text":"write it"},{"role":"assistant","text":"It is written."}]`), Omitted: 3}
 	view = s.show(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{{Id: "g", Name: "general", Node: "d", NodeName: "desk", State: "idle"}}}))
 	see(t, view, "general on desk · idle", "It is written.", "3 messages before these are not shown")
@@ -473,8 +461,17 @@ func TestDecisionsAreAskedForOnceAtATime(t *testing.T) {
 	if s.asking {
 		t.Error("they are never asked for again")
 	}
-	if _, cmd := s.Update(tickMsg(noon)); cmd == nil || !s.asking {
-		t.Error("a tick does not ask for decisions while one waits")
+	s.Update(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{s.agents["i"]}}))
+	if s.asking {
+		t.Error("they are asked for though no other call waits")
+	}
+	s.Update(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{{Id: "i", Calls: []*symbiov1.FleetCall{{Call: "1", Waiting: true}}}}}))
+	if !s.asking {
+		t.Error("they are not asked for when another call waits")
+	}
+	s.Update(s.changed(&symbiov1.FleetChange{RemovedAgents: []string{"i"}}))
+	if !s.stale {
+		t.Error("a change while they are asked for is forgotten")
 	}
 }
 
@@ -520,7 +517,6 @@ func TestForeignTextCannotMoveCursorOrHide(t *testing.T) {
 			}
 			s.node.approvals = []*symbiov1.Approval{{Id: "1", Agent: "g", Name: text, Tool: text, Args: []byte(text), Why: text, NodeName: text, For: []string{text}, Rules: []string{text}, Diff: text}}
 			s.node.reply = &symbiov1.ConversationReply{Transcript: fmt.Appendf(nil, `[{"role":"user","text":%s},{"role":"assistant","text":%[1]s,"calls":[{"id":"1","name":%[1]s,"args":{"a":%[1]s}},{"id":"2","name":"x"}]},{"role":"tool","results":[{"call_id":"1","text":%[1]s},{"call_id":"2","is_error":true,"text":%[1]s}]}]`, quoted)}
-			s.node.parts = []*symbiov1.ShownPart{{Kind: text, Name: text, Text: &text}}
 			s.run(s.askDecisions())
 			views := []string{s.show(s.changed(&symbiov1.FleetChange{
 				Nodes:  []*symbiov1.FleetNode{{Id: "d", Self: true, Name: text, State: text, Addr: text, Version: text, Protocol: text, Why: &text, Problems: []string{text, text}, Agents: 1}},

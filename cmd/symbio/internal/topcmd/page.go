@@ -179,6 +179,8 @@ type agentView struct {
 	// last is the agent as it was last; it stays when the agent is gone.
 	last     *symbiov1.FleetAgent
 	messages []llm.Message
+	// said is the latest text of a person in them.
+	said string
 	// remark is what is said above the conversation, or why there is none.
 	remark string
 	// asking is true while the conversation is asked for, stale if it has changed meanwhile.
@@ -191,8 +193,8 @@ type agentView struct {
 // openAgent opens the page of an agent.
 func openAgent(m *model, id string) tea.Cmd {
 	v := &agentView{m: m, last: m.agents[id], remark: "…"}
-	m.page = &page{head: v.head, rows: v.rows, key: v.key, changed: v.changed, agent: id, follow: true}
-	m.page.keys = "Esc back  a/d answer  m steer  i interrupt  x stop  p prompt  ↑↓ PgUp PgDn"
+	m.page = &page{head: v.head, rows: v.rows, changed: v.changed, agent: id, follow: true}
+	m.page.keys = "Esc back  a/d answer  m steer  i interrupt  x stop  ↑↓ PgUp PgDn"
 	return v.ask()
 }
 
@@ -234,27 +236,6 @@ func (v *agentView) changed(c *symbiov1.FleetChange) tea.Cmd {
 	return nil
 }
 
-// key opens what the model of the agent was shown last.
-func (v *agentView) key(name string) (tea.Cmd, bool) {
-	if name != "p" {
-		return nil, false
-	}
-	return v.m.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
-		reply, err := c.Inspect(ctx, &symbiov1.InspectRequest{Member: v.last.GetId()})
-		var b strings.Builder
-		for _, p := range reply.GetParts() {
-			fmt.Fprintf(&b, "%s %s: %d tokens\n%s", p.GetKind(), p.GetName(), p.GetTokens(), p.GetText())
-		}
-		if err != nil {
-			b.WriteString(command.ErrorText(ctx, err))
-		}
-		return func() tea.Cmd {
-			v.m.page = textPage(v.m, "What the model of "+v.last.GetName()+" was shown last", b.String())
-			return nil
-		}
-	}), true
-}
-
 // head returns what the agent is, does and is held to.
 func (v *agentView) head(columns int) []string {
 	a, s, of := v.last, v.last.GetSpent(), v.last.GetLimits()
@@ -284,6 +265,9 @@ func (v *agentView) rows(columns int) []string {
 		v.drawn, v.columns = v.conversation(columns), columns
 	}
 	rows := v.drawn[:len(v.drawn):len(v.drawn)]
+	if task := v.last.GetTask(); v.last.GetState() != "idle" && !strings.HasPrefix(v.said, task) {
+		rows = append(rows, tui.Paint(v.m.st.Bold, tui.Cut("> "+terminal.Printable(task), columns))) // the conversation gets it when it has ended
+	}
 	for _, c := range v.last.GetCalls() {
 		text, mark := callText(c.GetTool(), c.GetArgs()), v.m.st.Accent.Render("● ")
 		if c.GetWaiting() {
@@ -307,6 +291,7 @@ func (v *agentView) conversation(columns int) (rows []string) {
 	}
 	for _, msg := range v.messages {
 		if msg.Role == llm.User {
+			v.said = msg.Text
 			rows = append(rows, strings.Split(tui.Paint(st.Bold, strings.Join(tui.Wrap("> "+terminal.PrintableLines(msg.Text), columns), "\n"))+"\n", "\n")...)
 		} else if msg.Text != "" {
 			rows = append(append(rows, tui.Markdown(st, msg.Text, columns, v.m.links)...), "")
