@@ -187,7 +187,7 @@ func (b *browser) look(scheme string, width int64) {
 	})
 }
 
-// shoot writes a picture of the page, if the test was asked for pictures.
+// shoot writes a picture of the page, at most 1,100 pixels high, if the test was asked for pictures.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	dir := os.Getenv("SYMBIO_SCREENSHOTS")
@@ -199,7 +199,7 @@ func (b *browser) shoot(name string) {
 		if err != nil {
 			return nil, err
 		}
-		whole := &page.Viewport{Width: float64(m.CSSLayoutViewport.ClientWidth), Height: m.CSSContentSize.Height, Scale: 1}
+		whole := &page.Viewport{Width: float64(m.CSSLayoutViewport.ClientWidth), Height: min(m.CSSContentSize.Height, 1100), Scale: 1}
 		p, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{Clip: whole, CaptureBeyondViewport: new(true)})
 		return p.Data, err
 	})
