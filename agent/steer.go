@@ -84,14 +84,14 @@ func (f *Factory) State(id community.MemberID) (conversation.State, error) {
 	return talk.State(), nil
 }
 
-// Transcript returns a copy of the messages that an agent of this node remembers of finished tasks.
-// The error is community.ErrNotFound if there is no such agent.
+// Transcript returns a copy of the messages that an agent of this node remembers, also of the task that
+// runs; see conversation.Conversation.Current. The error is community.ErrNotFound if there is no such agent.
 func (f *Factory) Transcript(id community.MemberID) ([]llm.Message, error) {
 	talk, err := f.conversation(id)
 	if err != nil {
 		return nil, err
 	}
-	return talk.Transcript(), nil
+	return talk.Current(), nil
 }
 
 // Inspect returns by part what the model of an agent of this node was shown in its last request; see

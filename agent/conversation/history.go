@@ -188,6 +188,18 @@ func (c *Conversation) Transcript() []llm.Message {
 	return copied(messages)
 }
 
+// Current returns a copy of the history, and during an exchange also of its messages with which the model was
+// asked last: the text that began it, and the calls that have returned.
+func (c *Conversation) Current() []llm.Message {
+	c.mu.Lock()
+	messages := c.history.messages
+	if c.live != nil && len(c.last.Messages) > len(messages) { // else the last request is of an exchange before
+		messages = c.last.Messages
+	}
+	c.mu.Unlock()
+	return copied(messages)
+}
+
 // Replace begins a new session with another history; see Config.NewSession. The current exchange ends in the
 // old session and is not kept. The next one begins in the new session. If the messages are not Sound, the
 // error wraps ErrUnsound and nothing changes. The change is recorded first; the error is that of the record. It does not wait for the current exchange.

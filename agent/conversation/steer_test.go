@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,6 +99,34 @@ func worker() llm.Model {
 			return say("told: " + text)
 		}
 		return call(waits(10 * time.Second))
+	})
+}
+
+func TestCurrentHasRunningExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := conversation.New(conversation.Config{Model: worker(), Tools: tools()})
+		want(t, "first", send(t.Context(), c, "stop"), "told: stop", nil)
+		second := send(t.Context(), c, "work")
+		synctest.Wait()
+		roles := func() (all []llm.Role) {
+			for _, m := range c.Current() {
+				all = append(all, m.Role)
+			}
+			return all
+		}
+		if got := roles(); !slices.Equal(got, []llm.Role{llm.User, llm.Assistant, llm.User}) || len(c.Transcript()) != 2 {
+			t.Errorf("while the first call runs it has %v", got)
+		}
+		time.Sleep(15 * time.Second)
+		if got := roles(); !slices.Equal(got[3:], []llm.Role{llm.Assistant, llm.Tool}) {
+			t.Errorf("while the second call runs it has %v", got)
+		}
+		stop := interject(t.Context(), c, conversation.Steering{Text: "stop"})
+		wantReceipt(t, "stop", stop, conversation.Delivered, 3, nil)
+		want(t, "second", second, "told: stop", nil)
+		if d := cmp.Diff(c.Transcript(), c.Current()); d != "" {
+			t.Errorf("after the end (-history +current):\n%s", d)
+		}
 	})
 }
 

@@ -50,7 +50,7 @@ type agentView struct {
 	Children []*symbiov1.FleetAgent
 	Messages []llm.Message
 	Omitted  uint32
-	Latest   []eventView // of the task that runs: the conversation has those that have ended
+	Latest   []eventView // of the task that runs
 	// Problem is why the conversation is not shown; "" = it is.
 	Problem string
 	// Local agents can be ended here, and their rules are known.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
 
@@ -83,11 +85,15 @@ func (d *Dashboard) fetchFleet(ctx context.Context) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := stream.Recv() // the first message has everything
-	if err != nil {
-		return nil, err
-	}
 	f := newFleet()
-	f.apply(all)
-	return f, nil
+	for {
+		switch part, err := stream.Recv(); {
+		case errors.Is(err, io.EOF):
+			return f, nil
+		case err != nil:
+			return nil, err
+		default:
+			f.apply(part)
+		}
+	}
 }

@@ -179,8 +179,6 @@ type agentView struct {
 	// last is the agent as it was last; it stays when the agent is gone.
 	last     *symbiov1.FleetAgent
 	messages []llm.Message
-	// said is the latest text of a person in them.
-	said string
 	// remark is what is said above the conversation, or why there is none.
 	remark string
 	// asking is true while the conversation is asked for, stale if it has changed meanwhile.
@@ -265,9 +263,6 @@ func (v *agentView) rows(columns int) []string {
 		v.drawn, v.columns = v.conversation(columns), columns
 	}
 	rows := v.drawn[:len(v.drawn):len(v.drawn)]
-	if task := v.last.GetTask(); v.last.GetState() != "idle" && !strings.HasPrefix(v.said, task) {
-		rows = append(rows, tui.Paint(v.m.st.Bold, tui.Cut("> "+terminal.Printable(task), columns))) // the conversation gets it when it has ended
-	}
 	for _, c := range v.last.GetCalls() {
 		text, mark := callText(c.GetTool(), c.GetArgs()), v.m.st.Accent.Render("● ")
 		if c.GetWaiting() {
@@ -291,7 +286,6 @@ func (v *agentView) conversation(columns int) (rows []string) {
 	}
 	for _, msg := range v.messages {
 		if msg.Role == llm.User {
-			v.said = msg.Text
 			rows = append(rows, strings.Split(tui.Paint(st.Bold, strings.Join(tui.Wrap("> "+terminal.PrintableLines(msg.Text), columns), "\n"))+"\n", "\n")...)
 		} else if msg.Text != "" {
 			rows = append(append(rows, tui.Markdown(st, msg.Text, columns, v.m.links)...), "")
