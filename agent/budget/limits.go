@@ -3,6 +3,7 @@ package budget
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -130,6 +131,17 @@ func nano(cost float64) int64 {
 
 // maxWall bounds durations from models and other nodes, so that time.Duration does not overflow.
 const maxWall = 365 * 24 * time.Hour
+
+// Rounded returns a number of tokens for people, in at most five characters: 9999, 10k, 12M. It rounds down.
+func Rounded(n int64) string {
+	switch {
+	case n < 10_000:
+		return strconv.FormatInt(n, 10)
+	case n < 10_000_000:
+		return strconv.FormatInt(n/1000, 10) + "k"
+	}
+	return strconv.FormatInt(n/1_000_000, 10) + "M"
+}
 
 // Seconds returns a number of seconds from an untrusted source as a duration: at most a year, -1 if
 // it is negative, 0 if it is not a number.

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"symbio/agent/budget"
 	"symbio/security/visible"
 )
 
@@ -65,7 +67,7 @@ func parseTemplates(pages []page) (map[string]*template.Template, error) {
 	base, err := template.New("layout.html").Funcs(template.FuncMap{
 		"line":  func(s string) string { return visible.Line(s, 200) },
 		"money": func(usd float64) string { return fmt.Sprintf("$%.2f", usd) },
-		"kilo":  func(n uint64) string { return fmt.Sprintf("%.1fk", float64(n)/1000) },
+		"kilo":  func(n uint64) string { return budget.Rounded(int64(min(n, math.MaxInt64))) },
 		"clock": clock,
 	}).ParseFS(embedded, "templates/layout.html")
 	all := map[string]*template.Template{}

@@ -24,9 +24,9 @@ func UsageAndTime(s *budget.Spent, d time.Duration) string {
 // UsageText returns model calls, tokens, how many of them came from a provider's cache, and the cost if
 // there is one. The cost is in the currency of the prices, shown as dollars.
 func UsageText(s budget.Spent) string {
-	text := Plural(s.ModelCalls, "model call") + " · " + RoundedCount(s.Tokens) + " tokens"
+	text := Plural(s.ModelCalls, "model call") + " · " + budget.Rounded(s.Tokens) + " tokens"
 	if s.Cached > 0 {
-		text += " (" + RoundedCount(s.Cached) + " cached)"
+		text += " (" + budget.Rounded(s.Cached) + " cached)"
 	}
 	if s.Cost > 0 {
 		text += " · " + CostText(s)
@@ -48,15 +48,4 @@ func Plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// RoundedCount returns a number in at most five characters: 9999, 10k, 12M. It rounds down.
-func RoundedCount(n int64) string {
-	switch {
-	case n < 10_000:
-		return fmt.Sprint(n)
-	case n < 10_000_000:
-		return fmt.Sprintf("%dk", n/1000)
-	}
-	return fmt.Sprintf("%dM", n/1_000_000)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"symbio/agent/budget"
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -243,7 +244,7 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 			where = onOtherNode(a.node)
 		}
 		if f.Spent != nil {
-			spent = fmt.Sprintf(": %s, %s tokens", chat.Plural(f.Spent.ModelCalls, "model call"), chat.RoundedCount(f.Spent.Tokens))
+			spent = fmt.Sprintf(": %s, %s tokens", chat.Plural(f.Spent.ModelCalls, "model call"), budget.Rounded(f.Spent.Tokens))
 		}
 		if f.Parent == "" {
 			spent += ", with all sub-agents"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/budget"
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -60,7 +61,7 @@ func printSessions(env *command.Env, all []session.Info) error {
 		heading = slices.Delete(heading, 4, 6)
 	}
 	return command.PrintList(env, all, heading, func(i session.Info) []string {
-		cost := chat.RoundedCount(i.Spent.Tokens) + " tok"
+		cost := budget.Rounded(i.Spent.Tokens) + " tok"
 		if i.Spent.Cost > 0 {
 			cost = chat.CostText(i.Spent)
 		}

@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"symbio/agent/budget"
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/chat"
@@ -239,7 +240,7 @@ func (v *agentView) head(columns int) []string {
 	a, s, of := v.last, v.last.GetSpent(), v.last.GetLimits()
 	first := fmt.Sprintf("%s on %s · %s · turn %d · %s", a.GetName(), a.GetNodeName(), a.GetState(), a.GetTurn(), a.GetModel())
 	if a.GetWindow() > 0 {
-		first += fmt.Sprintf(" · %s of %s", filled(a), chat.RoundedCount(count(a.GetWindow())))
+		first += fmt.Sprintf(" · %s of %s", filled(a), budget.Rounded(count(a.GetWindow())))
 	}
 	if v.m.agents[a.GetId()] == nil {
 		first += " · gone"
@@ -249,7 +250,7 @@ func (v *agentView) head(columns int) []string {
 		cost = fmt.Sprintf("$%.2f", of.GetCost())
 	}
 	held := fmt.Sprintf("held to: %d of %d model calls · %s of %s tokens · $%.4f of %s · %d agents at once, %d deep, %d a minute · %s a task", s.GetModelCalls(), of.GetModelCalls(),
-		chat.RoundedCount(tokens(s)), chat.RoundedCount(count(of.GetTokens())), s.GetCost(), cost, of.GetAgents(), of.GetDepth(), of.GetSpawnsPerMinute(), of.GetWall().AsDuration())
+		budget.Rounded(tokens(s)), budget.Rounded(count(of.GetTokens())), s.GetCost(), cost, of.GetAgents(), of.GetDepth(), of.GetSpawnsPerMinute(), of.GetWall().AsDuration())
 	if a.GetSession() != "" {
 		held += " · session " + a.GetSession()
 	}

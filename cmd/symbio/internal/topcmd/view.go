@@ -11,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"symbio/agent/budget"
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -122,7 +123,7 @@ func (k *look) nodeCells(n *symbiov1.FleetNode) []cell {
 	}
 	return append(cells, cell{head: "AGENTS", width: -6, text: fmt.Sprint(n.GetAgents())}, cell{head: "WORK", width: -4, text: fmt.Sprint(n.GetWorking())},
 		cell{head: "WAIT", width: -4, text: fmt.Sprint(n.GetWaiting())}, cell{head: "COST", width: -7, text: fmt.Sprintf("$%.2f", n.GetSpent().GetCost())},
-		cell{head: "TOKENS", width: -6, text: chat.RoundedCount(tokens(n.GetSpent())), wide: true}, cell{head: "VERSION", width: 9, text: n.GetVersion(), wide: true},
+		cell{head: "TOKENS", width: -6, text: budget.Rounded(tokens(n.GetSpent())), wide: true}, cell{head: "VERSION", width: 9, text: n.GetVersion(), wide: true},
 		cell{head: "ADDRESS", width: 14, text: n.GetAddr(), wide: true}, last)
 }
 
@@ -142,7 +143,7 @@ func (k *look) agentCells(a agentRow) []cell {
 		{head: "AGENT", width: 20, text: a.branch() + a.GetName()}, {head: "NODE", width: 9, text: a.GetNodeName()},
 		{head: "STATE", width: 7, text: a.GetState(), style: k.stateStyle(a.GetState())}, {head: "MODEL", width: 12, text: a.GetModel(), wide: true},
 		{head: "PLAN", width: -5, text: plan, wide: true}, {head: "TURN", width: -4, text: fmt.Sprint(a.GetTurn())}, {head: "CTX", width: -4, text: filled(a.FleetAgent)},
-		{head: "COST", width: -6, text: fmt.Sprintf("$%.2f", a.GetSpent().GetCost())}, {head: "TOKENS", width: -6, text: chat.RoundedCount(tokens(a.GetSpent())), wide: true}, does,
+		{head: "COST", width: -6, text: fmt.Sprintf("$%.2f", a.GetSpent().GetCost())}, {head: "TOKENS", width: -6, text: budget.Rounded(tokens(a.GetSpent())), wide: true}, does,
 	}
 }
 
@@ -288,7 +289,7 @@ func (m *model) header() string {
 	if t.GetWaiting() > 0 {
 		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.stateStyle("waiting")
 	}
-	text += fmt.Sprintf(" · $%.2f · %s tokens", t.GetSpent().GetCost(), chat.RoundedCount(tokens(t.GetSpent())))
+	text += fmt.Sprintf(" · $%.2f · %s tokens", t.GetSpent().GetCost(), budget.Rounded(tokens(t.GetSpent())))
 	if m.gone {
 		text, style = "node "+m.self.GetName()+" is gone; waiting for it to come back (q leaves)", m.st.Bad
 	}

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"symbio/agent/budget"
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -437,7 +438,7 @@ func (m *model) status(columns int) string {
 		add("mode " + mode)
 	}
 	if m.window > 0 {
-		add(fmt.Sprintf("%d%% of %s", 100*m.context/m.window, chat.RoundedCount(int64(m.window))))
+		add(fmt.Sprintf("%d%% of %s", 100*m.context/m.window, budget.Rounded(int64(m.window))))
 	}
 	if m.cost > 0 {
 		add(fmt.Sprintf("$%.2f", m.cost))

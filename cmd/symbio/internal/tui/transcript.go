@@ -271,7 +271,7 @@ func agentText(s Styles, a *agentRow, columns int) string {
 	case a.spent != nil:
 		used = chat.UsageText(*a.spent)
 	case a.tokens > 0:
-		used = chat.RoundedCount(int64(a.tokens)) + " tokens"
+		used = budget.Rounded(int64(a.tokens)) + " tokens"
 	}
 	row := strings.Repeat("  ", min(a.depth, 10)) + "└ " + OneLine(cmp.Or(a.name, a.id)) + s.Dim.Render(fmt.Sprintf(" on %s  %s  %s", OneLine(cmp.Or(a.node, "?")), OneLine(cmp.Or(a.state, "idle")), used))
 	return Cut(row, columns)
