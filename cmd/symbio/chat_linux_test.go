@@ -119,7 +119,7 @@ func (s *screen) isToBePut() {
 	s.t.Helper()
 	for range 1000 {
 		s.types("/transcript\r")
-		text := s.has("What the agent remembers", "the agent remembers nothing yet")
+		text := s.has("What the agent remembers", "Esc closes")
 		s.types("\x1b")
 		s.has("!What the agent remembers")
 		if strings.Contains(text, "not yet delivered: 1") {
@@ -200,7 +200,7 @@ func TestQuestionIsAskedInPlace(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
-	s.sees(1, "leaves")
+	s.has("leaves", "/help ·") // the keys count from now on
 	s.types("hello\r")
 	s.sees(1, "You said: hello")
 	s.answers(1)
@@ -334,7 +334,7 @@ func TestChatSendsPastedTextAsOneMessage(t *testing.T) {
 	t.Parallel()
 	dir, env := talkHome(t)
 	s := talk(t, dir, env, "chat")
-	s.sees(1, "leaves")
+	s.has("leaves", "/help ·") // the keys count from now on
 	s.types("a\x1b[200~b\rc\x1b[201~\x1b[D\x1b[Dd\r")
 	s.sees(1, "You said: abd\nc")
 	s.answers(1)
@@ -398,7 +398,7 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	}
 	node := up()
 	s := inTerminal(t, dir, env, "chat")
-	s.sees(1, "leaves")
+	s.has("leaves", "/help ·") // the keys count from now on
 	for n, text := range []string{"hello", "and again"} {
 		s.types(text + "\r")
 		s.sees(1, "You said: "+text)
