@@ -41,7 +41,8 @@ func TestModelThatSpawnsInALoopIsHeldToldAndEnds(t *testing.T) {
 			}
 			for _, m := range r.Messages {
 				for _, res := range m.Results {
-					if res.IsError {
+					// Those of the last generation are refused because they are nested too deep.
+					if res.IsError && !strings.Contains(refused, "sub-agents live already") {
 						refused = res.Text
 					}
 				}
