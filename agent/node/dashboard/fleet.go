@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"symbio/agent/event"
+	nodefleet "symbio/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -31,19 +32,7 @@ func newFleet() *fleet {
 
 // apply takes over a change.
 func (f *fleet) apply(c *symbiov1.FleetChange) {
-	for _, id := range c.GetRemovedNodes() {
-		delete(f.nodes, id)
-		maps.DeleteFunc(f.agents, func(_ string, a *symbiov1.FleetAgent) bool { return a.GetNode() == id })
-	}
-	for _, id := range c.GetRemovedAgents() {
-		delete(f.agents, id)
-	}
-	for _, n := range c.GetNodes() {
-		f.nodes[n.GetId()] = n
-	}
-	for _, a := range c.GetAgents() {
-		f.agents[a.GetId()] = a
-	}
+	nodefleet.Apply(c, f.nodes, f.agents)
 	f.events = append(f.events, c.GetEvents()...)
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -58,6 +59,24 @@ type Config struct {
 	MaxMessage int
 	// Health returns what the process takes, and what to mend, a line each. Default: nothing.
 	Health func() (*symbiov1.Process, []string)
+}
+
+// Apply brings what a watcher has, the latest node and agent of each id, up to date with a change. With
+// a node its agents go, too.
+func Apply(c *symbiov1.FleetChange, nodes map[string]*symbiov1.FleetNode, agents map[string]*symbiov1.FleetAgent) {
+	for _, id := range c.GetRemovedNodes() {
+		delete(nodes, id)
+		maps.DeleteFunc(agents, func(_ string, a *symbiov1.FleetAgent) bool { return a.GetNode() == id })
+	}
+	for _, id := range c.GetRemovedAgents() {
+		delete(agents, id)
+	}
+	for _, n := range c.GetNodes() {
+		nodes[n.GetId()] = n
+	}
+	for _, a := range c.GetAgents() {
+		agents[a.GetId()] = a
+	}
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"symbio/agent/event"
+	nodefleet "symbio/agent/node/fleet"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -35,20 +36,11 @@ func newFleet() *fleet {
 
 // apply takes a change up.
 func (f *fleet) apply(c *symbiov1.FleetChange) {
-	for _, id := range c.GetRemovedNodes() {
-		delete(f.nodes, id)
-		maps.DeleteFunc(f.agents, func(_ string, a *symbiov1.FleetAgent) bool { return a.GetNode() == id })
-	}
-	for _, id := range c.GetRemovedAgents() {
-		delete(f.agents, id)
-	}
+	nodefleet.Apply(c, f.nodes, f.agents)
 	for _, n := range c.GetNodes() {
-		if f.nodes[n.GetId()] = n; n.GetSelf() {
+		if n.GetSelf() {
 			f.self = n
 		}
-	}
-	for _, a := range c.GetAgents() {
-		f.agents[a.GetId()] = a
 	}
 	f.events = append(f.events, eventsOf(c)...)
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
