@@ -140,7 +140,11 @@ func (s *view) printTranscript(e event.Event) error {
 		for _, line := range transcriptLines(t) {
 			b.WriteString(line.text + "\n")
 		}
-		s.page("What the agent remembers", b.String())
+		title := "What the agent remembers"
+		if t.PendingSteering > 0 {
+			title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering) // its row may be below the first screen
+		}
+		s.page(title, b.String())
 		return nil
 	}
 	defer func() {
