@@ -56,7 +56,7 @@ func newAgent(i *instance) *Agent {
 	a.set = tool.NewSet(tool.SetConfig{
 		Guard:      guard{i.permissions},
 		Agent:      string(i.self.ID),
-		Dir:        i.factory.cfg.Dir,
+		Dir:        i.workspace.Dir,
 		OnDecision: i.recordDecision,
 		Ask:        i.askAboutCalls(),
 		ReadDirs:   a.skills.dirs,
@@ -91,7 +91,7 @@ func newAgent(i *instance) *Agent {
 // skills, and the team's.
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
-	all := slices.Concat(i.factory.cfg.Tools, []tool.Tool{plan.New(func(steps []plan.Step) { i.report(Event{Type: EventPlan, Steps: steps}) })},
+	all := slices.Concat(i.workspace.Tools, []tool.Tool{plan.New(func(steps []plan.Step) { i.report(Event{Type: EventPlan, Steps: steps}) })},
 		peer.Tools(a.borrower, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name}),
 		a.skills.tools(), a.team.Tools())
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
@@ -214,9 +214,9 @@ func callingNode(s community.Signal) string {
 func (a *Agent) identity(from string) []conversation.Part {
 	i := a.instance
 	if a.hasSmallWindow() && i.parentName() == "" && from == "" {
-		return []conversation.Part{{Name: "instructions", Text: i.def.Instructions}, {Name: "community", Text: "\n\nWorking directory: " + i.factory.cfg.Dir + "\n"}}
+		return []conversation.Part{{Name: "instructions", Text: i.def.Instructions}, {Name: "community", Text: "\n\nWorking directory: " + i.workspace.Dir + "\n"}}
 	}
-	where := "\n\nYou are the agent " + i.self.Name + " (id " + string(i.self.ID) + ") in a community of agents on several machines.\nWorking directory: " + i.factory.cfg.Dir + "\n"
+	where := "\n\nYou are the agent " + i.self.Name + " (id " + string(i.self.ID) + ") in a community of agents on several machines.\nWorking directory: " + i.workspace.Dir + "\n"
 	if of := i.parentName(); of != "" {
 		where += "You are a sub-agent of " + of + ": do the part you are given and answer with its result.\n"
 	}

@@ -38,7 +38,7 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if i.ask == nil {
 			return tool.Answer{Why: tool.NoPerson}
 		}
-		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
+		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.workspace.Dir, Within: d.Within}
 		if err := i.record.Commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
 			return tool.Answer{Why: err.Error()}
 		}

@@ -145,7 +145,16 @@ type Order struct {
 	// are denied.
 	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
 
+	// Workspace is where it and its descendants work. Default: Config.Dir and Config.Tools.
+	Workspace *Workspace
+
 	security *security.Config // whose sandbox holds it; nil = that of its tools
+}
+
+// Workspace is where an agent works: its directory, and the tools for what is in it.
+type Workspace struct {
+	Dir   string
+	Tools []tool.Tool
 }
 
 // WithSecurity returns the order with the rules and the handler of s. Commands are held to its
@@ -222,7 +231,7 @@ func (o Order) rules() func() permission.Policy {
 // withModel.
 func (f *Factory) newInstance(o Order) *instance {
 	return &instance{
-		factory: f, def: o.Definition, settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
+		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}), settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
 		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(declinedSkills),
 	}
 }
@@ -255,7 +264,7 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 			i.record.log.Load().Close() // so that a later agent can go on with the session
 		}
 	}()
-	if i.permissions.own, err = constraintsOf(i.def, i.security, f.cfg.Dir); err != nil {
+	if i.permissions.own, err = constraintsOf(i.def, i.security, i.workspace.Dir); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}
 	i.createRecord()

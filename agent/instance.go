@@ -27,6 +27,7 @@ import (
 type instance struct {
 	factory     *Factory
 	def         definition.Definition
+	workspace   Workspace
 	permissions *permissions
 	settings    settings
 	account     *budget.Account

@@ -30,7 +30,7 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
-		if _, err = constraintsOf(i.def, nil, f.cfg.Dir); err != nil {
+		if _, err = constraintsOf(i.def, nil, i.workspace.Dir); err != nil {
 			f.cfg.Logger.Warn("the definition of a lent agent", "agent", i.def.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
 		}
@@ -74,7 +74,7 @@ func (i *instance) newBorrower() *lending.Borrower {
 func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
 	i := a.instance
 	definition := cmp.Or(w.Definition, i.def.Name)
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": w.Node}, Dir: i.factory.cfg.Dir}
+	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": w.Node}, Dir: i.workspace.Dir}
 	chain := i.permissions.chain()
 	if v := chain.Judge(decisiveCall(chain, call)); v.Action == permission.Deny {
 		return nil, fmt.Errorf("you may not spawn agents on other nodes: %s", v.Why)

@@ -46,7 +46,7 @@ func editsAnswer(i *instance, d tool.Decision) (tool.Answer, bool) {
 	if err != nil {
 		return tool.Answer{}, false
 	}
-	call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.factory.cfg.Dir, Within: d.Within}
+	call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.workspace.Dir, Within: d.Within}
 	if i.permissions.chain(permission.Grant{Rule: rule, Source: editsBy}).Judge(call).Action != permission.Allow {
 		return tool.Answer{}, false
 	}

@@ -58,7 +58,7 @@ func (i *instance) createRecord() {
 // newLog begins a session of an agent.
 func newLog(i *instance) *session.Log {
 	info := i.newSession
-	info.Dir, info.Agent = i.factory.cfg.Dir, i.def.Name
+	info.Dir, info.Agent = i.workspace.Dir, i.def.Name
 	i.settings.mu.Lock()
 	info.Model, info.Mode = i.settings.spec, string(i.settings.mode)
 	i.settings.mu.Unlock()

@@ -148,7 +148,7 @@ func (s *agentSkills) omits(one skills.Skill) bool {
 // call returns the tool call with which the agent would activate a skill, for the permission check.
 func (s *agentSkills) call(tool string, one skills.Skill) permission.Call {
 	i := s.instance
-	return permission.Call{Tool: tool, Args: map[string]any{"skillName": one.Name}, Dir: i.factory.cfg.Dir, Within: i.permissions.ownGuardrails()}
+	return permission.Call{Tool: tool, Args: map[string]any{"skillName": one.Name}, Dir: i.workspace.Dir, Within: i.permissions.ownGuardrails()}
 }
 
 // activationTool returns the tool with which the agent activates skills; "" = it has none.

@@ -94,7 +94,7 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 		return nil, err
 	}
 	child := &instance{
-		factory: i.factory, def: def, account: account, parent: i, ask: i.ask, declined: i.declined,
+		factory: i.factory, def: def, workspace: i.workspace, account: account, parent: i, ask: i.ask, declined: i.declined,
 		permissions: i.permissions.newChild(w.Keep), settings: settings{parent: &i.settings, effort: cmp.Or(def.Effort, i.settings.currentEffort())},
 	}
 	return child.withModel(model), nil

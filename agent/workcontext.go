@@ -61,7 +61,7 @@ func (a *Agent) window() int {
 // for another node gets none: that node's work is about other files.
 func (a *Agent) workContext() (parts []conversation.Part) {
 	i := a.instance
-	c, dir := i.factory.cfg.WorkContext, i.factory.cfg.Dir
+	c, dir := i.factory.cfg.WorkContext, i.workspace.Dir
 	if i.root().lease != nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func sandboxOf(i *instance) (level string, policy sandbox.Policy) {
 // is no such rule.
 func (a *Agent) deniesReading(file string) bool {
 	i := a.instance
-	read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": file}, Dir: i.factory.cfg.Dir}
+	read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": file}, Dir: i.workspace.Dir}
 	return slices.ContainsFunc(i.permissions.chain(), func(l permission.Link) bool {
 		v := permission.Chain{l}.Judge(read)
 		return v.Action == permission.Deny && v.Stage != permission.StageDefault

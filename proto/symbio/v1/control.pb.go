@@ -3935,6 +3935,597 @@ func (x *Spending) GetCost() float64 {
 	return 0
 }
 
+type RunTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The definition of the agent; empty = default.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Task  string `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	// Labels that the node must have, such as gpu, arch=arm64, model=NAME or node=NAME.
+	Where []string `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty"`
+	// local, least-busy or spread; empty = the definition's, else the configuration's.
+	Placement string `protobuf:"bytes,4,opt,name=placement,proto3" json:"placement,omitempty"`
+	// Start the task anew elsewhere when its node is lost, as repeatable in the definition.
+	Repeatable bool `protobuf:"varint,5,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
+	// What it may use; empty fields are those of the configuration.
+	Budget        *Budget `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunTaskRequest) Reset() {
+	*x = RunTaskRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunTaskRequest) ProtoMessage() {}
+
+func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
+func (*RunTaskRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *RunTaskRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetWhere() []string {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetPlacement() string {
+	if x != nil {
+		return x.Placement
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetRepeatable() bool {
+	if x != nil {
+		return x.Repeatable
+	}
+	return false
+}
+
+func (x *RunTaskRequest) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// RunTaskEvent is one step of a task.
+type RunTaskEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*RunTaskEvent_Waiting
+	//	*RunTaskEvent_Placed
+	//	*RunTaskEvent_Result
+	Event         isRunTaskEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunTaskEvent) Reset() {
+	*x = RunTaskEvent{}
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunTaskEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunTaskEvent) ProtoMessage() {}
+
+func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunTaskEvent.ProtoReflect.Descriptor instead.
+func (*RunTaskEvent) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *RunTaskEvent) GetEvent() isRunTaskEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *RunTaskEvent) GetWaiting() uint32 {
+	if x != nil {
+		if x, ok := x.Event.(*RunTaskEvent_Waiting); ok {
+			return x.Waiting
+		}
+	}
+	return 0
+}
+
+func (x *RunTaskEvent) GetPlaced() *TaskPlace {
+	if x != nil {
+		if x, ok := x.Event.(*RunTaskEvent_Placed); ok {
+			return x.Placed
+		}
+	}
+	return nil
+}
+
+func (x *RunTaskEvent) GetResult() *TaskResult {
+	if x != nil {
+		if x, ok := x.Event.(*RunTaskEvent_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isRunTaskEvent_Event interface {
+	isRunTaskEvent_Event()
+}
+
+type RunTaskEvent_Waiting struct {
+	// It waits for a free place, this many tasks before it.
+	Waiting uint32 `protobuf:"varint,1,opt,name=waiting,proto3,oneof"`
+}
+
+type RunTaskEvent_Placed struct {
+	Placed *TaskPlace `protobuf:"bytes,2,opt,name=placed,proto3,oneof"`
+}
+
+type RunTaskEvent_Result struct {
+	Result *TaskResult `protobuf:"bytes,3,opt,name=result,proto3,oneof"`
+}
+
+func (*RunTaskEvent_Waiting) isRunTaskEvent_Event() {}
+
+func (*RunTaskEvent_Placed) isRunTaskEvent_Event() {}
+
+func (*RunTaskEvent_Result) isRunTaskEvent_Event() {}
+
+type TaskPlace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name and the id of the node, and the agent there.
+	Node    string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	NodeId  string `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	AgentId string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Why this node.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskPlace) Reset() {
+	*x = TaskPlace{}
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskPlace) ProtoMessage() {}
+
+func (x *TaskPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskPlace.ProtoReflect.Descriptor instead.
+func (*TaskPlace) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *TaskPlace) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *TaskPlace) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *TaskPlace) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *TaskPlace) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type TaskResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Text  string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// Why the task failed; empty = it did not. lost says that its node is gone, so it is not known what was done.
+	Error         string    `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Lost          bool      `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	Spent         *Spending `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskResult) Reset() {
+	*x = TaskResult{}
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskResult) ProtoMessage() {}
+
+func (x *TaskResult) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
+func (*TaskResult) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *TaskResult) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *TaskResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *TaskResult) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *TaskResult) GetSpent() *Spending {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+type ArtifactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactsRequest) Reset() {
+	*x = ArtifactsRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactsRequest) ProtoMessage() {}
+
+func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
+func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+}
+
+type ArtifactsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Artifacts     []*Artifact            `protobuf:"bytes,1,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactsReply) Reset() {
+	*x = ArtifactsReply{}
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactsReply) ProtoMessage() {}
+
+func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
+func (*ArtifactsReply) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ArtifactsReply) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+type Artifact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The SHA-256 of the content in hexadecimal.
+	Hash        string                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Size        uint64                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Name        string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Created     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created,proto3" json:"created,omitempty"`
+	// The sessions that name it.
+	Sessions      []string `protobuf:"bytes,6,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *Artifact) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *Artifact) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Artifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Artifact) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *Artifact) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *Artifact) GetSessions() []string {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+type GetArtifactRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hash  string                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	// A node's name or id; empty = this node, else any that has it.
+	On            string `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetArtifactRequest) Reset() {
+	*x = GetArtifactRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetArtifactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetArtifactRequest) ProtoMessage() {}
+
+func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
+func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *GetArtifactRequest) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *GetArtifactRequest) GetOn() string {
+	if x != nil {
+		return x.On
+	}
+	return ""
+}
+
+type RemoveArtifactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hashes        []string               `protobuf:"bytes,1,rep,name=hashes,proto3" json:"hashes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveArtifactsRequest) Reset() {
+	*x = RemoveArtifactsRequest{}
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveArtifactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveArtifactsRequest) ProtoMessage() {}
+
+func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
+func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *RemoveArtifactsRequest) GetHashes() []string {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
 type DashboardRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Serve other machines, too, by TLS.
@@ -3947,7 +4538,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3959,7 +4550,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3972,7 +4563,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -3998,7 +4589,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4010,7 +4601,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4023,7 +4614,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -4049,7 +4640,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4061,7 +4652,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4665,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -4146,7 +4737,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4749,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4762,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -4233,7 +4824,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4245,7 +4836,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4258,7 +4849,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -4280,7 +4871,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4883,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4896,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -4333,7 +4924,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4345,7 +4936,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4358,7 +4949,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -4386,7 +4977,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4989,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +5002,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -4443,7 +5034,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4455,7 +5046,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4468,7 +5059,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 type RulesReply struct {
@@ -4480,7 +5071,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4492,7 +5083,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4505,7 +5096,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -4535,7 +5126,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4547,7 +5138,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4560,7 +5151,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LastingRule) GetId() string {
@@ -4621,7 +5212,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4633,7 +5224,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4646,7 +5237,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -4664,7 +5255,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4676,7 +5267,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4689,7 +5280,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 // Approval is a decision that waits for a person.
@@ -4727,7 +5318,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4739,7 +5330,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4752,7 +5343,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Approval) GetId() string {
@@ -4877,7 +5468,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4889,7 +5480,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4902,7 +5493,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -4931,7 +5522,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5534,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5547,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Skill) GetId() string {
@@ -5044,7 +5635,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5647,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5660,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -5110,7 +5701,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5713,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5726,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -5164,7 +5755,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5176,7 +5767,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5189,7 +5780,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -5222,7 +5813,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5234,7 +5825,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5247,7 +5838,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -5300,7 +5891,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5312,7 +5903,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5325,7 +5916,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 type PromptsReply struct {
@@ -5339,7 +5930,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5351,7 +5942,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5364,7 +5955,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -5395,7 +5986,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5407,7 +5998,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5420,7 +6011,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -5469,7 +6060,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5481,7 +6072,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5494,7 +6085,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -5529,7 +6120,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5541,7 +6132,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5554,7 +6145,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -5587,7 +6178,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5599,7 +6190,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5612,7 +6203,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PromptReply) GetText() string {
@@ -5944,7 +6535,47 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05input\x18\x02 \x01(\x04R\x05input\x12\x16\n" +
 	"\x06output\x18\x03 \x01(\x04R\x06output\x12\x16\n" +
 	"\x06cached\x18\x04 \x01(\x04R\x06cached\x12\x12\n" +
-	"\x04cost\x18\x05 \x01(\x01R\x04cost\"<\n" +
+	"\x04cost\x18\x05 \x01(\x01R\x04cost\"\xb9\x01\n" +
+	"\x0eRunTaskRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
+	"\x05where\x18\x03 \x03(\tR\x05where\x12\x1c\n" +
+	"\tplacement\x18\x04 \x01(\tR\tplacement\x12\x1e\n" +
+	"\n" +
+	"repeatable\x18\x05 \x01(\bR\n" +
+	"repeatable\x12)\n" +
+	"\x06budget\x18\x06 \x01(\v2\x11.symbio.v1.BudgetR\x06budget\"\x94\x01\n" +
+	"\fRunTaskEvent\x12\x1a\n" +
+	"\awaiting\x18\x01 \x01(\rH\x00R\awaiting\x12.\n" +
+	"\x06placed\x18\x02 \x01(\v2\x14.symbio.v1.TaskPlaceH\x00R\x06placed\x12/\n" +
+	"\x06result\x18\x03 \x01(\v2\x15.symbio.v1.TaskResultH\x00R\x06resultB\a\n" +
+	"\x05event\"k\n" +
+	"\tTaskPlace\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x19\n" +
+	"\bagent_id\x18\x03 \x01(\tR\aagentId\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"u\n" +
+	"\n" +
+	"TaskResult\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\x12)\n" +
+	"\x05spent\x18\x04 \x01(\v2\x13.symbio.v1.SpendingR\x05spent\"\x12\n" +
+	"\x10ArtifactsRequest\"C\n" +
+	"\x0eArtifactsReply\x121\n" +
+	"\tartifacts\x18\x01 \x03(\v2\x13.symbio.v1.ArtifactR\tartifacts\"\xbb\x01\n" +
+	"\bArtifact\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x124\n" +
+	"\acreated\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x1a\n" +
+	"\bsessions\x18\x06 \x03(\tR\bsessions\"8\n" +
+	"\x12GetArtifactRequest\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x0e\n" +
+	"\x02on\x18\x02 \x01(\tR\x02on\"0\n" +
+	"\x16RemoveArtifactsRequest\x12\x16\n" +
+	"\x06hashes\x18\x01 \x03(\tR\x06hashes\"<\n" +
 	"\x10DashboardRequest\x12\x10\n" +
 	"\x03lan\x18\x01 \x01(\bR\x03lan\x12\x16\n" +
 	"\x06listen\x18\x02 \x01(\tR\x06listen\"\"\n" +
@@ -6070,7 +6701,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
 	"\vPromptReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\xf5\r\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\x8e\x10\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -6090,7 +6721,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tInterrupt\x12\x1b.symbio.v1.InterruptRequest\x1a\x19.symbio.v1.InterruptReply\x12L\n" +
 	"\fConversation\x12\x1e.symbio.v1.ConversationRequest\x1a\x1c.symbio.v1.ConversationReply\x12?\n" +
 	"\n" +
-	"WatchFleet\x12\x17.symbio.v1.FleetRequest\x1a\x16.symbio.v1.FleetChange0\x01\x12C\n" +
+	"WatchFleet\x12\x17.symbio.v1.FleetRequest\x1a\x16.symbio.v1.FleetChange0\x01\x12?\n" +
+	"\aRunTask\x12\x19.symbio.v1.RunTaskRequest\x1a\x17.symbio.v1.RunTaskEvent0\x01\x12C\n" +
+	"\tArtifacts\x12\x1b.symbio.v1.ArtifactsRequest\x1a\x19.symbio.v1.ArtifactsReply\x12@\n" +
+	"\vGetArtifact\x12\x1d.symbio.v1.GetArtifactRequest\x1a\x10.symbio.v1.Chunk0\x01\x12O\n" +
+	"\x0fRemoveArtifacts\x12!.symbio.v1.RemoveArtifactsRequest\x1a\x19.symbio.v1.ArtifactsReply\x12C\n" +
 	"\tDashboard\x12\x1b.symbio.v1.DashboardRequest\x1a\x19.symbio.v1.DashboardReply\x12:\n" +
 	"\x06Answer\x12\x18.symbio.v1.AnswerRequest\x1a\x16.symbio.v1.AnswerReply\x12C\n" +
 	"\tApprovals\x12\x1b.symbio.v1.ApprovalsRequest\x1a\x19.symbio.v1.ApprovalsReply\x127\n" +
@@ -6115,116 +6750,125 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
 var file_symbio_v1_control_proto_goTypes = []any{
-	(*PromoteRequest)(nil),        // 0: symbio.v1.PromoteRequest
-	(*PromoteReply)(nil),          // 1: symbio.v1.PromoteReply
-	(*ReloadRequest)(nil),         // 2: symbio.v1.ReloadRequest
-	(*ReloadReply)(nil),           // 3: symbio.v1.ReloadReply
-	(*StatusRequest)(nil),         // 4: symbio.v1.StatusRequest
-	(*StatusReply)(nil),           // 5: symbio.v1.StatusReply
-	(*SourceHealth)(nil),          // 6: symbio.v1.SourceHealth
-	(*MembersRequest)(nil),        // 7: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),         // 8: symbio.v1.LocatedMember
-	(*MembersReply)(nil),          // 9: symbio.v1.MembersReply
-	(*MemberChange)(nil),          // 10: symbio.v1.MemberChange
-	(*NodesRequest)(nil),          // 11: symbio.v1.NodesRequest
-	(*Node)(nil),                  // 12: symbio.v1.Node
-	(*Process)(nil),               // 13: symbio.v1.Process
-	(*NodesReply)(nil),            // 14: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),          // 15: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),      // 16: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),           // 17: symbio.v1.SendRequest
-	(*SendReply)(nil),             // 18: symbio.v1.SendReply
-	(*CallRequest)(nil),           // 19: symbio.v1.CallRequest
-	(*CallEvent)(nil),             // 20: symbio.v1.CallEvent
-	(*CallReply)(nil),             // 21: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),   // 22: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),     // 23: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),     // 24: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),         // 25: symbio.v1.EventsRequest
-	(*Event)(nil),                 // 26: symbio.v1.Event
-	(*RunRequest)(nil),            // 27: symbio.v1.RunRequest
-	(*Picture)(nil),               // 28: symbio.v1.Picture
-	(*ConverseRequest)(nil),       // 29: symbio.v1.ConverseRequest
-	(*NextMessage)(nil),           // 30: symbio.v1.NextMessage
-	(*ChangeSettings)(nil),        // 31: symbio.v1.ChangeSettings
-	(*Compact)(nil),               // 32: symbio.v1.Compact
-	(*Clear)(nil),                 // 33: symbio.v1.Clear
-	(*SteerMessage)(nil),          // 34: symbio.v1.SteerMessage
-	(*Interrupt)(nil),             // 35: symbio.v1.Interrupt
-	(*AskTranscript)(nil),         // 36: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),          // 37: symbio.v1.SteerRequest
-	(*SteerReply)(nil),            // 38: symbio.v1.SteerReply
-	(*InspectRequest)(nil),        // 39: symbio.v1.InspectRequest
-	(*InspectReply)(nil),          // 40: symbio.v1.InspectReply
-	(*ShownPart)(nil),             // 41: symbio.v1.ShownPart
-	(*InterruptRequest)(nil),      // 42: symbio.v1.InterruptRequest
-	(*InterruptReply)(nil),        // 43: symbio.v1.InterruptReply
-	(*ConversationRequest)(nil),   // 44: symbio.v1.ConversationRequest
-	(*ConversationReply)(nil),     // 45: symbio.v1.ConversationReply
-	(*FleetRequest)(nil),          // 46: symbio.v1.FleetRequest
-	(*FleetChange)(nil),           // 47: symbio.v1.FleetChange
-	(*FleetPart)(nil),             // 48: symbio.v1.FleetPart
-	(*FleetNode)(nil),             // 49: symbio.v1.FleetNode
-	(*FleetAgent)(nil),            // 50: symbio.v1.FleetAgent
-	(*FleetCall)(nil),             // 51: symbio.v1.FleetCall
-	(*Spending)(nil),              // 52: symbio.v1.Spending
-	(*DashboardRequest)(nil),      // 53: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),        // 54: symbio.v1.DashboardReply
-	(*Budget)(nil),                // 55: symbio.v1.Budget
-	(*AnswerRequest)(nil),         // 56: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),           // 57: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),      // 58: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),        // 59: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),      // 60: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),          // 61: symbio.v1.RulesRequest
-	(*RulesReply)(nil),            // 62: symbio.v1.RulesReply
-	(*LastingRule)(nil),           // 63: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),         // 64: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),           // 65: symbio.v1.ForgetReply
-	(*Approval)(nil),              // 66: symbio.v1.Approval
-	(*SkillsRequest)(nil),         // 67: symbio.v1.SkillsRequest
-	(*Skill)(nil),                 // 68: symbio.v1.Skill
-	(*SkillsReply)(nil),           // 69: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),          // 70: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),    // 71: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),      // 72: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),        // 73: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),          // 74: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),             // 75: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),           // 76: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),         // 77: symbio.v1.PromptRequest
-	(*PromptReply)(nil),           // 78: symbio.v1.PromptReply
-	nil,                           // 79: symbio.v1.LocatedMember.MetadataEntry
-	nil,                           // 80: symbio.v1.Node.RefusedEntry
-	nil,                           // 81: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil), // 82: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 83: google.protobuf.Duration
-	(*Progress)(nil),              // 84: symbio.v1.Progress
-	(*Chunk)(nil),                 // 85: symbio.v1.Chunk
-	(*Capability)(nil),            // 86: symbio.v1.Capability
+	(*PromoteRequest)(nil),         // 0: symbio.v1.PromoteRequest
+	(*PromoteReply)(nil),           // 1: symbio.v1.PromoteReply
+	(*ReloadRequest)(nil),          // 2: symbio.v1.ReloadRequest
+	(*ReloadReply)(nil),            // 3: symbio.v1.ReloadReply
+	(*StatusRequest)(nil),          // 4: symbio.v1.StatusRequest
+	(*StatusReply)(nil),            // 5: symbio.v1.StatusReply
+	(*SourceHealth)(nil),           // 6: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),         // 7: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),          // 8: symbio.v1.LocatedMember
+	(*MembersReply)(nil),           // 9: symbio.v1.MembersReply
+	(*MemberChange)(nil),           // 10: symbio.v1.MemberChange
+	(*NodesRequest)(nil),           // 11: symbio.v1.NodesRequest
+	(*Node)(nil),                   // 12: symbio.v1.Node
+	(*Process)(nil),                // 13: symbio.v1.Process
+	(*NodesReply)(nil),             // 14: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),           // 15: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),       // 16: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),            // 17: symbio.v1.SendRequest
+	(*SendReply)(nil),              // 18: symbio.v1.SendReply
+	(*CallRequest)(nil),            // 19: symbio.v1.CallRequest
+	(*CallEvent)(nil),              // 20: symbio.v1.CallEvent
+	(*CallReply)(nil),              // 21: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),    // 22: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),      // 23: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),      // 24: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),          // 25: symbio.v1.EventsRequest
+	(*Event)(nil),                  // 26: symbio.v1.Event
+	(*RunRequest)(nil),             // 27: symbio.v1.RunRequest
+	(*Picture)(nil),                // 28: symbio.v1.Picture
+	(*ConverseRequest)(nil),        // 29: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),            // 30: symbio.v1.NextMessage
+	(*ChangeSettings)(nil),         // 31: symbio.v1.ChangeSettings
+	(*Compact)(nil),                // 32: symbio.v1.Compact
+	(*Clear)(nil),                  // 33: symbio.v1.Clear
+	(*SteerMessage)(nil),           // 34: symbio.v1.SteerMessage
+	(*Interrupt)(nil),              // 35: symbio.v1.Interrupt
+	(*AskTranscript)(nil),          // 36: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),           // 37: symbio.v1.SteerRequest
+	(*SteerReply)(nil),             // 38: symbio.v1.SteerReply
+	(*InspectRequest)(nil),         // 39: symbio.v1.InspectRequest
+	(*InspectReply)(nil),           // 40: symbio.v1.InspectReply
+	(*ShownPart)(nil),              // 41: symbio.v1.ShownPart
+	(*InterruptRequest)(nil),       // 42: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),         // 43: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),    // 44: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),      // 45: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),           // 46: symbio.v1.FleetRequest
+	(*FleetChange)(nil),            // 47: symbio.v1.FleetChange
+	(*FleetPart)(nil),              // 48: symbio.v1.FleetPart
+	(*FleetNode)(nil),              // 49: symbio.v1.FleetNode
+	(*FleetAgent)(nil),             // 50: symbio.v1.FleetAgent
+	(*FleetCall)(nil),              // 51: symbio.v1.FleetCall
+	(*Spending)(nil),               // 52: symbio.v1.Spending
+	(*RunTaskRequest)(nil),         // 53: symbio.v1.RunTaskRequest
+	(*RunTaskEvent)(nil),           // 54: symbio.v1.RunTaskEvent
+	(*TaskPlace)(nil),              // 55: symbio.v1.TaskPlace
+	(*TaskResult)(nil),             // 56: symbio.v1.TaskResult
+	(*ArtifactsRequest)(nil),       // 57: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 58: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 59: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 60: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 61: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 62: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 63: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 64: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 65: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 66: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 67: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 68: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 69: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 70: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 71: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 72: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 73: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 74: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 75: symbio.v1.Approval
+	(*SkillsRequest)(nil),          // 76: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 77: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 78: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 79: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 80: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 81: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 82: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 83: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 84: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 85: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 86: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 87: symbio.v1.PromptReply
+	nil,                            // 88: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 89: symbio.v1.Node.RefusedEntry
+	nil,                            // 90: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 91: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 92: google.protobuf.Duration
+	(*Progress)(nil),               // 93: symbio.v1.Progress
+	(*Chunk)(nil),                  // 94: symbio.v1.Chunk
+	(*Capability)(nil),             // 95: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	82, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	91, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	79, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	88, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	80, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	89, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
 	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	83, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	83, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	84, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	85, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	92, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	92, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	93, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	94, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	86, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	95, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	82, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	82, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	55, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	91, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	91, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	64, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
 	28, // 19: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
 	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
 	30, // 21: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
@@ -6235,95 +6879,109 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	32, // 26: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
 	33, // 27: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
 	28, // 28: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	83, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	92, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
 	41, // 30: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
 	49, // 31: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
 	50, // 32: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
 	26, // 33: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
 	47, // 34: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	82, // 35: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	91, // 35: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
 	52, // 36: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
 	13, // 37: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	82, // 38: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	91, // 38: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
 	52, // 39: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	55, // 40: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	64, // 40: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
 	51, // 41: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	82, // 42: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	83, // 43: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	66, // 44: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	66, // 45: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	60, // 46: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	63, // 47: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	82, // 48: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	82, // 49: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	82, // 50: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	68, // 51: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	70, // 52: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	70, // 53: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	75, // 54: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	76, // 55: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	81, // 56: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,  // 57: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 58: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 59: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 60: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 61: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 62: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 63: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 64: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 65: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 66: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 67: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	29, // 68: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	37, // 69: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	39, // 70: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	42, // 71: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	44, // 72: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	46, // 73: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	53, // 74: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	56, // 75: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	58, // 76: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	61, // 77: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	64, // 78: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	67, // 79: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	71, // 80: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	73, // 81: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	77, // 82: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,  // 83: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 84: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 85: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 86: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 87: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 88: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 89: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 90: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 91: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 92: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 93: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 94: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 95: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 96: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	38, // 97: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	40, // 98: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	43, // 99: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	45, // 100: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	47, // 101: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	54, // 102: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	57, // 103: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	59, // 104: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	62, // 105: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	65, // 106: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	69, // 107: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	72, // 108: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	74, // 109: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	78, // 110: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,  // 111: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 112: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	85, // [85:113] is the sub-list for method output_type
-	57, // [57:85] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	91, // 42: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	64, // 43: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	55, // 44: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	56, // 45: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	52, // 46: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	59, // 47: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	91, // 48: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	92, // 49: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	75, // 50: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	75, // 51: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	69, // 52: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	72, // 53: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	91, // 54: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	91, // 55: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	91, // 56: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	77, // 57: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	79, // 58: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	79, // 59: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	84, // 60: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	85, // 61: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	90, // 62: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,  // 63: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 64: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 65: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 66: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 67: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 68: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 69: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 70: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 71: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 72: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 73: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	29, // 74: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	37, // 75: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	39, // 76: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	42, // 77: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	44, // 78: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	46, // 79: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	53, // 80: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	57, // 81: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	60, // 82: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	61, // 83: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	62, // 84: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	65, // 85: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	67, // 86: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	70, // 87: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	73, // 88: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	76, // 89: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	80, // 90: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	82, // 91: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	86, // 92: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,  // 93: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 94: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 95: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 96: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 97: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 98: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 99: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 100: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 101: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 102: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 103: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 104: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 105: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 106: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	38, // 107: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	40, // 108: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	43, // 109: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	45, // 110: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	47, // 111: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	54, // 112: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	58, // 113: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	94, // 114: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	58, // 115: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	63, // 116: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	66, // 117: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	68, // 118: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	71, // 119: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	74, // 120: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	78, // 121: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	81, // 122: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	83, // 123: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	87, // 124: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,  // 125: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 126: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	95, // [95:127] is the sub-list for method output_type
+	63, // [63:95] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -6353,15 +7011,20 @@ func file_symbio_v1_control_proto_init() {
 	file_symbio_v1_control_proto_msgTypes[38].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
 	file_symbio_v1_control_proto_msgTypes[49].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[68].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[72].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[54].OneofWrappers = []any{
+		(*RunTaskEvent_Waiting)(nil),
+		(*RunTaskEvent_Placed)(nil),
+		(*RunTaskEvent_Result)(nil),
+	}
+	file_symbio_v1_control_proto_msgTypes[77].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[81].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   82,
+			NumMessages:   91,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

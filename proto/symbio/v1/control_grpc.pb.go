@@ -22,34 +22,38 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Control_Status_FullMethodName       = "/symbio.v1.Control/Status"
-	Control_Members_FullMethodName      = "/symbio.v1.Control/Members"
-	Control_WatchMembers_FullMethodName = "/symbio.v1.Control/WatchMembers"
-	Control_Nodes_FullMethodName        = "/symbio.v1.Control/Nodes"
-	Control_Spawn_FullMethodName        = "/symbio.v1.Control/Spawn"
-	Control_Terminate_FullMethodName    = "/symbio.v1.Control/Terminate"
-	Control_Send_FullMethodName         = "/symbio.v1.Control/Send"
-	Control_Call_FullMethodName         = "/symbio.v1.Control/Call"
-	Control_CallStream_FullMethodName   = "/symbio.v1.Control/CallStream"
-	Control_Capabilities_FullMethodName = "/symbio.v1.Control/Capabilities"
-	Control_Events_FullMethodName       = "/symbio.v1.Control/Events"
-	Control_Converse_FullMethodName     = "/symbio.v1.Control/Converse"
-	Control_Steer_FullMethodName        = "/symbio.v1.Control/Steer"
-	Control_Inspect_FullMethodName      = "/symbio.v1.Control/Inspect"
-	Control_Interrupt_FullMethodName    = "/symbio.v1.Control/Interrupt"
-	Control_Conversation_FullMethodName = "/symbio.v1.Control/Conversation"
-	Control_WatchFleet_FullMethodName   = "/symbio.v1.Control/WatchFleet"
-	Control_Dashboard_FullMethodName    = "/symbio.v1.Control/Dashboard"
-	Control_Answer_FullMethodName       = "/symbio.v1.Control/Answer"
-	Control_Approvals_FullMethodName    = "/symbio.v1.Control/Approvals"
-	Control_Rules_FullMethodName        = "/symbio.v1.Control/Rules"
-	Control_Forget_FullMethodName       = "/symbio.v1.Control/Forget"
-	Control_Skills_FullMethodName       = "/symbio.v1.Control/Skills"
-	Control_SkillPrompt_FullMethodName  = "/symbio.v1.Control/SkillPrompt"
-	Control_Prompts_FullMethodName      = "/symbio.v1.Control/Prompts"
-	Control_Prompt_FullMethodName       = "/symbio.v1.Control/Prompt"
-	Control_Reload_FullMethodName       = "/symbio.v1.Control/Reload"
-	Control_Promote_FullMethodName      = "/symbio.v1.Control/Promote"
+	Control_Status_FullMethodName          = "/symbio.v1.Control/Status"
+	Control_Members_FullMethodName         = "/symbio.v1.Control/Members"
+	Control_WatchMembers_FullMethodName    = "/symbio.v1.Control/WatchMembers"
+	Control_Nodes_FullMethodName           = "/symbio.v1.Control/Nodes"
+	Control_Spawn_FullMethodName           = "/symbio.v1.Control/Spawn"
+	Control_Terminate_FullMethodName       = "/symbio.v1.Control/Terminate"
+	Control_Send_FullMethodName            = "/symbio.v1.Control/Send"
+	Control_Call_FullMethodName            = "/symbio.v1.Control/Call"
+	Control_CallStream_FullMethodName      = "/symbio.v1.Control/CallStream"
+	Control_Capabilities_FullMethodName    = "/symbio.v1.Control/Capabilities"
+	Control_Events_FullMethodName          = "/symbio.v1.Control/Events"
+	Control_Converse_FullMethodName        = "/symbio.v1.Control/Converse"
+	Control_Steer_FullMethodName           = "/symbio.v1.Control/Steer"
+	Control_Inspect_FullMethodName         = "/symbio.v1.Control/Inspect"
+	Control_Interrupt_FullMethodName       = "/symbio.v1.Control/Interrupt"
+	Control_Conversation_FullMethodName    = "/symbio.v1.Control/Conversation"
+	Control_WatchFleet_FullMethodName      = "/symbio.v1.Control/WatchFleet"
+	Control_RunTask_FullMethodName         = "/symbio.v1.Control/RunTask"
+	Control_Artifacts_FullMethodName       = "/symbio.v1.Control/Artifacts"
+	Control_GetArtifact_FullMethodName     = "/symbio.v1.Control/GetArtifact"
+	Control_RemoveArtifacts_FullMethodName = "/symbio.v1.Control/RemoveArtifacts"
+	Control_Dashboard_FullMethodName       = "/symbio.v1.Control/Dashboard"
+	Control_Answer_FullMethodName          = "/symbio.v1.Control/Answer"
+	Control_Approvals_FullMethodName       = "/symbio.v1.Control/Approvals"
+	Control_Rules_FullMethodName           = "/symbio.v1.Control/Rules"
+	Control_Forget_FullMethodName          = "/symbio.v1.Control/Forget"
+	Control_Skills_FullMethodName          = "/symbio.v1.Control/Skills"
+	Control_SkillPrompt_FullMethodName     = "/symbio.v1.Control/SkillPrompt"
+	Control_Prompts_FullMethodName         = "/symbio.v1.Control/Prompts"
+	Control_Prompt_FullMethodName          = "/symbio.v1.Control/Prompt"
+	Control_Reload_FullMethodName          = "/symbio.v1.Control/Reload"
+	Control_Promote_FullMethodName         = "/symbio.v1.Control/Promote"
 )
 
 // ControlClient is the client API for Control service.
@@ -95,6 +99,15 @@ type ControlClient interface {
 	Conversation(ctx context.Context, in *ConversationRequest, opts ...grpc.CallOption) (*ConversationReply, error)
 	// WatchFleet sends the nodes of the community and their agents: all of them, then what changes.
 	WatchFleet(ctx context.Context, in *FleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FleetChange], error)
+	// RunTask gives one task to a new agent, here or on another node that lends agents, and sends where it runs, what it waits for, and
+	// its result last. Ending the call ends the agent.
+	RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskEvent], error)
+	// Artifacts lists what this node keeps by content hash.
+	Artifacts(ctx context.Context, in *ArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error)
+	// GetArtifact sends the content of an artifact, of this node or of another one that has it, in order.
+	GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Chunk], error)
+	// RemoveArtifacts removes artifacts of this node.
+	RemoveArtifacts(ctx context.Context, in *RemoveArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error)
 	// Dashboard starts the dashboard in the browser, if it does not run, and returns an address that can be opened once.
 	Dashboard(ctx context.Context, in *DashboardRequest, opts ...grpc.CallOption) (*DashboardReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
@@ -336,6 +349,64 @@ func (c *controlClient) WatchFleet(ctx context.Context, in *FleetRequest, opts .
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_WatchFleetClient = grpc.ServerStreamingClient[FleetChange]
 
+func (c *controlClient) RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[5], Control_RunTask_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RunTaskRequest, RunTaskEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_RunTaskClient = grpc.ServerStreamingClient[RunTaskEvent]
+
+func (c *controlClient) Artifacts(ctx context.Context, in *ArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ArtifactsReply)
+	err := c.cc.Invoke(ctx, Control_Artifacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Chunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[6], Control_GetArtifact_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetArtifactRequest, Chunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_GetArtifactClient = grpc.ServerStreamingClient[Chunk]
+
+func (c *controlClient) RemoveArtifacts(ctx context.Context, in *RemoveArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ArtifactsReply)
+	err := c.cc.Invoke(ctx, Control_RemoveArtifacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Dashboard(ctx context.Context, in *DashboardRequest, opts ...grpc.CallOption) (*DashboardReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DashboardReply)
@@ -489,6 +560,15 @@ type ControlServer interface {
 	Conversation(context.Context, *ConversationRequest) (*ConversationReply, error)
 	// WatchFleet sends the nodes of the community and their agents: all of them, then what changes.
 	WatchFleet(*FleetRequest, grpc.ServerStreamingServer[FleetChange]) error
+	// RunTask gives one task to a new agent, here or on another node that lends agents, and sends where it runs, what it waits for, and
+	// its result last. Ending the call ends the agent.
+	RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskEvent]) error
+	// Artifacts lists what this node keeps by content hash.
+	Artifacts(context.Context, *ArtifactsRequest) (*ArtifactsReply, error)
+	// GetArtifact sends the content of an artifact, of this node or of another one that has it, in order.
+	GetArtifact(*GetArtifactRequest, grpc.ServerStreamingServer[Chunk]) error
+	// RemoveArtifacts removes artifacts of this node.
+	RemoveArtifacts(context.Context, *RemoveArtifactsRequest) (*ArtifactsReply, error)
 	// Dashboard starts the dashboard in the browser, if it does not run, and returns an address that can be opened once.
 	Dashboard(context.Context, *DashboardRequest) (*DashboardReply, error)
 	// Answer decides an approval that a running task waits for, here or on another node.
@@ -571,6 +651,18 @@ func (UnimplementedControlServer) Conversation(context.Context, *ConversationReq
 }
 func (UnimplementedControlServer) WatchFleet(*FleetRequest, grpc.ServerStreamingServer[FleetChange]) error {
 	return status.Error(codes.Unimplemented, "method WatchFleet not implemented")
+}
+func (UnimplementedControlServer) RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskEvent]) error {
+	return status.Error(codes.Unimplemented, "method RunTask not implemented")
+}
+func (UnimplementedControlServer) Artifacts(context.Context, *ArtifactsRequest) (*ArtifactsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Artifacts not implemented")
+}
+func (UnimplementedControlServer) GetArtifact(*GetArtifactRequest, grpc.ServerStreamingServer[Chunk]) error {
+	return status.Error(codes.Unimplemented, "method GetArtifact not implemented")
+}
+func (UnimplementedControlServer) RemoveArtifacts(context.Context, *RemoveArtifactsRequest) (*ArtifactsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveArtifacts not implemented")
 }
 func (UnimplementedControlServer) Dashboard(context.Context, *DashboardRequest) (*DashboardReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Dashboard not implemented")
@@ -893,6 +985,64 @@ func _Control_WatchFleet_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_WatchFleetServer = grpc.ServerStreamingServer[FleetChange]
 
+func _Control_RunTask_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RunTaskRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServer).RunTask(m, &grpc.GenericServerStream[RunTaskRequest, RunTaskEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_RunTaskServer = grpc.ServerStreamingServer[RunTaskEvent]
+
+func _Control_Artifacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ArtifactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Artifacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Artifacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Artifacts(ctx, req.(*ArtifactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_GetArtifact_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetArtifactRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServer).GetArtifact(m, &grpc.GenericServerStream[GetArtifactRequest, Chunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Control_GetArtifactServer = grpc.ServerStreamingServer[Chunk]
+
+func _Control_RemoveArtifacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveArtifactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).RemoveArtifacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_RemoveArtifacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).RemoveArtifacts(ctx, req.(*RemoveArtifactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Dashboard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DashboardRequest)
 	if err := dec(in); err != nil {
@@ -1147,6 +1297,14 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Control_Conversation_Handler,
 		},
 		{
+			MethodName: "Artifacts",
+			Handler:    _Control_Artifacts_Handler,
+		},
+		{
+			MethodName: "RemoveArtifacts",
+			Handler:    _Control_RemoveArtifacts_Handler,
+		},
+		{
 			MethodName: "Dashboard",
 			Handler:    _Control_Dashboard_Handler,
 		},
@@ -1216,6 +1374,16 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchFleet",
 			Handler:       _Control_WatchFleet_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RunTask",
+			Handler:       _Control_RunTask_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GetArtifact",
+			Handler:       _Control_GetArtifact_Handler,
 			ServerStreams: true,
 		},
 	},
