@@ -1,0 +1,13 @@
+// Package content keeps files by the SHA-256 of their content in a directory of a node: artifacts,
+// and the files of workspaces that travel.
+//
+// The one idea: the name of a file says what is in it, so whoever sends it, it is taken only if it
+// is what was asked for, and the same content is kept once.
+//
+// Guarantees: a reader finds all of a content or nothing, also after a crash. What earlier processes
+// wrote is hashed before it is used for the first time, so writing does not wait for the disk. The
+// files never take more room than Config.MaxSize, also while they are written. A Store may be used
+// by many goroutines at once.
+//
+// It does not know what a content is, and who may read it. One directory belongs to one Store.
+package content

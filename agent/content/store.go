@@ -1,0 +1,293 @@
+package content
+
+import (
+	"cmp"
+	"container/list"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The errors of a Store, beside fs.ErrNotExist and those of the disk.
+var (
+	// ErrTooLarge means that a content has more bytes than the caller allowed.
+	ErrTooLarge = errors.New("it is too large")
+	// ErrMismatch means that a content has another hash than was asked for.
+	ErrMismatch = errors.New("it is another content than was asked for")
+	// ErrFull means that there is no room, because what is kept is pinned or being written.
+	ErrFull = errors.New("the store is full")
+	// ErrPinned means that a content cannot be removed, because it is in use.
+	ErrPinned = errors.New("it is in use")
+)
+
+const (
+	// DefaultMaxSize is the default of Config.MaxSize.
+	DefaultMaxSize = 4 << 30
+	// temporary begins the names of files that are being written.
+	temporary = ".put-"
+	// usedStep is how old the time of use of a file gets before it is written to the disk again.
+	usedStep = time.Minute
+)
+
+// Config is the configuration of a Store.
+type Config struct {
+	// Dir is the directory. Open makes it, for this user alone.
+	Dir string
+	// MaxSize bounds the bytes of all files together. Default: DefaultMaxSize.
+	MaxSize int64
+}
+
+// Entry describes a content that is kept.
+type Entry struct {
+	Hash Hash
+	Size int64
+	// Used is when it was put or opened last, to the minute.
+	Used time.Time
+}
+
+// entry is an Entry of the index.
+type entry struct {
+	Entry
+	// checked means that the content has the hash, because this process wrote or read it.
+	checked bool
+	// place is where the entry is in Store.unpinned; nil while it is pinned.
+	place *list.Element
+}
+
+// Store keeps contents by hash. Its methods may be called from many goroutines at once.
+type Store struct {
+	dir     string
+	maxSize int64
+
+	mu      sync.Mutex
+	entries map[Hash]*entry
+	// unpinned holds the entries that may be collected; the one that was used longest ago is last.
+	unpinned *list.List
+	pins     map[Hash]int
+	// size counts the bytes of all files, also of those that are being written.
+	size int64
+}
+
+// Open returns the store in a directory, with what an earlier process left there. It removes files
+// that were half written, and what is over the limit. Files that are not of a store stay, and count
+// for nothing.
+func Open(c Config) (*Store, error) {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open store of contents: %w", err)
+	}
+	files, err := os.ReadDir(c.Dir)
+	if err := errors.Join(err, os.Chmod(c.Dir, 0o700)); err != nil {
+		return nil, fmt.Errorf("open store of contents: %w", err)
+	}
+	s := &Store{dir: c.Dir, maxSize: cmp.Or(c.MaxSize, DefaultMaxSize), entries: map[Hash]*entry{}, unpinned: list.New(), pins: map[Hash]int{}}
+	var found []*entry
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), temporary) {
+			os.Remove(filepath.Join(c.Dir, f.Name())) // if it cannot be removed, it stays for the next time
+			continue
+		}
+		h, err := ParseHash(f.Name())
+		info, missing := f.Info()
+		if err == nil && missing == nil && info.Mode().IsRegular() {
+			found = append(found, &entry{Entry: Entry{Hash: h, Size: info.Size(), Used: info.ModTime()}})
+		}
+	}
+	slices.SortFunc(found, func(a, b *entry) int { return a.Used.Compare(b.Used) })
+	for _, e := range found {
+		s.insert(e)
+	}
+	s.collect(0)
+	return s, nil
+}
+
+// Put stores what r holds, and returns its hash and size. The errors are ErrTooLarge if that is over
+// max bytes, ErrFull, and those of r and of the disk; then nothing of it is left.
+func (s *Store) Put(r io.Reader, max int64) (Hash, int64, error) { return s.put(r, max, nil) }
+
+// PutAs stores what r holds, if it has that hash, and ErrMismatch if not; else it is Put. Of a
+// content that is kept already it reads nothing.
+func (s *Store) PutAs(want Hash, r io.Reader, max int64) error {
+	if s.Has(want) {
+		return nil
+	}
+	_, _, err := s.put(r, max, &want)
+	return err
+}
+
+func (s *Store) put(r io.Reader, max int64, want *Hash) (h Hash, size int64, err error) {
+	w, err := s.create(max)
+	if err != nil {
+		return Hash{}, 0, fmt.Errorf("keep a content: %w", err)
+	}
+	_, err = io.Copy(w, r)
+	if h, err = w.commit(want, err); err != nil {
+		return Hash{}, 0, fmt.Errorf("keep a content: %w", err)
+	}
+	return h, w.size, nil
+}
+
+// Open opens a content for reading; fs.ErrNotExist if it is not kept. A content that a crash or
+// another program damaged is removed, and not kept any more. The file stays readable when the
+// content is collected meanwhile, on systems where open files do.
+func (s *Store) Open(h Hash) (*os.File, error) {
+	s.mu.Lock()
+	e, ok := s.entries[h]
+	checked := ok && e.checked
+	s.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("content %v: %w", h, fs.ErrNotExist)
+	}
+	f, err := os.Open(s.path(h))
+	if err == nil && !checked {
+		if err = check(f, h); err != nil {
+			f.Close()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) && s.entries[h] == e {
+			s.drop(e)
+		}
+		return nil, fmt.Errorf("content %v: %w", h, err)
+	}
+	e.checked = true
+	s.use(e)
+	return f, nil
+}
+
+// check returns nil if f has that content, and rewinds it; fs.ErrNotExist if it has another.
+func check(f *os.File, h Hash) error {
+	switch got, err := sumOf(f); {
+	case err != nil:
+		return err
+	case got != h:
+		return fmt.Errorf("its file is damaged: %w", fs.ErrNotExist)
+	}
+	_, err := f.Seek(0, io.SeekStart)
+	return err
+}
+
+// Has reports whether a content is kept.
+func (s *Store) Has(h Hash) bool {
+	f, err := s.Open(h)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
+// Pin keeps contents from being collected and removed until unpin is called, also those that are put
+// later. What is not kept is not an error. Pins count: a content is free after each has been undone.
+func (s *Store) Pin(hashes []Hash) (unpin func()) {
+	hashes = slices.Clone(hashes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range hashes {
+		s.pins[h]++
+		if e := s.entries[h]; e != nil && e.place != nil {
+			s.unpinned.Remove(e.place)
+			e.place = nil
+		}
+	}
+	return sync.OnceFunc(func() { s.unpin(hashes) })
+}
+
+func (s *Store) unpin(hashes []Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range hashes {
+		if s.pins[h]--; s.pins[h] > 0 {
+			continue
+		}
+		delete(s.pins, h)
+		if e := s.entries[h]; e != nil && e.place == nil {
+			e.place = s.unpinned.PushFront(e)
+		}
+	}
+}
+
+// Remove deletes a content; fs.ErrNotExist if it is not kept, ErrPinned if it is in use.
+func (s *Store) Remove(h Hash) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[h]
+	switch {
+	case !ok:
+		return fmt.Errorf("remove content %v: %w", h, fs.ErrNotExist)
+	case e.place == nil:
+		return fmt.Errorf("remove content %v: %w", h, ErrPinned)
+	}
+	s.drop(e)
+	return nil
+}
+
+// All returns what is kept, sorted by hash.
+func (s *Store) All() []Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Entry, 0, len(s.entries))
+	for _, e := range s.entries {
+		all = append(all, e.Entry)
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
+	return all
+}
+
+func (s *Store) path(h Hash) string { return filepath.Join(s.dir, h.String()) }
+
+// insert adds an entry whose bytes are not counted yet. s.mu is held, as for all below.
+func (s *Store) insert(e *entry) {
+	s.entries[e.Hash] = e
+	s.size += e.Size
+	if s.pins[e.Hash] == 0 {
+		e.place = s.unpinned.PushFront(e)
+	}
+}
+
+// use notes that an entry is used now.
+func (s *Store) use(e *entry) {
+	if e.place != nil {
+		s.unpinned.MoveToFront(e.place)
+	}
+	if now := time.Now(); now.Sub(e.Used) >= usedStep {
+		e.Used = now
+		os.Chtimes(s.path(e.Hash), now, now) // for the order after a restart only
+	}
+}
+
+// drop deletes an entry and its file.
+func (s *Store) drop(e *entry) {
+	os.Remove(s.path(e.Hash)) // if it cannot be removed, the next Open of the directory counts it again
+	s.forget(e)
+}
+
+// forget removes an entry from the index.
+func (s *Store) forget(e *entry) {
+	delete(s.entries, e.Hash)
+	s.size -= e.Size
+	if e.place != nil {
+		s.unpinned.Remove(e.place)
+		e.place = nil
+	}
+}
+
+// collect makes room for n bytes, if it can, and reports whether there is room.
+func (s *Store) collect(n int64) bool {
+	for s.size+n > s.maxSize {
+		last := s.unpinned.Back()
+		if last == nil {
+			return false
+		}
+		s.drop(last.Value.(*entry))
+	}
+	return true
+}
