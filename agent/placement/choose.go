@@ -1,0 +1,200 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"symbio/community"
+	"symbio/security/visible"
+)
+
+// candidate is a node with a free place.
+type candidate struct {
+	node        community.Member // zero = this node
+	taken, free int              // places
+	held        int              // by tasks of this Chooser
+}
+
+// busy returns the part of the places that is taken.
+func (c candidate) busy() float64 { return float64(c.taken) / float64(max(c.taken+c.free, 1)) }
+
+// name returns the node's name as the reasons have it.
+func (c candidate) name() string { return cmp.Or(c.node.Name, "here") }
+
+// choose returns the place of a ticket, or the error that it gets. ok is false if it has to wait.
+// lenders are the other nodes. The caller must hold choosing.
+func (c *Chooser) choose(ctx context.Context, t *ticket, lenders []community.Member) (g grant, ok bool) {
+	r := t.request
+	strategy := cmp.Or(r.Strategy, c.cfg.Strategy)
+	here, mayHere := c.local(r)
+	if mayHere && here.free > 0 && (strategy == Local || strategy == LocalFirst) {
+		return grant{place: Place{Reason: here.places()}}, true
+	}
+	var open []candidate
+	var passed []string
+	fitting := 0
+	if strategy != Local {
+		open, passed, fitting = c.remote(ctx, r, lenders)
+	}
+	if mayHere && here.free > 0 {
+		open = append([]candidate{here}, open...)
+	}
+	c.mu.Lock()
+	waits := t.waiting
+	c.mu.Unlock()
+	switch {
+	case len(open) > 0:
+		best := pick(open, strategy)
+		return grant{place: Place{Node: best.node, Reason: reason(best, len(open), strategy, r, here, mayHere, passed)}}, true
+	case mayHere && r.Waiting == nil:
+		return grant{place: Place{Reason: list("here, although "+here.places()+": it does not wait", passed)}}, true
+	case !mayHere && fitting == 0 && !waits:
+		return grant{err: c.none(r, passed, lenders)}, true
+	}
+	return grant{}, false
+}
+
+// local returns this node as a candidate, and whether it fits.
+func (c *Chooser) local(r Request) (candidate, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held := c.held[""]
+	return candidate{taken: held, free: max(c.cfg.Local-held, 0), held: held}, r.NotHere == "" && fitsAll(c.cfg.Self, r.Where)
+}
+
+// remote returns the other nodes with a free place, why others that fit were passed by, and how many
+// fit and may have a place later.
+func (c *Chooser) remote(ctx context.Context, r Request, lenders []community.Member) (open []candidate, passed []string, fitting int) {
+	var nodes []community.Member
+	for _, m := range lenders {
+		if !fitsAll(m, r.Where) {
+			continue
+		}
+		if r.Allowed != nil {
+			if err := r.Allowed(m); err != nil {
+				passed = append(passed, m.Name+": "+err.Error())
+				continue
+			}
+		}
+		nodes = append(nodes, m)
+	}
+	c.ask(ctx, nodes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range nodes {
+		n := c.nodes[m.ID]
+		switch {
+		case n.err != nil && isFinal(n.err):
+			passed = append(passed, m.Name+": "+visible.Line(n.err.Error(), 2*maxValue))
+			continue
+		case n.err == nil && n.load.Free > n.starting && !time.Now().Before(n.refused):
+			open = append(open, candidate{m, n.load.Lent + n.starting, n.load.Free - n.starting, c.held[m.ID]})
+		}
+		fitting++
+	}
+	return open, passed, fitting
+}
+
+// isFinal reports whether a node that answered its load with the error will not take a task later
+// either: it does not lend to this node, or does not know the question.
+func isFinal(err error) bool {
+	return errors.Is(err, community.ErrDenied) || errors.Is(err, community.ErrInvalid) || errors.Is(err, community.ErrNotProvided)
+}
+
+// ask asks the nodes for their load, at the same time, unless it is known well enough. A node that
+// does not answer in time has no free place.
+func (c *Chooser) ask(ctx context.Context, nodes []community.Member) {
+	limited, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var asking sync.WaitGroup
+	c.mu.Lock()
+	now := time.Now()
+	maps.DeleteFunc(c.nodes, func(id community.MemberID, n *nodeState) bool {
+		return n.starting == 0 && c.held[id] == 0 && now.Sub(n.asked) > time.Minute && now.After(n.refused) // it may be gone
+	})
+	for _, m := range nodes {
+		n := c.nodes[m.ID]
+		if n == nil {
+			n = &nodeState{}
+			c.nodes[m.ID] = n
+		}
+		if now.Sub(n.asked) < maxAge {
+			continue
+		}
+		asking.Go(func() {
+			load, err := c.cfg.Load(limited, m)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if n.load, n.err = load.Checked(), err; ctx.Err() == nil { // else the task has ended, not the node
+				n.asked = time.Now()
+			}
+		})
+	}
+	c.mu.Unlock()
+	asking.Wait()
+}
+
+// pick returns the best candidate. This node is the first one, and wins among equals.
+func pick(open []candidate, s Strategy) candidate {
+	return slices.MinFunc(open, func(a, b candidate) int {
+		fewest := 0
+		if s == Spread {
+			fewest = cmp.Compare(a.held, b.held)
+		}
+		return cmp.Or(fewest, cmp.Compare(a.busy(), b.busy()))
+	})
+}
+
+// places says how many places are taken.
+func (c candidate) places() string {
+	return fmt.Sprintf("%d of %d places here are taken", c.taken, c.taken+c.free)
+}
+
+// reason says why the best candidate was chosen.
+func reason(best candidate, of int, s Strategy, r Request, here candidate, mayHere bool, passed []string) string {
+	text := fmt.Sprintf("%s is the least busy of %d with a free place, with %d of %d taken", best.name(), of, best.taken, best.taken+best.free)
+	switch {
+	case s == Spread:
+		text = fmt.Sprintf("%s has the fewest of these tasks of %d with a free place, %d", best.name(), of, best.held)
+	case of == 1:
+		text = fmt.Sprintf("%s is the only one with a free place, with %d of %d taken", best.name(), best.taken, best.taken+best.free)
+	}
+	switch {
+	case len(r.Where) > 0:
+		text = "for " + join(r.Where) + ": " + text
+	case mayHere && here.free == 0:
+		text = here.places() + ", and " + text
+	}
+	return list(text, passed)
+}
+
+// list appends why nodes were passed by.
+func list(text string, passed []string) string {
+	if len(passed) == 0 {
+		return text
+	}
+	return text + "; passed by: " + strings.Join(passed, "; ")
+}
+
+// none returns the error of a task that no node fits. It lists what there is.
+func (c *Chooser) none(r Request, passed []string, lenders []community.Member) error {
+	what := "no node lends the agent " + r.Definition
+	if len(r.Where) > 0 {
+		what = "no node with " + join(r.Where) + " can have the agent " + r.Definition
+	}
+	there := []string{describe(c.cfg.Self)}
+	for _, m := range lenders {
+		there = append(there, describe(m))
+	}
+	if r.NotHere != "" {
+		passed = append([]string{c.cfg.Self.Name + ": " + r.NotHere}, passed...)
+	}
+	return fmt.Errorf("%w: %s. There are %s", ErrNone, list(what, passed), strings.Join(there, ", "))
+}
