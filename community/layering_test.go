@@ -20,7 +20,7 @@ var lines = map[string][]string{
 	"security/identity":    {"proto", "security/private"},
 	"discovery":            {},
 	"community":            {"actor", "security"},
-	"skills":               {"actor", "security/gitenv", "security/permission", "security/private", "security/visible"},
+	"skills":               {"actor", "security/filename", "security/gitenv", "security/permission", "security/private", "security/visible"},
 	"transport":            {"proto", "community", "discovery", "security/identity", "security/visible", "actor/term", "actor/backoff"},
 	"agent/content":        {"security/visible"},
 	"agent/llm":            {"security", "actor/backoff"},
