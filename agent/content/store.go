@@ -3,6 +3,7 @@ package content
 import (
 	"cmp"
 	"container/list"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ var (
 	ErrTooLarge = errors.New("it is too large")
 	// ErrMismatch means that a content has another hash than was asked for.
 	ErrMismatch = errors.New("it is another content than was asked for")
-	// ErrFull means that there is no room, because what is kept is pinned or being written.
+	// ErrFull means that there is no room, because too much of what is kept is pinned.
 	ErrFull = errors.New("the store is full")
 	// ErrPinned means that a content cannot be removed, because it is in use.
 	ErrPinned = errors.New("it is in use")
@@ -71,7 +72,7 @@ type Store struct {
 	// unpinned holds the entries that may be collected; the one that was used longest ago is last.
 	unpinned *list.List
 	pins     map[Hash]int
-	// size counts the bytes of all files, also of those that are being written.
+	// size is the sum of the sizes of entries.
 	size int64
 }
 
@@ -108,29 +109,59 @@ func Open(c Config) (*Store, error) {
 }
 
 // Put stores what r holds, and returns its hash and size. The errors are ErrTooLarge if that is over
-// max bytes, ErrFull, and those of r and of the disk; then nothing of it is left.
+// max bytes or Config.MaxSize, ErrFull, and those of r and of the disk; then nothing of it is left.
 func (s *Store) Put(r io.Reader, max int64) (Hash, int64, error) { return s.put(r, max, nil) }
 
-// PutAs stores what r holds, if it has that hash, and ErrMismatch if not; else it is Put. Of a
-// content that is kept already it reads nothing.
+// PutAs stores what r holds, if it has that hash, and returns ErrMismatch if not; else it is Put. It
+// reads r also if the content is kept already: whoever sends it shows that it has it.
 func (s *Store) PutAs(want Hash, r io.Reader, max int64) error {
-	if s.Has(want) {
-		return nil
-	}
 	_, _, err := s.put(r, max, &want)
 	return err
 }
 
 func (s *Store) put(r io.Reader, max int64, want *Hash) (h Hash, size int64, err error) {
-	w, err := s.create(max)
+	f, err := os.CreateTemp(s.dir, temporary+"*") // 0600
 	if err != nil {
 		return Hash{}, 0, fmt.Errorf("keep a content: %w", err)
 	}
-	_, err = io.Copy(w, r)
-	if h, err = w.commit(want, err); err != nil {
+	defer os.Remove(f.Name()) // of a content that is kept there is none any more
+	sum := sha256.New()
+	max = min(max, s.maxSize)
+	size, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(r, max+1))
+	h = Hash(sum.Sum(nil))
+	switch err = errors.Join(err, f.Close()); {
+	case err != nil:
+	case size > max:
+		err = fmt.Errorf("%w: over %d bytes", ErrTooLarge, max)
+	case want != nil && h != *want:
+		err = fmt.Errorf("%w: SHA-256 %v, want %v", ErrMismatch, h, *want)
+	default:
+		err = s.add(f.Name(), Entry{Hash: h, Size: size, Used: time.Now()})
+	}
+	if err != nil {
 		return Hash{}, 0, fmt.Errorf("keep a content: %w", err)
 	}
-	return h, w.size, nil
+	return h, size, nil
+}
+
+// add gives a file that was written the name of its content.
+func (s *Store) add(file string, e Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.entries[e.Hash]; old != nil && old.checked {
+		s.use(old)
+		return nil
+	} else if old != nil { // it may be damaged
+		s.drop(old)
+	}
+	if !s.collect(e.Size) {
+		return fmt.Errorf("%w: of its %d bytes too many are in use", ErrFull, s.maxSize)
+	}
+	err := os.Rename(file, s.path(e.Hash))
+	if err == nil {
+		s.insert(&entry{Entry: e, checked: true})
+	}
+	return err
 }
 
 // Open opens a content for reading; fs.ErrNotExist if it is not kept. A content that a crash or
@@ -165,10 +196,11 @@ func (s *Store) Open(h Hash) (*os.File, error) {
 
 // check returns nil if f has that content, and rewinds it; fs.ErrNotExist if it has another.
 func check(f *os.File, h Hash) error {
-	switch got, err := sumOf(f); {
-	case err != nil:
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
 		return err
-	case got != h:
+	}
+	if Hash(sum.Sum(nil)) != h {
 		return fmt.Errorf("its file is damaged: %w", fs.ErrNotExist)
 	}
 	_, err := f.Seek(0, io.SeekStart)
@@ -267,11 +299,6 @@ func (s *Store) use(e *entry) {
 // drop deletes an entry and its file.
 func (s *Store) drop(e *entry) {
 	os.Remove(s.path(e.Hash)) // if it cannot be removed, the next Open of the directory counts it again
-	s.forget(e)
-}
-
-// forget removes an entry from the index.
-func (s *Store) forget(e *entry) {
 	delete(s.entries, e.Hash)
 	s.size -= e.Size
 	if e.place != nil {

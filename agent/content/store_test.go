@@ -97,13 +97,13 @@ func TestPutLeavesNothingWhenItFails(t *testing.T) {
 		max  int64
 		want error
 	}{
-		"too large":          {strings.NewReader("hello"), 4, content.ErrTooLarge},
-		"endless":            {endless{}, 1, content.ErrTooLarge},
-		"endless and no max": {endless{}, 1 << 40, content.ErrFull},
-		"reader fails":       {io.MultiReader(strings.NewReader("he"), iotest.ErrReader(broken)), 100, broken},
-		"no room":            {strings.NewReader("123"), 100, content.ErrFull},
-		"wrong hash":         {strings.NewReader("x"), 100, content.ErrMismatch},
-		"nothing came":       {strings.NewReader(""), 100, content.ErrMismatch},
+		"too large":         {strings.NewReader("hello"), 4, content.ErrTooLarge},
+		"endless":           {endless{}, 1, content.ErrTooLarge},
+		"over what is kept": {endless{}, 1<<63 - 1, content.ErrTooLarge},
+		"reader fails":      {io.MultiReader(strings.NewReader("he"), iotest.ErrReader(broken)), 100, broken},
+		"no room":           {strings.NewReader("123"), 100, content.ErrFull},
+		"wrong hash":        {strings.NewReader("x"), 100, content.ErrMismatch},
+		"nothing came":      {strings.NewReader(""), 100, content.ErrMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -143,13 +143,14 @@ func TestPutFailsWhenDirectoryIsGone(t *testing.T) {
 	}
 }
 
-func TestPutAsReadsNothingOfKnownContent(t *testing.T) {
+func TestPutAsTakesOnlyTheContentAlsoWhenItIsKept(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
-	if err := s.PutAs(content.Sum([]byte("a")), strings.NewReader("a"), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.PutAs(content.Sum([]byte("a")), iotest.ErrReader(errors.New("read")), 1); err != nil {
+	a := put(t, s, "a")
+	if err := s.PutAs(a, strings.NewReader("a"), 1); err != nil {
 		t.Errorf("put what is kept: %v", err)
+	}
+	if err := s.PutAs(a, strings.NewReader("b"), 1); !errors.Is(err, content.ErrMismatch) {
+		t.Errorf("put another content under a hash that is kept: %v", err)
 	}
 }
 
