@@ -57,9 +57,10 @@ func (i *instance) newBorrower() *lending.Borrower {
 		Community: i.factory.cfg.Community, Self: i.self,
 		Chain: func() permission.Chain { return i.permissions.chain() },
 		Spent: func(more budget.Spent) {
-			if more != (budget.Spent{}) {
-				_ = i.record.Commit(session.Entry{Kind: session.Lent, Spent: &more}) // the commit before the next request reports the error
+			if more == (budget.Spent{}) {
+				return
 			}
+			_ = i.record.Commit(session.Entry{Kind: session.Lent, Spent: &more}) // the commit before the next request reports the error
 			i.root().lease.SpentChanged()
 		},
 		Progress: func(of community.Member, message string) {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"symbio/community"
 )
 
@@ -16,6 +18,7 @@ var ErrExceeded = errors.New("over the budget")
 // ledger is shared by the accounts of one tree of agents. One lock for the whole tree keeps the
 // invariant simple: a reservation changes several accounts at once.
 type ledger struct {
+	pace    *rate.Limiter // of model calls; nil = no limit; constant
 	mu      sync.Mutex
 	changed chan struct{} // closed when something is released; nil = no call waits; guarded by mu
 }
@@ -50,6 +53,12 @@ type Account struct {
 	alerted  [kinds]bool // of which Task.Alerts has told in this task; places stands for the time
 	openedAt time.Time
 	closed   bool
+
+	// Of a remote account: when the other node reported last, and the most of each kind that a call
+	// took by its reports. lost is set if its node is gone: all spawns that it may make count for the rate.
+	reportedAt time.Time
+	largest    amounts
+	lost       bool
 }
 
 // New returns the account of an agent without a parent. Zero fields of l take the defaults.
@@ -276,11 +285,14 @@ func (a *Account) Close() {
 		}
 	}
 	if a.remote {
-		now := time.Now()
+		now, made := time.Now(), min(a.spawns.limit, a.spawned)
+		if a.lost {
+			made = a.spawns.limit
+		}
 		for p := a.parent; p != nil; p = p.parent {
 			if p.spawns != nil {
 				p.spawns.lent -= a.spawns.limit
-				p.spawns.record(now, min(a.spawns.limit, a.spawned)) // the times of its spawns are not known, so they count as made now
+				p.spawns.record(now, made) // the times of its spawns are not known, so they count as made now
 			}
 		}
 	}

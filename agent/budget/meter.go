@@ -189,6 +189,7 @@ func (t *reservation) receive(c llm.Chunk) llm.Chunk {
 // begin reserves a call. While the budget is short only because of calls in flight, it waits: they
 // may use less than they reserved. It returns the cause of ctx if ctx ends.
 func (p *Task) begin(ctx context.Context, m llm.Model, body, tools int) (*reservation, error) {
+	p.account.ledger.waitPace(ctx)
 	for {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -1,6 +1,47 @@
 package budget
 
-import "time"
+import (
+	"context"
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// How many model calls a lender may not have reported when it is lost. A lender reports after each
+// call, so these are the calls of the time since its last report and of lentGrace, in which it may
+// not have noticed that its borrower is out of reach: failure detection takes three seconds. In any
+// time a lent agent and its descendants make at most lentBurst calls and lentRate more a second,
+// because an honest lender holds them to that (NewLent). Models that take half a second for an answer
+// never reach this rate with two agents.
+const (
+	lentRate, lentBurst = 5, 10
+	lentGrace           = 5 * time.Second
+	// lentTokens is how many tokens a lost call counts at least: what the default limits assume.
+	// Conversations grow, so it counts twice the largest one that was reported if that is more.
+	lentTokens = 10_000
+)
+
+// NewLent returns the account of an agent that is lent to another node. Its calls are held to the
+// rate that a borrower counts if this node is lost.
+func NewLent(l Limits) *Account {
+	a := New(l)
+	a.ledger.pace = rate.NewLimiter(lentRate, lentBurst)
+	return a
+}
+
+// waitPace waits until a lent agent may make its next call, or ctx ends.
+func (l *ledger) waitPace(ctx context.Context) {
+	if l.pace == nil {
+		return
+	}
+	wait := time.NewTimer(l.pace.Reserve().Delay())
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+}
 
 // Granted returns the limits of a remote account, for the node that has to enforce them. No field
 // is zero, because the other node would replace a zero by its own default.
@@ -42,6 +83,12 @@ func (a *Account) Report(s Spent) (booked Spent) {
 		more[k] = max(min(more[k], a.limit[k]), a.used[k]) - a.used[k]
 	}
 	a.spend(more)
+	a.reportedAt = time.Now()
+	for k := range kinds {
+		if more[calls] > 0 {
+			a.largest[k] = max(a.largest[k], more[k]/more[calls])
+		}
+	}
 	a.addCached(max(min(s.Cached, a.used[tokens])-a.cached, 0))
 	minutes := int(time.Since(a.openedAt)/time.Minute) + 1
 	booked = more.asSpent()
@@ -57,23 +104,39 @@ func (n amounts) asSpent() Spent {
 	return Spent{ModelCalls: int(n[calls]), Tokens: n[tokens], Cost: float64(n[nanos]) / 1e9}
 }
 
-// CloseLost closes a remote account whose node is gone without a last report. All of the share may
-// have been spent, so all of it counts as spent. CloseLost returns what it booked.
+// CloseLost closes a remote account whose node is gone without a last report. It counts what an
+// honest node may have spent since its latest one, at most the share, and returns that.
 func (a *Account) CloseLost() Spent {
 	a.ledger.mu.Lock()
-	var rest amounts
-	for _, k := range []kind{calls, tokens, nanos} {
-		if !a.closed && a.limit[k] < unlimitedFrom {
-			rest[k] = max(a.limit[k]-a.taken[k], 0)
-		}
-	}
-	a.spend(rest)
+	var lost amounts
 	if !a.closed {
-		a.spawned = max(a.spawned, a.spawns.limit) // for the rate
+		lost = a.unreported()
+		a.lost = true
 	}
+	a.spend(lost)
 	a.ledger.mu.Unlock()
 	a.Close()
-	return rest.asSpent()
+	return lost.asSpent()
+}
+
+// unreported returns the most that an honest node spent since its latest report. Each agent counts
+// with the full rate, because a descendant may be lent to a third node. The caller must hold mu.
+func (a *Account) unreported() (lost amounts) {
+	since := a.openedAt
+	if a.reportedAt.After(since) {
+		since = a.reportedAt
+	}
+	agents := 1 + min(int64(a.spawned), a.limit[places])
+	lost[calls] = agents * (lentBurst + int64(math.Ceil(lentRate*(time.Since(since)+lentGrace).Seconds())))
+	lost[tokens] = lost[calls] * max(2*a.largest[tokens], lentTokens)
+	lost[nanos] = lost[calls] * 2 * a.largest[nanos]
+	if a.largest[nanos] == 0 && a.limit[nanos] < unlimitedFrom {
+		lost[nanos] = lost[calls] * (a.limit[nanos] / max(a.limit[calls], 1)) // its part of the share
+	}
+	for k := range kinds {
+		lost[k] = min(lost[k], max(a.limit[k]-a.taken[k], 0))
+	}
+	return lost
 }
 
 // sanitized clamps another node's report to non-negative numbers.

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -73,6 +74,79 @@ func TestRateShareCountsThisMinute(t *testing.T) {
 		time.Sleep(time.Minute)
 		if all, err := parent.Open(Limits{}, Limits{SpawnsPerMinute: 99}, true); err != nil || all.Granted().SpawnsPerMinute != 7 {
 			t.Errorf("a minute later: %v, want a share of all 7 that are left", err)
+		}
+	})
+}
+
+// What a lost lender may have spent since its latest report counts, and not the whole share: before, the first of these
+// loans was charged with 499 calls and 4,999,000 tokens.
+func TestLostLoanIsChargedForTimeSinceReport(t *testing.T) {
+	for name, tt := range map[string]struct {
+		share   Limits
+		reports []Spent
+		silent  time.Duration
+		want    Spent // in all
+	}{
+		"lived 1.5 s":          {Limits{}, []Spent{{ModelCalls: 1, Tokens: 1000}}, 1500 * time.Millisecond, Spent{ModelCalls: 1 + 43, Tokens: 1000 + 430_000}},
+		"never reported":       {Limits{}, nil, 1500 * time.Millisecond, Spent{ModelCalls: 43, Tokens: 430_000}},
+		"large requests":       {Limits{}, []Spent{{ModelCalls: 1, Tokens: 10}, {ModelCalls: 3, Tokens: 24_010}}, 0, Spent{ModelCalls: 3 + 35, Tokens: 24_010 + 35*24_000}},
+		"with three below it":  {Limits{}, []Spent{{ModelCalls: 9, Tokens: 90, Agents: 3}}, 0, Spent{Agents: 4, ModelCalls: 9 + 4*35, Tokens: 90 + 4*350_000}},
+		"a long time":          {Limits{}, []Spent{{ModelCalls: 9, Tokens: 90}}, time.Hour, Spent{ModelCalls: 500, Tokens: 5_000_000}},
+		"a small share":        {Limits{ModelCalls: 20, Tokens: 100_000, Cost: 2}, []Spent{{ModelCalls: 2, Tokens: 8000, Cost: 0.5}}, 0, Spent{ModelCalls: 20, Tokens: 100_000, Cost: 2}},
+		"its part of the cost": {Limits{ModelCalls: 350, Tokens: 1_000_000, Cost: 3.5}, nil, 0, Spent{ModelCalls: 35, Tokens: 350_000, Cost: 0.35}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			parent := New(Limits{Cost: 10})
+			remote, err := parent.Open(Limits{}, tt.share, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			for _, s := range tt.reports {
+				remote.Report(s)
+			}
+			if tt.reports == nil {
+				remote.openedAt = time.Now()
+			}
+			time.Sleep(tt.silent)
+			remote.CloseLost()
+			got := parent.Total()
+			tt.want.Agents = max(tt.want.Agents, 1)
+			tt.want.Wall = got.Wall
+			if tt.want.Cost == 0 {
+				tt.want.Cost = got.Cost
+			}
+			if got != tt.want {
+				t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+			}
+		})
+	}
+}
+
+// An honest lender makes no more calls than its borrower counts for the time, however fast its models are.
+func TestLentCallsKeepRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := NewLent(Limits{})
+		done := 0
+		began := time.Now()
+		for done < 100 {
+			a.ledger.waitPace(ctx)
+			done++
+			if most := lentBurst + int(lentRate*time.Since(began).Seconds()+0.001); done > most {
+				t.Fatalf("%d calls after %v, and at most %d may be", done, time.Since(began), most)
+			}
+		}
+		if took := time.Since(began); took > 19*time.Second {
+			t.Errorf("100 calls took %v", took)
+		}
+		New(Limits{}).ledger.waitPace(ctx) // not held to any rate
+		began = time.Now()
+		cancel()
+		a.ledger.waitPace(ctx)
+		if time.Since(began) != 0 {
+			t.Error("the end of the context does not end the wait")
 		}
 	})
 }

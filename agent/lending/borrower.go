@@ -63,8 +63,7 @@ type BorrowedAgent struct {
 	maxLifetime time.Duration
 	// leased is the context of the call that is the lease.
 	leased context.Context
-	// cancel ends the call. Spending that was not reported until then is unknown, so CloseLost
-	// counts the whole share.
+	// cancel ends the call. Spending that was not reported until then is unknown; CloseLost bounds it.
 	cancel context.CancelFunc
 
 	// identified is closed when the lender has named the member.
@@ -334,8 +333,12 @@ func (b *BorrowedAgent) receive(u update) {
 	}
 }
 
-// settle closes the account with the lender's last report. Without a report the whole share counts
-// as spent. If the lender never named an agent, nothing counts: that agent got no task, so it spent
+// ErrLost is wrapped by the reason why a borrowed agent ended whose node did not report its end. What
+// it did is not known.
+var ErrLost = errors.New("it is lost, because its node did not report its end")
+
+// settle closes the account with the lender's last report. Without a report it counts what may have
+// been spent since the latest one (budget.CloseLost). If the lender never named an agent, nothing counts: that agent got no task, so it spent
 // nothing.
 func (b *BorrowedAgent) settle(final update, err error) {
 	var more budget.Spent
@@ -348,9 +351,9 @@ func (b *BorrowedAgent) settle(final update, err error) {
 		b.account.Close()
 	default:
 		s := b.account.Total()
-		err = fmt.Errorf("it is lost, because its node did not report its end; it had reported %d model calls and %d tokens, and all of its share counts as spent: %w",
-			s.ModelCalls, s.Tokens, cmp.Or(err, community.ErrUnavailable))
 		more = b.account.CloseLost()
+		err = fmt.Errorf("%w; it had reported %d model calls and %d tokens, and up to %d and %d more count as spent: %w",
+			ErrLost, s.ModelCalls, s.Tokens, more.ModelCalls, more.Tokens, cmp.Or(err, community.ErrUnavailable))
 	}
 	b.borrower.Spent(more)
 	b.end(err)
@@ -419,7 +422,7 @@ func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscrip
 }
 
 // Stop stops the agent and returns when the lease has ended. It waits for the lender's report until
-// ctx ends or endTimeout has passed; then it ends the call, and the whole share counts as spent. It
+// ctx ends or endTimeout has passed; then it ends the call, and the agent counts as lost. It
 // may be called more than once, by any goroutine.
 func (b *BorrowedAgent) Stop(ctx context.Context) {
 	if b.Gone() != nil {

@@ -236,7 +236,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 		return nil, invalid("the parent is another node's")
 	}
 	d := l.cfg.Definitions[i]
-	account := budget.New(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget))
+	account := budget.NewLent(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget))
 	n := &Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints,
@@ -309,8 +309,12 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	return context.Cause(ctx), nil
 }
 
-// stream sends the borrower the spawned member, and then the spending after each change, until ctx
-// ends. An error of sending ends the lease: the borrower is gone.
+// reportInterval is how often a lender reports although nothing was spent: a borrower that loses it
+// counts the time since the latest report.
+const reportInterval = 2 * time.Second
+
+// stream sends the borrower the spawned member, and then the spending after each change and each
+// reportInterval, until ctx ends. An error of sending ends the lease: the borrower is gone.
 func (l *Lease) stream(ctx context.Context, m community.Member) {
 	send := func(u update) {
 		line, err := u.line()
@@ -322,13 +326,16 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 		}
 	}
 	send(update{Member: &memberInfo{ID: m.ID, Name: m.Name, Accepts: m.Accepts}})
+	again := time.NewTicker(reportInterval)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.spent:
-			send(update{Spent: new(l.Account.Total())})
+		case <-again.C:
 		}
+		send(update{Spent: new(l.Account.Total())})
 	}
 }
 
