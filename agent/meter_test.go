@@ -400,7 +400,8 @@ func (w *wild) model() llm.Model {
 			case <-ctx.Done():
 			}
 		} else {
-			time.Sleep(wait)
+			// A root and three generations below it may all be in such a call: together less than the time in which the root has to stop.
+			time.Sleep(wait / 6)
 		}
 		whole := false
 		defer func() {
