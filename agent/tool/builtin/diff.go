@@ -37,13 +37,19 @@ func diff(ctx context.Context, w *Workspace, path string, d *operation, content 
 	case d.old == nil && w.load(ctx, path, d) != nil:
 		return change
 	}
-	before, _, errBefore := toText(d.old)
-	after, _, errAfter := toText(content)
-	if errBefore != nil || errAfter != nil || max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
-		return change
-	}
-	change.Diff = unified(from, change.File, strings.ToValidUTF8(before, "\uFFFD"), strings.ToValidUTF8(after, "\uFFFD"))
+	change.Diff = Unified(from, change.File, d.old, content)
 	return change
+}
+
+// Unified returns the change from one content of a file to another as a unified diff, for people. It is "" if one is no text or
+// too long to compare, and cut off if it is longer than a person reads. from and to are the names in its head.
+func Unified(from, to string, old, content []byte) string {
+	before, _, errBefore := toText(old)
+	after, _, errAfter := toText(content)
+	if errBefore != nil || errAfter != nil || max(len(old), len(content)) > maxDiffed || max(strings.Count(before, "\n"), strings.Count(after, "\n")) > maxDiffedLines {
+		return ""
+	}
+	return unified(from, to, strings.ToValidUTF8(before, "\uFFFD"), strings.ToValidUTF8(after, "\uFFFD"))
 }
 
 // unified returns a unified diff with at most maxDiff bytes of whole lines, and a note if it is longer.
