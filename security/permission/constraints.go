@@ -19,16 +19,16 @@ const maxLinkName = 256
 // The limits of the constraints that a node sends about the agents that it acts for. EncodeConstraints
 // and DecodeConstraints both enforce them.
 const (
-	// maxConstraintLinks bounds the links of constraints: more than the depth to which agents
-	// spawn agents.
-	maxConstraintLinks = 16
+	// maxConstraintLinks bounds the links of constraints: those of agents, more than the depth to
+	// which agents spawn agents, and as many guardrails.
+	maxConstraintLinks = 32
 	// maxConstraintRules bounds the rules of all links together: more than a person writes.
 	maxConstraintRules = 2048
 )
 
 // constraintsJSON is the wire format of the constraints that a node sends with a call on
-// behalf of its agents. DecodeConstraints refuses unknown fields, so a new field needs a new
-// protocol version.
+// behalf of its agents. DecodeConstraints refuses unknown fields: a node that does not know a field
+// refuses the call, because the field may have denied it.
 type constraintsJSON struct {
 	// Links has at least one entry: nothing is sent for an empty chain.
 	Links []constraintLink `json:"links"`
@@ -43,17 +43,26 @@ type constraintLink struct {
 	Override  []string `json:"override,omitempty"`
 	Allow     []string `json:"allow,omitempty"`
 	Default   Action   `json:"default"`
+	// Guardrail is set for a guardrail around the work. Its overrides are complete: those of other
+	// guardrails of its group are among them, and on the other node none is added.
+	Guardrail *constraintGuardrail `json:"guardrail,omitempty"`
 }
 
-// EncodeConstraints writes the policies of a chain as JSON for another node; nil for an empty
-// chain. Links with equal rules are written once. It leaves out allowances that mean nothing
+// constraintGuardrail is what a guardrail has more than a link: Guardrail.Ask and Guardrail.Decides.
+type constraintGuardrail struct {
+	Ask     []string `json:"ask,omitempty"`
+	Decides bool     `json:"decides,omitempty"`
+}
+
+// EncodeConstraints writes the policies of a chain and the guardrails around its work as JSON for
+// another node; nil if there are none. Links with equal rules are written once. It leaves out allowances that mean nothing
 // elsewhere: answers of people, and grants for a single call or by a skill. The error says that
 // the chain is larger than DecodeConstraints accepts. It calls Granted of each link once.
-func EncodeConstraints(c Chain) ([]byte, error) {
+func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 	var out constraintsJSON
 	seen := map[string]bool{}
 	rules := 0
-	for _, l := range c {
+	for _, l := range slices.Concat(c, guardrailLinks(within)) {
 		if l.Granted != nil {
 			// Clipped, so that append does not write to the array of the policy.
 			l.Policy.Allow = l.Policy.Allow[:len(l.Policy.Allow):len(l.Policy.Allow)]
@@ -63,14 +72,19 @@ func EncodeConstraints(c Chain) ([]byte, error) {
 				}
 			}
 		}
-		digest := l.Policy.Digest()
+		p := l.Policy
+		one := constraintLink{Name: strings.ToValidUTF8(visible.Prefix(l.Name, maxLinkName-32), ""), FinalDeny: texts(p.FinalDeny), Deny: texts(p.Deny), Override: texts(p.Override), Allow: texts(p.Allow), Default: p.Default}
+		digest := p.Digest()
+		if l.guardrail {
+			one.Guardrail = &constraintGuardrail{texts(l.ask), !l.mute}
+			digest += fmt.Sprintf(" %q %v", one.Guardrail.Ask, l.mute)
+		}
 		if seen[digest] {
 			continue
 		}
 		seen[digest] = true
-		p := l.Policy
-		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow)
-		out.Links = append(out.Links, constraintLink{strings.ToValidUTF8(visible.Prefix(l.Name, maxLinkName-32), ""), texts(p.FinalDeny), texts(p.Deny), texts(p.Override), texts(p.Allow), p.Default})
+		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow) + len(l.ask)
+		out.Links = append(out.Links, one)
 	}
 	switch {
 	case len(out.Links) == 0:
@@ -125,11 +139,18 @@ func DecodeConstraints(data []byte) (Chain, error) {
 		if len(l.Name) > maxLinkName || strings.ContainsFunc(l.Name, func(r rune) bool { return !visible.Rune(r) }) {
 			return nil, errors.New("a name in them cannot be shown")
 		}
-		p := Policy{Default: l.Default}
+		link := Link{Name: l.Name, Policy: Policy{Default: l.Default}}
+		p, asks := &link.Policy, []string(nil)
+		if g := l.Guardrail; g != nil {
+			asks, link.guardrail, link.mute = g.Ask, true, !g.Decides
+			if link.mute && p.Default != Allow {
+				return nil, errors.New("a guardrail in them that does not decide has a default")
+			}
+		}
 		for _, list := range []struct {
 			from []string
 			to   *[]Rule
-		}{{l.FinalDeny, &p.FinalDeny}, {l.Deny, &p.Deny}, {l.Override, &p.Override}, {l.Allow, &p.Allow}} {
+		}{{l.FinalDeny, &p.FinalDeny}, {l.Deny, &p.Deny}, {l.Override, &p.Override}, {l.Allow, &p.Allow}, {asks, &link.ask}} {
 			if rules += len(list.from); rules > maxConstraintRules {
 				return nil, fmt.Errorf("they have over %d rules", maxConstraintRules)
 			}
@@ -141,7 +162,7 @@ func DecodeConstraints(data []byte) (Chain, error) {
 				*list.to = append(*list.to, r)
 			}
 		}
-		c = append(c, Link{Name: l.Name, Policy: p})
+		c = append(c, link)
 	}
 	return c, nil
 }

@@ -84,6 +84,36 @@ func TestConstraintsOfNodeNeverPermitMore(t *testing.T) {
 	})
 }
 
+// Guardrails hold on another node exactly as they do here, whatever their groups and overrides are.
+func TestConstraintsOfGuardrailsJudgeAsHere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var within []permission.Guardrail
+		for i := range rapid.IntRange(1, 4).Draw(t, "guardrails") {
+			g := drawPolicy(t).Guardrail()
+			if g.Ask = drawRules(t, "ask"); rapid.Bool().Draw(t, "undecided") {
+				g.Decides, g.Default = false, permission.Deny
+			}
+			g.Group = rapid.SampledFrom([]int{-1 - i, 0, 1}).Draw(t, "group")
+			within = append(within, g)
+		}
+		data, err := permission.EncodeConstraints(nil, within...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := permission.DecodeConstraints(data)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		mine := permission.Link{Name: "mine", Policy: drawPolicy(t)}
+		c := rapid.SampledFrom(someCalls).Draw(t, "call")
+		got := append(permission.Chain{mine}, there...).Judge(c)
+		c.Within = within
+		if want := (permission.Chain{mine}).Judge(c); got.Action != want.Action {
+			t.Fatalf("%s: %v there (%s), %v here (%s)", data, got.Action, got.Why, want.Action, want.Why)
+		}
+	})
+}
+
 func TestUnreadableConstraintsAreError(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`"Read",`, 2049), ",")
 	for name, data := range map[string]string{
@@ -91,8 +121,10 @@ func TestUnreadableConstraintsAreError(t *testing.T) {
 		"an unknown list": `{"links":[{"name":"a","default":"allow"}],"guardrails":[]}`, "something behind": `{"links":[{"name":"a","default":"allow"}]}{}`,
 		"a bad rule": `{"links":[{"name":"a","default":"allow","deny":["Bash(rm"]}]}`, "a bad default": `{"links":[{"name":"a","default":"maybe"}]}`,
 		"a hidden name": `{"links":[{"name":"a\u202e","default":"allow"}]}`, "a long name": `{"links":[{"name":"` + strings.Repeat("a", 300) + `","default":"allow"}]}`,
-		"many rules": `{"links":[{"name":"a","default":"allow","deny":[` + many + `]}]}`,
-		"many links": `{"links":[` + strings.Repeat(`{"name":"a","default":"ask"},`, 16) + `{"name":"a","default":"ask"}]}`,
+		"a guardrail that has a default and none": `{"links":[{"name":"a","default":"deny","guardrail":{}}]}`, "more of a guardrail": `{"links":[{"name":"a","default":"allow","guardrail":{"decides":true,"group":1}}]}`,
+		"a bad rule of a guardrail": `{"links":[{"name":"a","default":"allow","guardrail":{"ask":["Bash(rm"]}}]}`,
+		"many rules":                `{"links":[{"name":"a","default":"allow","deny":[` + many + `]}]}`,
+		"many links":                `{"links":[` + strings.Repeat(`{"name":"a","default":"ask"},`, 32) + `{"name":"a","default":"ask"}]}`,
 	} {
 		if c, err := permission.DecodeConstraints([]byte(data)); err == nil || c != nil {
 			t.Errorf("%s: read as %+v", name, c)
@@ -102,7 +134,7 @@ func TestUnreadableConstraintsAreError(t *testing.T) {
 		t.Errorf("without a default: %v, want one that denies", err)
 	}
 	var long permission.Chain
-	for i := range 17 {
+	for i := range 33 {
 		long = append(long, permission.Link{Policy: policy(t, fmt.Sprintf("allow: Write(./%d) | default: ask", i))})
 	}
 	if _, err := permission.EncodeConstraints(long); err == nil {

@@ -19,45 +19,33 @@ func (c Chain) Judge(call Call) Verdict {
 		return Verdict{Stage: StageDefault, Why: "The call has no agent with permissions, so it is denied."}
 	}
 	f := look(call)
-	around, whole := guardrailLinks(call.Within), slices.Clip(c)
-	for _, r := range around {
-		whole = append(whole, r.Link)
-	}
+	whole := slices.Concat(c, guardrailLinks(call.Within))
 	// The answer needs a search of the file system. So it is asked for at most once, and only if
 	// a rule depends on it. It is for the denials of the whole chain, which are what the sandbox
 	// gets.
 	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f)) })
 	var strictest Verdict
-	judged := 0
-	count := func(v Verdict, name string) {
-		v.Link = name
-		if judged++; judged == 1 || v.Action < strictest.Action {
-			strictest = v
-		}
-	}
-	for _, l := range c {
+	for i, l := range whole {
 		// After a denial no other link can be stricter.
-		if judged == 0 || strictest.Action > Deny {
-			count(l.judge(f), l.Name)
+		if i > 0 && strictest.Action == Deny {
+			break
 		}
-	}
-	for _, r := range around {
-		if strictest.Action > Deny {
-			count(r.judge(f), r.Name)
+		if v := l.judge(f); i == 0 || v.Action < strictest.Action {
+			strictest, strictest.Link = v, l.Name
 		}
 	}
 	strictest.Except, strictest.Dial, strictest.Plan = except(whole, f), dial(whole, f), plan(whole, f, strictest)
 	return strictest
 }
 
-// judge goes through the six stages of one link (spec: swiftagent.md, Security): final deny,
+// judgeRules goes through the six stages of one link (spec: swiftagent.md, Security): final deny,
 // session memory, override, deny, allow, default. For a call that runs commands, deny rules are
 // compared with every command that may run and every file that may be used, allow rules with each
 // command that does (security.md D2, 2.2).
 //
 // A deny rule of which it cannot be told whether it applies turns a later Allow into Ask; it
 // never decides by itself.
-func (l Link) judge(f *facts) Verdict {
+func (l Link) judgeRules(f *facts) Verdict {
 	p := l.Policy
 	// The local network is closed before all rules.
 	if v, never := l.unreachable(f); never {

@@ -136,8 +136,8 @@ func (c Chain) at(v Verdict) string {
 // and those that are not needed are left out.
 func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	f := look(call)
-	for _, r := range guardrailLinks(call.Within) {
-		if v := r.judge(f); v.Action != Allow {
+	for _, r := range slices.Concat(c, guardrailLinks(call.Within)) {
+		if v := r.judge(f); r.guardrail && v.Action != Allow {
 			return nil, "", fmt.Sprintf("%s around this work says so (%s)", r.Name, strings.TrimSuffix(v.Why, "."))
 		}
 	}

@@ -36,18 +36,11 @@ func (p Policy) Guardrail() Guardrail {
 	return Guardrail{FinalDeny: p.FinalDeny, Deny: p.Deny, Override: p.Override, Allow: p.Allow, Default: p.Default, Decides: true}
 }
 
-// guardrailLink is a guardrail in the form of a link, with the overrides that reach it and the
-// rules that ask.
-type guardrailLink struct {
-	Link
-	ask []Rule
-}
-
-// guardrailLinks returns the guardrails around a call, the outermost first. Each gets the
+// guardrailLinks returns the guardrails around a call as links, the outermost first. Each gets the
 // overrides of itself and of the guardrails inside it, but only of its own group: an agent's
 // code must not lift what its requester denied.
-func guardrailLinks(within []Guardrail) []guardrailLink {
-	all := make([]guardrailLink, len(within))
+func guardrailLinks(within []Guardrail) Chain {
+	all := make(Chain, len(within))
 	for i, g := range within {
 		p := Policy{FinalDeny: g.FinalDeny, Deny: g.Deny, Allow: g.Allow, Default: Allow}
 		if g.Decides {
@@ -58,21 +51,22 @@ func guardrailLinks(within []Guardrail) []guardrailLink {
 				p.Override = append(p.Override, inner.Override...)
 			}
 		}
-		all[i] = guardrailLink{Link{Name: cmp.Or(g.Name, fmt.Sprintf("guardrail %d", i+1)), Policy: p, mute: !g.Decides}, g.Ask}
+		all[i] = Link{Name: cmp.Or(g.Name, fmt.Sprintf("guardrail %d", i+1)), Policy: p, guardrail: true, mute: !g.Decides, ask: g.Ask}
 	}
 	return all
 }
 
-// judge returns the verdict of a guardrail; Allow where no rule of it covers the call.
-func (r guardrailLink) judge(f *facts) Verdict {
-	v := r.Link.judge(f)
-	if v.Source == "config" {
+// judge returns the verdict of a link. One that is made of a guardrail allows where no rule of it
+// covers the call, and asks where one of Guardrail.Ask does.
+func (l Link) judge(f *facts) Verdict {
+	v := l.judgeRules(f)
+	if l.guardrail && v.Source == "config" {
 		v.Source = "guardrail"
 	}
-	if v.Action != Allow || len(r.ask) == 0 {
+	if v.Action != Allow || len(l.ask) == 0 {
 		return v
 	}
-	asks, may := f.firstDenial(r.ask)
+	asks, may := f.firstDenial(l.ask)
 	if asks = cmp.Or(asks, may); asks == nil {
 		return v
 	}

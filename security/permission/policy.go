@@ -91,7 +91,9 @@ type Link struct {
 	Memory  *Memory        // nil remembers nothing
 	Granted func() []Grant // asked at each evaluation, so that a grant ends when it ends; nil grants nothing
 
-	mute bool // a guardrail that says nothing of what no rule of it denies
+	guardrail bool   // it is made of a Guardrail
+	mute      bool   // a guardrail that says nothing of what no rule of it denies
+	ask       []Rule // Guardrail.Ask
 }
 
 // Chain is an agent and all those it acts for: its parents up to the root, and the requester
