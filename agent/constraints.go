@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"symbio/agent/definition"
+	"symbio/agent/tool"
 	"symbio/agent/tool/security"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
@@ -15,6 +18,53 @@ type definitionConstraints struct {
 	policy    *permission.Policy                  // nil = none
 	guardrail *permission.Guardrail               // nil = none
 	sandbox   func(sandbox.Policy) sandbox.Policy // restricts what commands may do; nil = no restriction
+	env       []string                            // the variables that sandbox names
+}
+
+// constraints returns those of the instance: of its definition, of its order, and of the agent that
+// borrows it. The error says which of them cannot be enforced in its workspace.
+func (i *instance) constraints() (definitionConstraints, error) {
+	c, err := constraintsOf(i.def, i.security, i.workspace.Dir)
+	if err != nil || i.lease == nil || i.lease.Sandbox == nil {
+		return c, err
+	}
+	borrowers, err := i.lease.Sandbox.Constraint(i.workspace.Dir)
+	inner := c.sandbox
+	c.sandbox = func(p sandbox.Policy) sandbox.Policy {
+		if p = borrowers(p); inner != nil {
+			p = inner(p)
+		}
+		return p
+	}
+	c.env = slices.Concat(c.env, i.lease.Sandbox.Env)
+	return c, err
+}
+
+// portableSandbox describes for another node what commands of the agent are held to in ctx: by the
+// definitions that constrain it, and by the guardrails of ctx. It returns nil if that is nothing, and
+// an error if another node cannot hold commands to it.
+func (i *instance) portableSandbox(ctx context.Context) (*sandbox.Portable, error) {
+	_, held := tool.Guardrails(ctx)
+	if _, narrower := i.permissions.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
+		return nil, nil
+	}
+	var env []string
+	for _, p := range i.permissions.constraining() {
+		env = append(env, p.own.env...)
+	}
+	if held != nil {
+		env = append(env, held.Env...)
+	}
+	d, err := sandbox.Describe(func(p sandbox.Policy) sandbox.Policy {
+		if p, _ = i.permissions.constrainSandbox(p); held != nil {
+			p = sandbox.Meet(*held, p)
+		}
+		return p
+	}, i.workspace.Dir, env)
+	if err != nil {
+		return nil, fmt.Errorf("another node cannot hold its commands to your sandbox limits: %w", err)
+	}
+	return &d, nil
 }
 
 // constraintsOf reads the constraints of a definition, and those of the sandbox of s, which may be
@@ -36,11 +86,13 @@ func constraintsOf(d definition.Definition, s *security.Config, dir string) (c d
 		if c.sandbox, err = d.Sandbox.Constraint(dir); err != nil {
 			return definitionConstraints{}, err
 		}
+		c.env = d.Sandbox.Env
 	}
 	if s == nil || s.Off() {
 		return c, nil
 	}
 	only, err := s.SandboxPolicy(dir)
+	c.env = slices.Concat(c.env, only.Env)
 	inner := c.sandbox
 	c.sandbox = func(p sandbox.Policy) sandbox.Policy {
 		with := only

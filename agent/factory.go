@@ -264,7 +264,7 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 			i.record.log.Load().Close() // so that a later agent can go on with the session
 		}
 	}()
-	if i.permissions.own, err = constraintsOf(i.def, i.security, i.workspace.Dir); err != nil {
+	if i.permissions.own, err = i.constraints(); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}
 	i.createRecord()

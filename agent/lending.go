@@ -30,9 +30,9 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
-		if _, err = constraintsOf(i.def, nil, i.workspace.Dir); err != nil {
-			f.cfg.Logger.Warn("the definition of a lent agent", "agent", i.def.Name, "err", err)
-			return community.Member{}, community.Explain(community.ErrUnavailable, "its definition cannot be kept there now")
+		if _, err = i.constraints(); err != nil {
+			f.cfg.Logger.Warn("the sandbox of a lent agent", "agent", i.def.Name, "err", err)
+			return community.Member{}, community.Explain(community.ErrUnavailable, "the sandbox limits of its definition, or those of its parent, cannot be kept there now")
 		}
 		return f.begin(ctx, lease.Name, i.withModel(model), community.WithMaxCall(lease.MaxLifetime))
 	}
@@ -55,7 +55,8 @@ func (i *instance) reportToBorrower(e Event) {
 func (i *instance) newBorrower() *lending.Borrower {
 	return &lending.Borrower{
 		Community: i.factory.cfg.Community, Self: i.self,
-		Chain: func() permission.Chain { return i.permissions.chain() },
+		Constraints: func(ctx context.Context) ([]byte, error) { return i.permissions.encodeConstraints(ctx, true) },
+		Sandbox:     i.portableSandbox,
 		Spent: func(more budget.Spent) {
 			if more == (budget.Spent{}) {
 				return

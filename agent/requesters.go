@@ -2,9 +2,11 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
+	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/permission"
 )
@@ -108,11 +110,12 @@ func (p *permissions) onBehalfOf() (names []string) {
 }
 
 // encodeConstraints encodes the constraints that go with a signal of the agent (Signal.OnBehalf).
-// Another node gets the whole chain. An agent of this node gets only the constraints of remote
-// requesters, because it finds the local ones by address.
-func (p *permissions) encodeConstraints(toOtherNode bool) ([]byte, error) {
+// Another node gets the whole chain, and the guardrails of the agent and of ctx. An agent of this node gets only the constraints of remote
+// requesters, because it finds the local ones by address, and gets ctx.
+func (p *permissions) encodeConstraints(ctx context.Context, toOtherNode bool) ([]byte, error) {
 	if toOtherNode {
-		return permission.EncodeConstraints(p.chain())
+		inner, _ := tool.Guardrails(ctx)
+		return permission.EncodeConstraints(p.chain(), slices.Concat(p.guardrails(), inner)...)
 	}
 	return permission.EncodeConstraints(p.currentRequesters().remoteConstraints)
 }

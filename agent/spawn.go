@@ -118,8 +118,8 @@ func (a *Agent) newTeam() *team.Team {
 		Definition: i.def.Name,
 		Spawn:      a.spawn,
 		Send:       a.borrower.Send,
-		OnBehalf: func(to *team.Child) ([]byte, error) {
-			return i.permissions.encodeConstraints(to.Member.Node != i.self.Node)
+		OnBehalf: func(ctx context.Context, to *team.Child) ([]byte, error) {
+			return i.permissions.encodeConstraints(ctx, to.Member.Node != i.self.Node)
 		},
 		Deadline: func() (time.Time, error) {
 			if t := i.task.currentBudget(); t != nil {
@@ -167,7 +167,7 @@ func (h localHandle) Gone() error {
 
 // Steer delivers a text of the parent's model. It carries the parent's constraints, like a task.
 func (h localHandle) Steer(ctx context.Context, text string) (conversation.Receipt, error) {
-	constraints, err := h.instance.parent.permissions.encodeConstraints(false)
+	constraints, err := h.instance.parent.permissions.encodeConstraints(ctx, false)
 	if err != nil {
 		return conversation.Receipt{}, err
 	}

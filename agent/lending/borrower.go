@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // Community is the part of *community.Community that a Borrower uses.
@@ -33,9 +35,11 @@ type Borrower struct {
 	Community
 	// Self is the agent that borrows.
 	Self community.Member
-	// Chain returns the chain that judges the agent's calls now. It is sent to the lender as
-	// constraints.
-	Chain func() permission.Chain
+	// Constraints returns the encoded constraints of the agent for calls with ctx (Signal.OnBehalf).
+	Constraints func(ctx context.Context) ([]byte, error)
+	// Sandbox returns what commands of the agent are held to in ctx, as the lender can hold them to it;
+	// nil = nothing. The error says what no other node can.
+	Sandbox func(ctx context.Context) (*sandbox.Portable, error)
 	// Spent is called with what a borrowed agent spent more, Progress when one reports an activity.
 	Spent    func(more budget.Spent)
 	Progress func(of community.Member, message string)
@@ -59,6 +63,8 @@ type BorrowedAgent struct {
 	node community.Member
 	// account is the agent's share of its parent's budget. settle closes it.
 	account *budget.Account
+	// sandbox is what the lender holds its commands to; nil = nothing.
+	sandbox *sandbox.Portable
 	// maxLifetime is the Wall of the share and lifeSlack. It also bounds a signal to the agent.
 	maxLifetime time.Duration
 	// leased is the context of the call that is the lease.
@@ -169,8 +175,11 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
-	if s.Data, err = json.Marshal(in); err == nil {
-		s.OnBehalf, err = permission.EncodeConstraints(b.Chain())
+	if in.Sandbox, err = b.Sandbox(ctx); err == nil {
+		s.Data, err = json.Marshal(in)
+	}
+	if err == nil {
+		s.OnBehalf, err = b.Constraints(ctx)
 	}
 	if err != nil {
 		account.Close()
@@ -183,7 +192,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, account: account, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()
@@ -247,16 +256,23 @@ func (b *Borrower) find(id community.MemberID) *BorrowedAgent {
 }
 
 // Send sends a signal to a member and waits for the reply. For a borrowed agent it updates the
-// account before it returns, so that the parent's budget is exact when the parent goes on.
+// account before it returns, so that the parent's budget is exact when the parent goes on. It refuses
+// a task that would be done under other sandbox limits than those with which the agent was spawned.
 func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error) {
 	one := b.find(to)
 	if one == nil {
 		return b.Community.Send(ctx, to, s)
 	}
+	if held, err := b.Sandbox(ctx); err != nil || held != nil && !reflect.DeepEqual(held, one.sandbox) {
+		return community.Reply{}, cmp.Or(err, errOtherSandbox)
+	}
 	reply, err := b.Community.Send(community.WithCallDuration(ctx, one.maxLifetime), to, s)
 	one.updateSpent(ctx)
 	return reply, err
 }
+
+// errOtherSandbox refuses a task.
+var errOtherSandbox = errors.New("other sandbox limits hold for this task than those with which the agent was spawned on its node: spawn another for it")
 
 // updateSpent asks the lender for the spending so far, because the lender's own reports may arrive
 // after a reply. After an error it waits a moment for the final report, or for the reason why there is none.
@@ -473,7 +489,7 @@ func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.
 		return r, err
 	}
 	s := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)}
-	if s.OnBehalf, err = permission.EncodeConstraints(b.borrower.Chain()); err != nil {
+	if s.OnBehalf, err = b.borrower.Constraints(ctx); err != nil {
 		return r, err
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, "agents.steer", s, nil)

@@ -17,6 +17,7 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // LenderConfig sets up a Lender. Community and Spawn are required.
@@ -73,6 +74,8 @@ type Lease struct {
 	// Constraints are those of the borrowing agent and its requesters, as their node sent them.
 	// They stay part of the chain of the agent and its descendants as long as these run.
 	Constraints permission.Chain
+	// Sandbox is what commands of the borrowing agent are held to; nil = to nothing.
+	Sandbox *sandbox.Portable
 	// MaxLifetime is how long the lease may last.
 	MaxLifetime time.Duration
 
@@ -239,7 +242,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	account := budget.NewLent(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget))
 	n := &Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
-		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints,
+		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints, Sandbox: in.Sandbox,
 		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
 	}
 	if n.MaxLifetime <= 0 {

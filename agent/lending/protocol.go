@@ -12,6 +12,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/community"
+	"symbio/security/sandbox"
 	"symbio/security/visible"
 )
 
@@ -34,6 +35,8 @@ type request struct {
 	Tools []string `json:"tools,omitzero"`
 	// Share bounds its use together with its descendants; absent = the limits of the lending node.
 	Share *wireLimits `json:"share,omitempty"`
+	// Sandbox is what commands of the parent are held to; absent = to nothing.
+	Sandbox *sandbox.Portable `json:"sandbox,omitempty"`
 	// End is the lent member to stop now; no other field is used then. The call that is its lease
 	// returns.
 	End community.MemberID `json:"end,omitempty"`
@@ -107,7 +110,7 @@ func encodeLimit[N int | int64 | float64](n N) *N {
 // learns at once that this one does not know what it asks for.
 func inputSchema(agents []string) (json.RawMessage, error) {
 	type object = map[string]any
-	whole, number := object{"type": "integer", "minimum": 0}, object{"type": "number", "minimum": 0}
+	whole, number, boolean := object{"type": "integer", "minimum": 0}, object{"type": "number", "minimum": 0}, object{"type": "boolean"}
 	text := func(longest int) object { return object{"type": "string", "maxLength": longest} }
 	return json.Marshal(object{
 		"type": "object", "additionalProperties": false,
@@ -116,6 +119,10 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"tools": object{"type": "array", "maxItems": maxTools, "items": text(128)},
 			"share": object{"type": "object", "additionalProperties": false, "properties": object{
 				"depth": whole, "agents": whole, "spawns_per_minute": whole, "model_calls": whole, "tokens": whole, "cost": number, "wall": number,
+			}},
+			"sandbox": object{"type": "object", "additionalProperties": false, "properties": object{
+				"network": text(8), "read": text(16), "write": text(16), "temp": boolean, "subprocess": boolean, "unprotected": boolean, "shown": boolean, "sockets": boolean,
+				"env": object{"type": "array", "items": object{"type": "string"}}, "any_env": boolean, "limits": object{"type": "object"},
 			}},
 			"end": text(32), "account": text(32),
 		},

@@ -26,7 +26,7 @@ func TestReplicateReportsUnassignedTask(t *testing.T) {
 			Spawn: func(context.Context, SpawnRequest) (*Child, error) {
 				return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}}, nil
 			},
-			OnBehalf: func(*Child) ([]byte, error) { return nil, want.fail },
+			OnBehalf: func(context.Context, *Child) ([]byte, error) { return nil, want.fail },
 			Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
 				return community.Reply{}, nil
 			},

@@ -107,7 +107,7 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 func (t *Team) signal(ctx context.Context, c *Child, text string) (s community.Signal, err error) {
 	s = community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
 	if s.Data, err = json.Marshal(text); err == nil {
-		s.OnBehalf, err = t.cfg.OnBehalf(c)
+		s.OnBehalf, err = t.cfg.OnBehalf(ctx, c)
 	}
 	return s, err
 }

@@ -50,7 +50,7 @@ type Config struct {
 	Send func(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
 	// OnBehalf returns the encoded constraints that a task for that sub-agent carries
 	// (Signal.OnBehalf).
-	OnBehalf func(to *Child) ([]byte, error)
+	OnBehalf func(ctx context.Context, to *Child) ([]byte, error)
 	// Deadline returns when background work that starts now must end, and the error with which its
 	// context ends then.
 	Deadline func() (time.Time, error)

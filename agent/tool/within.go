@@ -40,6 +40,13 @@ func Within(ctx context.Context, g permission.Guardrail, policy *sandbox.Policy)
 	return context.WithValue(ctx, guardrailsKey{}, b)
 }
 
+// Guardrails returns the guardrails of ctx, the outermost first, and what commands get inside of
+// them; nil = nothing is said of commands. The caller must not change them.
+func Guardrails(ctx context.Context) ([]permission.Guardrail, *sandbox.Policy) {
+	b := guardrailsOf(ctx)
+	return b.rules, b.held
+}
+
 // HandOver returns ctx for work that is handed to another agent. The guardrails that the other
 // agent adds form a new group, so that they cannot override those around them.
 func HandOver(ctx context.Context) context.Context {

@@ -61,19 +61,19 @@ func Requester(ctx context.Context) []string {
 type behalfKey struct{}
 
 // WithBehalf returns ctx with a function that encodes the constraints of the requesters for an
-// outgoing call. other is whether the call goes to another node, which does not know the agents of
+// outgoing call that is made with its ctx. other is whether the call goes to another node, which does not know the agents of
 // this one. If the function returns an error, the call is not made.
-func WithBehalf(ctx context.Context, say func(other bool) ([]byte, error)) context.Context {
+func WithBehalf(ctx context.Context, say func(ctx context.Context, other bool) ([]byte, error)) context.Context {
 	return context.WithValue(ctx, behalfKey{}, say)
 }
 
 // behalf returns the constraints for an outgoing call; nil if ctx has none.
 func behalf(ctx context.Context, other bool) ([]byte, error) {
-	say, _ := ctx.Value(behalfKey{}).(func(bool) ([]byte, error))
+	say, _ := ctx.Value(behalfKey{}).(func(context.Context, bool) ([]byte, error))
 	if say == nil {
 		return nil, nil
 	}
-	return say(other)
+	return say(ctx, other)
 }
 
 // Address returns the address of an agent in a chain of requesters: NODE/ID.
