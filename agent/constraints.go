@@ -21,9 +21,9 @@ type definitionConstraints struct {
 	env       []string                            // the variables that sandbox names
 }
 
-// constraints returns those of the instance: of its definition, of its order, and of the agent that
+// ownConstraints returns the constraints of an instance: of its definition, of its order, and of the agent that
 // borrows it. The error says which of them cannot be enforced in its workspace.
-func (i *instance) constraints() (definitionConstraints, error) {
+func ownConstraints(i *instance) (definitionConstraints, error) {
 	c, err := constraintsOf(i.def, i.security, i.workspace.Dir)
 	if err != nil || i.lease == nil || i.lease.Sandbox == nil {
 		return c, err
@@ -43,7 +43,7 @@ func (i *instance) constraints() (definitionConstraints, error) {
 // portableSandbox describes for another node what commands of the agent are held to in ctx: by the
 // definitions that constrain it, and by the guardrails of ctx. It returns nil if that is nothing, and
 // an error if another node cannot hold commands to it.
-func (i *instance) portableSandbox(ctx context.Context) (*sandbox.Portable, error) {
+func portableSandbox(ctx context.Context, i *instance) (*sandbox.Portable, error) {
 	_, held := tool.Guardrails(ctx)
 	if _, narrower := i.permissions.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
 		return nil, nil

@@ -264,7 +264,7 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 			i.record.log.Load().Close() // so that a later agent can go on with the session
 		}
 	}()
-	if i.permissions.own, err = i.constraints(); err != nil {
+	if i.permissions.own, err = ownConstraints(i); err != nil {
 		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
 	}
 	i.createRecord()

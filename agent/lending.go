@@ -13,6 +13,7 @@ import (
 	"symbio/agent/tool/replicate"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // Lend returns the Spawn function of a lending.LenderConfig. Only Policy, Rules and Ask of the
@@ -30,7 +31,7 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
-		if _, err = i.constraints(); err != nil {
+		if _, err = ownConstraints(i); err != nil {
 			f.cfg.Logger.Warn("the sandbox of a lent agent", "agent", i.def.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "the sandbox limits of its definition, or those of its parent, cannot be kept there now")
 		}
@@ -56,7 +57,7 @@ func (i *instance) newBorrower() *lending.Borrower {
 	return &lending.Borrower{
 		Community: i.factory.cfg.Community, Self: i.self,
 		Constraints: func(ctx context.Context) ([]byte, error) { return i.permissions.encodeConstraints(ctx, true) },
-		Sandbox:     i.portableSandbox,
+		Sandbox:     func(ctx context.Context) (*sandbox.Portable, error) { return portableSandbox(ctx, i) },
 		Spent: func(more budget.Spent) {
 			if more == (budget.Spent{}) {
 				return
