@@ -33,6 +33,7 @@ import (
 	"symbio/agent/node/models"
 	"symbio/agent/node/steering"
 	"symbio/agent/node/telemetry"
+	"symbio/agent/step"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
@@ -71,6 +72,7 @@ type parts struct {
 	factory    *agent.Factory
 	lender     *lending.Lender // nil = no agents are lent
 	agents     map[string]definition.Definition
+	calls      *step.Cluster // of tasks
 	approvals  *approvals.Queue
 	steering   *steering.Controller
 	fleet      *fleet.Fleet
@@ -156,6 +158,7 @@ func (p *parts) join() (err error) {
 		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
 	})
 	p.report.community = p.community
+	p.calls = step.NewCluster(taskCalls{p.community})
 	p.approvals = approvals.New(approvals.Config{
 		Node: p.id, Name: p.name, Community: p.community, Timeout: c.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: p.events, Keep: p.rules.Keep,
 	})
@@ -275,7 +278,7 @@ func (p *parts) run(ctx context.Context) error {
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet,
 		Limits: p.cfg.Settings.Budget.Limits, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
-		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
+		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, RunTask: tasks{p}.run, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
 	})
 	g, failed := errgroup.WithContext(ctx)
 	// The tasks are cancelled after the sessions know that it is the node that ends.

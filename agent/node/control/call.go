@@ -66,3 +66,11 @@ func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, onUpdate fun
 	}
 	return nil, toStatus(errors.Join(failed...))
 }
+
+// taskServer has the method for tasks.
+type taskServer struct{ cfg Config }
+
+// RunTask gives one task to a new agent or a capability.
+func (c taskServer) RunTask(r *symbiov1.RunTaskRequest, stream symbiov1.Control_RunTaskServer) error {
+	return toStatus(c.cfg.RunTask(stream.Context(), r, stream.Send))
+}

@@ -79,6 +79,8 @@ type Config struct {
 	// Reload reads the files that the command line writes, and with
 	// configuration the rules of the configuration file, too.
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
+	// RunTask runs a task and sends its events, the result last. Its error is one of a task that has not begun.
+	RunTask func(context.Context, *symbiov1.RunTaskRequest, func(*symbiov1.RunTaskEvent) error) error
 	// Dashboard opens the dashboard in the browser; see dashboard.Dashboard.Open.
 	Dashboard func(context.Context, *symbiov1.DashboardRequest) (*symbiov1.DashboardReply, error)
 	// NodeName returns the name of a node, or its id if the name is not known.
@@ -99,7 +101,7 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	members := directory{cfg}
-	symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: cfg, members: members}, cfg: cfg, members: members})
+	symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: cfg, members: members}, taskServer: taskServer{cfg}, cfg: cfg, members: members})
 	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
 	reflection.Register(s)
 	return s
@@ -109,8 +111,9 @@ func NewServer(cfg Config) *grpc.Server {
 // returns a gRPC status as its error.
 type server struct {
 	fleetServer // has the methods of the view of the community
-	cfg         Config
-	members     directory
+	taskServer
+	cfg     Config
+	members directory
 }
 
 // Status returns what the node is and where it listens.

@@ -3946,8 +3946,14 @@ type RunTaskRequest struct {
 	Placement string `protobuf:"bytes,4,opt,name=placement,proto3" json:"placement,omitempty"`
 	// Start the task anew elsewhere when its node is lost, as repeatable in the definition.
 	Repeatable bool `protobuf:"varint,5,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
-	// What it may use; empty fields are those of the configuration.
-	Budget        *Budget `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	// What it may use; empty fields are those of the configuration. Of a capability only wall counts: how long a call may take.
+	Budget *Budget `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	// The capability that gets the task, as JSON, in place of an agent. It is repeatable if it is idempotent.
+	Capability string `protobuf:"bytes,7,opt,name=capability,proto3" json:"capability,omitempty"`
+	// The names or ids of the nodes that may have it; none = all.
+	Nodes []string `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// It may have been begun before: if it is not repeatable its result is that it is lost.
+	Again         bool `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4022,6 +4028,27 @@ func (x *RunTaskRequest) GetBudget() *Budget {
 		return x.Budget
 	}
 	return nil
+}
+
+func (x *RunTaskRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *RunTaskRequest) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *RunTaskRequest) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // RunTaskEvent is one step of a task.
@@ -6535,7 +6562,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05input\x18\x02 \x01(\x04R\x05input\x12\x16\n" +
 	"\x06output\x18\x03 \x01(\x04R\x06output\x12\x16\n" +
 	"\x06cached\x18\x04 \x01(\x04R\x06cached\x12\x12\n" +
-	"\x04cost\x18\x05 \x01(\x01R\x04cost\"\xb9\x01\n" +
+	"\x04cost\x18\x05 \x01(\x01R\x04cost\"\x85\x02\n" +
 	"\x0eRunTaskRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
@@ -6544,7 +6571,12 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"repeatable\x18\x05 \x01(\bR\n" +
 	"repeatable\x12)\n" +
-	"\x06budget\x18\x06 \x01(\v2\x11.symbio.v1.BudgetR\x06budget\"\x94\x01\n" +
+	"\x06budget\x18\x06 \x01(\v2\x11.symbio.v1.BudgetR\x06budget\x12\x1e\n" +
+	"\n" +
+	"capability\x18\a \x01(\tR\n" +
+	"capability\x12\x14\n" +
+	"\x05nodes\x18\b \x03(\tR\x05nodes\x12\x14\n" +
+	"\x05again\x18\t \x01(\bR\x05again\"\x94\x01\n" +
 	"\fRunTaskEvent\x12\x1a\n" +
 	"\awaiting\x18\x01 \x01(\rH\x00R\awaiting\x12.\n" +
 	"\x06placed\x18\x02 \x01(\v2\x14.symbio.v1.TaskPlaceH\x00R\x06placed\x12/\n" +

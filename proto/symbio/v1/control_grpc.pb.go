@@ -99,8 +99,9 @@ type ControlClient interface {
 	Conversation(ctx context.Context, in *ConversationRequest, opts ...grpc.CallOption) (*ConversationReply, error)
 	// WatchFleet sends the nodes of the community and their agents: all of them, then what changes.
 	WatchFleet(ctx context.Context, in *FleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FleetChange], error)
-	// RunTask gives one task to a new agent, here or on another node that lends agents, and sends where it runs, what it waits for, and
-	// its result last. Ending the call ends the agent.
+	// RunTask gives one task to a new agent, here or on another node that lends agents, or to a capability of another node. It sends
+	// where it runs, what it waits for, and its result last. Ending the call ends the work. An error is one of a task that has not
+	// begun: RESOURCE_EXHAUSTED if all places are taken and the queue is full, UNAVAILABLE if no node that could do it can be reached.
 	RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskEvent], error)
 	// Artifacts lists what this node keeps by content hash.
 	Artifacts(ctx context.Context, in *ArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error)
@@ -560,8 +561,9 @@ type ControlServer interface {
 	Conversation(context.Context, *ConversationRequest) (*ConversationReply, error)
 	// WatchFleet sends the nodes of the community and their agents: all of them, then what changes.
 	WatchFleet(*FleetRequest, grpc.ServerStreamingServer[FleetChange]) error
-	// RunTask gives one task to a new agent, here or on another node that lends agents, and sends where it runs, what it waits for, and
-	// its result last. Ending the call ends the agent.
+	// RunTask gives one task to a new agent, here or on another node that lends agents, or to a capability of another node. It sends
+	// where it runs, what it waits for, and its result last. Ending the call ends the work. An error is one of a task that has not
+	// begun: RESOURCE_EXHAUSTED if all places are taken and the queue is full, UNAVAILABLE if no node that could do it can be reached.
 	RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskEvent]) error
 	// Artifacts lists what this node keeps by content hash.
 	Artifacts(context.Context, *ArtifactsRequest) (*ArtifactsReply, error)

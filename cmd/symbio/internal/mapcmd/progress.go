@@ -1,0 +1,146 @@
+package mapcmd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
+)
+
+// progress counts outcomes and shows them: as a bar on a terminal, else as a line every few seconds, with --json as an
+// event. It is safe for concurrent use.
+type progress struct {
+	env   *command.Env
+	begun time.Time
+
+	mu     sync.Mutex
+	counts counts // guarded by mu
+	before int    // items that an earlier run finished; guarded by mu
+	// failures are the first lines for people about what failed; guarded by mu.
+	failures []string
+}
+
+// maxFailures is how many failures are shown at the end. The output has them all.
+const maxFailures = 5
+
+// counts are how far the run is: an event of --json, whose names are a contract.
+type counts struct {
+	// Type is progress, and result in the last event.
+	Type string `json:"type"`
+	// Total is missing if it is not known before the end of the input.
+	Total int `json:"total,omitempty"`
+	// Done counts the items with an outcome, Failed those of them without a result, Lost those of these that are lost.
+	Done   int `json:"done"`
+	Failed int `json:"failed"`
+	Lost   int `json:"lost"`
+	// Nodes counts the results by node.
+	Nodes map[string]int `json:"nodes"`
+	// Rate is items per second of this run, Left how many seconds the rest takes at this rate; missing if not known.
+	Rate float64 `json:"rate"`
+	Left float64 `json:"left,omitempty"`
+}
+
+// count counts an outcome, of an earlier run or this one.
+func (p *progress) count(o outcome, earlier bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts.Done++
+	if earlier {
+		p.before++
+	}
+	if o.Error == "" {
+		p.counts.Nodes[o.Node]++
+		return
+	}
+	p.counts.Failed++
+	kind := "failed"
+	if o.Lost {
+		p.counts.Lost++
+		kind = "lost"
+	}
+	if len(p.failures) < maxFailures {
+		p.failures = append(p.failures, fmt.Sprintf("%s: item %d, %s: %s", kind, o.Index, terminal.Clip(string(o.Item), 60), terminal.Clip(o.Error, 300)))
+	}
+}
+
+// now returns how far the run is now.
+func (p *progress) now() counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.counts
+	c.Nodes = maps.Clone(c.Nodes)
+	c.Rate = float64(c.Done-p.before) / max(time.Since(p.begun).Seconds(), 0.001)
+	if c.Total > c.Done && c.Rate > 0 {
+		c.Left = float64(c.Total-c.Done) / c.Rate
+	}
+	return c
+}
+
+// show shows how far the run is until ctx ends.
+func (p *progress) show(ctx context.Context) {
+	bar, every := p.env.ErrIsTerminal && !p.env.JSON, 5*time.Second
+	if bar {
+		every = 200 * time.Millisecond
+		defer fmt.Fprint(p.env.Err, "\r\x1b[K")
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch c := p.now(); {
+		case p.env.JSON:
+			_ = p.env.PrintLine(c) // the run goes on without a reader
+		case bar:
+			fmt.Fprint(p.env.Err, "\r", terminal.Fit(c.line(), terminal.Columns(p.env.Err)), "\x1b[K")
+		default:
+			p.env.Notef("%s", c.line())
+		}
+	}
+}
+
+// line returns how far the run is, for people.
+func (c counts) line() string {
+	const width = 20
+	text := fmt.Sprintf("%d, %.1f/s", c.Done, c.Rate)
+	if c.Total > 0 {
+		n := width * min(c.Done, c.Total) / c.Total
+		text = fmt.Sprintf("[%s%s] %d/%d, %.1f/s, %v left", strings.Repeat("=", n), strings.Repeat(" ", width-n), c.Done, c.Total, c.Rate, time.Duration(c.Left*float64(time.Second)).Round(time.Second))
+	}
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", c.Failed)
+	}
+	return text
+}
+
+// summary shows what became of the items. The error counts those that have no result.
+func (p *progress) summary() error {
+	c := p.now()
+	if c.Type = "result"; p.env.JSON {
+		if err := p.env.PrintLine(c); err != nil {
+			return err
+		}
+	} else {
+		by := ""
+		for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
+			by += fmt.Sprintf(", %s %d", name, c.Nodes[name])
+		}
+		p.env.Notef("%d of %d items done in %v, %.1f/s"+"%s", c.Done-c.Failed, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, by)
+		for _, line := range p.failures {
+			p.env.Notef("%s", line)
+		}
+	}
+	if c.Failed > 0 {
+		return fmt.Errorf("%d of %d items have no result, %d of them are lost", c.Failed, c.Done, c.Lost)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package mapcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"symbio/agent/budget"
+	"symbio/cmd/symbio/internal/command"
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// run is one run of the command.
+type run struct {
+	client symbiov1.ControlClient
+	// request is what all tasks have in common.
+	request  *symbiov1.RunTaskRequest
+	template string
+	in       *input
+	// parallel is how many items are worked on at once, retries how often one that failed is tried again.
+	parallel, retries int
+
+	journal  *journal
+	progress *progress
+	// free gets a value when an item has ended, so that one that waits for its place asks again.
+	free chan struct{}
+}
+
+// all works on the items. It returns when what it began has ended: nil if each item has an outcome, else the error that
+// ended the run, or the cause of outer.
+func (r *run) all(outer context.Context) error {
+	inner, stop := context.WithCancel(outer)
+	defer stop()
+	g, ctx := errgroup.WithContext(inner)
+	g.SetLimit(r.parallel)
+	count := 0
+	var problem error // with the input
+	for it, err := range r.in.items() {
+		var known outcome
+		if count++; err == nil {
+			known, err = r.known(it)
+		}
+		if problem = err; err != nil || ctx.Err() != nil {
+			stop()
+			break
+		}
+		if known.Hash == "" || known.Begun {
+			g.Go(func() error { return r.one(ctx, it, known.Begun) })
+		} else {
+			r.progress.count(known, true)
+		}
+	}
+	err := g.Wait()
+	switch {
+	case outer.Err() != nil:
+		return context.Cause(outer)
+	case problem == nil && err == nil && len(r.journal.at) > count:
+		return r.journal.differs("it has more items")
+	}
+	return cmp.Or(problem, err)
+}
+
+// known returns the outcome that an earlier run left of an item; without a hash if there is none. The error is wrong usage
+// if the item was another one.
+func (r *run) known(it item) (outcome, error) {
+	known, err := r.journal.get(it.index)
+	if err == nil && known.Hash != "" && known.Hash != it.hash {
+		err = r.journal.differs(fmt.Sprintf("item %d, %s, is another one now, or other work", it.index, it.text))
+	}
+	return known, err
+}
+
+// one works on an item. Its error ends the run; a failure of the item is part of its outcome. again reports that an
+// earlier run began it.
+func (r *run) one(ctx context.Context, it item, again bool) error {
+	o := outcome{Index: it.index, Item: it.json, Hash: it.hash, Begun: true}
+	if err := r.journal.put(o); err != nil {
+		return err
+	}
+	request, _ := proto.Clone(r.request).(*symbiov1.RunTaskRequest)
+	request.Again = again
+	var err error
+	if request.Task, err = r.in.expand(r.template, request.GetCapability() != "", it); err != nil {
+		o.Error = err.Error()
+	} else if err := r.tries(ctx, request, &o); err != nil {
+		return err
+	}
+	o.Begun = false
+	if err := r.journal.put(o); err != nil {
+		return err
+	}
+	r.progress.count(o, false)
+	select {
+	case r.free <- struct{}{}:
+	default: // no item waits, or one will ask already
+	}
+	return nil
+}
+
+const (
+	// busyWait is how long an item waits for a free place before it asks again, if none of this run ends before.
+	busyWait = 500 * time.Millisecond
+	// maxAbsence is how long an item waits for a node that could do it. Then the run ends.
+	maxAbsence = 30 * time.Second
+)
+
+// tries runs a task until it has a result, has failed often enough, is lost or refused. It waits as long as all places
+// are taken. The error ends the run: each further item would fail for the same reason.
+func (r *run) tries(ctx context.Context, request *symbiov1.RunTaskRequest, o *outcome) error {
+	since := time.Now()
+	for tries := 0; ; {
+		err := r.try(ctx, request, o)
+		switch code := status.Code(err); {
+		case err == nil && (o.Error == "" || o.Lost || tries >= r.retries):
+			return nil
+		case err == nil:
+			tries++
+			continue
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case code == codes.PermissionDenied, code == codes.InvalidArgument:
+			o.Error = command.ErrorText(ctx, err)
+			return nil
+		case code == codes.ResourceExhausted:
+			since = time.Now()
+		case code != codes.Unavailable || time.Since(since) > maxAbsence:
+			return err
+		default:
+			if _, gone := r.client.Status(ctx, &symbiov1.StatusRequest{}); gone != nil {
+				return fmt.Errorf("the node that this command talks to has ended: %w", gone)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.free:
+		case <-time.After(busyWait):
+		}
+	}
+}
+
+// try runs a task once. The error is that of a task that has not begun, or of a node that has ended.
+func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outcome) error {
+	stream, err := r.client.RunTask(ctx, request)
+	if err != nil {
+		return err
+	}
+	for {
+		e, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the node ended the task without a result")
+		}
+		if err != nil {
+			return err
+		}
+		if p := e.GetPlaced(); p != nil {
+			o.Node = p.GetNode()
+			o.Attempts++
+		}
+		result := e.GetResult()
+		if result == nil {
+			continue
+		}
+		o.Error, o.Lost, o.Result = result.GetError(), result.GetLost(), nil
+		if s := result.GetSpent(); s != nil {
+			o.Spent = &budget.Spent{ModelCalls: int(s.GetModelCalls()), Tokens: int64(s.GetInput() + s.GetOutput()), Cached: int64(s.GetCached()), Cost: s.GetCost()}
+		}
+		if o.Error != "" {
+			return nil
+		}
+		if request.GetCapability() != "" {
+			o.Result = command.PayloadJSON([]byte(result.GetText()))
+			return nil
+		}
+		o.Result, err = json.Marshal(result.GetText())
+		return err
+	}
+}
