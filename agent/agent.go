@@ -20,6 +20,7 @@ import (
 	"symbio/agent/tool/plan"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
+	"symbio/security/permission/authorize"
 )
 
 // ErrTurns is the error of a task that was not done within the definition's limit of turns. It is
@@ -75,6 +76,8 @@ func newAgent(i *instance) *Agent {
 		OnEdit:      i.record.onEdit(),
 		OnFile:      i.record.noteFile,
 		KnownFile:   i.record.knownFile,
+		Keep:        i.artifacts.keep,
+		Artifact:    i.artifacts.open,
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
 		Brief:       a.hasSmallWindow,
@@ -92,7 +95,7 @@ func newAgent(i *instance) *Agent {
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
 	all := slices.Concat(i.workspace.Tools, []tool.Tool{plan.New(func(steps []plan.Step) { i.report(Event{Type: EventPlan, Steps: steps}) })},
-		peer.Tools(a.borrower, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name}),
+		peer.Tools(exchange{a.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name, authorize.ArtifactsPrefix + "get": "Read"}),
 		a.skills.tools(), a.team.Tools())
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
 }
@@ -144,6 +147,9 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	defer i.permissions.setRequesters(nil, nil)
 	i.record.log.Load().SetRequester(outside, payingNode(i, s))
 	i.report(Event{Type: EventTask, Text: task})
+	if from := callingNode(s); from != "" {
+		pass(ctx, s.Data, nil, i.artifacts, community.NodeID(from))
+	}
 	text, err := a.runTask(ctx, task, s, resume)
 	if err != nil && i.task.wasInterrupted() {
 		err = interruptedError{}
@@ -154,6 +160,7 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		return community.Reply{}, errorForCaller(s, err)
 	}
 	i.report(Event{Type: EventDone, Text: text, Spent: new(i.account.Total())})
+	text = a.answer(ctx, text, s)
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
 }
 

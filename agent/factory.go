@@ -80,6 +80,8 @@ type Config struct {
 	Record func(audit.Entry) error
 	// Journal keeps the agents' conversations. Default: they are not kept.
 	Journal *session.Journal
+	// Artifacts keeps what is too large for a model. Default: nothing does.
+	Artifacts Artifacts
 	// BudgetAlert is the share of a task's budget at which people get a notice. Default: they get none.
 	BudgetAlert float64
 	// RealTime counts the time in which the node did not run for the wall budget of a resumed task, too.
@@ -230,10 +232,12 @@ func (o Order) rules() func() permission.Policy {
 // newInstance returns an instance without a parent on this node. Its model is not set yet; see
 // withModel.
 func (f *Factory) newInstance(o Order) *instance {
-	return &instance{
+	i := &instance{
 		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}), settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
 		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(declinedSkills),
 	}
+	i.artifacts = newArtifacts(f.cfg.Artifacts, &i.record)
+	return i
 }
 
 // definition finds the definition that an agent names for a sub-agent, and its model: the

@@ -40,6 +40,7 @@ type instance struct {
 	newSession  session.Info            // what a new session of the agent begins with
 	forked      *skills.ActivateRequest // the skill for which a sub-agent was spawned; nil = none
 	declined    *declinedSkills         // shared by all agents of one tree: a person is not asked twice
+	artifacts   *artifacts              // shared by all agents of one tree
 
 	self    community.Member // set by setSelf
 	address string           // peer.Address of self, its name in Signal.Requester; set by setSelf
@@ -78,6 +79,9 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	if err := i.record.log.Load().SetKeep(i.newSession.Keep); err != nil { // the end of the failed agent has unset it
 		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
 	}
+	if i.parent == nil {
+		i.artifacts.start()
+	}
 	i.factory.instances.add(i)
 	i.agent = newAgent(i)
 	return i.agent, nil
@@ -86,6 +90,9 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 // end releases the agent's place in the budget, its skills, and the rules that they granted.
 func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
+	if i.parent == nil {
+		i.artifacts.end()
+	}
 	i.account.Close()
 	if err := i.record.log.Load().SetKeep(false); err != nil {
 		i.factory.cfg.Logger.Warn("the agent will live again when the node starts", "agent", i.self.ID, "err", err)

@@ -94,7 +94,7 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 		return nil, err
 	}
 	child := &instance{
-		factory: i.factory, def: def, workspace: i.workspace, account: account, parent: i, ask: i.ask, declined: i.declined,
+		factory: i.factory, def: def, workspace: i.workspace, account: account, parent: i, ask: i.ask, declined: i.declined, artifacts: i.artifacts,
 		permissions: i.permissions.newChild(w.Keep), settings: settings{parent: &i.settings, effort: cmp.Or(def.Effort, i.settings.currentEffort())},
 	}
 	return child.withModel(model), nil
@@ -117,7 +117,7 @@ func (a *Agent) newTeam() *team.Team {
 	return team.New(team.Config{
 		Definition: i.def.Name,
 		Spawn:      a.spawn,
-		Send:       a.borrower.Send,
+		Send:       exchange{a.borrower, i.factory, i.artifacts}.Send,
 		OnBehalf: func(ctx context.Context, to *team.Child) ([]byte, error) {
 			return i.permissions.encodeConstraints(ctx, to.Member.Node != i.self.Node)
 		},

@@ -24,7 +24,7 @@ var lines = map[string][]string{
 	"transport":            {"proto", "community", "discovery", "security/identity", "security/visible", "actor/term", "actor/backoff"},
 	"agent/content":        {"security/visible"},
 	"agent/llm":            {"security", "actor/backoff"},
-	"agent/tool":           {"agent/content", "agent/llm", "security", "skills", "community", "actor/backoff"},
+	"agent/tool":           {"agent/llm", "security", "skills", "community", "actor/backoff"},
 	"agent/session":        {"agent/llm", "agent/budget", "security/visible"},
 	"agent/session/sqlite": {"agent/session", "agent/event"},
 	"agent/conversation":   {"agent/llm", "agent/session", "agent/tool", "community", "security/visible"},

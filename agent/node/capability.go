@@ -24,7 +24,7 @@ import (
 func (p *parts) offerAll() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{p.offer(info, p.info), p.approvals.Offer(), p.steering.Offer(p.offer), p.fleet.Offer(), offerSessions(p), p.shareSkills()}
+	problems := []error{p.offer(info, p.info), p.approvals.Offer(), p.steering.Offer(p.offer), p.fleet.Offer(), offerSessions(p), p.artifacts.Offer(), p.shareSkills()}
 	for _, c := range p.cfg.Settings.Capabilities {
 		var err error
 		switch {

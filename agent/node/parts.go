@@ -19,10 +19,12 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/budget"
+	"symbio/agent/content"
 	"symbio/agent/definition"
 	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/node/approvals"
+	"symbio/agent/node/artifacts"
 	"symbio/agent/node/config"
 	"symbio/agent/node/control"
 	"symbio/agent/node/dashboard"
@@ -77,6 +79,7 @@ type parts struct {
 	steering   *steering.Controller
 	fleet      *fleet.Fleet
 	inbound    *inbound.Authorizer
+	artifacts  *artifacts.Server
 	audit      *audit.Log
 	dashboard  *dashboard.Dashboard
 	controller *grpc.ClientConn // to the node's own control API, for the dashboard
@@ -144,8 +147,9 @@ func (p *parts) join() (err error) {
 	}
 	p.inbound = inbound.New(inbound.Config{
 		Node: p.id, Rules: p.rules.Inbound, Append: p.record, Events: p.events,
-		Peer: func(id community.NodeID) (community.Peer, bool) { return p.community.Peer(id) },
-		Lent: func(to community.NodeID, m community.MemberID) bool { return p.lender != nil && p.lender.Has(to, m) },
+		Peer:  func(id community.NodeID) (community.Peer, bool) { return p.community.Peer(id) },
+		Lent:  func(to community.NodeID, m community.MemberID) bool { return p.lender != nil && p.lender.Has(to, m) },
+		Given: func(to community.NodeID) bool { return p.artifacts.HasGiven(to) },
 	})
 	var onCall func(context.Context, community.CallInfo) (context.Context, func(error))
 	if p.telemetry != nil {
@@ -159,6 +163,14 @@ func (p *parts) join() (err error) {
 	})
 	p.report.community = p.community
 	p.calls = step.NewCluster(taskCalls{p.community})
+	store, err := content.Open(content.Config{Dir: p.kept.Artifacts(), MaxSize: int64(c.Settings.Artifacts.MaxSize)})
+	if err != nil {
+		return err
+	}
+	p.artifacts = artifacts.New(artifacts.Config{
+		Store: store, Community: p.community, Allowed: func(from community.NodeID) bool { return p.inbound.Allowed(from, artifacts.Capability) },
+		MaxMessage: l.Message, Keep: time.Duration(c.Settings.Artifacts.Keep), Sessions: p.sessionStore(), Logger: c.Logger,
+	})
 	p.approvals = approvals.New(approvals.Config{
 		Node: p.id, Name: p.name, Community: p.community, Timeout: c.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: p.events, Keep: p.rules.Keep,
 	})
@@ -207,7 +219,7 @@ func (p *parts) openTools() (err error) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
+		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, Artifacts: agent.Artifacts{Store: p.artifacts.Store(), Give: p.artifacts.Give, Fetch: p.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
 	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
 	p.fleet = fleet.New(fleet.Config{
@@ -305,6 +317,7 @@ func (p *parts) run(ctx context.Context) error {
 	part("checkpoints of the record", p.audit.Run)
 	part("addresses", p.keepAddresses)
 	part("retention of sessions", p.pruneSessions)
+	part("artifacts", p.artifacts.Run)
 	resumes := resumer{p}
 	part("registry of skills", registryNode{p}.follow)
 	part("resumed sessions", resumes.resumeAnswered)

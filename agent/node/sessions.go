@@ -64,6 +64,14 @@ func (n *Node) recoverSessions() (err error) {
 	return nil
 }
 
+// sessionStore returns what keeps the sessions; nil if nothing does.
+func (n *Node) sessionStore() session.Store {
+	if n.sessions == nil {
+		return nil
+	}
+	return n.sessions.Store()
+}
+
 // suspendSessions keeps the tasks that the end of the node breaks off from being
 // recorded as ended; see session.Journal.Suspend.
 func (n *Node) suspendSessions() {

@@ -43,6 +43,7 @@ const (
 	Skill      Kind = "skill"      // a skill was activated or given back: Text is its name, Skill
 	Lent       Kind = "lent"       // a sub-agent on another node reported that it spent more: Spent
 	Read       Kind = "read"       // the agent knows a file: Edit, of which After is the content that it knows
+	Artifact   Kind = "artifact"   // the agents of the session may read an artifact: Artifact
 	Compaction Kind = "compaction" // Messages are the history from now on: Began, and Usage in older files
 	Edit       Kind = "edit"       // a file is about to be changed: Edit
 	Resume     Kind = "resume"     // the exchange goes on after a restart
@@ -66,6 +67,7 @@ type Entry struct {
 	Edit     *FileEdit       `json:"edit,omitempty"`
 	Skill    *SkillUse       `json:"skill,omitempty"`
 	Spent    *budget.Spent   `json:"spent,omitempty"`
+	Artifact *ArtifactRef    `json:"artifact,omitempty"`
 	Text     string          `json:"text,omitempty"`
 	Status   State           `json:"status,omitempty"`
 	// Count is how many messages of the history stay after an End.
@@ -93,6 +95,8 @@ func (e Entry) Check() error {
 		missing = e.Edit == nil
 	case Lent:
 		missing = e.Spent == nil
+	case Artifact:
+		missing = e.Artifact == nil
 	case Compaction:
 		missing = e.Began >= 0 && e.Began >= len(e.Messages)
 	}
@@ -137,6 +141,13 @@ type SkillUse struct {
 	Accepted bool     `json:"accepted,omitempty"`
 	// Depends are the skills that were activated with it: path, hash and granted rules of each.
 	Depends []string `json:"depends,omitempty"`
+}
+
+// ArtifactRef names an artifact.
+type ArtifactRef struct {
+	Hash string `json:"hash"` // SHA-256, in hex
+	Name string `json:"name,omitempty"`
+	Node string `json:"node,omitempty"` // the node from which it is fetched; "" = it is here
 }
 
 // FileEdit is a change of a file by a tool. Before and After are the SHA-256 of the content in hex;

@@ -17,6 +17,10 @@ func (e Entry) Words() string {
 		}
 	case Text, Steering:
 		return e.Text
+	case Artifact: // what a search finds is kept
+		if e.Artifact != nil {
+			return e.Artifact.Hash + " " + e.Artifact.Name
+		}
 	}
 	return ""
 }

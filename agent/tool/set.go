@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -126,6 +127,11 @@ type SetConfig struct {
 	// agent; "" = nothing. Default: neither is called.
 	OnFile    func(path, hash string)
 	KnownFile func(path string) (hash string)
+	// Keep stores the whole of a result that is too long for the model, or a picture, and returns a line
+	// that tells the model how to read it; "" = it is not kept. Artifact opens what was kept, by its
+	// hash. Default: nothing is kept.
+	Keep     func(name string, data []byte) string
+	Artifact func(ctx context.Context, hash string) (*os.File, error)
 	// Middleware is put around the running of each call, the first outermost; see Middleware.
 	// Default: none.
 	Middleware []Middleware

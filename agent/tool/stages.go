@@ -80,7 +80,10 @@ func (s *Set) run(ctx context.Context, j *job) {
 			next = func(ctx context.Context) Result { return st.around(ctx, j, inner) }
 		}
 	}
-	j.result = j.gallery.addImages(next(ctx))
+	r := next(ctx)
+	lines := keepWhole(s.cfg, j, r)
+	j.result = j.gallery.addImages(r)
+	j.result.Text += lines // at the end, which Shorten leaves
 }
 
 // tool returns the innermost function, which runs the tool once. It stores the current call and the
@@ -119,6 +122,9 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 		j.verdict = permission.Verdict{Action: permission.Allow, Why: "It only describes the tools."}
 	case s.cfg.Guard != nil:
 		j.verdict = s.cfg.Guard.Judge(s.callOf(ctx, j))
+		if s.cfg.Artifact != nil && readsArtifact(j) && j.verdict.Stage == permission.StageDefault {
+			j.verdict = permission.Verdict{Action: permission.Allow, Stage: permission.StageDefault, Why: "It reads what an allowed call of the agent returned."}
+		}
 	}
 	if s.cfg.OnlyReads != nil && !j.inv.ReadOnly && !j.inv.describes && j.verdict.Action > permission.Deny {
 		if why := s.cfg.OnlyReads(); why != "" {

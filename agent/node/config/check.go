@@ -72,6 +72,7 @@ func (c Config) Check() error {
 	}
 	c.Sandbox.check(bad)
 	c.Session.check(bad)
+	c.Artifacts.check(bad)
 	c.Tools.check(bad)
 	c.ContextWindows.check(bad)
 	c.Web.check(bad)

@@ -47,6 +47,7 @@ type Config struct {
 	MCP            MCP               `yaml:"mcp"`
 	Budget         Budget            `yaml:"budget"`
 	Session        Session           `yaml:"session"`
+	Artifacts      Artifacts         `yaml:"artifacts"`
 	Limits         Limits            `yaml:"limits"`
 	Tools          Tools             `yaml:"tools"`
 	Web            Web               `yaml:"web"`
@@ -223,6 +224,7 @@ func Default() Config {
 		Tools:       Tools{SearchAbove: 40},
 		Log:         Log{MaxSize: 10},
 		Session:     defaultSession(),
+		Artifacts:   Artifacts{MaxSize: 1 << 30, Keep: Age(24 * time.Hour)},
 		Budget:      Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000}, 0.8},
 		// The numbers and their reasons are those of community.Config,
 		// actor.Config and grpcpeer.Limits.

@@ -24,6 +24,20 @@ type Session struct {
 	Clock string `yaml:"clock"`
 }
 
+// Artifacts says how many results and pictures are kept that are too large for a model.
+type Artifacts struct {
+	// MaxSize bounds all of them together; what was used longest ago goes first.
+	MaxSize Size `yaml:"max_size"`
+	// Keep is how long one that no session names stays after its last use.
+	Keep Age `yaml:"keep"`
+}
+
+func (a Artifacts) check(bad func(format string, args ...any)) {
+	if a.MaxSize <= 0 || a.Keep < 0 {
+		bad("artifacts: max_size has to be more than 0, such as 1GiB, and keep 0 or more, such as 24h")
+	}
+}
+
 // The values of Session.
 const (
 	StoreSQLite, StoreMemory, StoreOff = "sqlite", "memory", "off"

@@ -17,6 +17,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/agent/lending"
+	"symbio/agent/node/artifacts"
 	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
@@ -32,6 +33,8 @@ type Config struct {
 	Peer func(community.NodeID) (community.Peer, bool)
 	// Lent reports whether a member is lent to a node. Default: none is.
 	Lent func(to community.NodeID, member community.MemberID) bool
+	// Given reports whether a node was given an artifact, which it may fetch. Default: none was.
+	Given func(to community.NodeID) bool
 	// Append appends to the record of decisions. On an error the call is
 	// refused.
 	Append func(audit.Entry) error
@@ -102,6 +105,8 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 	v := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, name)
 	if kind == authorize.KindSend {
 		v = a.allowBorrower(v, from, c)
+	} else if name == artifacts.Capability && v.Stage == permission.StageDefault && a.cfg.Given != nil && a.cfg.Given(from.ID) {
+		v = permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize", Rule: "given", Why: "It may fetch the artifacts that it was given."}
 	}
 	if err := a.record(from, c, kind, name, v); err != nil {
 		why := "cannot record the decision"
@@ -114,6 +119,12 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 		return nil
 	}
 	return errors.New(v.Why)
+}
+
+// Allowed reports whether the rules let a connected node invoke a capability.
+func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
+	p, ok := a.cfg.Peer(from)
+	return ok && a.cfg.Rules().Judge(authorize.Principal{Node: string(p.ID), Authority: p.Authority, Role: p.Role}, authorize.KindInvoke, capability).Action == permission.Allow
 }
 
 // principals returns the nodes that must be allowed to make the call: the

@@ -59,3 +59,37 @@ func TestEveryNodeOnWhoseBehalfACallIsHasToBeHeard(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeMayFetchOnlyWhenItWasGivenSomething(t *testing.T) {
+	caller, other := nodeNamed("bb"), nodeNamed("cc")
+	for name, tt := range map[string]struct {
+		rules []authorize.Rule
+		from  community.NodeID
+		call  string
+		want  bool
+	}{
+		"given":                    {nil, caller, "artifacts.get", true},
+		"not given":                {nil, other, "artifacts.get", false},
+		"given, another call":      {nil, caller, "artifacts.list", false},
+		"given, but denied":        {[]authorize.Rule{{From: "*", Deny: []string{"artifacts.*"}}}, caller, "artifacts.get", false},
+		"a rule for all":           {[]authorize.Rule{{From: "*", Invoke: []string{"*"}}}, other, "artifacts.get", false},
+		"a rule that names it":     {[]authorize.Rule{{From: "*", Invoke: []string{"artifacts.*"}}}, other, "artifacts.get", true},
+		"a rule for another owner": {[]authorize.Rule{{From: "*", Invoke: []string{"agents.*"}}}, other, "artifacts.get", false},
+	} {
+		in, err := authorize.New(tt.rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := New(Config{
+			Node: nodeNamed("aa"), Rules: func() authorize.Rules { return in }, Append: func(audit.Entry) error { return nil }, Events: event.NewStream("a"),
+			Peer:  func(id community.NodeID) (community.Peer, bool) { return community.Peer{ID: id}, id == other },
+			Given: func(to community.NodeID) bool { return to == caller },
+		})
+		if err := n.Authorize(community.Peer{ID: tt.from}, community.Call{Capability: tt.call, Requester: []string{string(tt.from)}}); (err == nil) != tt.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := name == "a rule that names it"; n.Allowed(other, tt.call) != want || n.Allowed(caller, tt.call) {
+			t.Errorf("%s: the rules allow all artifacts: %v, want %v", name, !want, want)
+		}
+	}
+}

@@ -77,6 +77,9 @@ func (n Node) Audit() string { return filepath.Join(n.path(), "audit") }
 // Sessions returns the file of the node's conversations.
 func (n Node) Sessions() string { return filepath.Join(n.path(), "sessions.db") }
 
+// Artifacts returns the directory of the node's artifacts.
+func (n Node) Artifacts() string { return filepath.Join(n.path(), "artifacts") }
+
 // WithSessions returns the sorted names of the nodes that have kept
 // conversations.
 func (s Dir) WithSessions() (names []string) {

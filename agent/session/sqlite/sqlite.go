@@ -438,14 +438,15 @@ func (s *Store) Search(ctx context.Context, words string, limit int) (found []se
 	}
 	return collect(ctx, s, func(rows *sql.Rows) (l session.Line, err error) {
 		var data []byte
-		i, err := scanInfo(rows, &l.ID, &l.Kind, &data)
+		var at int64
+		i, err := scanInfo(rows, &l.ID, &at, &l.Kind, &data)
 		e := session.Entry{Kind: l.Kind}
 		if err == nil {
 			err = json.Unmarshal(data, &e)
 		}
-		l.Session, l.Text = &i, session.Around(e.Words(), words)
+		l.Session, l.Time, l.Text = &i, time.UnixMicro(at).UTC(), session.Around(e.Words(), words)
 		return l, err
-	}, `SELECT s.title, s.info, e.id, e.kind, e.data FROM words w JOIN entries e ON e.id = w.rowid JOIN sessions s ON s.id = e.session
+	}, `SELECT s.title, s.info, e.id, e.time, e.kind, e.data FROM words w JOIN entries e ON e.id = w.rowid JOIN sessions s ON s.id = e.session
 		WHERE words MATCH ? ORDER BY w.rowid DESC LIMIT ?`, strings.Join(terms, " "), cmp.Or(limit, -1))
 }
 

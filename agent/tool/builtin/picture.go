@@ -51,7 +51,8 @@ func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is 
 		}
 		return tool.Result{}, fmt.Errorf("%w: %s", cannot, why)
 	}
-	sum := sha256.Sum256(data)
-	noteFile(ctx, w.key(name), sum)
+	if name != "" { // not of an artifact
+		noteFile(ctx, w.key(name), sha256.Sum256(data))
+	}
 	return tool.Result{Text: fmt.Sprintf("%s is a picture: %s.", quoted(path), img), Images: []llm.Image{img}}, nil
 }

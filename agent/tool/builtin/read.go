@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 //go:embed read.md
@@ -51,6 +53,13 @@ func (w *Workspace) readTool() tool.Tool {
 // (tool.ReadDirs), such as that of a skill. It opens the file through that directory, so that no
 // link leads out of it. Relative paths always mean the workspace.
 func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result, error) {
+	if f, ok, err := tool.OpenArtifact(ctx, a.FilePath); ok {
+		if err != nil {
+			return tool.Result{}, err
+		}
+		defer f.Close()
+		return w.show(ctx, a, f, "")
+	}
 	at := w.of(ctx, a.FilePath)
 	if _, err := at.within(ctx, a.FilePath); err == nil || !filepath.IsAbs(a.FilePath) {
 		return at.read(ctx, a)
@@ -78,9 +87,6 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 // reads the whole file, however little of it is shown: the record is a hash of everything, and
 // later edits are compared with it. A file that is not text is handed to look.
 func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
-	if a.Offset < 0 || a.Limit < 0 {
-		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
-	}
 	name, err := w.within(ctx, a.FilePath)
 	if err != nil {
 		return tool.Result{}, err
@@ -102,9 +108,18 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if err := w.followLink(ctx, f, name, a.FilePath); err != nil {
 		return tool.Result{}, err
 	}
+	return w.show(ctx, a, f, name)
+}
+
+// show returns a part of an open file, or a picture. name is the file in the workspace, whose content it
+// records; "" = it is an artifact, whose long lines it shows in pieces: there is no other way to read them.
+func (w *Workspace) show(ctx context.Context, a readArgs, f *os.File, name string) (tool.Result, error) {
+	if a.Offset < 0 || a.Limit < 0 {
+		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
+	}
 	// The hash covers the whole file, not only the lines that are shown: an edit must fail if any
 	// other part has changed.
-	p := page{first: max(a.Offset, 1), limit: defaultLines}
+	p := page{first: max(a.Offset, 1), limit: defaultLines, pieces: name == ""}
 	if a.Limit > 0 {
 		p.limit = min(a.Limit, defaultLines)
 	}
@@ -118,7 +133,9 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 		}
 		return tool.Result{}, explain(a.FilePath, err)
 	}
-	noteFile(ctx, w.key(name), fingerprint(sum.Sum(nil)))
+	if name != "" {
+		noteFile(ctx, w.key(name), fingerprint(sum.Sum(nil)))
+	}
 	text, err := p.show(a.FilePath)
 	return tool.Result{Text: text}, err
 }
@@ -128,6 +145,8 @@ type page struct {
 	// first is the number of the first line of the page, from 1; limit is the maximum number of its
 	// lines.
 	first, limit int
+	// pieces shows a line of more than maxLine bytes as several.
+	pieces bool
 	// text is the page, each line with its number in front.
 	text strings.Builder
 	// shown is the number of lines in text.
@@ -157,7 +176,7 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 		if p.lines%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		line, rest, err := readLine(r)
+		line, rest, err := p.next(r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -182,6 +201,20 @@ func (p *page) fill(ctx context.Context, from io.Reader) error {
 			p.text.WriteByte('\n')
 		}
 	}
+}
+
+// next returns the next line of the page, or piece of one.
+func (p *page) next(r *bufio.Reader) (line []byte, rest int, err error) {
+	if !p.pieces {
+		return readLine(r)
+	}
+	head, _ := r.Peek(maxLine + 1)
+	if len(head) <= maxLine || bytes.IndexByte(head, '\n') >= 0 {
+		return readLine(r)
+	}
+	line = visible.Prefix(head, maxLine)
+	_, err = r.Discard(len(line))
+	return line, 0, err
 }
 
 // readLine returns a line without its end (LF or CR LF), cut to maxLine bytes. rest is the number

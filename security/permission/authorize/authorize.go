@@ -31,7 +31,7 @@ type Rule struct {
 	// The name of a node proves nothing, so no form matches it.
 	From string `yaml:"from" json:"from"`
 	// Invoke are capabilities, Send perceptions; * stands for any characters. Capabilities that begin with OwnersPrefix,
-	// AgentsPrefix, SessionsPrefix or FleetPrefix match only patterns that begin with it, too, unless From is local.
+	// AgentsPrefix, SessionsPrefix, FleetPrefix or ArtifactsPrefix match only patterns that begin with it, too, unless From is local.
 	Invoke []string `yaml:"invoke,omitempty" json:"invoke,omitempty"`
 	Send   []string `yaml:"send,omitempty" json:"send,omitempty"`
 	// Deny refuses capabilities and perceptions, whatever other rules accept.
@@ -63,11 +63,14 @@ const (
 	AgentsPrefix   = "agents."
 	SessionsPrefix = "sessions."
 	FleetPrefix    = "fleet."
+	// ArtifactsPrefix begins the capability by which another node fetches artifacts. Those that it was given it may
+	// fetch without a rule.
+	ArtifactsPrefix = "artifacts."
 )
 
 // ownersPrefix returns the one of them that a capability's name begins with; "" if none.
 func ownersPrefix(name string) string {
-	for _, prefix := range []string{OwnersPrefix, AgentsPrefix, SessionsPrefix, FleetPrefix} {
+	for _, prefix := range []string{OwnersPrefix, AgentsPrefix, SessionsPrefix, FleetPrefix, ArtifactsPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return prefix
 		}
