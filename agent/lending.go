@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"symbio/agent/budget"
 	"symbio/agent/lending"
 	"symbio/agent/session"
 	"symbio/agent/team"
+	"symbio/agent/tool"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
+	"symbio/security/audit"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
@@ -27,7 +30,7 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
 		}
 		o := o
-		o.Definition, o.LifetimeBudget = lease.Definition, true
+		o.Definition, o.LifetimeBudget, o.Ask = lease.Definition, true, askForLent(lease, o.Ask)
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
@@ -51,6 +54,63 @@ func (i *instance) reportToBorrower(e Event) {
 	}
 }
 
+// askForLent returns the function that has calls of a lent agent decided: by the borrower's person, by
+// here, or by both, as the lease says. What a person would grant or answer for this node alone, such as
+// the rules of a skill, only here decides; nil = no person.
+func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest) tool.Answer) func(context.Context, ApprovalRequest) tool.Answer {
+	if here == nil {
+		here = func(context.Context, ApprovalRequest) tool.Answer { return tool.Answer{Why: tool.NoPerson} }
+	}
+	return func(ctx context.Context, r ApprovalRequest) tool.Answer {
+		if lease.Approvals == lending.AskHere || r.Tool == trustTool || strings.HasPrefix(r.Tool, tool.QuestionOf) {
+			return here(ctx, r)
+		}
+		q := lending.Question{Name: r.Name, Tool: r.Tool, Args: r.Shown(), Rule: r.Verdict.Rule, Why: r.Verdict.Why, Once: r.Verdict.Plan != nil && !r.Verdict.Plan.Always()}
+		if r.Diff != nil {
+			q.Diff = r.Diff()
+		}
+		answer := lease.Ask(ctx, q)
+		if lease.Approvals == lending.AskBoth && answer.Allow {
+			own := here(ctx, r)
+			own.Always, own.Lasting, own.By = false, false, answer.By+", and "+own.By
+			return own
+		}
+		return answer
+	}
+}
+
+// askForBorrowed puts a call of an agent that i has borrowed to the person of i, and records the
+// answer. What the rules of i, its mode, or a person's earlier answer deny now is denied without a
+// question.
+func askForBorrowed(ctx context.Context, i *instance, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
+	name, p := q.Name+", on node "+node.Name, i.permissions
+	why := i.settings.onlyReads()
+	if v := p.chain().Judge(permission.Call{Tool: q.Tool, Args: q.Args, Dir: i.workspace.Dir, Within: p.guardrails()}); v.Action == permission.Deny && v.Stage != permission.StageDefault {
+		why = v.Why
+	}
+	d := tool.Decision{
+		Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff },
+		Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why},
+	}
+	answer := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}
+	if why == "" && i.ask != nil && q.Tool != trustTool {
+		// The event tells observers of i whose sub-agent it is.
+		i.factory.cfg.Report(Event{Type: EventProgress, Agent: of, Name: name, Parent: i.self.ID, Text: "asks for " + q.Tool})
+		answer = askPerson(ctx, i, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: append([]string{i.self.Name}, p.onBehalfOf()...)})
+	}
+	answer.Always = answer.Always && !p.policy().NoMemory
+	if record := i.factory.cfg.Record; record != nil {
+		v := d.Verdict
+		if err := record(audit.Entry{
+			Node: string(node.Node), Agent: d.Agent, Name: name, For: append([]string{i.self.Name}, p.onBehalfOf()...), Tool: q.Tool, Args: readable(q.Args),
+			Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Why: cmp.Or(answer.Why, v.Why), Approved: answer.Allow, By: answer.By, Reason: answer.Reason,
+		}); err != nil {
+			return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
+		}
+	}
+	return answer
+}
+
 // newBorrower returns the agent's Borrower, with which it spawns sub-agents on other nodes and
 // sends them signals.
 func (i *instance) newBorrower() *lending.Borrower {
@@ -58,6 +118,9 @@ func (i *instance) newBorrower() *lending.Borrower {
 		Community: i.factory.cfg.Community, Self: i.self,
 		Constraints: func(ctx context.Context) ([]byte, error) { return i.permissions.encodeConstraints(ctx, true) },
 		Sandbox:     func(ctx context.Context) (*sandbox.Portable, error) { return portableSandbox(ctx, i) },
+		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
+			return askForBorrowed(ctx, i, node, of, q)
+		},
 		Spent: func(more budget.Spent) {
 			if more == (budget.Spent{}) {
 				return

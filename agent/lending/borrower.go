@@ -15,6 +15,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
+	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/community"
 	"symbio/security/permission"
@@ -43,6 +44,9 @@ type Borrower struct {
 	// Spent is called with what a borrowed agent spent more, Progress when one reports an activity.
 	Spent    func(more budget.Spent)
 	Progress func(of community.Member, message string)
+	// Ask puts a call of a borrowed agent of a node to the person of the agent, and waits for the answer.
+	// It must return when ctx ends, and may be called by several goroutines.
+	Ask func(ctx context.Context, node community.Member, of community.MemberID, q Question) tool.Answer
 
 	// calls are the running calls that are leases. Go is called with mu held and never after closed
 	// is set, so Close can wait.
@@ -76,6 +80,7 @@ type BorrowedAgent struct {
 	identified chan struct{}
 	// ended is closed when the call is over and the account is closed.
 	ended chan struct{}
+	asked asked
 
 	mu sync.Mutex
 	// member is constant once identified is closed; guarded by mu.
@@ -306,6 +311,8 @@ func (b *BorrowedAgent) ask(ctx context.Context, r request) (community.Reply, er
 // closed. It runs in a goroutine of Borrower.calls. A malformed line ends the call.
 func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	defer b.cancel()
+	asking, endQuestions := context.WithCancel(ctx)
+	defer endQuestions()
 	var lines lineReader
 	onUpdate := func(u community.Update) {
 		if u.Output == nil {
@@ -315,6 +322,10 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 		updates, err := lines.push(u.Output)
 		for _, one := range updates {
 			b.receive(one)
+			b.withdraw(one.Withdrawn)
+			if one.Question != nil && err == nil {
+				err = b.question(asking, *one.Question)
+			}
 		}
 		if err != nil {
 			b.end(err)
@@ -322,6 +333,8 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 		}
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, onUpdate)
+	endQuestions()
+	b.asked.running.Wait()
 	var final update
 	if err == nil {
 		final, err = readUpdate(reply.Data)

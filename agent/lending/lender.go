@@ -37,6 +37,10 @@ type LenderConfig struct {
 	Max, PerNode int
 	// MaxLifetime is how long one lease may last. Default: the Wall of its limits.
 	MaxLifetime time.Duration
+	// Approvals says who decides calls that need a person. Default: AskBorrower.
+	Approvals Approvals
+	// AskTimeout is how long a question to the borrower waits. Default: 10 minutes.
+	AskTimeout time.Duration
 	// Logger receives failures to stop an agent. Default: silent.
 	Logger *slog.Logger
 }
@@ -78,7 +82,17 @@ type Lease struct {
 	Sandbox *sandbox.Portable
 	// MaxLifetime is how long the lease may last.
 	MaxLifetime time.Duration
+	// Approvals says who decides calls that need a person.
+	Approvals Approvals
 
+	// questions wait for the borrower's answer, each for askTimeout.
+	questions  questions
+	askTimeout time.Duration
+	// updates has room for the questions and their withdrawals, so that no agent waits for a borrower
+	// that does not read.
+	updates chan update
+	// done is closed when the lease ends; set by lend before the spawn.
+	done <-chan struct{}
 	// end ends the lease with a reason; the first one counts. Set before the lease is added.
 	end context.CancelCauseFunc
 	// report sends progress to the borrower; set by lend before the spawn.
@@ -123,6 +137,7 @@ func NewLender(cfg LenderConfig) *Lender {
 	cfg.Max, cfg.PerNode = cmp.Or(cfg.Max, 8), cmp.Or(cfg.PerNode, 4)
 	cfg.Limits = cfg.Limits.WithDefaults()
 	cfg.MaxLifetime = cmp.Or(cfg.MaxLifetime, cfg.Limits.Wall)
+	cfg.AskTimeout = cmp.Or(cfg.AskTimeout, defaultAskTimeout)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Lender{cfg: cfg, leases: map[*Lease]struct{}{}}
 }
@@ -178,6 +193,12 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	in, err := readRequest(s.Data)
 	if err != nil {
 		return community.Reply{}, invalid("the request: %v", err)
+	}
+	if in.Answer != nil {
+		if n := l.find(node, in.Answer.Member); n == nil || !n.answer(*in.Answer) {
+			return community.Reply{}, community.ErrNotFound
+		}
+		return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
 	}
 	if id := cmp.Or(in.End, in.Account); id != "" {
 		n := l.find(node, id)
@@ -244,6 +265,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints, Sandbox: in.Sandbox,
 		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
+		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions),
 	}
 	if n.MaxLifetime <= 0 {
 		return nil, invalid("its share has no time")
@@ -291,7 +313,7 @@ var (
 func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.MaxLifetime, errTime)
 	defer cancel()
-	n.report = func(p community.Progress) { community.Report(ctx, p) }
+	n.report, n.done = func(p community.Progress) { community.Report(ctx, p) }, ctx.Done()
 	m, err := l.cfg.Spawn(ctx, n)
 	switch {
 	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable):
@@ -335,6 +357,9 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 		select {
 		case <-ctx.Done():
 			return
+		case u := <-l.updates:
+			send(u)
+			continue
 		case <-l.spent:
 		case <-again.C:
 		}

@@ -40,6 +40,8 @@ type request struct {
 	// End is the lent member to stop now; no other field is used then. The call that is its lease
 	// returns.
 	End community.MemberID `json:"end,omitempty"`
+	// Answer answers a question of a lent member; no other field is used then.
+	Answer *answer `json:"answer,omitempty"`
 	// Account is the lent member whose spending is asked for; no other field is used then.
 	Account community.MemberID `json:"account,omitempty"`
 }
@@ -124,6 +126,9 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 				"network": text(8), "read": text(16), "write": text(16), "temp": boolean, "subprocess": boolean, "unprotected": boolean, "shown": boolean, "sockets": boolean,
 				"env": object{"type": "array", "items": object{"type": "string"}}, "any_env": boolean, "limits": object{"type": "object"},
 			}},
+			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
+				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
+			}},
 			"end": text(32), "account": text(32),
 		},
 	})
@@ -170,7 +175,9 @@ func readRequest(data []byte) (request, error) {
 		return request{}, errors.New("account is no member's id")
 	case in.Parent != "" && !memberID.MatchString(in.Parent):
 		return request{}, errors.New("parent is no member's id")
-	case in.End == "" && in.Account == "" && in.Agent == "":
+	case in.Answer != nil && !memberID.MatchString(string(in.Answer.Member)):
+		return request{}, errors.New("an answer names no member")
+	case in.End == "" && in.Account == "" && in.Answer == nil && in.Agent == "":
 		return request{}, errors.New("it names no agent")
 	case len(in.Reason) > maxReason || len(in.Tools) > maxTools:
 		return request{}, errors.New("it is too long")
@@ -186,6 +193,10 @@ type update struct {
 	Spent *budget.Spent `json:"spent,omitempty"`
 	// Why is the reason for the end, in the reply.
 	Why string `json:"why,omitempty"`
+	// Question asks the borrower's person about a call; Withdrawn is the ID of one that needs no answer
+	// any more.
+	Question  *Question `json:"question,omitempty"`
+	Withdrawn string    `json:"withdrawn,omitempty"`
 }
 
 // memberInfo is the part of the new member that the borrower needs before gossip brings the rest.
@@ -195,8 +206,8 @@ type memberInfo struct {
 	Accepts []string           `json:"accepts"`
 }
 
-// maxLine bounds a line of a lender, in bytes: ten times the longest valid one.
-const maxLine = 64 << 10
+// maxLine bounds a line of a lender, in bytes: a question with the arguments of a call.
+const maxLine = 256 << 10
 
 // lineReader splits the output of a lender, which comes in arbitrary pieces, into lines. The zero
 // value is ready for use.
@@ -235,6 +246,9 @@ func readUpdate(line []byte) (update, error) {
 		return update{}, errors.New("it names no member")
 	}
 	u.Why = visible.Prefix(u.Why, maxReason)
+	if u.Question != nil {
+		return u, u.Question.check()
+	}
 	return u, nil
 }
 

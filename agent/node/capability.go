@@ -156,7 +156,7 @@ func (p *parts) offerLending(c config.Capability) error {
 		}
 		cfg.Definitions = append(cfg.Definitions, def)
 	}
-	cfg.Community, cfg.Logger = p.community, p.cfg.Logger
+	cfg.Community, cfg.Logger, cfg.AskTimeout = p.community, p.cfg.Logger, p.cfg.Settings.Approvals.Timeout
 	cfg.Spawn = p.factory.Lend(agent.Order{Rules: p.rules.Policy, Ask: p.unattended()})
 	p.lender = lending.NewLender(cfg)
 	capability, err := p.lender.Capability()

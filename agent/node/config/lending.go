@@ -27,6 +27,9 @@ type Lending struct {
 	// descendants. The node's budget and the share that the parent assigns
 	// apply as well; the smallest number wins.
 	Budget *budget.Limits `yaml:"budget,omitempty"`
+	// Approvals says who decides calls that need a person: "" or borrower = the
+	// person whose agent it is, here = a person of this node, both = both.
+	Approvals lending.Approvals `yaml:"approvals,omitempty"`
 }
 
 // The defaults of a capability that lends agents. They are small, because each
@@ -51,7 +54,7 @@ func (c Capability) LenderConfig(own budget.Limits) lending.LenderConfig {
 	maxAgents := cmp.Or(c.Concurrency, defaultLentAgents)
 	return lending.LenderConfig{
 		Limits: limits, Max: maxAgents, PerNode: min(cmp.Or(c.PerNode, defaultLentPerNode), maxAgents),
-		MaxLifetime: cmp.Or(c.Timeout, limits.Wall, defaultLentLifetime),
+		MaxLifetime: cmp.Or(c.Timeout, limits.Wall, defaultLentLifetime), Approvals: c.Approvals,
 	}
 }
 
@@ -62,14 +65,16 @@ func (c Capability) checkLending() error {
 	switch {
 	case named && !c.LendsAgents():
 		return errors.New("agents: list the names of the definitions that other nodes may spawn here")
-	case !c.LendsAgents() && (c.PerNode != 0 || c.Budget != nil):
-		return errors.New("per_node and budget are for the capability agents.spawn only")
+	case !c.LendsAgents() && (c.PerNode != 0 || c.Budget != nil || c.Approvals != ""):
+		return errors.New("per_node, budget and approvals are for the capability agents.spawn only")
 	case !c.LendsAgents():
 		return nil
 	case !named:
 		return fmt.Errorf("agents is for the capability %s only; for one agent that answers one call write agent: NAME", lending.Capability)
 	case c.Input != nil || c.Output != nil || c.Idempotent:
 		return fmt.Errorf("the schemas of %s are fixed; leave out input, output and idempotent", lending.Capability)
+	case !slices.Contains([]lending.Approvals{"", lending.AskBorrower, lending.AskHere, lending.AskBoth}, c.Approvals):
+		return fmt.Errorf("approvals: %.40q is not borrower, here or both", string(c.Approvals))
 	case c.PerNode < 0:
 		return errors.New("per_node is negative")
 	}

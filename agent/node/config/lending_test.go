@@ -12,14 +12,14 @@ import (
 
 func TestAgentsAreLentAsTheFileSays(t *testing.T) {
 	c, _, err := config.Parse("f", []byte("budget: {depth: 2, model_calls: 50, wall: 20m}\ncapabilities:\n"+
-		"- {name: agents.spawn, agents: [worker, reviewer], concurrency: 6, per_node: 2, timeout: 10m, budget: {agents: 3, depth: 9, tokens: 1000}}\n"))
+		"- {name: agents.spawn, agents: [worker, reviewer], concurrency: 6, per_node: 2, approvals: both, timeout: 10m, budget: {agents: 3, depth: 9, tokens: 1000}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := c.Capabilities[0]
 	got := p.LenderConfig(c.Budget.Limits)
 	l := got.Limits
-	if got.Max != 6 || got.PerNode != 2 || got.MaxLifetime != 10*time.Minute || l.Agents != 3 || l.Depth != 2 || l.Tokens != 1000 || l.ModelCalls != 50 || !p.LendsAgents() {
+	if got.Max != 6 || got.Approvals != lending.AskBoth || got.PerNode != 2 || got.MaxLifetime != 10*time.Minute || l.Agents != 3 || l.Depth != 2 || l.Tokens != 1000 || l.ModelCalls != 50 || !p.LendsAgents() {
 		t.Errorf("it is lent as %+v", got)
 	}
 	c, _, err = config.Parse("f", []byte("capabilities: [{name: agents.spawn, agents: [worker]}]\n"))
@@ -45,6 +45,8 @@ func TestMistakesInLendingSayWhatIsWrong(t *testing.T) {
 		"{name: agents.spawn, agents: [a], exec: [x]}":                              "exactly one of exec, agent, mcp and model",
 		"{name: helpers, agents: [a]}":                                              "for the capability agents.spawn only",
 		"{name: a, exec: [x], per_node: 1}":                                         "are for the capability agents.spawn",
+		"{name: a, exec: [x], approvals: here}":                                     "are for the capability agents.spawn",
+		"{name: agents.spawn, agents: [a], approvals: none}":                        "not borrower, here or both",
 		"{name: a, exec: [x], budget: {depth: 1}}":                                  "are for the capability agents.spawn",
 		"{name: agents.spawn, agents: [a, a]}":                                      `"a" is empty or listed twice`,
 		"{name: agents.spawn, agents: ['']}":                                        "is empty or listed twice",
