@@ -79,8 +79,8 @@ type BorrowedAgent struct {
 	// identified is closed when the lender has named the member.
 	identified chan struct{}
 	// ended is closed when the call is over and the account is closed.
-	ended chan struct{}
-	asked asked
+	ended     chan struct{}
+	questions receivedQuestions
 
 	mu sync.Mutex
 	// member is constant once identified is closed; guarded by mu.
@@ -334,7 +334,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, onUpdate)
 	endQuestions()
-	b.asked.running.Wait()
+	b.questions.running.Wait()
 	var final update
 	if err == nil {
 		final, err = readUpdate(reply.Data)

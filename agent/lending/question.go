@@ -153,8 +153,8 @@ func (l *Lease) answer(a answer) bool {
 	return true
 }
 
-// asked are the questions that a borrowed agent asks of its borrower. The zero value is ready for use.
-type asked struct {
+// receivedQuestions are the questions that a borrowed agent asks of its borrower. The zero value is ready for use.
+type receivedQuestions struct {
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -175,9 +175,9 @@ func (q Question) key() string {
 
 // withdraw ends a question that needs no answer any more.
 func (b *BorrowedAgent) withdraw(id string) {
-	b.asked.mu.Lock()
-	defer b.asked.mu.Unlock()
-	if cancel := b.asked.open[id]; cancel != nil {
+	b.questions.mu.Lock()
+	defer b.questions.mu.Unlock()
+	if cancel := b.questions.open[id]; cancel != nil {
 		cancel()
 	}
 }
@@ -186,22 +186,22 @@ func (b *BorrowedAgent) withdraw(id string) {
 // error says that the lender asks more than a lender may, or before it has named the agent.
 func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
 	named := b.id() != ""
-	b.asked.mu.Lock()
-	defer b.asked.mu.Unlock()
-	if b.asked.count++; !named || b.asked.open[q.ID] != nil || len(b.asked.open) >= 2*maxQuestions || b.asked.count > maxAsked { // twice: withdrawn ones may still end
+	b.questions.mu.Lock()
+	defer b.questions.mu.Unlock()
+	if b.questions.count++; !named || b.questions.open[q.ID] != nil || len(b.questions.open) >= 2*maxQuestions || b.questions.count > maxAsked { // twice: withdrawn ones may still end
 		return errors.New("it asks too many questions")
 	}
-	if b.asked.open == nil {
-		b.asked.open, b.asked.answered = map[string]context.CancelFunc{}, map[string]tool.Answer{}
+	if b.questions.open == nil {
+		b.questions.open, b.questions.answered = map[string]context.CancelFunc{}, map[string]tool.Answer{}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	b.asked.open[q.ID] = cancel
-	b.asked.running.Go(func() {
+	b.questions.open[q.ID] = cancel
+	b.questions.running.Go(func() {
 		defer cancel()
 		a := b.decide(ctx, q)
-		b.asked.mu.Lock()
-		delete(b.asked.open, q.ID)
-		b.asked.mu.Unlock()
+		b.questions.mu.Lock()
+		delete(b.questions.open, q.ID)
+		b.questions.mu.Unlock()
 		if ctx.Err() != nil {
 			return
 		}
@@ -217,17 +217,17 @@ func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
 // as the agent lives, else the person's.
 func (b *BorrowedAgent) decide(ctx context.Context, q Question) tool.Answer {
 	key := q.key()
-	b.asked.mu.Lock()
-	a, known := b.asked.answered[key]
-	b.asked.mu.Unlock()
+	b.questions.mu.Lock()
+	a, known := b.questions.answered[key]
+	b.questions.mu.Unlock()
 	if known {
 		return a
 	}
 	a = b.borrower.Ask(ctx, b.node, b.id(), q)
 	if a.Always && !q.Once && key != "" {
-		b.asked.mu.Lock()
-		b.asked.answered[key] = a
-		b.asked.mu.Unlock()
+		b.questions.mu.Lock()
+		b.questions.answered[key] = a
+		b.questions.mu.Unlock()
 	}
 	return a
 }
