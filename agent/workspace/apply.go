@@ -1,195 +1,309 @@
 package workspace
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
 
 	"symbio/agent/content"
-	"symbio/security/visible"
+	"symbio/agent/tool/builtin"
 )
 
 // ErrConflict means that files were changed here and in the patch so that they cannot be merged.
 var ErrConflict = errors.New("there are conflicts")
 
-// errNotDir is the error for a path below a file.
-const errNotDir = syscall.ENOTDIR
+// Action is what a plan does to a file.
+type Action string
+
+// The actions. Same leaves the file as it is, because it is already what the patch makes of it.
+const Add, Change, Merge, Delete, Same Action = "add", "change", "merge", "delete", "same"
+
+// Step is what a plan does to one path.
+type Step struct {
+	Path   string
+	Action Action
+	// Before is what is on the disk, After what it becomes; of a kind Deleted there is no file. The content of After is in
+	// the store.
+	Before, After File
+	// Diff is the difference between Before and After as a unified diff, for people; "" if there is no text to compare, or too
+	// much of it.
+	Diff string
+	// Conflict says why the step cannot be taken; "" = it can.
+	Conflict string
+}
+
+// Plan is what a patch does to a directory.
+type Plan struct {
+	// Steps are sorted by path.
+	Steps []Step
+	// Missing are contents of the base that were needed for a merge and are not in the store. Their files are conflicts. The
+	// lender has them: with them in the store, a new plan can merge.
+	Missing []content.Hash
+
+	tree
+	store *content.Store
+	// compared counts the bytes of texts that were compared for people.
+	compared int
+}
+
+// Plan compares the patch with the files on the disk, three-way by file: what has not changed here since base becomes what
+// it is in the patch; what both changed is merged by lines, if it is text and no line changed on both sides. It changes
+// nothing but the store, which gets merged contents. The patch must have passed Check with this base, and its contents must
+// be pinned in the store until the plan is no more needed.
+func (p Patch) Plan(ctx context.Context, base Manifest, dir string, store *content.Store) (*Plan, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("plan to apply a patch: %w", err)
+	}
+	defer root.Close()
+	pl := &Plan{tree: tree{root, map[string]bool{}}, store: store}
+	had := byPath(base.Files)
+	for _, c := range p.Changes {
+		was, ok := had[c.Path]
+		if !ok {
+			was = File{Path: c.Path, Kind: Deleted}
+		}
+		s, err := pl.step(was, c)
+		if err = cmp.Or(context.Cause(ctx), err); err != nil {
+			return nil, fmt.Errorf("plan to apply a patch to %s: %s: %w", dir, c.Path, err)
+		}
+		pl.Steps = append(pl.Steps, s)
+	}
+	return pl, nil
+}
+
+// Conflicts are the steps that cannot be taken.
+func (p *Plan) Conflicts() []Step {
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return s.Conflict == "" })
+}
+
+// step returns the step for one change of base.
+func (p *Plan) step(base, change File) (s Step, err error) {
+	s = Step{Path: change.Path, Action: Change, After: change}
+	if s.Before, err = p.stat(s.Path); err == nil {
+		_, err = p.hash(&s.Before)
+	}
+	switch {
+	case err != nil:
+		return s, err
+	case s.Before == change:
+		s.Action = Same
+		return s, nil
+	case s.Before != base:
+		s.Action = Merge
+		err = p.merge(&s, base)
+	case base.Kind == Deleted:
+		s.Action = Add
+	case change.Kind == Deleted:
+		s.Action = Delete
+	}
+	before, errBefore := p.text(s.Before, true)
+	after, errAfter := p.text(s.After, false)
+	p.compared += len(before) + len(after)
+	if errBefore == nil && errAfter == nil && s.Before.Kind != Link && s.After.Kind != Link && p.compared < maxCompared {
+		names := map[bool]string{false: s.Path, true: os.DevNull}
+		s.Diff = builtin.Unified(names[s.Before.Kind == Deleted], names[s.After.Kind == Deleted], before, after)
+	}
+	return s, err
+}
+
+// maxText is how long a text may be that is compared or merged by lines, maxCompared how long all are together that are compared
+// for people, in bytes: this bounds the memory and the time that a patch takes.
+const maxText, maxCompared = 1 << 20, 64 << 20
+
+var errNoText = errors.New("it is no text, or too long")
+
+// text returns the content of a file from the disk or the store; errNoText if it is none that can be merged.
+func (p *Plan) text(f File, onDisk bool) (text []byte, err error) {
+	var file *os.File
+	switch {
+	case f.Size > maxText:
+		return nil, errNoText
+	case !f.Kind.hasContent():
+		return nil, nil
+	case onDisk:
+		file, _, err = builtin.OpenRegular(p.root, f.Path)
+	default:
+		file, err = p.store.Open(f.Hash)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if text, err = io.ReadAll(verify(file, f)); err == nil && (!utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0) {
+		err = errNoText
+	}
+	return text, err
+}
+
+// merge sets what becomes of a file that has changed here and in the patch: both changes if both are of text and of
+// different lines, else it sets Conflict.
+func (p *Plan) merge(s *Step, base File) error {
+	s.Conflict = "it was changed here and in the patch"
+	if !base.Kind.hasContent() || !s.Before.Kind.hasContent() || !s.After.Kind.hasContent() {
+		s.Conflict = fmt.Sprintf("it was: %s, is here: %s, and in the patch: %s", base.Kind, cmp.Or(s.Before.Kind, "no file"), s.After.Kind)
+		return nil
+	}
+	text, err := p.text(base, false)
+	ours, errOurs := p.text(s.Before, true)
+	theirs, errTheirs := p.text(s.After, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.Missing = append(p.Missing, base.Hash)
+	}
+	var merged []byte
+	if err = cmp.Or(err, errOurs, errTheirs); err == nil {
+		merged, err = mergeText(text, ours, theirs)
+	}
+	if err != nil {
+		s.Conflict += ": " + err.Error()
+		return nil
+	}
+	s.Conflict = ""
+	s.After.Size, s.After.Hash = int64(len(merged)), content.Sum(merged)
+	if s.Before.Kind != base.Kind {
+		s.After.Kind = s.Before.Kind
+	}
+	return p.store.PutAs(s.After.Hash, bytes.NewReader(merged), s.After.Size)
+}
+
+// mergeText makes the changes from base to ours and to theirs both, if they are of lines that are neither the same nor next
+// to each other. That is as strict as git; a change that both made counts once.
+func mergeText(base, ours, theirs []byte) ([]byte, error) {
+	x, y := udiff.Lines(string(base), string(ours)), udiff.Lines(string(base), string(theirs))
+	for _, a := range x {
+		if slices.ContainsFunc(y, func(b udiff.Edit) bool { return a != b && a.Start <= b.End && b.Start <= a.End }) {
+			return nil, errors.New("the same lines, or lines next to each other")
+		}
+	}
+	both, _ := udiff.Merge(x, y) // edits that do not touch have no conflict
+	return udiff.ApplyBytes(base, both)
+}
 
 // Apply does what the plan says, all or nothing. With conflicts it does nothing and returns ErrConflict, unless partial is
 // true: then it takes the other steps. ErrChanged means that a file is not what it was when the plan was made. New contents
 // are written to a directory of its own in the workspace first, and files that go are kept there until all steps are taken.
 // After a crash the files are there.
 func (p *Plan) Apply(ctx context.Context, partial bool) error {
-	var steps []Step
-	var conflicts []string
-	for _, s := range p.Steps {
-		switch {
-		case s.Conflict != "":
-			conflicts = append(conflicts, s.Path)
-		case s.Action != Same:
-			steps = append(steps, s)
-		}
+	if c := p.Conflicts(); len(c) > 0 && !partial {
+		return fmt.Errorf("apply a patch to %s: %w in %d files, such as %s; nothing was changed", p.root.Name(), ErrConflict, len(c), c[0].Path)
 	}
-	if len(conflicts) > 0 && !partial {
-		return fmt.Errorf("apply a patch to %s: %w in %d files, nothing was changed: %s", p.dir, ErrConflict, len(conflicts), visible.Truncate(strings.Join(conflicts, ", "), 1000))
-	}
-	root, err := os.OpenRoot(p.dir)
+	root, err := os.OpenRoot(p.root.Name())
 	if err != nil {
 		return fmt.Errorf("apply a patch: %w", err)
 	}
 	defer root.Close()
-	a := &applier{root: root, store: p.store, staging: ".symbio-patch-" + rand.Text()}
-	if err := a.apply(ctx, steps); err != nil {
-		return fmt.Errorf("apply a patch to %s: %w", p.dir, errors.Join(err, a.rollback()))
+	a := &applier{root: root, staging: ".symbio-patch-" + rand.Text()}
+	steps := slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return s.Conflict != "" || s.Action == Same })
+	if err := a.apply(ctx, steps, p.store); err != nil {
+		return fmt.Errorf("apply a patch to %s: %w", p.root.Name(), errors.Join(err, a.rollback()))
 	}
 	return nil
 }
 
-// applier takes the steps of a plan.
+// applier takes the steps of a plan. The staging directory has the new files and the old ones. undo are the steps back, in
+// the order in which they were added.
 type applier struct {
-	root  *os.Root
-	store *content.Store
-	// staging is the directory with new and old files, named for the number of their step.
+	root    *os.Root
 	staging string
-	// undo are the steps back, in the order in which they were added.
-	undo []func() error
+	undo    []func() error
 }
 
-func (a *applier) apply(ctx context.Context, steps []Step) error {
+func (a *applier) apply(ctx context.Context, steps []Step, store *content.Store) error {
 	if err := a.root.Mkdir(a.staging, 0o700); err != nil {
 		return err
 	}
-	for i, s := range steps {
-		if err := errors.Join(context.Cause(ctx), a.stage(a.newName(i), s)); err != nil {
-			return err
-		}
-	}
-	for i, s := range steps {
-		if s.Before.Kind == Deleted {
-			continue
-		}
-		if err := errors.Join(context.Cause(ctx), a.setAside(a.oldName(i), s)); err != nil {
-			return err
-		}
-	}
-	// A directory that is empty by now may be where a file comes.
+	var files []File
 	for _, s := range steps {
-		if s.After.Kind == Deleted {
-			a.prune(path.Dir(s.Path))
+		if s.After.Kind != Deleted {
+			files = append(files, s.After)
 		}
 	}
-	for i, s := range steps {
-		if s.After.Kind == Deleted {
-			continue
+	if err := write(ctx, files, store, a.root, a.staging+"/new"); err != nil {
+		return err
+	}
+	// All old files go first, since one can be where another needs a directory.
+	for _, s := range steps {
+		if err := cmp.Or(context.Cause(ctx), a.setAside(s)); err != nil {
+			return err
 		}
-		if err := errors.Join(context.Cause(ctx), a.place(a.newName(i), s.Path)); err != nil {
+	}
+	for _, f := range files {
+		if err := cmp.Or(context.Cause(ctx), a.move(a.staging+"/new/"+f.Path, f.Path)); err != nil {
 			return err
 		}
 	}
 	return a.root.RemoveAll(a.staging)
 }
 
-func (a *applier) newName(i int) string { return a.staging + "/new" + strconv.Itoa(i) }
-func (a *applier) oldName(i int) string { return a.staging + "/old" + strconv.Itoa(i) }
-
-// stage writes what a file becomes, with the permissions that it has.
-func (a *applier) stage(name string, s Step) error {
-	switch s.After.Kind {
-	case Deleted:
+// setAside moves a file into the staging directory, and only then looks whether it is still what the plan says: what another
+// program writes later goes to a file of its own. Its permissions go to the new file.
+func (a *applier) setAside(s Step) error {
+	if s.Before.Kind == Deleted {
 		return nil
-	case Link:
-		return a.root.Symlink(s.After.Link, name)
 	}
-	if err := copyFile(a.root, name, s.After, a.store); err != nil || !s.Before.Kind.hasContent() {
+	old := a.staging + "/old/" + s.Path
+	if err := a.move(s.Path, old); err != nil {
 		return err
 	}
-	info, err := a.root.Lstat(filepath.FromSlash(s.Path))
-	if err != nil {
-		return fmt.Errorf("%w: %w", err, ErrChanged)
+	t := tree{a.root, map[string]bool{}}
+	now, err := t.stat(old)
+	if err == nil {
+		_, err = t.hash(&now)
 	}
-	perm := info.Mode().Perm() &^ 0o111
-	if s.After.Kind == Executable {
-		perm |= perm & 0o444 >> 2
-	}
-	return a.root.Chmod(name, perm)
-}
-
-// setAside moves a file into the staging directory, and only then looks whether it is still what the plan says: what another program
-// writes later goes to a file of its own.
-func (a *applier) setAside(name string, s Step) error {
-	if err := a.move(s.Path, name); err != nil {
-		return err
-	}
-	now, err := stat(a.root, name)
 	if now.Path = s.Path; err == nil && now != s.Before {
 		err = fmt.Errorf("%s: %w", s.Path, ErrChanged)
 	}
-	return err
-}
-
-// place moves a staged file to its place, where nothing may be.
-func (a *applier) place(name, to string) error {
-	if err := a.mkdir(path.Dir(to)); err != nil {
+	if err != nil || s.After.Kind == Deleted {
+		a.prune(s.Path)
 		return err
 	}
-	return a.move(name, to)
-}
-
-// move renames a file, unless there is one of the new name.
-func (a *applier) move(from, to string) error {
-	if err := a.rename(from, to); err != nil {
-		return err
+	// A file that becomes executable, or is no more, has the usual permissions.
+	if info, err := a.root.Lstat(old); err == nil && s.Before.Kind == s.After.Kind && s.After.Kind != Link {
+		return a.root.Chmod(a.staging+"/new/"+s.Path, info.Mode().Perm())
 	}
-	a.undo = append(a.undo, func() error { return a.rename(to, from) })
 	return nil
 }
 
-func (a *applier) rename(from, to string) error {
-	if _, err := a.root.Lstat(filepath.FromSlash(to)); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fmt.Errorf("%s is there: %w", to, ErrChanged))
+// prune removes the directories above a path that are empty, as git does.
+func (a *applier) prune(p string) {
+	for dir := path.Dir(p); dir != "." && a.root.Remove(dir) == nil; {
+		dir = path.Dir(dir)
 	}
-	return a.root.Rename(filepath.FromSlash(from), filepath.FromSlash(to))
 }
 
-// mkdir makes a directory and those above it.
-func (a *applier) mkdir(dir string) error {
-	if dir == "." {
-		return nil
+// move renames a file, and makes the directories above the new name. There must be none of that name, and no link above it:
+// MkdirAll would follow it.
+func (a *applier) move(from, to string) error {
+	for dir := path.Dir(to); dir != "."; dir = path.Dir(dir) {
+		if info, err := a.root.Lstat(dir); err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is not a directory: %w", dir, ErrChanged)
+		}
 	}
-	if err := a.mkdir(path.Dir(dir)); err != nil {
+	if err := a.root.MkdirAll(path.Dir(to), 0o755); err != nil {
 		return err
 	}
-	name := filepath.FromSlash(dir)
-	err := a.root.Mkdir(name, 0o755)
-	if err == nil {
-		a.undo = append(a.undo, func() error { return a.root.Remove(name) })
-		return nil
+	if _, err := a.root.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s is there: %w", to, ErrChanged), err)
 	}
-	if info, errStat := a.root.Lstat(name); errStat == nil && info.IsDir() {
-		return nil
+	if err := a.root.Rename(from, to); err != nil {
+		return err
 	}
-	return err
-}
-
-// prune removes a directory and those above it as far as they are empty, as git does.
-func (a *applier) prune(dir string) {
-	for ; dir != "."; dir = path.Dir(dir) {
-		name := filepath.FromSlash(dir)
-		info, err := a.root.Lstat(name)
-		if err != nil || !info.IsDir() || a.root.Remove(name) != nil {
-			return
-		}
-		a.undo = append(a.undo, func() error { return a.root.Mkdir(name, info.Mode().Perm()) })
-	}
+	a.undo = append(a.undo, func() error {
+		defer a.prune(to)
+		return a.move(to, from)
+	})
+	return nil
 }
 
 // rollback takes all steps back. If it cannot, old files stay in the staging directory, and the error says so.

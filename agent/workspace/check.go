@@ -1,7 +1,9 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -9,145 +11,125 @@ import (
 	"unicode/utf8"
 
 	"symbio/security/filename"
+	"symbio/security/secret"
 	"symbio/security/visible"
 )
 
 const (
-	// maxPath and maxName are in bytes: the shortest that common systems have, with room for the directory above.
-	maxPath, maxName = 1024, 255
-	// maxDepth is how many names a path may have.
-	maxDepth = 64
+	// maxPath and maxName are in bytes: what common systems have, with room for the directory above. maxDepth is how many
+	// names a path may have.
+	maxPath, maxName, maxDepth = 1024, 255, 64
 	// maxQuoted is how much of another node's text an error has, in bytes.
 	maxQuoted = 120
+
+	outOfOrder = "it is twice there or out of order"
 )
 
 // commitID is a full commit, in SHA-1 or SHA-256.
-var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64}|)$`)
 
 // Check returns ErrRefused or ErrTooLarge unless a directory can have these files on every system, and be made without
 // leaving it: see checkPath for the paths, and checkLink for links.
 func (m Manifest) Check(l Limits) error {
-	if m.Commit != "" && !commitID.MatchString(m.Commit) {
-		return fmt.Errorf("check a workspace's manifest: %w: its commit is none", ErrRefused)
+	if !commitID.MatchString(m.Commit) {
+		return refuse(m.Commit, "it is no commit")
 	}
-	if err := checkFiles(m.Files, l.withDefaults()); err != nil {
-		return fmt.Errorf("check a workspace's manifest: %w", err)
-	}
-	return nil
+	return checkFiles(m.Files, l.withDefaults())
 }
 
 // Check returns ErrRefused or ErrTooLarge unless the patch is one of base, deletes only files of it, adds none that looks
 // like a secret, and makes of it a manifest that passes Manifest.Check. So a change below a link, or a name that
 // collides with one of the base, is refused.
 func (p Patch) Check(base Manifest, l Limits) error {
-	if err := p.check(base); err != nil {
-		return fmt.Errorf("check a workspace's patch: %w", err)
-	}
-	if err := checkFiles(p.over(base), l.withDefaults()); err != nil {
-		return fmt.Errorf("check a workspace's patch: %w", err)
-	}
-	return nil
-}
-
-func (p Patch) check(base Manifest) error {
 	if p.Base != base.Hash() {
-		return fmt.Errorf("%w: it is a patch of other files than were sent", ErrRefused)
+		return refuse(p.Base.String(), "these are not the files that were sent")
 	}
-	before := byPath(base.Files)
-	for i, c := range p.Changes {
-		why := ""
-		_, had := before[c.Path]
+	all, last := byPath(base.Files), ""
+	for _, c := range p.Changes {
+		_, had := all[c.Path]
 		switch {
-		case i > 0 && c.Path <= p.Changes[i-1].Path:
-			why = "it is twice there or out of order"
+		case c.Path <= last:
+			return refuse(c.Path, outOfOrder)
 		case c.Kind == Deleted && (!had || c != File{Path: c.Path, Kind: Deleted}):
-			why = "it deletes what was not sent"
+			return refuse(c.Path, "it deletes what was not sent")
 		case !had && secretName(c.Path) != "":
-			why = "it looks like a secret: " + secretName(c.Path)
+			return refuse(c.Path, secretName(c.Path))
 		}
-		if why != "" {
-			return refuse(c.Path, why)
+		if last, all[c.Path] = c.Path, c; c.Kind == Deleted {
+			delete(all, c.Path)
 		}
 	}
-	return nil
+	return checkFiles(slices.SortedFunc(maps.Values(all), comparePaths), l.withDefaults())
 }
 
-func refuse(path, why string) error {
-	return fmt.Errorf("%w: %s: %s", ErrRefused, visible.Escape(fmt.Sprintf("%q", visible.Truncate(path, maxQuoted))), why)
+func refuse(name, why string) error {
+	return fmt.Errorf("%w: %s: %s", ErrRefused, quote(name), why)
 }
 
+func quote(name string) string { return `"` + visible.Escape(visible.Truncate(name, maxQuoted)) + `"` }
+
+// checkFiles checks the files of a manifest. Links are looked up among files that may be out of order yet: then it ends with
+// that error.
 func checkFiles(files []File, l Limits) error {
 	if len(files) > l.Files {
 		return fmt.Errorf("%w: %d files, at most %d are taken", ErrTooLarge, len(files), l.Files)
 	}
 	var names filename.Set
-	total := int64(0)
-	for i, f := range files {
-		if why := checkFile(f); why != "" {
+	total, last := int64(0), ""
+	for _, f := range files {
+		bare, why := File{Path: f.Path, Kind: Link, Link: f.Link}, checkPath(f.Path)
+		if f.Kind.hasContent() {
+			bare = File{Path: f.Path, Kind: f.Kind, Size: max(f.Size, 0), Hash: f.Hash}
+		}
+		switch {
+		case why != "":
+		case f != bare:
+			why = "it has a kind that cannot travel, or what a file of its kind cannot have"
+		case f.Path <= last:
+			why = outOfOrder
+		default:
+			why = cmp.Or(collision(names.Add(f.Path)), checkLink(files, f))
+		}
+		if why != "" {
 			return refuse(f.Path, why)
-		}
-		if i > 0 && f.Path <= files[i-1].Path {
-			return refuse(f.Path, "it is twice there or out of order")
-		}
-		if other := names.Add(f.Path); other != "" {
-			return refuse(f.Path, fmt.Sprintf("on some system it is the same as %q, or one is a directory and the other a file", visible.Truncate(other, maxQuoted)))
 		}
 		// In this order the sum cannot overflow: neither number is over its limit.
 		if f.Size > l.FileSize || f.Size > l.Size-total {
-			return fmt.Errorf("%w: with %q there are more than %d bytes, or more than %d in one file", ErrTooLarge, visible.Truncate(f.Path, maxQuoted), l.Size, l.FileSize)
+			return fmt.Errorf("%w: %s makes it more than %d bytes, or has more than %d", ErrTooLarge, quote(f.Path), l.Size, l.FileSize)
 		}
-		total += f.Size
-	}
-	for _, f := range files {
-		if why := checkLink(files, f); why != "" {
-			return refuse(f.Path, why)
-		}
+		total, last = total+f.Size, f.Path
 	}
 	return nil
 }
 
-// checkFile returns what is wrong with one file; "" = nothing that can be seen without the others.
-func checkFile(f File) string {
-	bare := File{Path: f.Path, Kind: f.Kind}
-	switch f.Kind {
-	case Regular, Executable:
-		bare.Size, bare.Hash = max(f.Size, 0), f.Hash
-	case Link:
-		bare.Link = f.Link
-	default:
-		return "its kind cannot travel"
+// collision says what is wrong with a path of which another one is in a filename.Set; "" = there is none.
+func collision(other string) string {
+	if other == "" {
+		return ""
 	}
-	if f != bare {
-		return fmt.Sprintf("what it says of a %v cannot be", f.Kind)
-	}
-	return checkPath(f.Path)
+	return "on some system it is the same as " + quote(other) + ", or one is a file and the other a directory"
 }
 
 // checkPath returns what is wrong with a path; "" = it names the same file below the directory on every system, and none
 // of a repository's own.
 func checkPath(p string) string {
+	names := strings.Split(p, "/")
 	switch {
-	case p == "" || len(p) > maxPath:
-		return fmt.Sprintf("a path has 1 to %d bytes", maxPath)
+	case p == "" || len(p) > maxPath || len(names) > maxDepth:
+		return fmt.Sprintf("a path has 1 to %d bytes and at most %d names", maxPath, maxDepth)
 	case p[0] == '/':
 		return "it is absolute"
 	case !utf8.ValidString(p):
 		return "it is not UTF-8"
 	}
-	names := strings.Split(p, "/")
-	if len(names) > maxDepth {
-		return fmt.Sprintf("it is more than %d names deep", maxDepth)
-	}
 	for _, name := range names {
-		if why := filename.Check(name); why != "" {
-			return why
-		}
-		if len(name) > maxName {
+		// Windows has short names such as git~1. What else macOS takes for .git has characters that cannot be seen.
+		switch folded := filename.Fold(name); {
+		case filename.Check(name) != "":
+			return filename.Check(name)
+		case len(name) > maxName:
 			return fmt.Sprintf("a name in it has more than %d bytes", maxName)
-		}
-		// Windows has short names such as git~1. What macOS takes for .git has characters that cannot be seen, or another
-		// form of Unicode.
-		if folded := filename.Fold(name); folded == ".git" || strings.HasPrefix(folded, "git~") {
+		case folded == ".git" || strings.HasPrefix(folded, "git~"):
 			return "it is git's own"
 		}
 	}
@@ -162,25 +144,62 @@ func checkLink(files []File, f File) string {
 		return ""
 	}
 	target := path.Join(path.Dir(f.Path), f.Link)
-	kind, isDir := find(files, target)
-	switch {
-	case f.Link == "" || f.Link != path.Clean(f.Link) || path.IsAbs(f.Link):
+	at, found := slices.BinarySearchFunc(files, File{Path: target}, comparePaths)
+	below, _ := slices.BinarySearchFunc(files, File{Path: target + "/"}, comparePaths)
+	switch isDir := below < len(files) && strings.HasPrefix(files[below].Path, target+"/"); {
+	case f.Link != path.Clean(f.Link) || path.IsAbs(f.Link):
 		return "its target is not a plain relative path"
-	case kind == Link:
+	case found && files[at].Kind == Link:
 		return "its target is a link"
-	case isDir && strings.HasPrefix(f.Path, target+"/"):
+	case strings.HasPrefix(f.Path, target+"/"):
 		return "its target is a directory that it is in"
-	case kind == 0 && !isDir:
+	case !found && !isDir:
 		return "its target does not travel, or is outside of the directory"
 	}
 	return ""
 }
 
-// find returns the kind of the file at a path, or whether it is a directory of the sorted files.
-func find(files []File, p string) (kind Kind, isDir bool) {
-	if i, found := slices.BinarySearchFunc(files, File{Path: p}, comparePaths); found {
-		return files[i].Kind, false
+// secretNames are patterns of the names, in lower case, of files that hold keys, tokens or passwords, beside those that
+// package secret knows below a home directory: settings of programs, keys and what they are kept in, clouds and
+// clusters. To add one, add it here.
+var secretNames = []string{
+	".env", ".env.*", "*.env", ".envrc", ".htpasswd", ".vault_pass*", ".dockercfg", "*.tfstate", "*.tfstate.*", "*.tfvars", "secrets.y*ml", "secrets.json",
+	"id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.ppk", "*.kdbx", "*.ovpn",
+	"credentials.json", "client_secret*.json", "service-account*.json", "service_account*.json", "application_default_credentials.json", "kubeconfig", "*.kubeconfig",
+}
+
+// notSecret are names that look like secrets and are there to be read, or are secret only with a token in them.
+var (
+	notSecret  = append([]string{".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env"}, tokenFiles...)
+	tokenFiles = []string{".npmrc", ".yarnrc.yml", ".pypirc"}
+	token      = regexp.MustCompile(`(?i)_auth|token|passw`)
+	privateKey = regexp.MustCompile(`^[\x{feff}\s]*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File-)`)
+)
+
+// maxHead is how much of the beginning of a file is looked at for secrets, in bytes. Such settings are shorter.
+const maxHead = 64 << 10
+
+// secretName returns why the name of a file looks like that of a secret; "" = it does not.
+func secretName(p string) string {
+	rest := strings.ToLower(p)
+	if base := path.Base(rest); slices.Contains(notSecret, base) {
+		rest = path.Dir(rest)
+	} else if i := slices.IndexFunc(secretNames, func(pattern string) bool { ok, _ := path.Match(pattern, base); return ok }); i >= 0 {
+		return "it looks like a secret: " + secretNames[i]
 	}
-	i, _ := slices.BinarySearchFunc(files, File{Path: p + "/"}, comparePaths)
-	return 0, i < len(files) && strings.HasPrefix(files[i].Path, p+"/")
+	// The directory may be a home, or have a copy of one.
+	for more := true; more; _, rest, more = strings.Cut(rest, "/") {
+		if name := secret.In(rest); name != "" {
+			return "it looks like a secret: " + name
+		}
+	}
+	return ""
+}
+
+// secretContent returns why the beginning of a file looks like a secret; "" = it does not.
+func secretContent(p string, head []byte) string {
+	if privateKey.Match(head) || slices.Contains(tokenFiles, strings.ToLower(path.Base(p))) && token.Match(head) {
+		return "it looks like a secret: it holds a private key, a token or a password"
+	}
+	return ""
 }

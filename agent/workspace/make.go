@@ -1,8 +1,9 @@
 package workspace
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -14,111 +15,111 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"symbio/agent/content"
+	"symbio/security/gitenv"
+	"symbio/security/visible"
 )
 
-// Make writes the files of a manifest into dir, which must exist and be empty. It checks the manifest first, and each
-// content while it is written. If the manifest is of a repository and git is installed, dir becomes a repository of its
-// own with one commit. After an error the caller removes dir: a part may be written.
+// Make writes the files of a manifest into dir, which must exist and be empty: what is there is never overwritten. The manifest must have passed a Check with
+// the caller's limits. If it is of a repository and git is installed, dir becomes a repository of its own with one commit.
+// After an error the caller removes dir: a part may be written.
 func Make(ctx context.Context, m Manifest, store *content.Store, dir string) error {
-	if err := m.Check(Limits{math.MaxInt, math.MaxInt64, math.MaxInt64}); err != nil {
-		return err
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("make a workspace: %w", err)
 	}
-	if err := write(ctx, m.Files, store, dir); err != nil {
+	defer root.Close()
+	err = m.Check(Limits{math.MaxInt, math.MaxInt64, math.MaxInt64}) // the paths again: what they allow is dangerous
+	if err == nil {
+		err = write(ctx, m.Files, store, root, ".")
+	}
+	if err == nil && m.Commit != "" {
+		err = commit(ctx, m, dir)
+	}
+	if err != nil {
 		return fmt.Errorf("make the workspace %s: %w", dir, err)
-	}
-	if err := commit(ctx, m, dir); err != nil {
-		return fmt.Errorf("make the workspace %s a repository: %w", dir, err)
 	}
 	return nil
 }
 
-func write(ctx context.Context, files []File, store *content.Store, dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if entries, err := fs.ReadDir(root.FS(), "."); err != nil || len(entries) > 0 {
-		return errors.Join(err, fmt.Errorf("it has %d files already: %w", len(entries), fs.ErrExist))
-	}
+// write makes the files below dir. They must have passed a check, by which none is below another, so their order does not
+// matter, and no link is followed.
+func write(ctx context.Context, files []File, store *content.Store, root *os.Root, dir string) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range files {
-		if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.Path)), 0o755); err != nil {
+		name := path.Join(dir, f.Path)
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		if f.Kind.hasContent() {
-			group.Go(func() error { return errors.Join(context.Cause(inner), copyFile(root, f.Path, f, store)) })
-		}
+		group.Go(func() error { return cmp.Or(context.Cause(inner), writeFile(root, name, f, store)) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	// Links come last, so that nothing is written through one.
-	for _, f := range files {
-		if f.Kind == Link {
-			if err := root.Symlink(f.Link, filepath.FromSlash(f.Path)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
-// copyFile makes the file name of the content of f. What is there already is an error.
-func copyFile(root *os.Root, name string, f File, store *content.Store) (err error) {
+// writeFile makes f under a name where nothing may be.
+func writeFile(root *os.Root, name string, f File, store *content.Store) (err error) {
+	perm := fs.FileMode(0o644)
+	switch f.Kind {
+	case Link:
+		return root.Symlink(f.Link, name)
+	case Executable:
+		perm = 0o755
+	}
 	from, err := store.Open(f.Hash)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
-	defer from.Close()
-	perm := fs.FileMode(0o644)
-	if f.Kind == Executable {
-		perm = 0o755
-	}
-	to, err := root.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	r := verify(from, f)
+	defer r.Close()
+	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, f.Size+1))
-	if err == nil && (n != f.Size || content.Hash(sum.Sum(nil)) != f.Hash) {
-		err = fmt.Errorf("%s: %w", f.Path, content.ErrMismatch)
-	}
-	return err
+	_, err = io.Copy(to, r)
+	return errors.Join(err, to.Close())
 }
 
 // noAttributes are over those of the files, which could have git change contents or run a filter.
 const noAttributes = "* -text -eol -ident -filter -working-tree-encoding\n"
 
-// commit makes dir a repository with one commit of all files, also of those that it ignores. It has no hooks, and of
-// configurations only what git init writes: those of the user and the system name filters and templates.
+// commit makes dir a repository with one commit of all files, also of those that it ignores. It has no hooks and no
+// templates. Without git there is none.
 func commit(ctx context.Context, m Manifest, dir string) error {
-	if _, err := exec.LookPath("git"); err != nil || m.Commit == "" || len(m.Files) == 0 {
+	if _, err := exec.LookPath("git"); err != nil || len(m.Files) == 0 {
 		return nil
 	}
+	// These are there before git is, which leaves them.
 	info := filepath.Join(dir, ".git", "info")
-	env := []string{"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_DIR=" + filepath.Join(dir, ".git"), "GIT_WORK_TREE=" + dir}
-	for _, who := range []string{"AUTHOR", "COMMITTER"} {
-		env = append(env, "GIT_"+who+"_NAME=symbio", "GIT_"+who+"_EMAIL=symbio@localhost")
+	err := errors.Join(os.MkdirAll(info, 0o755), os.WriteFile(filepath.Join(info, "attributes"), []byte(noAttributes), 0o644))
+	for _, args := range [][]string{
+		{"init", "--quiet", "--template=", "--initial-branch=main"},
+		{"add", "--all", "--force"},
+		{"commit", "--quiet", "--no-gpg-sign", "--message=snapshot of " + m.Commit},
+	} {
+		if err == nil {
+			_, err = runGit(ctx, dir, slices.Concat([]string{"--git-dir=.git", "--work-tree=.", "-c", "user.name=symbio", "-c", "user.email=symbio@localhost", "-c", "core.looseCompression=0", "-c", "gc.auto=0"}, args)...)
+		}
 	}
-	git := func(args ...string) error {
-		_, err := runGit(ctx, dir, env, slices.Concat([]string{"-c", "core.looseCompression=0", "-c", "gc.auto=0"}, args)...)
-		return err
+	return err
+}
+
+// runGit runs git in dir and returns its output. Nothing that a repository or the variables of this process say starts a
+// program.
+func runGit(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
+	cmd.Env = append(append(cmd.Env, gitenv.Hardened()...), "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C")
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], cmp.Or(context.Cause(ctx), err), visible.Line(messages.String(), 400))
 	}
-	if err := git("init", "--quiet", "--template=", "--initial-branch=main"); err != nil {
-		return err
-	}
-	if err := errors.Join(os.MkdirAll(info, 0o755), os.WriteFile(filepath.Join(info, "attributes"), []byte(noAttributes), 0o644)); err != nil {
-		return err
-	}
-	if err := git("add", "--all", "--force"); err != nil {
-		return err
-	}
-	return git("commit", "--quiet", "--message=snapshot of "+m.Commit)
+	return string(out), nil
 }

@@ -1,11 +1,17 @@
 package workspace_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +36,8 @@ type tree map[string]string
 // write makes the files; one of content "-" is removed.
 func (want tree) write(t testing.TB, dir string) {
 	t.Helper()
-	for name, text := range want {
-		file := filepath.Join(dir, filepath.FromSlash(name))
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		text, file := want[name], filepath.Join(dir, filepath.FromSlash(name))
 		target, link := strings.CutPrefix(text, "->")
 		text, executable := strings.CutPrefix(text, "x:")
 		perm := fs.FileMode(0o644)
@@ -167,7 +173,11 @@ func gitIn(t testing.TB, dir string, args ...string) string {
 	return string(out)
 }
 
-func check(t testing.TB, got, want tree) {
+// check compares trees; t is a testing.TB or a rapid.T.
+func check(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, got, want tree) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("want -, got +:\n%s", d)
@@ -224,4 +234,343 @@ func TestBothSidesMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, read(t, dir), tree{"a": "one\n2\n3\n4\nfive\n"})
+}
+
+// markers are files that must not leave, each with its path as content.
+var markers = []string{
+	".env", ".env.local", "sub/.env.production", "prod.env", ".envrc", "id_rsa", "deploy/id_ed25519", "server.pem", "tls/server.KEY", "store.p12", "a.pfx", "a.jks", ".netrc", "home/.netrc",
+	".aws/credentials", "me/.ssh/config", ".gnupg/x", ".kube/config", "kubeconfig", "vault.kdbx", ".docker/config.json", "credentials.json", "client_secret_1.json", "infra/terraform.tfstate",
+	".pgpass", ".git-credentials", "denied/notes", ".ssh/.env.example",
+}
+
+func TestSecretsStay(t *testing.T) {
+	for _, repository := range []bool{false, true} {
+		dir := t.TempDir()
+		kept := tree{"main.go": "package main", ".env.example": "NAME=", ".npmrc": "registry=https://r", "id_rsa.pub": "ssh-rsa", "keys.md": "about -----BEGIN PRIVATE KEY-----"}
+		kept.write(t, dir)
+		tree{
+			"sub/.npmrc": "//r/:_authToken=MARKER", "sub/.pypirc": "password = MARKER", "notes.txt": "\n-----BEGIN OPENSSH PRIVATE KEY-----\nMARKER", "old": "-----BEGIN RSA PRIVATE KEY-----\nMARKER",
+			"key.ppk2": "PuTTY-User-Key-File-2: MARKER", "to-env": "->.env", "to-ssh": "->me/.ssh",
+		}.write(t, dir)
+		for _, m := range markers {
+			tree{m: "MARKER " + m}.write(t, dir)
+		}
+		if repository {
+			gitIn(t, dir, "init", "-q")
+			gitIn(t, dir, "add", "-f", ".")
+			gitIn(t, dir, "commit", "-qm", "with secrets")
+		}
+		s := take(t, dir, workspace.Options{Denied: func(path string) bool { return strings.HasPrefix(path, "denied/") }})
+		store, there := openStore(t), t.TempDir()
+		send(t, s, store)
+		if err := workspace.Make(t.Context(), s.Manifest, store, there); err != nil {
+			t.Fatal(err)
+		}
+		check(t, read(t, there), kept)
+		if got, want := len(s.Omitted), len(markers)+7; got != want {
+			t.Errorf("%d files are said to be left out, want %d: %v", got, want, s.Omitted)
+		}
+		for _, o := range s.Omitted {
+			if o.Why == "" {
+				t.Errorf("%s is left out without a reason", o.Path)
+			}
+		}
+		for _, e := range store.All() {
+			f, _ := store.Open(e.Hash)
+			text, _ := io.ReadAll(f)
+			f.Close()
+			if strings.Contains(string(text), "MARKER") {
+				t.Errorf("the lender has %q", text)
+			}
+		}
+		// What looks like a secret does not come back either, nor over a file.
+		tree{"new.pem": "x", "main.go": "-----BEGIN PRIVATE KEY-----\n", "fine": "f"}.write(t, there)
+		p, omitted := diff(t, s.Manifest, there, store)
+		if len(p.Changes) != 1 || p.Changes[0].Path != "fine" || len(omitted) != 2 {
+			t.Errorf("changes %v, omitted %v", p.Changes, omitted)
+		}
+	}
+}
+
+func TestTakeLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	tree{
+		"a": "1", "A": "2", "aux": "device", "x:y": "stream", "d/f": "f", "absolute": "->/etc/passwd", "out": "->../x", "dangling": "->none", "chain": "->good", "good": "->d", "up": "->.",
+		"only/link": "->../none", "to-only": "->only", ".gitignore": "ignored/\n", "ignored/x": "x", "to-ignored": "->ignored/x", "big": strings.Repeat("b", 2000),
+	}.write(t, dir)
+	t.Chdir(dir) // the path of a socket must be short
+	l, err := net.Listen("unix", "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := take(t, dir, workspace.Options{Limits: workspace.Limits{FileSize: 1000}})
+	var got, left []string
+	for _, f := range s.Files {
+		got = append(got, f.Path)
+	}
+	for _, o := range s.Omitted {
+		left = append(left, o.Path)
+	}
+	if d := cmp.Diff([]string{".gitignore", "A", "d/f", "good"}, got); d != "" {
+		t.Errorf("files: %s", d)
+	}
+	if d := cmp.Diff([]string{"a", "absolute", "aux", "big", "chain", "dangling", "only/link", "out", "socket", "to-ignored", "to-only", "up", "x:y"}, left); d != "" {
+		t.Errorf("omitted: %s", d)
+	}
+}
+
+func TestTakeSaysWhatIsTooLarge(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		tree{fmt.Sprintf("src/%d", i): "x", fmt.Sprintf("assets/%d", i): strings.Repeat("x", 10_000)}.write(t, dir)
+	}
+	for _, l := range []workspace.Limits{{Files: 9}, {Size: 49_000}} {
+		_, err := workspace.Take(t.Context(), dir, workspace.Options{Limits: l})
+		if !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "most of them in assets") || !strings.Contains(err.Error(), ".gitignore") {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+}
+
+func TestRepositoriesOfOtherForms(t *testing.T) {
+	dir, sub, linked := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "linked")
+	gitIn(t, sub, "init", "-q")
+	tree{"s": "submodule"}.write(t, sub)
+	gitIn(t, sub, "add", ".")
+	gitIn(t, sub, "commit", "-qm", "s")
+	gitIn(t, dir, "init", "-q")
+	if s := take(t, dir, workspace.Options{}); s.Commit != "" || len(s.Files) != 0 {
+		t.Errorf("an empty repository is %+v", s)
+	}
+	tree{"a/1": "1", "b/2": "2", "gone": "g", ".gitignore": "*.log\nall/\n", "all/x": "ignored directory"}.write(t, dir)
+	gitIn(t, dir, "submodule", "--quiet", "add", sub, "mod")
+	gitIn(t, dir, "add", ".")
+	gitIn(t, dir, "commit", "-qm", "all")
+	gitIn(t, dir, "worktree", "add", "-q", linked)
+	tree{"gone": "-", "x.log": "ignored", "b": "-", "c/2": "2"}.write(t, dir)
+	tree{"b": "->c"}.write(t, dir) // git lists b/2 yet, which leads into c
+	for name, c := range map[string]struct {
+		dir  string
+		want string
+	}{
+		"submodule":                {dir, ".gitignore .gitmodules a/1 b c/2"},
+		"directory of a worktree":  {filepath.Join(linked, "a"), "1"},
+		"worktree":                 {linked, ".gitignore .gitmodules a/1 b/2 gone"},
+		"ignored directory itself": {filepath.Join(dir, "all"), "x"},
+	} {
+		s := take(t, c.dir, workspace.Options{})
+		var got []string
+		for _, f := range s.Files {
+			got = append(got, f.Path)
+		}
+		if strings.Join(got, " ") != c.want || len(s.Commit) != 40 {
+			t.Errorf("%s: %v of %q, want %s", name, got, s.Commit, c.want)
+		}
+		if said := len(s.Omitted) == 1 && s.Omitted[0].Path == "mod"; said != (name == "submodule") {
+			t.Errorf("%s: omitted %v", name, s.Omitted)
+		}
+	}
+	gitIn(t, linked, "sparse-checkout", "set", "--no-cone", "/a/")
+	if s := take(t, linked, workspace.Options{}); len(s.Files) != 1 {
+		t.Errorf("a sparse worktree has %v", s.Files)
+	}
+}
+
+// A repository's configuration, attributes and hooks are of those who wrote them, and start nothing.
+func TestGitStartsNothing(t *testing.T) {
+	dir := t.TempDir()
+	gitIn(t, dir, "init", "-q")
+	tree{"a": "a", "evil.sh": "x:#!/bin/sh\ntouch \"$(dirname \"$0\")/started\"\n"}.write(t, dir)
+	gitIn(t, dir, "add", "a")
+	gitIn(t, dir, "commit", "-qm", "a")
+	tree{".gitattributes": "* filter=evil text eol=crlf working-tree-encoding=none\n"}.write(t, dir)
+	evil := filepath.Join(dir, "evil.sh")
+	for _, key := range []string{"core.fsmonitor", "core.hooksPath", "core.pager", "filter.evil.clean", "filter.evil.process", "core.editor", "diff.external", "core.sshCommand"} {
+		gitIn(t, dir, "config", key, evil)
+	}
+	config := filepath.Join(t.TempDir(), "config")
+	tree{"config": "[filter \"evil\"]\n\tclean = " + evil + "\n\trequired\n[init]\n\ttemplateDir = " + dir + "\n[commit]\n\tgpgSign\n[gpg]\n\tprogram = " + evil + "\n"}.write(t, filepath.Dir(config))
+	t.Setenv("GIT_CONFIG_GLOBAL", config)
+	t.Setenv("GIT_DIR", "/none")
+	t.Setenv("HOME", filepath.Dir(config))
+	tree{".gitconfig": "[filter \"evil\"]\n\tclean = " + evil + "\n\trequired\n[commit]\n\tgpgSign\n[gpg]\n\tprogram = " + evil + "\n"}.write(t, filepath.Dir(config))
+	base, there, store := lend(t, dir)
+	if base.Commit == "" {
+		t.Error("it was not taken as a repository")
+	}
+	tree{".git/config": "[core]\n\tfsmonitor = " + evil + "\n\tworktree = /\n", "a": "changed"}.write(t, there)
+	if p, _ := diff(t, base.Manifest, there, store); len(p.Changes) != 1 {
+		t.Errorf("changes: %v", p.Changes)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
+		t.Error("a program was started")
+	}
+}
+
+func TestSnapshotNoticesChanges(t *testing.T) {
+	dir := t.TempDir()
+	tree{"same": "1234", "longer": "1234", "shorter": "1234", "gone": "1", "link": "1"}.write(t, dir)
+	s := take(t, dir, workspace.Options{})
+	tree{"same": "4321", "longer": "12345", "shorter": "123", "gone": "-", "link": "->/etc/passwd"}.write(t, dir)
+	for _, f := range s.Files {
+		r, err := s.Open(f)
+		var text []byte
+		if err == nil {
+			text, err = io.ReadAll(r)
+			r.Close()
+		}
+		if f.Path == "longer" { // its beginning is what was taken
+			if err != nil || string(text) != "1234" {
+				t.Errorf("%s: %q, %v", f.Path, text, err)
+			}
+		} else if !errors.Is(err, workspace.ErrChanged) {
+			t.Errorf("%s: %q, %v", f.Path, text, err)
+		}
+	}
+}
+
+// prepare returns a plan: what was in dir, what the lender made of it, and what was made of it here meanwhile.
+func prepare(t testing.TB, was, theirs, ours tree) (*workspace.Plan, string) {
+	t.Helper()
+	dir := t.TempDir()
+	was.write(t, dir)
+	base, there, store := lend(t, dir)
+	theirs.write(t, there)
+	ours.write(t, dir)
+	p, _ := diff(t, base.Manifest, there, store)
+	return plan(t, p, base.Manifest, dir, store), dir
+}
+
+func TestConflictsAreReportedByFile(t *testing.T) {
+	was := tree{
+		"same": "1\n2\n3\n", "lines": "1\n2\n3\n4\n5\n", "touch": "1\n2\n3\n", "end": "1\n", "binary": "a\x00b", "theirs gone": "x", "ours gone": "x", "both gone": "x", "mode": "m\n", "link": "->lines", "fine": "f", "equal": "1",
+	}
+	theirs := tree{
+		"same": "1\ntheirs\n3\n", "lines": "1\n2\n3\n4\nfive\n", "touch": "1\ntwo\n3\n", "end": "1\n2\n", "binary": "a\x00c", "theirs gone": "-", "ours gone": "y", "both gone": "-", "mode": "x:m\n", "link": "->fine",
+		"fine": "theirs", "equal": "2", "new": "theirs", "new equal": "n", "socket": "theirs",
+	}
+	ours := tree{
+		"same": "1\nours\n3\n", "lines": "one\n2\n3\n4\n5\n", "touch": "one\n2\n3\n", "end": "1\n3\n", "binary": "a\x00d", "theirs gone": "y", "ours gone": "-", "both gone": "-", "mode": "M\n", "link": "->touch",
+		"equal": "2", "new": "ours", "new equal": "n", "unrelated": "ours",
+	}
+	pl, dir := prepare(t, was, theirs, ours)
+	before := read(t, dir)
+	got := map[string]string{}
+	for _, s := range pl.Steps {
+		got[s.Path] = string(s.Action)
+		if s.Conflict != "" {
+			got[s.Path] = "conflict"
+		}
+	}
+	want := map[string]string{
+		"same": "conflict", "lines": "merge", "touch": "conflict", "end": "conflict", "binary": "conflict", "theirs gone": "conflict", "ours gone": "conflict", "both gone": "same", "mode": "merge", "link": "conflict",
+		"fine": "change", "equal": "same", "new": "conflict", "new equal": "same", "socket": "add",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("steps: %s", d)
+	}
+	if err := pl.Apply(t.Context(), false); !errors.Is(err, workspace.ErrConflict) {
+		t.Errorf("Apply with conflicts: %v", err)
+	}
+	check(t, read(t, dir), before)
+	if err := pl.Apply(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(before, tree{"lines": "one\n2\n3\n4\nfive\n", "mode": "x:M\n", "fine": "theirs", "socket": "theirs"})
+	check(t, read(t, dir), before)
+}
+
+func TestPlanShowsDiffs(t *testing.T) {
+	pl, _ := prepare(t, tree{"a": "1\n2\n", "b": "x\n", "bin": "\x00"}, tree{"a": "1\nzwei\n", "b": "-", "c": "new\n", "bin": "\x00\x01"}, nil)
+	for i, want := range []string{"--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n+zwei\n", "--- b\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", "", "--- /dev/null\n+++ c\n@@ -0,0 +1 @@\n+new\n"} {
+		if got := pl.Steps[i].Diff; got != want {
+			t.Errorf("%s: got %q, want %q", pl.Steps[i].Path, got, want)
+		}
+	}
+}
+
+// The borrower need not keep what it sent: the lender has it.
+func TestMergeNeedsWhatWasSent(t *testing.T) {
+	dir := t.TempDir()
+	tree{"a": "1\n2\n3\n"}.write(t, dir)
+	base, there, lender := lend(t, dir)
+	tree{"a": "1\n2\n3\n4\n"}.write(t, there)
+	tree{"a": "0\n1\n2\n3\n"}.write(t, dir)
+	p, _ := diff(t, base.Manifest, there, lender)
+	store := openStore(t)
+	fetch := func(all []content.Hash) {
+		for _, h := range all {
+			f, err := lender.Open(h)
+			if err == nil {
+				err = errors.Join(store.PutAs(h, f, 100), f.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fetch(p.Contents())
+	pl := plan(t, p, base.Manifest, dir, store)
+	if d := cmp.Diff([]content.Hash{base.Files[0].Hash}, pl.Missing); d != "" || len(pl.Conflicts()) != 1 {
+		t.Errorf("missing: %s, conflicts %v", d, pl.Conflicts())
+	}
+	fetch(pl.Missing)
+	if err := plan(t, p, base.Manifest, dir, store).Apply(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	check(t, read(t, dir), tree{"a": "0\n1\n2\n3\n4\n"})
+}
+
+// What happens between the plan and Apply is not lost, and nothing is half applied.
+func TestApplyTakesAllBack(t *testing.T) {
+	was := tree{"a": "1", "b/c": "2", "d/e": "3", "z": "9"}
+	theirs := tree{"a": "one", "b": "now a file", "d/e": "-", "n/m": "new", "z": "nine"}
+	for name, meanwhile := range map[string]tree{
+		"changed":             {"z": "changed"},
+		"deleted":             {"z": "-"},
+		"new file":            {"n/m": "mine"},
+		"new directory":       {"n/m/x": "mine"},
+		"file for directory":  {"n": "mine"},
+		"link for directory":  {"n": "->/tmp"},
+		"link in the tree":    {"n": "->y", "y/x": "mine"},
+		"link to the top":     {"n": "->."},
+		"directory for file":  {"z": "-", "z/y": "mine"},
+		"executable":          {"z": "x:9"},
+		"link":                {"z": "->a"},
+		"file beside deleted": {"b/mine": "mine"},
+		"link to where it is": {"d": "-", "other/e": "3", "b/c": "-"},
+	} {
+		pl, dir := prepare(t, was, theirs, nil)
+		meanwhile.write(t, dir)
+		before := read(t, dir)
+		err := pl.Apply(t.Context(), false)
+		if err == nil {
+			t.Errorf("%s: it was applied", name)
+		}
+		if d := cmp.Diff(before, read(t, dir)); d != "" {
+			t.Errorf("%s: %v: before -, after +:\n%s", name, err, d)
+		}
+	}
+	pl, dir := prepare(t, was, theirs, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pl.Apply(ctx, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	check(t, read(t, dir), was)
+}
+
+func TestApplyKeepsPermissions(t *testing.T) {
+	pl, dir := prepare(t, tree{"a": "1"}, tree{"a": "2"}, nil)
+	file := filepath.Join(dir, "a")
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := pl.Apply(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
 }

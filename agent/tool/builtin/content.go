@@ -69,7 +69,7 @@ func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, er
 		return nil, err
 	}
 	defer root.Close()
-	f, _, err := openRegular(root, filepath.Base(name))
+	f, _, err := OpenRegular(root, filepath.Base(name))
 	if err != nil {
 		return nil, err
 	}

@@ -168,7 +168,7 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *operation) err
 // load stores the content of an existing file and its state in did, so that putInto can see changes
 // after this moment. It returns an error for a file of more than maxEdited bytes.
 func (w *Workspace) load(ctx context.Context, path string, did *operation) error {
-	f, info, err := openRegular(w.root, did.name)
+	f, info, err := OpenRegular(w.root, did.name)
 	if err != nil {
 		return explain(path, err)
 	}

@@ -63,7 +63,7 @@ func (k *walker) rules(rules gitignore.Stack, dir string, entries []fs.DirEntry)
 // add reads a file of rules in dir and returns rules with it. A file that cannot be read counts as
 // empty.
 func (k *walker) add(rules gitignore.Stack, dir, name string) gitignore.Stack {
-	f, _, err := openRegular(k.w.root, path.Join(dir, name))
+	f, _, err := OpenRegular(k.w.root, path.Join(dir, name))
 	if err != nil {
 		return rules
 	}

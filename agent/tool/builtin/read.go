@@ -91,14 +91,14 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	// Stat comes before the open, because opening some devices has effects. openRegular checks
+	// Stat comes before the open, because opening some devices has effects. OpenRegular checks
 	// again, for the case that the file is replaced in between.
 	if info, err := w.root.Stat(name); err != nil {
 		return tool.Result{}, explain(a.FilePath, err)
 	} else if !info.Mode().IsRegular() {
 		return tool.Result{}, fmt.Errorf("%s is %w", quoted(a.FilePath), notRegular(info))
 	}
-	f, _, err := openRegular(w.root, name)
+	f, _, err := OpenRegular(w.root, name)
 	if err != nil {
 		return tool.Result{}, explain(a.FilePath, err)
 	}

@@ -169,7 +169,7 @@ func (s *search) batch(ctx context.Context, dir string, files []string) error {
 // file counts the matches of a file in the directory root. If there are any, it checks that the
 // rules allow the file to which the name led, because a link may have been created since the walk.
 func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer) (int64, error) {
-	f, _, err := openRegular(root, filepath.Base(name))
+	f, _, err := OpenRegular(root, filepath.Base(name))
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,8 @@ type walker struct {
 	// mayRead reports whether to walk into a directory; nil means always. The directory itself is
 	// listed either way.
 	mayRead func(rel string) bool
-	// all includes the files that .gitignore files exclude.
-	all bool
+	// all includes the files that .gitignore files exclude, special those that are neither regular nor directories.
+	all, special bool
 
 	// hidden counts the entries that a permission rule leaves out.
 	hidden int
@@ -49,6 +50,18 @@ type walker struct {
 	ignored int
 	// unreadable are the directories that could not be read, each with the reason.
 	unreadable []string
+}
+
+// Walk calls visit for each file below root that .gitignore files leave, and for links, sockets and the like, by its path
+// relative to root. It returns the error of visit or the cause of ctx. Directories that cannot be read are skipped.
+func Walk(ctx context.Context, root *os.Root, visit func(path string) error) error {
+	k := walker{w: &Workspace{root: root}, top: ".", special: true}
+	return k.walk(ctx, func(f folder) (err error) {
+		for _, name := range f.files {
+			err = cmp.Or(err, visit(f.name(name)))
+		}
+		return err
+	})
 }
 
 // walk calls visit for each directory, in this goroutine. It returns the error of visit or the
@@ -85,7 +98,7 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 		for _, e := range entries {
 			// The type of the entry itself: a link is neither regular nor a directory and is
 			// skipped.
-			regular := e.Type().IsRegular()
+			regular := e.Type().IsRegular() || k.special && !e.IsDir()
 			if !regular && (!e.IsDir() || e.Name() == ".git") {
 				continue
 			}

@@ -229,9 +229,9 @@ func (w *Workspace) shower(ctx context.Context) func(name string) string {
 	}
 }
 
-// openRegular opens a regular file. It refuses everything else, because opening a pipe can block
+// OpenRegular opens a regular file. It refuses everything else, because opening a pipe can block
 // and opening a device can have effects.
-func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, nil, err

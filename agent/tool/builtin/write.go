@@ -183,7 +183,7 @@ func (d operation) describe(dir *os.Root, file string, content []byte) (tool.Fil
 	if d.before == nil {
 		return e, nil
 	}
-	f, info, err := openRegular(dir, filepath.Base(d.name))
+	f, info, err := OpenRegular(dir, filepath.Base(d.name))
 	if err != nil {
 		return e, err
 	}
