@@ -19,6 +19,7 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/plan"
 	"symbio/agent/tool/replicate"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/permission/authorize"
 )
@@ -95,7 +96,7 @@ func newAgent(i *instance) *Agent {
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
 	all := slices.Concat(i.workspace.Tools, []tool.Tool{plan.New(func(steps []plan.Step) { i.report(Event{Type: EventPlan, Steps: steps}) })},
-		peer.Tools(exchange{a.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name, authorize.ArtifactsPrefix + "get": "Read"}),
+		peer.Tools(exchange{a.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name, transfer.Capability: replicate.Name, authorize.ArtifactsPrefix + "get": "Read"}),
 		a.skills.tools(), a.team.Tools())
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
 }

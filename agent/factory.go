@@ -14,6 +14,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/security"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
@@ -58,8 +59,14 @@ type Config struct {
 	// Trust stores that a person trusts a skill with these rules. hash is the SHA-256 of its SKILL.md.
 	// Default: a person's approval holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
-	// Dir is the working directory of all agents.
+	// Dir is the working directory of all agents that have no workspace of their own.
 	Dir string
+	// Workspaces sends workspaces to other nodes, takes theirs, and makes directories of them. Default:
+	// sub-agents get none.
+	Workspaces *transfer.Server
+	// OpenWorkspace returns the tools for a directory that was made of a workspace, whose commands see
+	// no other files of the node's user, and what closes them. It is required with Workspaces.
+	OpenWorkspace func(c *transfer.Checkout) (Workspace, func() error, error)
 	// WorkContext says what agents are told of the place in which they work. Default: nothing.
 	WorkContext WorkContext
 	// Window returns the context window of the named model, in tokens. 0, and the default: that of

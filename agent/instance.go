@@ -28,6 +28,7 @@ type instance struct {
 	factory     *Factory
 	def         definition.Definition
 	workspace   Workspace
+	copied      *ownWorkspace // that workspace if it was made for the agent as a sub-agent of this node; nil = it was not
 	permissions *permissions
 	settings    settings
 	account     *budget.Account

@@ -21,6 +21,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/transport/memory"
@@ -44,7 +45,11 @@ type place struct {
 	factory   *agent.Factory
 	lender    *lending.Lender
 	end       func() error
-	journal   *session.Journal // nil = nothing is kept
+	// dir is where agents work, "" = /work; the others are Config.Workspaces and OpenWorkspace.
+	dir           string
+	workspaces    *transfer.Server
+	openWorkspace func(*transfer.Checkout) (agent.Workspace, func() error, error)
+	journal       *session.Journal // nil = nothing is kept
 
 	mu      sync.Mutex
 	spawned []time.Time // agents, by others; guarded by mu
@@ -99,7 +104,7 @@ func (p *place) start(t *testing.T) {
 		Authorize: func(community.Peer, community.Call) error { return nil },
 	})
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Tools: p.tools, Dir: "/work", Journal: p.journal,
+		Community: p.community, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: p.workspaces, OpenWorkspace: p.openWorkspace,
 		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
 		Report: func(e agent.Event) {
 			p.mu.Lock()
@@ -124,7 +129,7 @@ func (p *place) lend(t *testing.T, cfg lending.LenderConfig) {
 	if cfg.Definitions == nil {
 		cfg.Definitions = []definition.Definition{worker()}
 	}
-	cfg.Spawn = p.factory.Lend(agent.Order{Policy: allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal")})
+	cfg.Spawn = p.factory.Lend(agent.Order{Policy: allowed(t, "slow", "replicate_agent", "invoke_capability", "send_signal", "Read", "Write", "Glob", "Bash")})
 	p.lender = lending.NewLender(cfg)
 	c, err := p.lender.Capability()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"symbio/agent/budget"
+	"symbio/agent/content"
 	"symbio/agent/lending"
 	"symbio/agent/session"
 	"symbio/agent/team"
@@ -31,6 +32,13 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		}
 		o := o
 		o.Definition, o.LifetimeBudget, o.Ask = lease.Definition, true, askForLent(lease, o.Ask)
+		if lease.Manifest != (content.Hash{}) {
+			w, err := f.checkout(ctx, lease.Node, lease.Manifest)
+			if err != nil {
+				return community.Member{}, err
+			}
+			o.Workspace, lease.Checkout, lease.CloseWorkspace = &w.Workspace, w.Checkout, w.Close
+		}
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
 		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
@@ -149,15 +157,22 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, 
 	if err != nil {
 		return nil, err
 	}
+	order := lending.Order{Definition: definition, Name: cmp.Or(w.Name, i.nextName()), Reason: w.Reason, Tools: w.Keep}
+	var taken *team.Workspace
+	if w.Workspace {
+		if order.Workspace, taken, err = a.sendWorkspace(ctx, a.borrower.CallWorkspace(node)); err != nil {
+			return nil, fmt.Errorf("send the workspace to node %s: %w", node.Name, err)
+		}
+	}
 	account, err := i.account.Open(budget.Limits{}, w.Share, true)
 	if err != nil {
 		return nil, err
 	}
-	b, m, err := a.borrower.Borrow(ctx, node, account, lending.Order{Definition: definition, Name: cmp.Or(w.Name, i.nextName()), Reason: w.Reason, Tools: w.Keep})
+	b, m, err := a.borrower.Borrow(ctx, node, account, order)
 	if err != nil {
 		return nil, err
 	}
-	c := &team.Child{Member: m, Handle: b, Account: account}
+	c := &team.Child{Member: m, Handle: b, Account: account, Workspace: taken}
 	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), Share: w.Share}); err != nil {
 		b.Stop(ctx)
 		return nil, err

@@ -40,6 +40,9 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 	if w.Node != "" {
 		return a.spawnOn(ctx, w)
 	}
+	if w.Workspace {
+		return a.spawnInCopy(ctx, w)
+	}
 	return a.spawnHere(ctx, w, nil)
 }
 
@@ -154,6 +157,11 @@ func (h localHandle) Stop(ctx context.Context) {
 	err := h.instance.factory.cfg.Community.Terminate(ctx, h.instance.self.ID)
 	if err != nil && !errors.Is(err, community.ErrNotFound) {
 		h.instance.factory.cfg.Logger.Warn("sub-agent not terminated", "agent", h.instance.self.ID, "err", err)
+	}
+	if own := h.instance.copied; own != nil {
+		if err := own.Close(); err != nil {
+			h.instance.factory.cfg.Logger.Warn("workspace of a sub-agent not removed", "agent", h.instance.self.ID, "err", err)
+		}
 	}
 }
 

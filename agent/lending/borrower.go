@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"symbio/agent/budget"
+	"symbio/agent/content"
 	"symbio/agent/conversation"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
@@ -168,6 +170,20 @@ type Order struct {
 	Reason string
 	// Tools are the tools that it may use; nil = all that its definition has there.
 	Tools []string
+	// Workspace is the manifest of a workspace that was sent to the node; zero = none.
+	Workspace content.Hash
+}
+
+// CallWorkspace returns the function with which a transfer.Client calls a node.
+func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, data []byte) ([]byte, error) {
+		s := community.Signal{Data: data, ContentType: "application/octet-stream", Requester: peer.Requester(ctx)}
+		if len(s.Requester) == 0 {
+			s.Requester = []string{peer.Address(b.Self)}
+		}
+		reply, err := b.InvokeStream(ctx, node.ID, transfer.Capability, s, nil)
+		return reply.Data, err
+	}
 }
 
 // Borrow asks a node to spawn an agent, and returns when the agent can receive signals. That takes
@@ -177,7 +193,7 @@ type Order struct {
 // after Close, and the cause of ctx.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := account.Granted()
-	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID)}
+	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID), Workspace: o.Workspace}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if in.Sandbox, err = b.Sandbox(ctx); err == nil {

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"symbio/agent/budget"
+	"symbio/agent/content"
 	"symbio/agent/definition"
 	"symbio/agent/tool/peer"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
@@ -24,7 +26,7 @@ import (
 type LenderConfig struct {
 	Community Members
 	// Spawn starts the agent of a lease and applies the lease's limits and constraints to it.
-	// community.ErrBusy, ErrStopped and ErrUnavailable are sent to the borrower as they are; any
+	// community.ErrBusy, ErrStopped, ErrInvalid and ErrUnavailable are sent to the borrower as they are; any
 	// other error counts as an invalid name.
 	Spawn func(ctx context.Context, l *Lease) (community.Member, error)
 	// Definitions are those that are lent. Default: none.
@@ -84,6 +86,12 @@ type Lease struct {
 	MaxLifetime time.Duration
 	// Approvals says who decides calls that need a person.
 	Approvals Approvals
+
+	// Manifest names the workspace that the agent gets; zero = none. Spawn sets Checkout to what was made
+	// of it, and CloseWorkspace, which the Lender calls when the agent has ended.
+	Manifest       content.Hash
+	Checkout       *transfer.Checkout
+	CloseWorkspace func() error
 
 	// questions wait for the borrower's answer, each for askTimeout.
 	questions  questions
@@ -167,6 +175,14 @@ func (l *Lender) Capability() (community.Capability, error) {
 // under authorize.
 func (l *Lender) Has(node community.NodeID, member community.MemberID) bool {
 	return l.find(node, member) != nil
+}
+
+// Checkout returns the workspace of a member that is lent to a node; nil if there is none.
+func (l *Lender) Checkout(node community.NodeID, member community.MemberID) *transfer.Checkout {
+	if n := l.find(node, member); n != nil {
+		return n.Checkout
+	}
+	return nil
 }
 
 // find returns the lease of that member to that node; nil if there is none. A node cannot reach the
@@ -264,7 +280,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	n := &Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints, Sandbox: in.Sandbox,
-		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
+		Manifest: in.Workspace, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
 		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions),
 	}
 	if n.MaxLifetime <= 0 {
@@ -314,9 +330,10 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.MaxLifetime, errTime)
 	defer cancel()
 	n.report, n.done = func(p community.Progress) { community.Report(ctx, p) }, ctx.Done()
+	defer l.removeWorkspace(n)
 	m, err := l.cfg.Spawn(ctx, n)
 	switch {
-	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable):
+	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable), errors.Is(err, community.ErrInvalid):
 		return nil, err
 	case err != nil:
 		return nil, invalid("the agent's name: %.100q", n.Name)
@@ -325,13 +342,25 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	l.mu.Lock()
 	n.member = m.ID
 	l.mu.Unlock()
-	// The deferred calls run in reverse order: wait for watch, stop the agent, release the timer.
+	// The deferred calls run in reverse order: wait for watch, stop the agent, remove its workspace,
+	// release the timer.
 	// watch ends because the lease has ended.
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { n.end(l.watch(ctx, n.Node, m.ID)) })
 	n.stream(ctx, m)
 	return context.Cause(ctx), nil
+}
+
+// removeWorkspace removes the workspace of an agent that has ended. What cannot be removed stays until
+// the next start of the node.
+func (l *Lender) removeWorkspace(n *Lease) {
+	if n.CloseWorkspace == nil {
+		return
+	}
+	if err := n.CloseWorkspace(); err != nil {
+		l.cfg.Logger.Warn("workspace of a lent agent not removed", "err", err)
+	}
 }
 
 // reportInterval is how often a lender reports although nothing was spent: a borrower that loses it

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"symbio/agent/budget"
+	"symbio/agent/content"
 	"symbio/agent/definition"
 	"symbio/community"
 	"symbio/security/sandbox"
@@ -37,6 +38,9 @@ type request struct {
 	Share *wireLimits `json:"share,omitempty"`
 	// Sandbox is what commands of the parent are held to; absent = to nothing.
 	Sandbox *sandbox.Portable `json:"sandbox,omitempty"`
+	// Workspace is the manifest of the workspace that it gets, which the borrower has sent with
+	// agents.workspace; absent = it works in the directory of its node.
+	Workspace content.Hash `json:"workspace,omitzero"`
 	// End is the lent member to stop now; no other field is used then. The call that is its lease
 	// returns.
 	End community.MemberID `json:"end,omitempty"`
@@ -129,7 +133,7 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
 				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},
-			"end": text(32), "account": text(32),
+			"workspace": text(64), "end": text(32), "account": text(32),
 		},
 	})
 }

@@ -164,6 +164,9 @@ func (p *parts) offerLending(c config.Capability) error {
 		return err
 	}
 	capability.Description = cmp.Or(c.Description, capability.Description)
+	if err := offerWorkspaces(p); err != nil {
+		return err
+	}
 	return p.offer(capability, p.lender.Provide, community.WithMaxCallDuration(p.lender.MaxCallTime()))
 }
 

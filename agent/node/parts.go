@@ -38,6 +38,7 @@ import (
 	"symbio/agent/step"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/discovery"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -73,6 +74,7 @@ type parts struct {
 	models     *models.Models
 	factory    *agent.Factory
 	lender     *lending.Lender // nil = no agents are lent
+	workspaces *transfer.Server
 	agents     map[string]definition.Definition
 	calls      *step.Cluster // of tasks
 	approvals  *approvals.Queue
@@ -205,6 +207,9 @@ func (p *parts) openTools() (err error) {
 	if p.files, tools, err = c.openWorkspace(p.runner, p.skills, p.fetchSkill); err != nil {
 		return err
 	}
+	if p.workspaces, err = openTransfer(p); err != nil {
+		return err
+	}
 	servers := c.servers(p.runner)
 	servers.Report = p.report.mcp
 	servers.Warn = func(capability, why string) { p.events.Warn(event.Warning{Capability: capability, Why: why}) }
@@ -217,7 +222,7 @@ func (p *parts) openTools() (err error) {
 	use := c.skillUse()
 	use.Uses = skillUses(p.sessions, c.Logger)
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
+		Community: p.community, Workspaces: p.workspaces, OpenWorkspace: openLease(p), Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
 		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, Artifacts: agent.Artifacts{Store: p.artifacts.Store(), Give: p.artifacts.Give, Fetch: p.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})

@@ -11,6 +11,7 @@ import (
 	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/shell"
 	"symbio/agent/tool/skill"
+	"symbio/agent/workspace/transfer"
 	"symbio/security/sandbox"
 	"symbio/skills"
 	"symbio/skills/share"
@@ -25,23 +26,50 @@ func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fe
 	if err != nil {
 		return nil, nil, err
 	}
-	search, err := c.Settings.Web.Search.Searcher(c.Getenv)
-	if err != nil {
-		return nil, nil, err
-	}
 	commands := shell.Config{Policy: policy, Box: func(ctx context.Context) (*sandbox.Box, error) {
 		return runner.Box(c.Settings.Sandbox, tool.IsConstrained(ctx))
 	}}
-	if registry != nil {
-		commands.SkillDirs = registry.Dirs
+	return c.openDirectory(builtin.Config{Dir: c.Workspace(), Directories: c.Settings.Directories, Commands: commands}, registry, fetch)
+}
+
+// openCheckout opens a workspace that was made for one agent, as openWorkspace
+// does the node's. Its commands run in the sandbox also where that is switched
+// off for others, and of the user's files they see only the workspace, a home
+// directory of their own, and what the lender's configuration adds to read.
+func (c Config) openCheckout(at *transfer.Checkout, runner *exec.Runner, registry *skills.Registry, fetch func(ctx context.Context, on, name string) (share.Origin, error)) (*builtin.Workspace, []tool.Tool, error) {
+	policy, err := c.Settings.Sandbox.Policy(at.Dir, c.Home)
+	if err != nil {
+		return nil, nil, err
 	}
-	workspace, err := builtin.New(builtin.Config{Dir: c.Workspace(), Directories: c.Settings.Directories, Commands: commands, Search: search})
+	files, err := sandbox.Custom(c.Settings.Workspaces().ReadPaths(c.Home), []string{at.Dir, at.Home})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(policy.Files.Write) == 0 { // the sandbox lets commands only read
+		files = sandbox.Files{Read: append(files.Read, files.Write...)}
+	}
+	policy.Files = files
+	commands := shell.Config{Policy: policy, Env: []string{"HOME=" + at.Home}, Box: func(context.Context) (*sandbox.Box, error) {
+		return runner.Box(c.Settings.Sandbox, true)
+	}}
+	return c.openDirectory(builtin.Config{Dir: at.Dir, Commands: commands}, registry, fetch)
+}
+
+// openDirectory opens a directory for agents, and completes its configuration.
+func (c Config) openDirectory(at builtin.Config, registry *skills.Registry, fetch func(ctx context.Context, on, name string) (share.Origin, error)) (_ *builtin.Workspace, _ []tool.Tool, err error) {
+	if at.Search, err = c.Settings.Web.Search.Searcher(c.Getenv); err != nil {
+		return nil, nil, err
+	}
+	if registry != nil {
+		at.Commands.SkillDirs = registry.Dirs
+	}
+	workspace, err := builtin.New(at)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the workspace: %w", err)
 	}
 	all := slices.Concat(workspace.Tools(), c.Tools)
 	if registry != nil {
-		all = append(all, peerskill.Tool(fetch), skill.ScriptTool(registry, shell.NewScripts(commands)))
+		all = append(all, peerskill.Tool(fetch), skill.ScriptTool(registry, shell.NewScripts(at.Commands)))
 	}
 	return workspace, all, nil
 }

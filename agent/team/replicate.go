@@ -23,14 +23,16 @@ const maxCount = 16
 // replicateArgs are the arguments of replicate_agent (spec: swiftagent.md, ReplicateTool). The
 // descriptions in the tags are part of the schema that models read.
 type replicateArgs struct {
-	Reason string     `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
-	Task   string     `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
-	Count  int        `json:"count,omitempty" jsonschema:"how many of them, each with this task; absent = 1"`
-	Agent  string     `json:"agent,omitempty" jsonschema:"the name of an agent definition; absent = a copy of you"`
-	Name   string     `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
-	Node   string     `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = yours"`
-	Tools  []string   `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
-	Budget *shareArgs `json:"budget,omitempty" jsonschema:"what each may use of what is left to you, set aside for it; what it does not use comes back. Absent = it uses yours, as you do"`
+	Reason string `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
+	Task   string `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
+	Count  int    `json:"count,omitempty" jsonschema:"how many of them, each with this task; absent = 1"`
+	Agent  string `json:"agent,omitempty" jsonschema:"the name of an agent definition; absent = a copy of you"`
+	Name   string `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
+	Node   string `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = yours"`
+	// Workspace is decided before the spawn, when the files are as the model knows them.
+	Workspace bool       `json:"workspace,omitempty" jsonschema:"true = it gets a copy of your files to work in, on whichever node; collect_work brings its changes back. absent = it works in the directory of its node"`
+	Tools     []string   `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
+	Budget    *shareArgs `json:"budget,omitempty" jsonschema:"what each may use of what is left to you, set aside for it; what it does not use comes back. Absent = it uses yours, as you do"`
 }
 
 // shareArgs is a share of the budget. Nothing is set aside for absent fields.
@@ -78,15 +80,16 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	made := []replicate.Replica{}
 	assigned := 0
 	var problem error
+	notTaken := ""
 	for i := range count {
 		c, err := t.cfg.Spawn(ctx, SpawnRequest{
-			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(),
+			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(), Workspace: args.Workspace,
 		})
 		// unassigned is the number of reservations that no sub-agent has. assign releases the one
 		// of its own sub-agent if it fails.
 		unassigned := count - i
 		if err == nil {
-			made = append(made, replicate.SpawnedAs(c.Member))
+			made, notTaken = append(made, replicate.SpawnedAs(c.Member)), c.omission()
 			if args.Task != "" {
 				err = t.assign(ctx, c, key, numberTask(args.Task, i, count))
 				unassigned--
@@ -103,12 +106,12 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 			break
 		}
 	}
-	return replicateResult(made, count, assigned > 0, problem)
+	return replicateResult(made, count, assigned > 0, notTaken, problem)
 }
 
 // replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the
 // model must learn the ids of those that were.
-func replicateResult(made []replicate.Replica, count int, working bool, problem error) tool.Result {
+func replicateResult(made []replicate.Replica, count int, working bool, notTaken string, problem error) tool.Result {
 	if len(made) == 0 {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
 	}
@@ -120,9 +123,11 @@ func replicateResult(made []replicate.Replica, count int, working bool, problem 
 		Agents []replicate.Replica `json:"agents,omitempty"`
 		// Working reports whether at least one of them has begun with the task.
 		Working bool `json:"working,omitempty"`
+		// NotTaken says which files did not go along with them.
+		NotTaken string `json:"not_taken,omitempty"`
 		// Problem says how many were spawned, and why not all.
 		Problem string `json:"problem,omitempty"`
-	}{Success: true, Working: working}
+	}{Success: true, Working: working, NotTaken: notTaken}
 	if reply.Replica = &made[0]; count > 1 {
 		reply.Replica, reply.Agents = nil, made
 	}

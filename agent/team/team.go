@@ -18,6 +18,8 @@ type Child struct {
 	Member  community.Member
 	Handle  Handle
 	Account *budget.Account
+	// Workspace is the copy of the parent's files in which it works; nil = it has none.
+	Workspace *Workspace
 
 	// task is the latest task; nil = none yet; guarded by Team.mu.
 	task *task
@@ -72,6 +74,8 @@ type SpawnRequest struct {
 	// Keep are the tools that it may use; nil = all of the parent's.
 	Keep  []string
 	Share budget.Limits
+	// Workspace gives it a copy of the parent's files to work in.
+	Workspace bool
 }
 
 // Team is the sub-agents of one agent. It is safe for concurrent use.
@@ -107,14 +111,16 @@ func New(cfg Config) *Team {
 
 // OwnTools returns the names of the tools that come with replicate_agent. They only reach the
 // agent's own sub-agents.
-func OwnTools() []string { return []string{"message_agent", "wait_agents", "stop_agents"} }
+func OwnTools() []string {
+	return []string{"message_agent", "wait_agents", "stop_agents", "collect_work"}
+}
 
 // IsOwnTool reports whether a tool is one of OwnTools.
 func IsOwnTool(name string) bool { return slices.Contains(OwnTools(), name) }
 
 // Tools returns replicate_agent and OwnTools.
 func (t *Team) Tools() []tool.Tool {
-	return []tool.Tool{replicateTool.New(t.replicate), messageTool.New(t.message), waitTool.New(t.wait), stopTool.New(t.stop)}
+	return []tool.Tool{replicateTool.New(t.replicate), messageTool.New(t.message), waitTool.New(t.wait), stopTool.New(t.stop), collectTool.New(t.collect)}
 }
 
 // Close stops all sub-agents and their tasks and waits until they have ended. Add fails after that.

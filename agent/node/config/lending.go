@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,36 @@ type Lending struct {
 	// Approvals says who decides calls that need a person: "" or borrower = the
 	// person whose agent it is, here = a person of this node, both = both.
 	Approvals lending.Approvals `yaml:"approvals,omitempty"`
+	// Workspaces says what agents of other nodes may bring along.
+	Workspaces Workspaces `yaml:"workspaces,omitempty"`
+}
+
+// Workspaces bounds the workspaces that other nodes send with their agents.
+type Workspaces struct {
+	Off bool `yaml:"off,omitempty"` // none are taken
+	// MaxSize and MaxFiles bound one workspace, and what its agent makes of it.
+	// Cache bounds what is kept of all, so that only changes are sent again. 0 =
+	// 1 GiB, 20,000 files and 8 times MaxSize.
+	MaxSize  Size `yaml:"max_size,omitempty"`
+	MaxFiles int  `yaml:"max_files,omitempty"`
+	Cache    Size `yaml:"cache,omitempty"`
+	// Read are directories outside of the workspace that its commands can read,
+	// such as those of compilers.
+	Read []string `yaml:"read,omitempty"`
+}
+
+// ReadPaths returns the paths of Read. home replaces a leading ~.
+func (w Workspaces) ReadPaths(home string) []string { return expand(home, w.Read) }
+
+// Workspaces returns those of the capability that lends agents; the defaults if
+// there is none.
+func (c Config) Workspaces() Workspaces {
+	for _, p := range c.Capabilities {
+		if p.LendsAgents() {
+			return p.Lending.Workspaces
+		}
+	}
+	return Workspaces{}
 }
 
 // The defaults of a capability that lends agents. They are small, because each
@@ -65,8 +96,8 @@ func (c Capability) checkLending() error {
 	switch {
 	case named && !c.LendsAgents():
 		return errors.New("agents: list the names of the definitions that other nodes may spawn here")
-	case !c.LendsAgents() && (c.PerNode != 0 || c.Budget != nil || c.Approvals != ""):
-		return errors.New("per_node, budget and approvals are for the capability agents.spawn only")
+	case !c.LendsAgents() && !reflect.ValueOf(c.Lending).IsZero():
+		return errors.New("per_node, budget, approvals and workspaces are for the capability agents.spawn only")
 	case !c.LendsAgents():
 		return nil
 	case !named:
@@ -77,6 +108,8 @@ func (c Capability) checkLending() error {
 		return fmt.Errorf("approvals: %.40q is not borrower, here or both", string(c.Approvals))
 	case c.PerNode < 0:
 		return errors.New("per_node is negative")
+	case min(c.Workspaces.MaxSize, c.Workspaces.Cache) < 0 || c.Workspaces.MaxFiles < 0:
+		return errors.New("workspaces: a number is negative")
 	}
 	for i, name := range c.Agents {
 		if name == "" || slices.Contains(c.Agents[:i], name) {

@@ -18,6 +18,7 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/node/artifacts"
+	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
@@ -103,6 +104,10 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 		kind, name = authorize.KindSend, perception
 	}
 	v := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, name)
+	if name == transfer.Capability && kind == authorize.KindInvoke && v.Stage == permission.StageDefault {
+		// An agent may bring its files wherever it may be spawned.
+		v = a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), kind, lending.Capability)
+	}
 	if kind == authorize.KindSend {
 		v = a.allowBorrower(v, from, c)
 	} else if name == artifacts.Capability && v.Stage == permission.StageDefault && a.cfg.Given != nil && a.cfg.Given(from.ID) {

@@ -27,6 +27,8 @@ type Config struct {
 	// variables SKILL_DIR and CLAUDE_SKILL_DIR; with several it is unknown to which skill a script
 	// belongs, and they are not set. Default: none.
 	SkillDirs func(agent string) []string
+	// Env are variables that every command gets, as NAME=VALUE. Default: none.
+	Env []string
 }
 
 // The limits of a command. defaultTimeout and maxTimeout are those of the spec's Bash tool.
@@ -97,7 +99,7 @@ func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
 func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
 	dirs := r.skillDirs(ctx)
 	policy := showing(tool.Constrain(ctx, r.cfg.Policy), dirs)
-	spec := sandbox.Spec{Argv: argv, Dir: tool.Dir(ctx), Env: append(env[:len(env):len(env)], skillVariables(dirs)...)}
+	spec := sandbox.Spec{Argv: argv, Dir: tool.Dir(ctx), Env: slices.Concat(r.cfg.Env, env, skillVariables(dirs))}
 	return r.runIn(ctx, policy, spec, limit)
 }
 
