@@ -18,7 +18,6 @@ type definitionConstraints struct {
 	policy    *permission.Policy                  // nil = none
 	guardrail *permission.Guardrail               // nil = none
 	sandbox   func(sandbox.Policy) sandbox.Policy // restricts what commands may do; nil = no restriction
-	env       []string                            // the variables that sandbox names
 }
 
 // ownConstraints returns the constraints of an instance: of its definition, of its order, and of the agent that
@@ -36,7 +35,6 @@ func ownConstraints(i *instance) (definitionConstraints, error) {
 		}
 		return p
 	}
-	c.env = slices.Concat(c.env, i.lease.Sandbox.Env)
 	return c, err
 }
 
@@ -48,19 +46,12 @@ func portableSandbox(ctx context.Context, i *instance) (*sandbox.Portable, error
 	if _, narrower := i.permissions.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
 		return nil, nil
 	}
-	var env []string
-	for _, p := range i.permissions.constraining() {
-		env = append(env, p.own.env...)
-	}
-	if held != nil {
-		env = append(env, held.Env...)
-	}
 	d, err := sandbox.Describe(func(p sandbox.Policy) sandbox.Policy {
 		if p, _ = i.permissions.constrainSandbox(p); held != nil {
 			p = sandbox.Meet(*held, p)
 		}
 		return p
-	}, i.workspace.Dir, env)
+	}, i.workspace.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("another node cannot hold its commands to your sandbox limits: %w", err)
 	}
@@ -86,13 +77,11 @@ func constraintsOf(d definition.Definition, s *security.Config, dir string) (c d
 		if c.sandbox, err = d.Sandbox.Constraint(dir); err != nil {
 			return definitionConstraints{}, err
 		}
-		c.env = d.Sandbox.Env
 	}
 	if s == nil || s.Off() {
 		return c, nil
 	}
 	only, err := s.SandboxPolicy(dir)
-	c.env = slices.Concat(c.env, only.Env)
 	inner := c.sandbox
 	c.sandbox = func(p sandbox.Policy) sandbox.Policy {
 		with := only

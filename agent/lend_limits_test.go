@@ -79,7 +79,7 @@ func TestSandboxLimitsHoldInLentAgent(t *testing.T) {
 			return g.Around(t.Context())
 		}
 		noNetwork := sandbox.Permissive()
-		noNetwork.Network, noNetwork.Env = sandbox.NetworkNone, []string{"A"}
+		noNetwork.Network = sandbox.NetworkNone
 		elsewhere := noNetwork
 		elsewhere.Files.Write = []string{"/elsewhere"}
 		for name, tt := range map[string]struct {
@@ -89,7 +89,7 @@ func TestSandboxLimitsHoldInLentAgent(t *testing.T) {
 		}{
 			"none":                  {definition.General(), t.Context(), wide},
 			"of the definition":     {defined(t, "sandbox: {network: none}"), t.Context(), narrow},
-			"of the task":           {definition.General(), held(guardrail.Sandbox(noNetwork)), narrow},
+			"of the task":           {definition.General(), held(guardrail.Sandbox(noNetwork)), `{"env":null,"fork":true,"narrowed":true,"network":"none"}`},
 			"variables":             {defined(t, "sandbox: {env: [B]}"), t.Context(), `{"env":null,"fork":true,"narrowed":true,"network":"full"}`},
 			"that no node can keep": {definition.General(), held(guardrail.Sandbox(elsewhere)), "another node cannot hold its commands to your sandbox limits: commands may write only"},
 		} {
@@ -146,8 +146,7 @@ func TestLenderRefusesLimitsThatItCannotKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, using(), general(), runs("slow"))
 		for name, limits := range map[string]string{
-			"no network": `{"read":"all","write":"none"}`, "another network": `{"network":"wide","read":"all","write":"none"}`, "a path": `{"network":"none","read":"/etc","write":"none"}`,
-			"an unknown key": `{"network":"none","read":"all","write":"none","paths":[]}`, "no object": `"none"`,
+			"another network": `{"Network":3}`, "a path": `{"Files":{"Read":["/etc"]}}`, "an unknown key": `{"Paths":[]}`, "no object": `"none"`,
 		} {
 			data, err := json.Marshal(map[string]any{"agent": "general", "sandbox": json.RawMessage(limits)})
 			if err != nil {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"symbio/agent/budget"
 	"symbio/agent/content"
 	"symbio/agent/conversation"
@@ -81,8 +83,12 @@ type BorrowedAgent struct {
 	// identified is closed when the lender has named the member.
 	identified chan struct{}
 	// ended is closed when the call is over and the account is closed.
-	ended     chan struct{}
-	questions receivedQuestions
+	ended chan struct{}
+	// questions are those that a person is asked; open has the functions that end them, by id. answered
+	// are the answers with "always", by what was asked. asked counts them all; only run uses it.
+	questions      errgroup.Group
+	open, answered sync.Map
+	asked          int
 
 	mu sync.Mutex
 	// member is constant once identified is closed; guarded by mu.
@@ -329,6 +335,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	defer b.cancel()
 	asking, endQuestions := context.WithCancel(ctx)
 	defer endQuestions()
+	b.questions.SetLimit(2 * maxQuestions) // withdrawn ones may still end
 	var lines lineReader
 	onUpdate := func(u community.Update) {
 		if u.Output == nil {
@@ -350,7 +357,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, onUpdate)
 	endQuestions()
-	b.questions.running.Wait()
+	_ = b.questions.Wait() // nothing in it returns an error
 	var final update
 	if err == nil {
 		final, err = readUpdate(reply.Data)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"symbio/agent/budget"
@@ -93,8 +94,10 @@ type Lease struct {
 	Checkout       *transfer.Checkout
 	CloseWorkspace func() error
 
-	// questions wait for the borrower's answer, each for askTimeout.
-	questions  questions
+	// open are the channels of the questions that wait for the borrower's answer, by id, each for
+	// askTimeout; waiting is their number.
+	open       sync.Map
+	waiting    atomic.Int32
 	askTimeout time.Duration
 	// updates has room for the questions and their withdrawals, so that no agent waits for a borrower
 	// that does not read.
@@ -145,7 +148,7 @@ func NewLender(cfg LenderConfig) *Lender {
 	cfg.Max, cfg.PerNode = cmp.Or(cfg.Max, 8), cmp.Or(cfg.PerNode, 4)
 	cfg.Limits = cfg.Limits.WithDefaults()
 	cfg.MaxLifetime = cmp.Or(cfg.MaxLifetime, cfg.Limits.Wall)
-	cfg.AskTimeout = cmp.Or(cfg.AskTimeout, defaultAskTimeout)
+	cfg.AskTimeout = cmp.Or(cfg.AskTimeout, 10*time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Lender{cfg: cfg, leases: map[*Lease]struct{}{}}
 }

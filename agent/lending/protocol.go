@@ -126,10 +126,7 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"share": object{"type": "object", "additionalProperties": false, "properties": object{
 				"depth": whole, "agents": whole, "spawns_per_minute": whole, "model_calls": whole, "tokens": whole, "cost": number, "wall": number,
 			}},
-			"sandbox": object{"type": "object", "additionalProperties": false, "properties": object{
-				"network": text(8), "read": text(16), "write": text(16), "temp": boolean, "subprocess": boolean, "unprotected": boolean, "shown": boolean, "sockets": boolean,
-				"env": object{"type": "array", "items": object{"type": "string"}}, "any_env": boolean, "limits": object{"type": "object"},
-			}},
+			"sandbox": object{"type": "object"},
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
 				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync"
-	"time"
 
 	"symbio/agent/tool"
 	"symbio/community"
@@ -71,54 +69,22 @@ func (q *Question) check() error {
 	return nil
 }
 
-// questions are the open questions of a lease. They are safe for concurrent use.
-type questions struct {
-	mu   sync.Mutex
-	open map[string]chan tool.Answer // each has the capacity 1; guarded by mu
-}
-
-// add opens a question. It returns nil if too many are open.
-func (o *questions) add(id string) chan tool.Answer {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.open) >= maxQuestions {
-		return nil
-	}
-	if o.open == nil {
-		o.open = map[string]chan tool.Answer{}
-	}
-	o.open[id] = make(chan tool.Answer, 1)
-	return o.open[id]
-}
-
-// remove closes a question and returns where its answer goes; nil if it is not open.
-func (o *questions) remove(id string) chan tool.Answer {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := o.open[id]
-	delete(o.open, id)
-	return c
-}
-
 // Ask puts a question of the lent agent, or of a descendant, to the borrower and blocks until the
 // answer. Without one in time, at the end of ctx or of the lease, and if too many questions wait, the
 // answer is a no with the reason.
 func (l *Lease) Ask(ctx context.Context, q Question) tool.Answer {
-	q.ID = rand.Text()
-	line, err := update{Question: &q}.line()
-	if err == nil && len(line) > maxLine {
-		q.Diff = ""
-		line, err = update{Question: &q}.line()
-	}
-	if err != nil || len(line) > maxLine {
+	q.ID, q.Diff = rand.Text(), visible.Truncate(q.Diff, maxDiff)
+	asks := update{Question: &q}
+	if line, err := asks.line(); err != nil || len(line) > maxLine {
 		return tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}
 	}
-	answered := l.questions.add(q.ID)
-	if answered == nil || !l.tell(update{Question: &q}) {
-		l.questions.remove(q.ID)
+	answered := make(chan tool.Answer, 1)
+	l.open.Store(q.ID, answered)
+	defer l.open.Delete(q.ID)
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > maxQuestions || !l.tell(asks) {
 		return tool.Answer{Why: "Too many calls wait for a person already, so it is denied. Try again later."}
 	}
-	defer l.questions.remove(q.ID)
 	ctx, cancel := context.WithTimeoutCause(ctx, l.askTimeout, fmt.Errorf("the node where the task came from did not answer within %v", l.askTimeout))
 	defer cancel()
 	why := errNodeGone
@@ -145,92 +111,52 @@ func (l *Lease) tell(u update) bool {
 
 // answer gives a question the borrower's answer. It returns false if the question is not open.
 func (l *Lease) answer(a answer) bool {
-	c := l.questions.remove(a.Question)
-	if c == nil {
-		return false
+	c, open := l.open.LoadAndDelete(a.Question)
+	if open { // the channel has room for the one answer
+		c.(chan tool.Answer) <- tool.Answer{Allow: a.Allow, By: "the node where the task came from: " + visible.Line(a.By, 128), Reason: visible.Line(a.Reason, maxReason), Why: visible.Line(a.Why, maxReason)}
 	}
-	c <- tool.Answer{Allow: a.Allow, By: "the node where the task came from: " + visible.Line(a.By, 128), Reason: visible.Line(a.Reason, maxReason), Why: visible.Line(a.Why, maxReason)}
-	return true
-}
-
-// receivedQuestions are the questions that a borrowed agent asks of its borrower. The zero value is ready for use.
-type receivedQuestions struct {
-	running sync.WaitGroup
-
-	mu       sync.Mutex
-	count    int                           // of all questions; guarded by mu
-	open     map[string]context.CancelFunc // guarded by mu
-	answered map[string]tool.Answer        // those with "always", by what was asked; guarded by mu
-}
-
-// key is equal for two questions about the same call for the same reason.
-func (q Question) key() string {
-	q.ID, q.Diff = "", ""
-	data, err := json.Marshal(q)
-	if err != nil {
-		return ""
-	}
-	return string(data)
+	return open
 }
 
 // withdraw ends a question that needs no answer any more.
 func (b *BorrowedAgent) withdraw(id string) {
-	b.questions.mu.Lock()
-	defer b.questions.mu.Unlock()
-	if cancel := b.questions.open[id]; cancel != nil {
-		cancel()
+	if cancel, open := b.open.Load(id); open {
+		cancel.(context.CancelFunc)()
 	}
 }
 
 // question puts a question to the borrowing agent in the background; ctx ends with the lease. The
-// error says that the lender asks more than a lender may, or before it has named the agent.
+// error says that the lender asks more than a lender may, or before it has named the agent. Without the
+// answer, as when its message is lost, the lender denies the call when its time is over.
 func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
-	named := b.id() != ""
-	b.questions.mu.Lock()
-	defer b.questions.mu.Unlock()
-	if b.questions.count++; !named || b.questions.open[q.ID] != nil || len(b.questions.open) >= 2*maxQuestions || b.questions.count > maxAsked { // twice: withdrawn ones may still end
+	ctx, cancel := context.WithCancel(ctx)
+	_, twice := b.open.LoadOrStore(q.ID, cancel)
+	b.asked++
+	if twice || b.asked > maxAsked || b.id() == "" || !b.questions.TryGo(func() error {
+		defer cancel()
+		defer b.open.Delete(q.ID)
+		a := b.decide(ctx, q)
+		_, _ = b.ask(ctx, request{Answer: &answer{
+			Member: b.id(), Question: q.ID, Allow: a.Allow, By: visible.Truncate(a.By, 128), Reason: visible.Truncate(a.Reason, maxReason), Why: visible.Truncate(a.Why, maxReason),
+		}})
+		return nil
+	}) {
+		cancel()
 		return errors.New("it asks too many questions")
 	}
-	if b.questions.open == nil {
-		b.questions.open, b.questions.answered = map[string]context.CancelFunc{}, map[string]tool.Answer{}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	b.questions.open[q.ID] = cancel
-	b.questions.running.Go(func() {
-		defer cancel()
-		a := b.decide(ctx, q)
-		b.questions.mu.Lock()
-		delete(b.questions.open, q.ID)
-		b.questions.mu.Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-		defer cancel()
-		// Without the answer the lender denies the call when its time is over.
-		_, _ = b.ask(ctx, request{Answer: &answer{Member: b.id(), Question: q.ID, Allow: a.Allow, By: visible.Truncate(a.By, 128), Reason: visible.Truncate(a.Reason, maxReason), Why: visible.Truncate(a.Why, maxReason)}})
-	})
 	return nil
 }
 
 // decide returns the answer to a question: that of an earlier one with "always", which holds as long
 // as the agent lives, else the person's.
 func (b *BorrowedAgent) decide(ctx context.Context, q Question) tool.Answer {
-	key := q.key()
-	b.questions.mu.Lock()
-	a, known := b.questions.answered[key]
-	b.questions.mu.Unlock()
-	if known {
-		return a
+	key, err := json.Marshal(Question{Name: q.Name, Tool: q.Tool, Args: q.Args, Rule: q.Rule, Why: q.Why})
+	if a, known := b.answered.Load(string(key)); known {
+		return a.(tool.Answer)
 	}
-	a = b.borrower.Ask(ctx, b.node, b.id(), q)
-	if a.Always && !q.Once && key != "" {
-		b.questions.mu.Lock()
-		b.questions.answered[key] = a
-		b.questions.mu.Unlock()
+	a := b.borrower.Ask(ctx, b.node, b.id(), q)
+	if a.Always && !q.Once && err == nil {
+		b.answered.Store(string(key), a)
 	}
 	return a
 }
-
-// defaultAskTimeout is how long a question waits for its answer.
-const defaultAskTimeout = 10 * time.Minute
