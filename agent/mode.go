@@ -46,9 +46,17 @@ func editsAnswer(i *instance, d tool.Decision) (tool.Answer, bool) {
 	if err != nil {
 		return tool.Answer{}, false
 	}
-	call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.workspace.Dir, Within: d.Within}
-	if i.permissions.chain(permission.Grant{Rule: rule, Source: editsBy}).Judge(call).Action != permission.Allow {
-		return tool.Answer{}, false
+	all := []map[string]any{d.Args}
+	if files, several := d.Args[tool.FilesArg].([]string); several {
+		for _, file := range files {
+			all = append(all, map[string]any{"file_path": file})
+		}
+	}
+	for _, args := range all {
+		call := permission.Call{Tool: d.Tool, Args: args, Dir: i.workspace.Dir, Within: d.Within}
+		if i.permissions.chain(permission.Grant{Rule: rule, Source: editsBy}).Judge(call).Action != permission.Allow {
+			return tool.Answer{}, false
+		}
 	}
 	return tool.Answer{Allow: true, By: editsBy, Advance: true}, true
 }

@@ -255,7 +255,7 @@ func TestWorkspaceTravelsAndComesBack(t *testing.T) {
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			i := slices.IndexFunc(l.asked, func(r agent.ApprovalRequest) bool { return r.Tool == "collect_work" })
+			i := slices.IndexFunc(l.asked, func(r agent.ApprovalRequest) bool { return r.Tool == "Write" && r.Args["files"] != nil })
 			if node != "" {
 				return
 			}

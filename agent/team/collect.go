@@ -106,7 +106,7 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 		return tool.JSON(reply)
 	}
 	diff := diffOf(steps)
-	if err := apply(ctx, plan, steps, args, diff); err != nil {
+	if err := apply(ctx, plan, steps, args.SkipConflicts, diff); err != nil {
 		return errorResult(fmt.Errorf("nothing of %s was applied: %w", c.Member.Name, err))
 	}
 	reply.Applied = true
@@ -146,13 +146,12 @@ func writes(p *workspace.Plan) (all []workspace.Step) {
 
 // apply writes the steps as a Write of the parent: it may if it may write each file, and each change is
 // recorded so that it can be undone.
-func apply(ctx context.Context, p *workspace.Plan, steps []workspace.Step, args collectArgs, diff string) error {
+func apply(ctx context.Context, p *workspace.Plan, steps []workspace.Step, partial bool, diff string) error {
 	var files []string
 	for _, s := range steps {
 		files = append(files, s.Path)
 	}
-	shown := map[string]any{"agent": args.Agent, "apply": true, "files": files}
-	if err := tool.Authorize(ctx, "Write", files, shown, func() string { return diff }); err != nil {
+	if err := tool.Authorize(ctx, "Write", files, func() string { return diff }); err != nil {
 		return err
 	}
 	for _, s := range steps {
@@ -160,7 +159,7 @@ func apply(ctx context.Context, p *workspace.Plan, steps []workspace.Step, args 
 			return err
 		}
 	}
-	return p.Apply(ctx, args.SkipConflicts)
+	return p.Apply(ctx, partial)
 }
 
 // edit describes a step for its record. The plan has found no link on the way to the file.
