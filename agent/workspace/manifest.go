@@ -134,11 +134,11 @@ func decode(data []byte, head interface{ Encode() []byte }, files *[]File, limit
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return fmt.Errorf("%w: its form is wrong: %w", ErrRefused, err)
 	case len(*files) > limit:
 		return fmt.Errorf("%w: more than %d files", ErrTooLarge, limit)
 	case !bytes.Equal(data, head.Encode()):
-		return fmt.Errorf("%w: the encoding is not that of this version of symbio", ErrRefused)
+		return fmt.Errorf("%w: its form is wrong, or of another version of symbio", ErrRefused)
 	}
 	return nil
 }

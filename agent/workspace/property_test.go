@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -45,6 +46,13 @@ func mutate(t testing.TB, dir string, changes tree) {
 
 func TestPatchMakesWhatTheLenderHas(t *testing.T) {
 	t.Setenv("PATH", "") // git is slow, and these are no repositories
+	// Fewer than usual, for the time of all tests, unless -rapid.checks asks for another number.
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := flag.Set("rapid.checks", "40"); err != nil {
+			t.Fatal(err)
+		}
+		defer flag.Set("rapid.checks", checks.DefValue)
+	}
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++

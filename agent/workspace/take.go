@@ -242,15 +242,17 @@ func scan(ctx context.Context, dir string, o Options, paths []string, walk bool)
 // add adds a path, unless there is no file or it is left out. The error is that there is too much.
 func (s *scanner) add(p string) error {
 	f, err := s.stat(p)
-	_, errRepository := s.root.Lstat(p + "/.git")
 	why := ""
 	switch {
 	case err != nil:
 		why = err.Error()
-	case f.Kind == Deleted && errRepository == nil:
-		why = "it is a repository of its own"
-	case f.Kind == Deleted || path.Base(p) == ".git":
+	case path.Base(p) == ".git":
 		return nil
+	case f.Kind == Deleted:
+		if _, err := s.root.Lstat(p + "/.git"); err != nil {
+			return nil
+		}
+		why = "it is a repository of its own"
 	default:
 		why = s.leaveOut(f)
 	}
