@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"sync"
 
 	"symbio/agent/content"
@@ -53,7 +51,7 @@ type artifacts struct {
 	unpin []func()
 }
 
-// newArtifacts returns nil, on which all methods do nothing, if none are kept.
+// newArtifacts returns nil, for which all methods do nothing, if none are kept.
 func newArtifacts(cfg Artifacts, r *record) *artifacts {
 	if cfg.Store == nil {
 		return nil
@@ -61,13 +59,15 @@ func newArtifacts(cfg Artifacts, r *record) *artifacts {
 	return &artifacts{cfg: cfg, record: r, known: map[content.Hash]community.NodeID{}}
 }
 
-// start pins what the tree was given. It is called at each start of the root, after resume, which takes
-// up what earlier lives of the root were given; end is called at each end.
-func (a *artifacts) start() {
-	if a != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.unpin = append(a.unpin, a.cfg.Store.Pin(slices.Collect(maps.Keys(a.known))))
+// start takes up what earlier lives of the root were given. It is called at each start of the root, and
+// end at each end.
+func (a *artifacts) start(past []session.Entry) {
+	for _, e := range past {
+		if e.Kind == session.Artifact && a != nil {
+			if h, err := content.ParseHash(e.Artifact.Hash); err == nil {
+				a.note(h, community.NodeID(e.Artifact.Node))
+			}
+		}
 	}
 }
 
@@ -79,30 +79,28 @@ func (a *artifacts) end() {
 			unpin()
 		}
 		a.unpin = nil
+		clear(a.known)
 	}
 }
 
-func (a *artifacts) resume(past []session.Entry) {
-	for _, e := range past {
-		if e.Kind == session.Artifact && a != nil {
-			if h, err := content.ParseHash(e.Artifact.Hash); err == nil {
-				a.known[h] = community.NodeID(e.Artifact.Node)
-			}
-		}
-	}
-}
-
-// add lets the tree read an artifact, and records that.
-func (a *artifacts) add(h content.Hash, name string, from community.NodeID) {
+// note lets the tree read an artifact, and reports whether that is new.
+func (a *artifacts) note(h content.Hash, from community.NodeID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, ok := a.known[h]
 	if ok && (at == "" || from != "") || !ok && len(a.known) >= maxArtifacts {
-		return
+		return false
 	}
 	a.known[h] = from
 	a.unpin = append(a.unpin, a.cfg.Store.Pin([]content.Hash{h}))
-	a.record.add(session.Entry{Kind: session.Artifact, Artifact: &session.ArtifactRef{Hash: h.String(), Name: name, Node: string(from)}})
+	return true
+}
+
+// add is note with an entry in the session.
+func (a *artifacts) add(h content.Hash, name string, from community.NodeID) {
+	if a.note(h, from) {
+		a.record.add(session.Entry{Kind: session.Artifact, Artifact: &session.ArtifactRef{Hash: h.String(), Name: name, Node: string(from)}})
+	}
 }
 
 // keep stores what a call made, and returns a line by which models know it; "" if nothing is kept
@@ -154,23 +152,16 @@ func pass(ctx context.Context, data []byte, from, to *artifacts, node community.
 		return
 	}
 	for _, m := range artifactName.FindAllSubmatch(data, maxNamed) {
-		h, err := content.ParseHash(string(m[1]))
-		if err != nil {
-			continue
-		}
+		h, _ := content.ParseHash(string(m[1])) // it is one, by the expression
 		if from == nil {
 			to.add(h, "", node)
-			continue
-		}
-		f, err := from.open(ctx, h.String())
-		if err != nil {
-			continue // it only looks like one, or is gone
-		}
-		f.Close()
-		if to == nil {
-			from.cfg.Give(node, h)
-		} else {
-			to.add(h, "", "")
+		} else if f, err := from.open(ctx, h.String()); err == nil { // else it only looks like one, or is gone
+			f.Close()
+			if to == nil {
+				from.cfg.Give(node, h)
+			} else {
+				to.add(h, "", "")
+			}
 		}
 	}
 }

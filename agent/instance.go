@@ -81,7 +81,7 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 		return nil, fmt.Errorf("agent %s: %w", self.Name, err)
 	}
 	if i.parent == nil {
-		i.artifacts.start()
+		i.artifacts.start(i.record.past)
 	}
 	i.factory.instances.add(i)
 	i.agent = newAgent(i)

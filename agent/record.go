@@ -41,7 +41,6 @@ func (i *instance) openRecord(ctx context.Context, o Order) (err error) {
 		}
 		log.SetSettings(o.Session.Model, string(o.Mode)) // they may differ from those that the session had
 		i.record.log.Store(log)
-		i.artifacts.resume(i.record.past)
 		if o.LifetimeBudget {
 			err = i.chargePast(ctx, 0)
 		}

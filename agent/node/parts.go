@@ -171,7 +171,7 @@ func (p *parts) join() (err error) {
 	}
 	p.artifacts = artifacts.New(artifacts.Config{
 		Store: store, Community: p.community, Allowed: func(from community.NodeID) bool { return p.inbound.Allowed(from, artifacts.Capability) },
-		MaxMessage: l.Message, Keep: time.Duration(c.Settings.Artifacts.Keep), Sessions: p.sessionStore(), Logger: c.Logger,
+		MaxMessage: l.Message, Keep: time.Duration(c.Settings.Artifacts.Keep), Sessions: p.sessionStore(),
 	})
 	p.approvals = approvals.New(approvals.Config{
 		Node: p.id, Name: p.name, Community: p.community, Timeout: c.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: p.events, Keep: p.rules.Keep,
@@ -293,7 +293,7 @@ func (p *parts) run(ctx context.Context) error {
 	}
 	server := control.NewServer(control.Config{
 		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
-		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet,
+		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet, Artifacts: p.artifacts,
 		Limits: p.cfg.Settings.Budget.Limits, Definition: p.definition, Model: p.models.Open, Unattended: p.unattended(),
 		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, RunTask: tasks{p}.run, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
 	})

@@ -9,12 +9,12 @@
 package artifacts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"slices"
@@ -66,7 +66,6 @@ type Config struct {
 	Keep time.Duration
 	// Sessions are those that name artifacts. Default: none.
 	Sessions session.Store
-	Logger   *slog.Logger
 }
 
 // Server has the artifacts of a node. It is safe for concurrent use.
@@ -125,11 +124,7 @@ func (s *Server) provide(_ context.Context, in community.Signal) (community.Repl
 		return community.Reply{}, missing
 	}
 	defer f.Close()
-	size := maxPiece
-	if s.cfg.MaxMessage > 0 {
-		size = min(size, s.cfg.MaxMessage/2)
-	}
-	piece := make([]byte, size)
+	piece := make([]byte, min(maxPiece, cmp.Or(s.cfg.MaxMessage/2, maxPiece)))
 	n, err := f.ReadAt(piece, r.Offset)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -182,10 +177,7 @@ func (s *Server) Run(ctx context.Context) error {
 		for _, e := range s.cfg.Store.All() {
 			names, err := s.names(ctx, e.Hash)
 			if err == nil && len(names) == 0 && time.Since(e.Used) >= s.cfg.Keep {
-				err = s.cfg.Store.Remove(e.Hash)
-			}
-			if err != nil && !errors.Is(err, content.ErrPinned) && ctx.Err() == nil {
-				s.cfg.Logger.Warn("artifact not collected", "artifact", e.Hash, "err", err)
+				_ = s.cfg.Store.Remove(e.Hash) // it may be in use
 			}
 		}
 		select {
@@ -205,33 +197,28 @@ func (s *Server) names(ctx context.Context, h content.Hash) ([]session.Line, err
 	return slices.DeleteFunc(lines, func(l session.Line) bool { return l.Kind != session.Artifact }), err
 }
 
-// List describes the artifacts whose hash begins with prefix, sorted by it.
-func (s *Server) List(ctx context.Context, prefix string) (all []*symbiov1.Artifact, err error) {
+// List describes the artifacts, sorted by hash.
+func (s *Server) List(ctx context.Context) (all []*symbiov1.Artifact, err error) {
 	for _, e := range s.cfg.Store.All() {
-		if !strings.HasPrefix(e.Hash.String(), prefix) {
-			continue
-		}
 		names, err := s.names(ctx, e.Hash)
 		if err != nil {
 			return nil, err
 		}
-		one := &symbiov1.Artifact{Hash: e.Hash.String(), Size: uint64(e.Size), ContentType: s.contentType(e.Hash), Created: timestamppb.New(e.Used)}
+		one := &symbiov1.Artifact{Hash: e.Hash.String(), Size: uint64(e.Size), ContentType: s.ContentType(e.Hash), Created: timestamppb.New(e.Used)}
 		for _, l := range names { // the first one last
-			if _, name, ok := strings.Cut(l.Text, " "); ok {
-				one.Name = name
-			}
+			_, name, _ := strings.Cut(l.Text, " ")
+			one.Name, one.Created = cmp.Or(name, one.Name), timestamppb.New(l.Time)
 			if !slices.Contains(one.Sessions, l.Session.ID) {
 				one.Sessions = append(one.Sessions, l.Session.ID)
 			}
-			one.Created = timestamppb.New(l.Time)
 		}
 		all = append(all, one)
 	}
 	return all, nil
 }
 
-// contentType tells what a content is by its beginning, never by what a sender says.
-func (s *Server) contentType(h content.Hash) string {
+// ContentType tells what a content is by its beginning, never by what a sender says.
+func (s *Server) ContentType(h content.Hash) string {
 	f, err := s.cfg.Store.Open(h)
 	if err != nil {
 		return ""

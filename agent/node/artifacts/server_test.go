@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,7 +67,7 @@ func newPlace(t *testing.T, hub *memory.Hub, name string, m model, tools ...tool
 	p.journal = session.NewJournal(kept, name)
 	p.server = artifacts.New(artifacts.Config{
 		Store: p.store, Community: p.community, Allowed: func(community.NodeID) bool { return p.rule }, MaxMessage: 128 << 10,
-		Keep: 24 * time.Hour, Sessions: kept, Logger: slog.New(slog.DiscardHandler),
+		Keep: 24 * time.Hour, Sessions: kept,
 	})
 	workspace, err := builtin.New(builtin.Config{Dir: t.TempDir()})
 	if err != nil {
@@ -377,7 +376,7 @@ func TestArtifactsAreCollectedWhenNoSessionNamesThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := named(t, p.ask(t, m, "make"))
-		list, err := p.server.List(t.Context(), "")
+		list, err := p.server.List(t.Context())
 		if err != nil || len(list) != 2 {
 			t.Fatalf("listed are %v, %v", list, err)
 		}

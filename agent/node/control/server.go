@@ -23,11 +23,13 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/budget"
+	"symbio/agent/content"
 	"symbio/agent/conversation"
 	"symbio/agent/definition"
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node/approvals"
+	"symbio/agent/node/artifacts"
 	"symbio/agent/node/fleet"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/steering"
@@ -58,6 +60,7 @@ type Config struct {
 	Approvals                        *approvals.Queue
 	Steering                         *steering.Controller
 	Fleet                            *fleet.Fleet
+	Artifacts                        *artifacts.Server
 	// Limits is the budget of each agent that a person starts.
 	Limits budget.Limits
 	// Definition returns the definition of a name ("" = general), Model opens
@@ -294,6 +297,7 @@ var statusOf = []struct {
 	{community.ErrNotProvided, codes.NotFound},
 	{community.ErrBusy, codes.ResourceExhausted},
 	{conversation.ErrBusy, codes.ResourceExhausted},
+	{content.ErrPinned, codes.FailedPrecondition},
 	{fleet.ErrSlow, codes.ResourceExhausted},
 	{community.ErrUnavailable, codes.Unavailable},
 	{community.ErrStopped, codes.Unavailable},

@@ -65,7 +65,7 @@ func root(env *command.Env) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
 	root.AddCommand(command.NodeFlag(env,
 		cmdRun(env), cmdChat(env), clustercmd.Join(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
-		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env), topcmd.New(env), mapcmd.New(env),
+		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdArtifacts(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env), topcmd.New(env), mapcmd.New(env),
 	)...)
 	root.AddCommand(
 		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), cmdServeReports(env),
