@@ -33,8 +33,6 @@ const (
 	DefaultMaxSize = 4 << 30
 	// temporary begins the names of files that are being written.
 	temporary = ".put-"
-	// usedStep is how old the time of use of a file gets before it is written to the disk again.
-	usedStep = time.Minute
 )
 
 // Config is the configuration of a Store.
@@ -49,7 +47,7 @@ type Config struct {
 type Entry struct {
 	Hash Hash
 	Size int64
-	// Used is when it was put or opened last, to the minute.
+	// Used is when it was put or opened last.
 	Used time.Time
 }
 
@@ -80,11 +78,9 @@ type Store struct {
 // that were half written, and what is over the limit. Files that are not of a store stay, and count
 // for nothing.
 func Open(c Config) (*Store, error) {
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open store of contents: %w", err)
-	}
-	files, err := os.ReadDir(c.Dir)
-	if err := errors.Join(err, os.Chmod(c.Dir, 0o700)); err != nil {
+	err := os.MkdirAll(c.Dir, 0o700)
+	files, unread := os.ReadDir(c.Dir)
+	if err := cmp.Or(err, unread, os.Chmod(c.Dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("open store of contents: %w", err)
 	}
 	s := &Store{dir: c.Dir, maxSize: cmp.Or(c.MaxSize, DefaultMaxSize), entries: map[Hash]*entry{}, unpinned: list.New(), pins: map[Hash]int{}}
@@ -148,10 +144,11 @@ func (s *Store) put(r io.Reader, max int64, want *Hash) (h Hash, size int64, err
 func (s *Store) add(file string, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.entries[e.Hash]; old != nil && old.checked {
+	switch old := s.entries[e.Hash]; {
+	case old != nil && old.checked:
 		s.use(old)
 		return nil
-	} else if old != nil { // it may be damaged
+	case old != nil: // it may be damaged
 		s.drop(old)
 	}
 	if !s.collect(e.Size) {
@@ -210,11 +207,10 @@ func check(f *os.File, h Hash) error {
 // Has reports whether a content is kept.
 func (s *Store) Has(h Hash) bool {
 	f, err := s.Open(h)
-	if err != nil {
-		return false
+	if err == nil {
+		f.Close()
 	}
-	f.Close()
-	return true
+	return err == nil
 }
 
 // Pin keeps contents from being collected and removed until unpin is called, also those that are put
@@ -230,43 +226,39 @@ func (s *Store) Pin(hashes []Hash) (unpin func()) {
 			e.place = nil
 		}
 	}
-	return sync.OnceFunc(func() { s.unpin(hashes) })
-}
-
-func (s *Store) unpin(hashes []Hash) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range hashes {
-		if s.pins[h]--; s.pins[h] > 0 {
-			continue
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, h := range hashes {
+			if s.pins[h]--; s.pins[h] > 0 {
+				continue
+			}
+			delete(s.pins, h)
+			if e := s.entries[h]; e != nil {
+				e.place = s.unpinned.PushFront(e)
+			}
 		}
-		delete(s.pins, h)
-		if e := s.entries[h]; e != nil && e.place == nil {
-			e.place = s.unpinned.PushFront(e)
-		}
-	}
+	})
 }
 
 // Remove deletes a content; fs.ErrNotExist if it is not kept, ErrPinned if it is in use.
 func (s *Store) Remove(h Hash) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries[h]
-	switch {
-	case !ok:
-		return fmt.Errorf("remove content %v: %w", h, fs.ErrNotExist)
-	case e.place == nil:
-		return fmt.Errorf("remove content %v: %w", h, ErrPinned)
+	err := fs.ErrNotExist
+	if e := s.entries[h]; e != nil && e.place != nil {
+		s.drop(e)
+		return nil
+	} else if e != nil {
+		err = ErrPinned
 	}
-	s.drop(e)
-	return nil
+	return fmt.Errorf("remove content %v: %w", h, err)
 }
 
 // All returns what is kept, sorted by hash.
-func (s *Store) All() []Entry {
+func (s *Store) All() (all []Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Entry, 0, len(s.entries))
 	for _, e := range s.entries {
 		all = append(all, e.Entry)
 	}
@@ -290,10 +282,8 @@ func (s *Store) use(e *entry) {
 	if e.place != nil {
 		s.unpinned.MoveToFront(e.place)
 	}
-	if now := time.Now(); now.Sub(e.Used) >= usedStep {
-		e.Used = now
-		os.Chtimes(s.path(e.Hash), now, now) // for the order after a restart only
-	}
+	e.Used = time.Now()
+	os.Chtimes(s.path(e.Hash), e.Used, e.Used) // for the order after a restart only
 }
 
 // drop deletes an entry and its file.

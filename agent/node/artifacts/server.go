@@ -151,17 +151,14 @@ func (r *remote) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 {
 		ctx, cancel := context.WithTimeout(r.ctx, pieceTimeout)
 		defer cancel()
-		data, err := json.Marshal(r.next)
-		if err != nil {
-			return 0, err
-		}
+		data, _ := json.Marshal(r.next) // of a hash and a number it cannot fail
 		in := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(r.ctx)}
 		reply, err := r.server.cfg.Community.Invoke(ctx, community.MemberID(r.node), Capability, in)
+		if err == nil && len(reply.Data) == 0 {
+			err = io.EOF
+		}
 		if err != nil {
 			return 0, err
-		}
-		if len(reply.Data) == 0 {
-			return 0, io.EOF
 		}
 		r.rest = reply.Data
 		r.next.Offset += int64(len(reply.Data))
@@ -234,11 +231,8 @@ func (s *Server) ContentType(h content.Hash) string {
 func (s *Server) Find(prefix string) (content.Hash, error) {
 	prefix = strings.TrimPrefix(prefix, tool.ArtifactPrefix)
 	found := slices.DeleteFunc(s.cfg.Store.All(), func(e content.Entry) bool { return !strings.HasPrefix(e.Hash.String(), prefix) })
-	switch {
-	case len(found) == 0 || prefix == "":
-		return content.Hash{}, fmt.Errorf("artifact %q: %w; symbio artifacts list has them", prefix, community.ErrNotFound)
-	case len(found) > 1:
-		return content.Hash{}, fmt.Errorf("artifact %q: %w: %d begin so; write more of it", prefix, community.ErrInvalid, len(found))
+	if len(found) != 1 || prefix == "" {
+		return content.Hash{}, fmt.Errorf("artifact %q: %w: %d begin so, want 1; symbio artifacts list has them", prefix, community.ErrNotFound, len(found))
 	}
 	return found[0].Hash, nil
 }
