@@ -141,7 +141,8 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		return community.Reply{}, err
 	}
 	defer done()
-	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
+	ctx = tool.HandOver(ctx)                      // the caller's guardrails stay in force: this agent's own must not lift them
+	ctx = context.WithValue(ctx, fixedKey{}, nil) // it may be that of a task that this agent gave
 	ctx = peer.WithRequester(ctx, append(slices.Clip(s.Requester), i.address))
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)

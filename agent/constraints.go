@@ -43,11 +43,12 @@ func ownConstraints(i *instance) (definitionConstraints, error) {
 // an error if another node cannot hold commands to it.
 func portableSandbox(ctx context.Context, i *instance) (*sandbox.Portable, error) {
 	_, held := tool.Guardrails(ctx)
-	if _, narrower := i.permissions.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
+	permissions := i.permissions.at(ctx)
+	if _, narrower := permissions.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
 		return nil, nil
 	}
 	d, err := sandbox.Describe(func(p sandbox.Policy) sandbox.Policy {
-		if p, _ = i.permissions.constrainSandbox(p); held != nil {
+		if p, _ = permissions.constrainSandbox(p); held != nil {
 			p = sandbox.Meet(*held, p)
 		}
 		return p

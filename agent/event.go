@@ -23,7 +23,9 @@ const (
 	EventResult   EventType = "tool_result" // a tool returned: Tool, Call, Text, Failed, and File, Diff if it changed a file
 	EventTurn     EventType = "turn"        // the model answered: Turn, Usage, with the cost if it is known, Context, Window
 	EventRetry    EventType = "retry"       // the model failed before its answer began, and is asked again: Turn, Model, Next, Attempt, Wait, Why
-	EventSpawned  EventType = "spawned"     // it spawned a sub-agent: Member, Text = the reason
+	EventSpawned  EventType = "spawned"     // it spawned a sub-agent: Member, Text = the reason, and if the place was chosen, Why; On = the name of another node
+	EventQueued   EventType = "queued"      // a task for a new sub-agent waits for a place: Text = the name of the sub-agent
+	EventRepeated EventType = "repeated"    // it is lost with its node, and its task is started anew: Why, Spent
 	EventSkill    EventType = "skill"       // it activated a skill: Text = its name
 	EventCatalog  EventType = "catalog"     // its model is shown skills: Shown = names, Text = the first 20, Total = how many there are
 	EventPlan     EventType = "plan"        // the model shows the steps of its work: Steps
@@ -65,6 +67,7 @@ type Event struct {
 	Unasked bool               `json:"unasked,omitempty"`
 	Missing []string           `json:"missing,omitempty"`
 	Member  community.MemberID `json:"member,omitempty"`
+	On      string             `json:"on,omitempty"`
 	Usage   *llm.Usage         `json:"usage,omitempty"`
 	// Context is how many tokens the last request and its answer had, by the model's count as far as it
 	// gave one; Window is how many fit.

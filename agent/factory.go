@@ -10,6 +10,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/llm"
+	"symbio/agent/placement"
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -56,6 +57,9 @@ type Config struct {
 	// Definition finds the definition that an agent names for a sub-agent. Default: agents can only
 	// spawn copies of themselves.
 	Definition func(name string) (definition.Definition, error)
+	// Chooser gives sub-agents their places, on this node and on others. Default: they run on this node
+	// unless the model names another one, and do not wait.
+	Chooser *placement.Chooser
 	// Trust stores that a person trusts a skill with these rules. hash is the SHA-256 of its SKILL.md.
 	// Default: a person's approval holds for the one activation.
 	Trust func(s skills.Skill, hash string, rules []string) error
@@ -250,10 +254,7 @@ func (f *Factory) newInstance(o Order) *instance {
 // definition finds the definition that an agent names for a sub-agent, and its model: the
 // definition's own, else the parent's.
 func (f *Factory) definition(ctx context.Context, name string, parents llm.Model) (definition.Definition, llm.Model, error) {
-	if f.cfg.Definition == nil {
-		return definition.Definition{}, nil, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
-	}
-	def, err := f.cfg.Definition(name)
+	def, err := f.findDefinition(name)
 	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
 	}
@@ -265,6 +266,14 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 		err = fmt.Errorf("a model for agent %s: %w", name, err)
 	}
 	return def, model, err
+}
+
+// findDefinition finds the definition that an agent names for a sub-agent.
+func (f *Factory) findDefinition(name string) (definition.Definition, error) {
+	if f.cfg.Definition == nil {
+		return definition.Definition{}, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
+	}
+	return f.cfg.Definition(name)
 }
 
 // begin registers an instance with the community, which starts it. The constraints are resolved

@@ -27,12 +27,12 @@ func (s *agentSkills) fork(ctx context.Context, want skills.ActivateRequest, one
 			definition = ""
 		}
 	}
-	request := team.SpawnRequest{Reason: "the skill " + one.Name, Definition: definition, Keep: i.current().keepFor(definition)}
+	request := team.SpawnRequest{Reason: "the skill " + one.Name, Name: i.nextName(), Definition: definition, Keep: i.current().keepFor(definition)}
 	a := i.current()
 	var c *team.Child
 	err := checkFork(i, want, request)
 	if err == nil {
-		c, err = a.spawnHere(ctx, request, func(child *instance) { prepareFork(ctx, i, child, want, one) })
+		c, err = a.spawnHere(ctx, request, "", func(child *instance) { prepareFork(ctx, i, child, want, one) })
 	}
 	if err != nil {
 		return "", fmt.Errorf("the skill %s runs in a sub-agent, which was not spawned: %w", one.Name, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"symbio/agent/budget"
@@ -142,22 +143,34 @@ func (i *instance) newBorrower() *lending.Borrower {
 	}
 }
 
-// spawnOn spawns a sub-agent on another node. The guard has judged replicate_agent already; here
-// the call counts as an invocation of that node's capability as well, and the agent's model reads
-// why it was denied.
-func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
-	i := a.instance
-	definition := cmp.Or(w.Definition, i.def.Name)
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": w.Node}, Dir: i.workspace.Dir}
-	chain := i.permissions.chain()
-	if v := chain.Judge(decisiveCall(chain, call)); v.Action == permission.Deny {
+// spawnNamed spawns a sub-agent on the node that the model named. The guard has judged
+// replicate_agent already; here the call counts as an invocation of that node's capability as well,
+// and the agent's model reads why it was denied.
+func (a *Agent) spawnNamed(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
+	definition := cmp.Or(w.Definition, a.instance.def.Name)
+	if v := judgeRemote(ctx, a.instance, definition, w.Node); v.Action == permission.Deny {
 		return nil, fmt.Errorf("you may not spawn agents on other nodes: %s", v.Why)
 	}
 	node, err := a.borrower.Lender(w.Node, definition)
 	if err != nil {
 		return nil, err
 	}
-	order := lending.Order{Definition: definition, Name: cmp.Or(w.Name, i.nextName()), Reason: w.Reason, Tools: w.Keep}
+	return a.spawnOn(ctx, w, node, "")
+}
+
+// judgeRemote returns the verdict on a spawn on another node.
+func judgeRemote(ctx context.Context, i *instance, definition, node string) permission.Verdict {
+	p := i.permissions.at(ctx)
+	inner, _ := tool.Guardrails(ctx)
+	chain := p.chain()
+	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": node}, Dir: i.workspace.Dir, Within: slices.Concat(p.guardrails(), inner)}
+	return chain.Judge(decisiveCall(chain, call))
+}
+
+// spawnOn spawns a sub-agent on another node. why is the reason for the place, if it was chosen.
+func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community.Member, why string) (_ *team.Child, err error) {
+	i := a.instance
+	order := lending.Order{Definition: cmp.Or(w.Definition, i.def.Name), Name: w.Name, Reason: w.Reason, Tools: w.Keep}
 	var taken *team.Workspace
 	if w.Workspace {
 		if order.Workspace, taken, err = a.sendWorkspace(ctx, a.borrower.CallWorkspace(node)); err != nil {
@@ -177,7 +190,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest) (*team.Child, 
 		b.Stop(ctx)
 		return nil, err
 	}
-	i.report(Event{Type: EventSpawned, Member: m.ID, Text: w.Reason})
+	i.report(Event{Type: EventSpawned, Member: m.ID, Text: w.Reason, On: node.Name, Why: why})
 	return c, nil
 }
 

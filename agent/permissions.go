@@ -154,10 +154,19 @@ func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 }
 
 // decisiveCall returns the call to judge: c itself, or lending.DecisiveCall if c spawns an agent on
-// another node.
+// another node. With labels it may spawn one there; if that is denied the agent runs on this node, so
+// the call itself is judged.
 func decisiveCall(chain permission.Chain, c permission.Call) permission.Call {
-	if node := c.Args["node"]; c.Tool == replicate.Name && node != nil && node != "" {
+	if c.Tool != replicate.Name {
+		return c
+	}
+	if node := c.Args["node"]; node != nil && node != "" {
 		return lending.DecisiveCall(chain, c)
+	}
+	if labels, ok := c.Args["where"].([]any); ok && len(labels) > 0 {
+		if remote := lending.DecisiveCall(chain, c); chain.Judge(remote).Action != permission.Deny {
+			return remote
+		}
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
+	"symbio/agent/tool/peer"
 	"symbio/community"
 	"symbio/security/permission"
 )
@@ -113,9 +114,36 @@ func (p *permissions) onBehalfOf() (names []string) {
 // Another node gets the whole chain, and the guardrails of the agent and of ctx. An agent of this node gets only the constraints of remote
 // requesters, because it finds the local ones by address, and gets ctx.
 func (p *permissions) encodeConstraints(ctx context.Context, toOtherNode bool) ([]byte, error) {
-	if toOtherNode {
+	p = p.at(ctx)
+	now := p.currentRequesters()
+	ended := func(r *permissions) bool { return p.factory.instances.byAddress(peer.Address(r.self)) == nil }
+	if toOtherNode || slices.ContainsFunc(now.local, ended) {
 		inner, _ := tool.Guardrails(ctx)
 		return permission.EncodeConstraints(p.chain(), slices.Concat(p.guardrails(), inner)...)
 	}
-	return permission.EncodeConstraints(p.currentRequesters().remoteConstraints)
+	return permission.EncodeConstraints(now.remoteConstraints)
+}
+
+// fixedKey is the key of a context in which the requesters of an agent are fixed.
+type fixedKey struct{}
+
+// fixedPermissions are permissions of an agent as they were.
+type fixedPermissions struct{ of, as *permissions }
+
+// fix returns a context in which the agent acts for its present requesters, for a task that may begin
+// when the agent works for others, or for none.
+func (p *permissions) fix(ctx context.Context) context.Context {
+	as := &permissions{
+		factory: p.factory, self: p.self, lineage: p.lineage, lender: p.lender, policy: p.policy, memory: p.memory, keptTools: p.keptTools, own: p.own,
+		requesters: p.at(ctx).currentRequesters(),
+	}
+	return context.WithValue(ctx, fixedKey{}, fixedPermissions{p, as})
+}
+
+// at returns the permissions with the requesters of ctx: those of fix, else the present ones.
+func (p *permissions) at(ctx context.Context) *permissions {
+	if fixed, ok := ctx.Value(fixedKey{}).(fixedPermissions); ok && fixed.of == p {
+		return fixed.as
+	}
+	return p
 }

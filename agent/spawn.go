@@ -10,6 +10,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
+	"symbio/agent/placement"
 	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool/peer"
@@ -37,18 +38,31 @@ func (a *Agent) spawn(ctx context.Context, w team.SpawnRequest) (*team.Child, er
 	if w.Keep == nil {
 		w.Keep = a.keepFor(w.Definition)
 	}
-	if w.Node != "" {
-		return a.spawnOn(ctx, w)
+	if w.Name == "" {
+		w.Name = a.instance.nextName()
 	}
-	if w.Workspace {
-		return a.spawnInCopy(ctx, w)
+	switch {
+	case w.Node != "":
+		return a.spawnNamed(ctx, w)
+	case a.instance.factory.cfg.Chooser != nil:
+		return a.place(ctx, w)
+	case len(w.Where) > 0:
+		return nil, fmt.Errorf("%w: this node places no tasks on others: leave where out", placement.ErrNone)
 	}
-	return a.spawnHere(ctx, w, nil)
+	return spawnLocal(ctx, a, w, "")
 }
 
-// spawnHere is spawn on this node. prepare, unless it is nil, completes the sub-agent before it
-// starts.
-func (a *Agent) spawnHere(ctx context.Context, w team.SpawnRequest, prepare func(*instance)) (*team.Child, error) {
+// spawnLocal is spawn on this node. why is the reason for the place, if it was chosen.
+func spawnLocal(ctx context.Context, a *Agent, w team.SpawnRequest, why string) (*team.Child, error) {
+	if w.Workspace {
+		return a.spawnInCopy(ctx, w, why)
+	}
+	return a.spawnHere(ctx, w, why, nil)
+}
+
+// spawnHere is spawn on this node. why is the reason for the place, if it was chosen. prepare, unless
+// it is nil, completes the sub-agent before it starts.
+func (a *Agent) spawnHere(ctx context.Context, w team.SpawnRequest, why string, prepare func(*instance)) (*team.Child, error) {
 	parent := a.instance
 	child, err := parent.newChild(ctx, w)
 	if err != nil {
@@ -57,7 +71,7 @@ func (a *Agent) spawnHere(ctx context.Context, w team.SpawnRequest, prepare func
 	if prepare != nil {
 		prepare(child)
 	}
-	member, err := parent.factory.begin(ctx, cmp.Or(w.Name, parent.nextName()), child)
+	member, err := parent.factory.begin(ctx, w.Name, child)
 	if err != nil {
 		child.account.Close()
 		return nil, err
@@ -66,7 +80,7 @@ func (a *Agent) spawnHere(ctx context.Context, w team.SpawnRequest, prepare func
 	if err := a.addChild(c, session.ChildAgent{Session: child.record.info().ID, Share: w.Share}); err != nil {
 		return nil, errors.Join(err, parent.factory.cfg.Community.Terminate(ctx, member.ID))
 	}
-	parent.report(Event{Type: EventSpawned, Member: member.ID, Text: w.Reason})
+	parent.report(Event{Type: EventSpawned, Member: member.ID, Text: w.Reason, Why: why})
 	return c, nil
 }
 
@@ -119,8 +133,13 @@ func (a *Agent) newTeam() *team.Team {
 	i := a.instance
 	return team.New(team.Config{
 		Definition: i.def.Name,
+		NextName:   i.nextName,
 		Spawn:      a.spawn,
 		Send:       exchange{a.borrower, i.factory, i.artifacts}.Send,
+		Repeat: func(c *team.Child, w team.SpawnRequest, times int) bool {
+			return times < maxRepeats && repeat(i, c, w)
+		},
+		Fix: i.permissions.fix,
 		OnBehalf: func(ctx context.Context, to *team.Child) ([]byte, error) {
 			return i.permissions.encodeConstraints(ctx, to.Member.Node != i.self.Node)
 		},
@@ -138,6 +157,10 @@ func (a *Agent) newTeam() *team.Team {
 // remoteTaskDone reports the end of a task on another node. Agents of other nodes do not report
 // events here, so this node reports for them.
 func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
+	if c.Account == nil { // it waited for a place until it was stopped, or could not be started
+		i.notice(fmt.Sprintf("%s did not begin: %v", c.Member.Name, err))
+		return
+	}
 	if !c.Account.IsRemote() {
 		return
 	}

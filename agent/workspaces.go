@@ -11,6 +11,7 @@ import (
 	"symbio/agent/workspace"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
+	"symbio/security/permission"
 )
 
 // ownWorkspace is a directory that was made for one agent, with the tools for it.
@@ -49,7 +50,13 @@ func (a *Agent) sendWorkspace(ctx context.Context, call func(context.Context, []
 	if server == nil {
 		return hash, nil, errNoWorkspaces
 	}
-	taken, err := workspace.Take(ctx, dir, workspace.Options{Denied: func(path string) bool { return !tool.MayRead(ctx, filepath.Join(dir, path)) }})
+	// The task may have waited for a place: those for whom it is done judge, too.
+	chain := a.instance.permissions.at(ctx).chain()
+	taken, err := workspace.Take(ctx, dir, workspace.Options{Denied: func(path string) bool {
+		path = filepath.Join(dir, path)
+		read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": path}, Dir: dir}
+		return !tool.MayRead(ctx, path) || chain.Judge(read).Action != permission.Allow
+	}})
 	if err != nil {
 		return hash, nil, err
 	}
@@ -60,7 +67,7 @@ func (a *Agent) sendWorkspace(ctx context.Context, call func(context.Context, []
 
 // spawnInCopy starts a sub-agent on this node that works in a copy of the agent's files, so that both
 // can write at the same time.
-func (a *Agent) spawnInCopy(ctx context.Context, r team.SpawnRequest) (*team.Child, error) {
+func (a *Agent) spawnInCopy(ctx context.Context, r team.SpawnRequest, why string) (*team.Child, error) {
 	f := a.instance.factory
 	hash, w, err := a.sendWorkspace(ctx, f.cfg.Workspaces.Local)
 	if err != nil {
@@ -70,7 +77,7 @@ func (a *Agent) spawnInCopy(ctx context.Context, r team.SpawnRequest) (*team.Chi
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.spawnHere(ctx, r, func(child *instance) { child.workspace, child.copied = own.Workspace, own })
+	c, err := a.spawnHere(ctx, r, why, func(child *instance) { child.workspace, child.copied = own.Workspace, own })
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}

@@ -52,6 +52,12 @@ type Definition struct {
 	Effort string
 	// Keep is true if agents that a person spawns live again when their node is started again.
 	Keep bool
+	// Placement says where sub-agents of the definition run if the model names no node: a
+	// placement.Strategy; "" = that of the node.
+	Placement string
+	// Repeatable is true if a task can be started anew when the node of its agent is lost: doing it
+	// twice does no harm.
+	Repeatable bool
 	// Instructions are the text below the front matter, the start of the system prompt.
 	Instructions string
 	// File is the path that it was read from; "" = no file.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
+	"symbio/agent/placement"
 	"symbio/agent/tool"
 	"symbio/security/visible"
 	"symbio/skills/format"
@@ -111,6 +112,8 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"thinking":    f.thinking(&d.Thinking),
 		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
 		"keep":        f.boolean("keep", &d.Keep),
+		"placement":   f.word("placement", placement.Strategies(), &d.Placement),
+		"repeatable":  f.boolean("repeatable", &d.Repeatable),
 	}
 }
 

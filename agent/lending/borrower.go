@@ -18,6 +18,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/content"
 	"symbio/agent/conversation"
+	"symbio/agent/placement"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/agent/workspace/transfer"
@@ -114,14 +115,39 @@ const (
 
 // lenders returns the reachable nodes that lend agents and have that name or id; "" = all of them.
 // A node is represented by the member whose id is the id of the node.
-func (b *Borrower) lenders(name string) (all []community.Member) {
-	for _, m := range b.Members() {
-		if m.Available && m.Node != b.Self.Node && m.ID == community.MemberID(m.Node) && slices.Contains(m.Provides, Capability) &&
-			(name == "" || name == m.Name || name == string(m.ID)) {
-			all = append(all, m)
+func (b *Borrower) lenders(name string) []community.Member {
+	return slices.DeleteFunc(Lenders(b.Community, b.Self.Node, ""), func(m community.Member) bool {
+		return name != "" && name != m.Name && name != string(m.ID)
+	})
+}
+
+// Lenders returns the reachable nodes, without the own one, that lend a definition; "" = any.
+func Lenders(c peer.Community, own community.NodeID, definition string) []community.Member {
+	return slices.DeleteFunc(slices.Clone(c.Members()), func(m community.Member) bool {
+		if !m.Available || m.Node == own || m.ID != community.MemberID(m.Node) || !slices.Contains(m.Provides, Capability) {
+			return true
 		}
+		// Without the schema of the capability the names are unknown; the lender then decides.
+		offered, known := c.Capability(m.Node, Capability)
+		return definition != "" && known && !slices.Contains(definitionsOf(offered.Input), definition)
+	})
+}
+
+// Load asks a node how busy it is, and how many agents it would lend to the own node.
+func Load(ctx context.Context, c peer.Community, own, node community.Member) (placement.Load, error) {
+	s := community.Signal{Data: []byte(`{"load":true}`), ContentType: "application/json", Requester: []string{peer.Address(own)}}
+	reply, err := c.InvokeStream(ctx, node.ID, Capability, s, nil)
+	if err != nil {
+		return placement.Load{}, err
 	}
-	return all
+	u, err := readUpdate(reply.Data)
+	if err == nil && u.Load == nil {
+		err = errors.New("it does not say its load")
+	}
+	if err != nil {
+		return placement.Load{}, fmt.Errorf("%w: node %s: %w", community.ErrInvalid, node.Name, err)
+	}
+	return u.Load.Checked(), nil
 }
 
 // DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the
@@ -438,6 +464,9 @@ func (b *BorrowedAgent) Gone() error {
 	defer b.mu.Unlock()
 	return b.endReason
 }
+
+// OnEnd calls f when the lease has ended, in a goroutine of its own.
+func (b *BorrowedAgent) OnEnd(f func()) { context.AfterFunc(b.leased, f) }
 
 // awaitMember waits until the lender has named the agent and this node sees it as an available
 // member. A member of another node than the lender is not accepted.

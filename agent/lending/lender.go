@@ -16,6 +16,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/content"
 	"symbio/agent/definition"
+	"symbio/agent/placement"
 	"symbio/agent/tool/peer"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
@@ -44,6 +45,8 @@ type LenderConfig struct {
 	Approvals Approvals
 	// AskTimeout is how long a question to the borrower waits. Default: 10 minutes.
 	AskTimeout time.Duration
+	// Load returns what runs on this node and its free memory. Default: both unknown.
+	Load func() placement.Load
 	// Logger receives failures to stop an agent. Default: silent.
 	Logger *slog.Logger
 }
@@ -219,6 +222,9 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		}
 		return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
 	}
+	if in.Load {
+		return replyOf(update{Load: new(l.load(node))})
+	}
 	if id := cmp.Or(in.End, in.Account); id != "" {
 		n := l.find(node, id)
 		switch {
@@ -296,12 +302,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 func (l *Lender) add(n *Lease) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of := 0
-	for other := range l.leases {
-		if other.Node == n.Node {
-			of++
-		}
-	}
+	of := l.lentTo(n.Node)
 	switch {
 	case of >= l.cfg.PerNode:
 		return community.Explain(community.ErrBusy, fmt.Sprintf("%d agents are lent to that node already, which is all that one may have", of))
@@ -310,6 +311,29 @@ func (l *Lender) add(n *Lease) error {
 	}
 	l.leases[n] = struct{}{}
 	return nil
+}
+
+// lentTo returns how many agents a node has borrowed. The caller must hold mu.
+func (l *Lender) lentTo(node community.NodeID) (n int) {
+	for lease := range l.leases {
+		if lease.Node == node {
+			n++
+		}
+	}
+	return n
+}
+
+// load returns how busy this node is, and how many agents it would lend to a node now.
+func (l *Lender) load(node community.NodeID) placement.Load {
+	var load placement.Load
+	if l.cfg.Load != nil {
+		load = l.cfg.Load()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	load.Lent = len(l.leases)
+	load.Free = max(min(l.cfg.Max-load.Lent, l.cfg.PerNode-l.lentTo(node)), 0)
+	return load
 }
 
 // remove removes a lease, which makes room for another one.

@@ -12,6 +12,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/content"
 	"symbio/agent/definition"
+	"symbio/agent/placement"
 	"symbio/community"
 	"symbio/security/sandbox"
 	"symbio/security/visible"
@@ -20,8 +21,8 @@ import (
 // Capability is the name of the capability by which a node lends its agents to those of others.
 const Capability = "agents.spawn"
 
-// request is the input of the capability: it asks for an agent, for the end of a lent one, or for a
-// report of spending.
+// request is the input of the capability: it asks for an agent, for the end of a lent one, for a
+// report of spending, or for the node's load.
 type request struct {
 	// Agent is the name of a definition that the node lends.
 	Agent string `json:"agent,omitempty"`
@@ -48,6 +49,8 @@ type request struct {
 	Answer *answer `json:"answer,omitempty"`
 	// Account is the lent member whose spending is asked for; no other field is used then.
 	Account community.MemberID `json:"account,omitempty"`
+	// Load asks how busy the node is; no other field is used then.
+	Load bool `json:"load,omitempty"`
 }
 
 // wireLimits are budget.Limits on the wire. There zero allows nothing and an absent field means the
@@ -130,7 +133,7 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
 				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},
-			"workspace": text(64), "end": text(32), "account": text(32),
+			"workspace": text(64), "end": text(32), "account": text(32), "load": boolean,
 		},
 	})
 }
@@ -178,7 +181,7 @@ func readRequest(data []byte) (request, error) {
 		return request{}, errors.New("parent is no member's id")
 	case in.Answer != nil && !memberID.MatchString(string(in.Answer.Member)):
 		return request{}, errors.New("an answer names no member")
-	case in.End == "" && in.Account == "" && in.Answer == nil && in.Agent == "":
+	case in.End == "" && in.Account == "" && in.Answer == nil && in.Agent == "" && !in.Load:
 		return request{}, errors.New("it names no agent")
 	case len(in.Reason) > maxReason || len(in.Tools) > maxTools:
 		return request{}, errors.New("it is too long")
@@ -198,6 +201,8 @@ type update struct {
 	// any more.
 	Question  *Question `json:"question,omitempty"`
 	Withdrawn string    `json:"withdrawn,omitempty"`
+	// Load is the answer to a request for it.
+	Load *placement.Load `json:"load,omitempty"`
 }
 
 // memberInfo is the part of the new member that the borrower needs before gossip brings the rest.

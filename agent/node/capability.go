@@ -15,6 +15,7 @@ import (
 	"symbio/agent/lending"
 	"symbio/agent/node/config"
 	"symbio/agent/node/models"
+	"symbio/agent/placement"
 	"symbio/community"
 )
 
@@ -157,6 +158,7 @@ func (p *parts) offerLending(c config.Capability) error {
 		cfg.Definitions = append(cfg.Definitions, def)
 	}
 	cfg.Community, cfg.Logger, cfg.AskTimeout = p.community, p.cfg.Logger, p.cfg.Settings.Approvals.Timeout
+	cfg.Load = func() placement.Load { return loadOf(p) }
 	cfg.Spawn = p.factory.Lend(agent.Order{Rules: p.rules.Policy, Ask: p.unattended()})
 	p.lender = lending.NewLender(cfg)
 	capability, err := p.lender.Capability()

@@ -35,6 +35,7 @@ import (
 	"symbio/agent/node/models"
 	"symbio/agent/node/steering"
 	"symbio/agent/node/telemetry"
+	"symbio/agent/placement"
 	"symbio/agent/step"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
@@ -72,6 +73,7 @@ type parts struct {
 	files      *builtin.Workspace
 	servers    *mcpservers.Servers
 	models     *models.Models
+	chooser    *placement.Chooser
 	factory    *agent.Factory
 	lender     *lending.Lender // nil = no agents are lent
 	workspaces *transfer.Server
@@ -159,7 +161,7 @@ func (p *parts) join() (err error) {
 	}
 	p.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: c.Logger})
 	p.community = community.New(community.Config{
-		Node: p.id, Name: p.name, System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, OnCall: onCall, Logger: c.Logger,
+		Node: p.id, Name: p.name, Metadata: labelsOf(p), System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, OnCall: onCall, Logger: c.Logger,
 		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
 		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
 	})
@@ -219,10 +221,11 @@ func (p *parts) openTools() (err error) {
 	p.models = models.New(models.Config{
 		Settings: c.Settings, Getenv: c.Getenv, Community: p.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
 	})
+	p.chooser = newChooser(p)
 	use := c.skillUse()
 	use.Uses = skillUses(p.sessions, c.Logger)
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Workspaces: p.workspaces, OpenWorkspace: openLease(p), Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
+		Community: p.community, Chooser: p.chooser, Workspaces: p.workspaces, OpenWorkspace: openLease(p), Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
 		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
 		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, Artifacts: agent.Artifacts{Store: p.artifacts.Store(), Give: p.artifacts.Give, Fetch: p.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})

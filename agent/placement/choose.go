@@ -25,8 +25,10 @@ type candidate struct {
 // busy returns the part of the places that is taken.
 func (c candidate) busy() float64 { return float64(c.taken) / float64(max(c.taken+c.free, 1)) }
 
-// name returns the node's name as the reasons have it.
-func (c candidate) name() string { return cmp.Or(c.node.Name, "here") }
+// String says how many places are taken, for reasons.
+func (c candidate) String() string {
+	return fmt.Sprintf("%s has %d of %d places taken", cmp.Or(c.node.Name, "this node"), c.taken, c.taken+c.free)
+}
 
 // choose returns the place of a ticket, or the error that it gets. ok is false if it has to wait.
 // lenders are the other nodes. The caller must hold choosing.
@@ -35,7 +37,7 @@ func (c *Chooser) choose(ctx context.Context, t *ticket, lenders []community.Mem
 	strategy := cmp.Or(r.Strategy, c.cfg.Strategy)
 	here, mayHere := c.local(r)
 	if mayHere && here.free > 0 && (strategy == Local || strategy == LocalFirst) {
-		return grant{place: Place{Reason: here.places()}}, true
+		return grant{place: Place{Reason: here.String()}}, true
 	}
 	var open []candidate
 	var passed []string
@@ -52,9 +54,13 @@ func (c *Chooser) choose(ctx context.Context, t *ticket, lenders []community.Mem
 	switch {
 	case len(open) > 0:
 		best := pick(open, strategy)
-		return grant{place: Place{Node: best.node, Reason: reason(best, len(open), strategy, r, here, mayHere, passed)}}, true
+		why := reason(best, open, strategy)
+		if mayHere && here.free == 0 {
+			why = here.String() + ", and " + why
+		}
+		return grant{place: Place{Node: best.node, Reason: list(why, passed)}}, true
 	case mayHere && r.Waiting == nil:
-		return grant{place: Place{Reason: list("here, although "+here.places()+": it does not wait", passed)}}, true
+		return grant{place: Place{Reason: list(here.String()+", but the task does not wait", passed)}}, true
 	case !mayHere && fitting == 0 && !waits:
 		return grant{err: c.none(r, passed, lenders)}, true
 	}
@@ -94,7 +100,7 @@ func (c *Chooser) remote(ctx context.Context, r Request, lenders []community.Mem
 		case n.err != nil && isFinal(n.err):
 			passed = append(passed, m.Name+": "+visible.Line(n.err.Error(), 2*maxValue))
 			continue
-		case n.err == nil && n.load.Free > n.starting && !time.Now().Before(n.refused):
+		case n.err == nil && n.load.Free > n.starting:
 			open = append(open, candidate{m, n.load.Lent + n.starting, n.load.Free - n.starting, c.held[m.ID]})
 		}
 		fitting++
@@ -117,7 +123,7 @@ func (c *Chooser) ask(ctx context.Context, nodes []community.Member) {
 	c.mu.Lock()
 	now := time.Now()
 	maps.DeleteFunc(c.nodes, func(id community.MemberID, n *nodeState) bool {
-		return n.starting == 0 && c.held[id] == 0 && now.Sub(n.asked) > time.Minute && now.After(n.refused) // it may be gone
+		return n.starting == 0 && c.held[id] == 0 && now.Sub(n.asked) > time.Minute // it may be gone
 	})
 	for _, m := range nodes {
 		n := c.nodes[m.ID]
@@ -152,27 +158,15 @@ func pick(open []candidate, s Strategy) candidate {
 	})
 }
 
-// places says how many places are taken.
-func (c candidate) places() string {
-	return fmt.Sprintf("%d of %d places here are taken", c.taken, c.taken+c.free)
-}
-
 // reason says why the best candidate was chosen.
-func reason(best candidate, of int, s Strategy, r Request, here candidate, mayHere bool, passed []string) string {
-	text := fmt.Sprintf("%s is the least busy of %d with a free place, with %d of %d taken", best.name(), of, best.taken, best.taken+best.free)
+func reason(best candidate, open []candidate, s Strategy) string {
 	switch {
+	case len(open) == 1:
+		return best.String() + ", and no other that fits has one free"
 	case s == Spread:
-		text = fmt.Sprintf("%s has the fewest of these tasks of %d with a free place, %d", best.name(), of, best.held)
-	case of == 1:
-		text = fmt.Sprintf("%s is the only one with a free place, with %d of %d taken", best.name(), best.taken, best.taken+best.free)
+		return fmt.Sprintf("%s, and of %d nodes the fewest tasks from here", best, len(open))
 	}
-	switch {
-	case len(r.Where) > 0:
-		text = "for " + join(r.Where) + ": " + text
-	case mayHere && here.free == 0:
-		text = here.places() + ", and " + text
-	}
-	return list(text, passed)
+	return fmt.Sprintf("%s, the smallest part of %d nodes", best, len(open))
 }
 
 // list appends why nodes were passed by.

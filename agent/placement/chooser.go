@@ -130,26 +130,23 @@ type Chooser struct {
 	nodes map[community.MemberID]*nodeState
 	// changed is closed and replaced when a place is free or the queue has moved.
 	changed chan struct{}
-	// failures is how often in a row no waiting task got a place.
+	// failures is how often in a row the first waiting task looked for a place in vain.
 	failures int
-	// version counts what can give a waiting task a place; seen is the one that dispatch saw last.
-	version, seen int
 }
 
 // nodeState is what is known of another node.
 type nodeState struct {
 	load     Load
-	asked    time.Time // zero = load is not known
+	asked    time.Time // when load was known; zero = it has to be asked again
 	err      error     // of the latest attempt to ask
 	starting int       // places given whose start has not returned: load may not have them yet
-	refused  time.Time // until then it gets nothing, because it said no
 }
 
 // ticket is a task that wants a place. Chooser.mu guards its fields but request.
 type ticket struct {
 	request Request
 	waiting bool       // it is in the queue; it stays so until it was started
-	placed  bool       // it has a place and is being started
+	placed  bool       // it has a place
 	told    int        // what Waiting was called with last
 	got     chan grant // has the capacity 1
 }
@@ -163,9 +160,6 @@ type grant struct {
 // New returns a Chooser.
 func New(cfg Config) *Chooser {
 	cfg.Strategy, cfg.Local, cfg.Queue = cmp.Or(cfg.Strategy, LocalFirst), cmp.Or(cfg.Local, 8), cmp.Or(cfg.Queue, 256)
-	if cfg.Lenders == nil {
-		cfg.Lenders = func(string) []community.Member { return nil }
-	}
 	return &Chooser{cfg: cfg, held: map[community.MemberID]int{}, nodes: map[community.MemberID]*nodeState{}, changed: make(chan struct{})}
 }
 
@@ -187,48 +181,24 @@ func (c *Chooser) Start(ctx context.Context, r Request, start func(Place) error)
 		}
 		err = start(p)
 		c.started(t, p, err)
-		if err == nil {
+		switch {
+		case err == nil:
 			return sync.OnceFunc(func() { c.release(p) }), nil
-		}
-		c.release(p)
-		if p.Node.ID == "" || !community.NotBegun(err) && !errors.Is(err, community.ErrUnavailable) || ctx.Err() != nil {
+		case p.Node.ID == "" || !community.NotBegun(err) && !errors.Is(err, community.ErrUnavailable) || ctx.Err() != nil:
 			return nil, err
 		}
 	}
 }
 
-// Waiting returns how many tasks wait.
-func (c *Chooser) Waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.countWaiting()
-}
-
-func (c *Chooser) countWaiting() (n int) {
-	for _, t := range c.tickets {
-		if t.waiting {
-			n++
-		}
-	}
-	return n
-}
-
-// acquire waits until the ticket has a place.
+// acquire waits until the ticket has a place. A new ticket looks for one, and the first one in the
+// queue does for all.
 func (c *Chooser) acquire(ctx context.Context, t *ticket) (Place, error) {
-	look := true
-	for {
+	for first := true; ; first = false {
 		c.mu.Lock()
-		changed := c.changed // read before the attempt, so that no change is missed
-		if look {
-			c.version++
-		}
+		changed, before := c.changed, c.before(t) // read before the attempt, so that no change is missed
 		c.mu.Unlock()
-		c.dispatch(ctx)
-		look = false
-		select {
-		case g := <-t.got:
-			return g.place, g.err
-		default:
+		if first || before == 0 {
+			c.dispatch(ctx)
 		}
 		pause, err := c.queue(t)
 		if err != nil {
@@ -240,62 +210,68 @@ func (c *Chooser) acquire(ctx context.Context, t *ticket) (Place, error) {
 			again.Stop()
 			return g.place, g.err
 		case <-changed:
-			again.Stop()
 		case <-again.C:
-			look = true
 		case <-ctx.Done():
 			again.Stop()
 			return Place{}, context.Cause(ctx)
 		}
+		again.Stop()
 	}
 }
 
-// queue puts a ticket without a place into the queue, and says after what time it should look again.
-// Only the first one looks by itself, for all.
-func (c *Chooser) queue(t *ticket) (time.Duration, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := c.countWaiting(); !t.waiting && (t.request.Waiting == nil || n >= c.cfg.Queue) {
-		return 0, community.Explain(community.ErrBusy, fmt.Sprintf("all places are taken, and %d tasks wait already", n))
-	}
-	t.waiting = true
-	before := 0
+// before returns how many tasks in the queue are before a ticket. The caller must hold mu.
+func (c *Chooser) before(t *ticket) (n int) {
 	for _, other := range c.tickets {
 		if other == t {
 			break
 		}
 		if other.waiting && !other.placed {
-			before++
+			n++
 		}
 	}
+	return n
+}
+
+// queue puts a ticket without a place into the queue, and says after what time it should look again.
+func (c *Chooser) queue(t *ticket) (time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.placed {
+		return 0, nil
+	}
+	waiting := 0
+	for _, other := range c.tickets {
+		if other.waiting {
+			waiting++
+		}
+	}
+	if !t.waiting && (t.request.Waiting == nil || waiting >= c.cfg.Queue) {
+		return 0, community.Explain(community.ErrBusy, fmt.Sprintf("all places are taken, and %d tasks wait already", waiting))
+	}
+	t.waiting = true
+	before := c.before(t)
 	if t.told != before {
 		t.told = before
 		t.request.Waiting(before)
 	}
 	if before > 0 {
-		return time.Hour, nil
+		return time.Hour, nil // changed wakes it
 	}
 	c.failures++
 	return backoff.Jitter(backoff.Delay(c.failures, firstPause, maxPause), 4), nil
 }
 
-// dispatch gives places to all tickets for which there is one, the oldest first. It does nothing if
-// another ticket has done so since the latest change.
+// dispatch gives places to all tickets for which there is one, the oldest first.
 func (c *Chooser) dispatch(ctx context.Context) {
 	c.choosing.Lock()
 	defer c.choosing.Unlock()
 	c.mu.Lock()
 	tickets := slices.DeleteFunc(slices.Clone(c.tickets), func(t *ticket) bool { return t.placed })
-	known := c.version == c.seen
-	c.seen = c.version
 	c.mu.Unlock()
-	if known {
-		return
-	}
 	lenders := map[string][]community.Member{}
 	for _, t := range tickets {
 		nodes, asked := lenders[t.request.Definition]
-		if !asked {
+		if !asked && c.cfg.Lenders != nil {
 			nodes = c.cfg.Lenders(t.request.Definition)
 			lenders[t.request.Definition] = nodes
 		}
@@ -310,8 +286,7 @@ func (c *Chooser) give(t *ticket, g grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Contains(c.tickets, t) {
-		c.version++ // it has left meanwhile, and another one can have the place
-		return
+		return // it has left meanwhile
 	}
 	t.placed = true
 	if g.err == nil {
@@ -324,22 +299,20 @@ func (c *Chooser) give(t *ticket, g grant) {
 	t.got <- g
 }
 
-// started notes that start has returned. A node that refused gets nothing for a while.
+// started notes that start has returned. A node that refused has no free place until it is asked
+// again.
 func (c *Chooser) started(t *ticket, p Place, err error) {
+	if err != nil {
+		c.release(p)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.placed = err == nil // it leaves now
-	n := c.nodes[p.Node.ID]
-	if n == nil {
-		return
-	}
-	n.starting--
-	switch {
-	case err != nil:
-		n.refused, n.asked = time.Now().Add(firstPause), time.Time{}
-	default:
-		n.load.Free--
-		n.load.Lent++
+	t.placed = err == nil
+	if n := c.nodes[p.Node.ID]; n != nil {
+		n.starting--
+		if n.load.Free, n.load.Lent = n.load.Free-1, n.load.Lent+1; err != nil {
+			n.load, n.asked = Load{}, time.Now()
+		}
 	}
 }
 
@@ -347,14 +320,11 @@ func (c *Chooser) started(t *ticket, p Place, err error) {
 func (c *Chooser) release(p Place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held[p.Node.ID]--; c.held[p.Node.ID] <= 0 {
-		delete(c.held, p.Node.ID)
-	}
+	c.held[p.Node.ID]--
 	if n := c.nodes[p.Node.ID]; n != nil {
 		n.asked = time.Time{} // it has a place more now
 	}
 	c.failures = 0
-	c.version++
 	c.notify()
 }
 
@@ -367,8 +337,7 @@ func (c *Chooser) leave(t *ticket) {
 	select {
 	case g := <-t.got:
 		if g.err == nil {
-			c.started(t, g.place, nil)
-			c.release(g.place)
+			c.started(t, g.place, context.Canceled)
 		}
 	default:
 	}

@@ -79,7 +79,7 @@ func (l Label) String() string {
 
 // fits reports whether a node has the label.
 func (l Label) fits(m community.Member) bool {
-	value, has := m.Metadata[l.Key]
+	value := m.Metadata[l.Key]
 	switch {
 	case l.Key == nodeKey:
 		return l.Value == m.Name || l.Value == string(m.ID)
@@ -89,7 +89,7 @@ func (l Label) fits(m community.Member) bool {
 			return strings.HasPrefix(name, l.Value) || strings.HasPrefix(bare, l.Value)
 		})
 	}
-	return has && (l.Value == "" || l.Value == value)
+	return value != "" && (l.Value == "" || l.Value == value)
 }
 
 // fitsAll reports whether a node has all labels.

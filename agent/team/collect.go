@@ -98,6 +98,7 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 	switch {
 	case len(steps) == 0 && reply.Conflicts == 0:
 		reply.Note = "Your files have all of its changes."
+		t.setCollected(c)
 		return tool.JSON(reply)
 	case !args.Apply:
 		return tool.JSON(reply)
@@ -110,6 +111,7 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 		return errorResult(fmt.Errorf("nothing of %s was applied: %w", c.Member.Name, err))
 	}
 	reply.Applied = true
+	t.setCollected(c)
 	r := tool.JSON(reply)
 	r.Change = tool.FileDiff{File: fmt.Sprintf("%d files of %s", len(steps), c.Member.Name), Diff: diff}
 	return r

@@ -3,6 +3,7 @@ package team
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -23,12 +24,13 @@ const maxCount = 16
 // replicateArgs are the arguments of replicate_agent (spec: swiftagent.md, ReplicateTool). The
 // descriptions in the tags are part of the schema that models read.
 type replicateArgs struct {
-	Reason string `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
-	Task   string `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
-	Count  int    `json:"count,omitempty" jsonschema:"how many of them, each with this task; absent = 1"`
-	Agent  string `json:"agent,omitempty" jsonschema:"the name of an agent definition; absent = a copy of you"`
-	Name   string `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
-	Node   string `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = yours"`
+	Reason string   `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`
+	Task   string   `json:"task,omitempty" jsonschema:"what it is to do: it begins at once, and you go on; wait_agents has its result"`
+	Count  int      `json:"count,omitempty" jsonschema:"how many of them, each with this task; absent = 1"`
+	Agent  string   `json:"agent,omitempty" jsonschema:"the name of an agent definition; absent = a copy of you"`
+	Name   string   `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
+	Node   string   `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = one is chosen"`
+	Where  []string `json:"where,omitempty" jsonschema:"labels that the chosen node must have, such as gpu, arch=arm64 or model=NAME"`
 	// Workspace is decided before the spawn, when the files are as the model knows them.
 	Workspace bool       `json:"workspace,omitempty" jsonschema:"true = it gets a copy of your files to work in, on whichever node; collect_work brings its changes back. absent = it works in the directory of its node"`
 	Tools     []string   `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
@@ -68,8 +70,8 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	if count < 1 || count > maxCount {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: count is 1 to %d", maxCount))
 	}
-	if len(args.Task) > MaxText {
-		return errorResult(fmt.Errorf("no sub-agent was spawned: the task is longer than %d KiB; put it into a file", MaxText>>10))
+	if err := t.checkReplicate(args); err != nil {
+		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
 	key := taskKey(cmp.Or(args.Agent, t.cfg.Definition), args.Task)
 	if args.Task != "" {
@@ -77,59 +79,102 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 			return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 		}
 	}
-	made := []replicate.Replica{}
+	made := []replica{}
 	assigned := 0
 	var problem error
-	notTaken := ""
 	for i := range count {
-		c, err := t.cfg.Spawn(ctx, SpawnRequest{
-			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count), Node: args.Node, Keep: args.Tools, Share: args.Budget.limits(), Workspace: args.Workspace,
-		})
-		// unassigned is the number of reservations that no sub-agent has. assign releases the one
-		// of its own sub-agent if it fails.
-		unassigned := count - i
-		if err == nil {
-			made, notTaken = append(made, replicate.SpawnedAs(c.Member)), c.omission()
-			if args.Task != "" {
-				err = t.assign(ctx, c, key, numberTask(args.Task, i, count))
-				unassigned--
-				if err == nil {
-					assigned++
-				}
-			}
+		w := SpawnRequest{
+			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count),
+			Node: args.Node, Where: args.Where, Keep: args.Tools, Share: args.Budget.limits(), Workspace: args.Workspace,
 		}
+		if w.Name == "" {
+			w.Name = t.cfg.NextName()
+		}
+		one, err := t.replicateOne(ctx, w, key, args.Task, i, count)
 		if err != nil {
 			problem = err
 			t.mu.Lock()
-			t.release(key, unassigned)
+			t.release(key, count-i) // those that no sub-agent has
 			t.mu.Unlock()
 			break
 		}
+		made = append(made, one)
+		if args.Task != "" {
+			assigned++
+		}
 	}
-	return replicateResult(made, count, assigned > 0, notTaken, problem)
+	return replicateResult(made, count, assigned > 0, problem)
+}
+
+// checkReplicate checks arguments of replicate_agent. The error is for the model.
+func (t *Team) checkReplicate(args replicateArgs) error {
+	if len(args.Task) > MaxText {
+		return fmt.Errorf("the task is longer than %d KiB; put it into a file", MaxText>>10)
+	}
+	if args.Node != "" && len(args.Where) > 0 {
+		return errors.New("name node or where, not both; node=NAME is a label, too")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	unread := 0
+	for _, c := range t.children {
+		if c.task != nil && c.task.done && !c.task.reported {
+			unread++
+		}
+	}
+	if unread >= maxUnread {
+		return fmt.Errorf("you have not read %d results: read them with wait_agents first", unread)
+	}
+	return nil
+}
+
+// replicateOne spawns sub-agent i of count and starts its task, if there is one.
+func (t *Team) replicateOne(ctx context.Context, w SpawnRequest, key, text string, i, count int) (replica, error) {
+	var c *Child
+	var err error
+	if text == "" {
+		c, err = t.cfg.Spawn(ctx, w)
+	} else {
+		c, err = t.launch(ctx, w, key, numberTask(text, i, count))
+	}
+	if err != nil {
+		return replica{}, err
+	}
+	one := replica{Replica: replicate.SpawnedAs(c.Member), NotTaken: c.omission()}
+	if c.Account == nil {
+		one.Waiting = c.Handle.Activity() + ". It begins by itself; wait_agents has its result, by its name."
+	}
+	return one, nil
+}
+
+// replica is a new sub-agent as the model reads of it.
+type replica struct {
+	replicate.Replica
+	// Waiting says that all places are taken, so that it has no id yet.
+	Waiting string `json:"waiting,omitempty"`
+	// NotTaken says which files did not go along with it.
+	NotTaken string `json:"not_taken,omitempty"`
 }
 
 // replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the
 // model must learn the ids of those that were.
-func replicateResult(made []replicate.Replica, count int, working bool, notTaken string, problem error) tool.Result {
+func replicateResult(made []replica, count int, working bool, problem error) tool.Result {
 	if len(made) == 0 {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", problem))
 	}
 	reply := struct {
 		Success bool `json:"success"`
 		// Spawned is the one sub-agent, with its fields at the top; nil for several.
-		*replicate.Replica
+		*replica
 		// Agents are the sub-agents if several were asked for.
-		Agents []replicate.Replica `json:"agents,omitempty"`
+		Agents []replica `json:"agents,omitempty"`
 		// Working reports whether at least one of them has begun with the task.
 		Working bool `json:"working,omitempty"`
-		// NotTaken says which files did not go along with them.
-		NotTaken string `json:"not_taken,omitempty"`
 		// Problem says how many were spawned, and why not all.
 		Problem string `json:"problem,omitempty"`
-	}{Success: true, Working: working, NotTaken: notTaken}
-	if reply.Replica = &made[0]; count > 1 {
-		reply.Replica, reply.Agents = nil, made
+	}{Success: true, Working: working}
+	if reply.replica = &made[0]; count > 1 {
+		reply.replica, reply.Agents = nil, made
 	}
 	if problem != nil {
 		reply.Problem = fmt.Sprintf("%d of %d: %v", len(made), count, problem)

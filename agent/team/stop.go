@@ -38,6 +38,9 @@ func (t *Team) stop(ctx context.Context, args stopArgs) tool.Result {
 		}
 	}
 	t.mu.Unlock()
+	for i, c := range some {
+		some[i] = t.latest(c)
+	}
 	stopAll(ctx, some)
 	t.await(ctx, some, waitArgs{Seconds: finishTimeout.Seconds()})
 	reply := struct {

@@ -134,8 +134,8 @@ func (t *Team) background(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { stop(); cancel() }
 }
 
-// finish records the result of a task. If the sub-agent is gone, the reason for that is a better
-// error than the failed send.
+// finish records the result of a task, and gives back the sub-agent's place if others wait for one.
+// If the sub-agent is gone, the reason for that is a better error than the failed send.
 func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, err error) {
 	if why := c.Handle.Gone(); err != nil && why != nil && !errors.Is(err, budget.ErrExceeded) {
 		err = why
@@ -143,8 +143,13 @@ func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, er
 	// Done is called without the lock, since it may call back into the Team.
 	t.cfg.Done(c, string(reply.Data), err)
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	one.done, one.text, one.err = true, string(reply.Data), err
 	t.release(key, 1)
 	t.notify()
+	full := t.waiting() > 0 && c.task == one && c.isDispensable()
+	t.mu.Unlock()
+	if full {
+		c.Handle.Stop(t.alive)
+	}
+	c.release()
 }

@@ -13,14 +13,25 @@ import (
 	"symbio/community"
 )
 
-// Child is a sub-agent in its parent's team.
+// Child is a sub-agent in its parent's team, or a task that waits for a place and has only a name.
 type Child struct {
-	Member  community.Member
-	Handle  Handle
+	Member community.Member
+	Handle Handle
+	// Account is nil while the task waits.
 	Account *budget.Account
 	// Workspace is the copy of the parent's files in which it works; nil = it has none.
 	Workspace *Workspace
+	// Release gives back the place of a sub-agent on this node when its task is done; nil = it has
+	// none, or its place ends with its lease.
+	Release func()
 
+	// successor is the sub-agent that does the task now: it was started later, or in the place of one
+	// that was lost; nil = none; guarded by Team.mu.
+	successor *Child
+	// collected is set when the parent has the work in Workspace; guarded by Team.mu.
+	collected bool
+	// queued is set if the task had to wait when launch returned; guarded by Team.mu.
+	queued bool
 	// task is the latest task; nil = none yet; guarded by Team.mu.
 	task *task
 	// undelivered are steering texts that came too late for the model; guarded by Team.mu.
@@ -46,10 +57,18 @@ type Config struct {
 	// Definition is the name of the parent's definition, which sub-agents have unless the model
 	// names another.
 	Definition string
-	// Spawn starts a sub-agent and adds it to the team.
+	// NextName returns the name of a sub-agent for which the model chose none.
+	NextName func() string
+	// Spawn starts a sub-agent and adds it to the team. It waits until there is a place for it.
 	Spawn func(ctx context.Context, w SpawnRequest) (*Child, error)
+	// Repeat reports whether a failed task is to be started anew, because its sub-agent is lost with
+	// its node. times is how often that was done.
+	Repeat func(c *Child, w SpawnRequest, times int) bool
 	// Send sends a sub-agent its task and waits for its reply.
 	Send func(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
+	// Fix returns a context for a task that the model gives now and that may begin later: in it, the
+	// parent acts for its present requesters.
+	Fix func(context.Context) context.Context
 	// OnBehalf returns the encoded constraints that a task for that sub-agent carries
 	// (Signal.OnBehalf).
 	OnBehalf func(ctx context.Context, to *Child) ([]byte, error)
@@ -69,8 +88,12 @@ type SpawnRequest struct {
 	// Definition is the name of its definition; "" = the parent's.
 	Definition string
 	Name       string
-	// Node is the name or id of the node to run on; "" = the parent's.
-	Node string
+	// Node is the name or id of the node to run on; "" = one with the labels Where is chosen.
+	Node  string
+	Where []string
+	// Waiting is called when the sub-agent has to wait for a place, with the number of tasks before
+	// it. It must not block. nil: it has no task and does not wait.
+	Waiting func(before int)
 	// Keep are the tools that it may use; nil = all of the parent's.
 	Keep  []string
 	Share budget.Limits
@@ -99,8 +122,12 @@ type Team struct {
 	changed chan struct{}
 }
 
-// maxGone is how many ended sub-agents a team keeps, so that their results can still be read.
-const maxGone = 64
+const (
+	// maxGone is how many ended sub-agents a team keeps whose results were read.
+	maxGone = 64
+	// maxUnread is how many results may wait for the model before it can give more tasks.
+	maxUnread = 256
+)
 
 // New returns a Team without sub-agents.
 func New(cfg Config) *Team {
@@ -141,6 +168,16 @@ func (t *Team) IsClosed() bool {
 	return t.closed
 }
 
+// latest returns the sub-agent that does the task of c now.
+func (t *Team) latest(c *Child) *Child {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c.successor != nil {
+		c = c.successor
+	}
+	return c
+}
+
 // stopAll stops sub-agents concurrently: one whose node does not answer must not delay the others.
 func stopAll(ctx context.Context, children []*Child) {
 	var stopping sync.WaitGroup
@@ -150,7 +187,8 @@ func stopAll(ctx context.Context, children []*Child) {
 	stopping.Wait()
 }
 
-// Add adds a new sub-agent, and forgets the oldest ended ones beyond maxGone. The error is
+// Add adds a new sub-agent, and forgets the oldest ended ones beyond maxGone, but none whose result
+// was not read. The error is
 // community.ErrStopped if the team is closed.
 func (t *Team) Add(c *Child) error {
 	t.mu.Lock()
@@ -159,14 +197,15 @@ func (t *Team) Add(c *Child) error {
 		return community.ErrStopped
 	}
 	t.children = append(t.children, c)
+	forgettable := func(c *Child) bool { return (c.task == nil || c.task.reported) && c.Handle.Gone() != nil }
 	gone := 0
 	for _, other := range t.children {
-		if other.Handle.Gone() != nil {
+		if forgettable(other) {
 			gone++
 		}
 	}
 	t.children = slices.DeleteFunc(t.children, func(c *Child) bool {
-		if gone <= maxGone || c.Handle.Gone() == nil {
+		if gone <= maxGone || !forgettable(c) {
 			return false
 		}
 		gone--

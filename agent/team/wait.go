@@ -29,9 +29,9 @@ var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description
 
 // status is the state of a sub-agent in the results of wait_agents and stop_agents. Models read it.
 type status struct {
-	AgentID community.MemberID `json:"agent_id"`
+	AgentID community.MemberID `json:"agent_id,omitempty"`
 	Name    string             `json:"name"`
-	// Status is working, done, failed, idle (it was given no task yet) or gone.
+	// Status is waiting (for a place), working, done, failed, idle (it was given no task yet) or gone.
 	Status string       `json:"status"`
 	Doing  string       `json:"doing,omitempty"`
 	Result string       `json:"result,omitempty"`
@@ -100,7 +100,11 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 				working++
 			}
 		}
+		stuck := isStuck(t)
 		t.mu.Unlock()
+		if stuck && working > 0 {
+			return fmt.Sprintf("%d tasks wait for a place. Collect the work of those that are done (collect_work), or stop them, so that these can begin.", working)
+		}
 		if working == 0 || args.Until == "now" || args.Until == "any" && working < len(some) {
 			return ""
 		}
@@ -125,14 +129,18 @@ const maxResult = 56 << 10
 // inspect returns the state of a sub-agent with at most limit bytes of its result. The result
 // counts as reported, and its undelivered texts are returned once.
 func (t *Team) inspect(c *Child, limit int) status {
+	c = t.latest(c)
 	gone, doing := c.Handle.Gone(), c.Handle.Activity()
-	s := status{AgentID: c.Member.ID, Name: c.Member.Name, Status: "idle", Spent: c.Account.Total()}
+	s := status{AgentID: c.Member.ID, Name: c.Member.Name, Status: "idle", Spent: c.total()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Undelivered, c.undelivered = c.undelivered, nil
 	switch w := c.task; {
 	case w != nil && !w.done:
 		s.Status, s.Doing = "working", doing
+		if c.Account == nil {
+			s.Status = "waiting"
+		}
 	case w != nil && w.err != nil:
 		err := w.err
 		if gone != nil && errors.Is(err, community.ErrUnavailable) {

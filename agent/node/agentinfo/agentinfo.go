@@ -59,6 +59,10 @@ type Agent struct {
 	Thinking int `json:"thinking"`
 	// Effort is how much the model thinks; "" = the default of the model.
 	Effort string `json:"effort,omitempty"`
+	// Placement is where its sub-agents run; "" = as the node's configuration says. Repeatable is
+	// whether a lost task is started anew.
+	Placement  string `json:"placement,omitempty"`
+	Repeatable bool   `json:"repeatable,omitempty"`
 	// Has are the tools that exist here.
 	Has []string `json:"has"`
 	// HasNot are the tools that the definition names and that do not exist here.
@@ -138,7 +142,7 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 		return nil, err
 	}
 	s := &Agent{
-		Summary: Summarize(d, opts.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking, Effort: d.Effort,
+		Summary: Summarize(d, opts.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking, Effort: d.Effort, Placement: d.Placement, Repeatable: d.Repeatable,
 		Has: has.Tools.Names(), HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
 	}
 	for _, name := range d.ToolNames() {

@@ -73,6 +73,7 @@ func (c Config) Check() error {
 	c.Sandbox.check(bad)
 	c.Session.check(bad)
 	c.Artifacts.check(bad)
+	c.Placement.check(c.Labels, bad)
 	c.Tools.check(bad)
 	c.ContextWindows.check(bad)
 	c.Web.check(bad)

@@ -27,6 +27,7 @@ import (
 // Config is plain data: copy it before you change it in another goroutine.
 type Config struct {
 	Node           Node              `yaml:"node"`
+	Labels         map[string]string `yaml:"labels"` // of this node, by which tasks are placed
 	Discovery      Discovery         `yaml:"discovery"`
 	Agents         string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
 	Model          Models            `yaml:"model"`
@@ -37,6 +38,7 @@ type Config struct {
 	Workspace      string            `yaml:"workspace"`       // where agents work; "" = the working directory of the node's start
 	Directories    []string          `yaml:"directories"`     // more directories whose files rules can allow to agents
 	Capabilities   []Capability      `yaml:"capabilities"`
+	Placement      Placement         `yaml:"placement"`
 	Authorize      []authorize.Rule  `yaml:"authorize"`
 	Security       string            `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
 	Permissions    permission.Config `yaml:"permissions"`
@@ -223,6 +225,7 @@ func Default() Config {
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // a coffee break
 		Tools:       Tools{SearchAbove: 40},
 		Log:         Log{MaxSize: 10},
+		Placement:   defaultPlacement(),
 		Session:     defaultSession(),
 		Artifacts:   Artifacts{MaxSize: 1 << 30, Keep: Age(24 * time.Hour)},
 		Budget:      Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000}, 0.8},

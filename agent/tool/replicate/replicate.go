@@ -28,9 +28,9 @@ type args struct {
 
 // Replica is a new agent as the model reads of it.
 type Replica struct {
-	AgentID community.MemberID `json:"agent_id"`
+	AgentID community.MemberID `json:"agent_id,omitempty"`
 	Name    string             `json:"name"`
-	Accepts []string           `json:"accepts"`
+	Accepts []string           `json:"accepts,omitempty"`
 }
 
 // SpawnedAs returns a member as the model reads of it.

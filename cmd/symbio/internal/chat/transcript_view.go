@@ -122,6 +122,14 @@ func NoticeText(e event.Event, f event.Fields) string {
 	switch e.Type {
 	case "retry":
 		return fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, f.Why)
+	case "spawned":
+		if f.On != "" && f.Why != "" {
+			return "spawns a sub-agent on " + f.On + ": " + f.Why
+		}
+	case "queued":
+		return f.Text + " waits for a place"
+	case "repeated":
+		return "is started anew: " + f.Why
 	case "skill":
 		return "activates the skill " + f.Text
 	case "notice", "warning":

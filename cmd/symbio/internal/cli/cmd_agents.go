@@ -183,6 +183,7 @@ func agentText(s *agentinfo.Agent) string {
 	line("skills", list(s.Skills))
 	line("not found", list(s.SkillsNot))
 	line("turns", strconv.Itoa(s.MaxTurns)+" for a task")
+	line("placement", s.Placement+map[bool]string{true: " repeatable"}[s.Repeatable])
 	line("limits", limitsText(s.Limits))
 	line("sandbox", sandboxText(s.Sandbox))
 	for _, l := range s.Rules {
