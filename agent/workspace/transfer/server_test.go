@@ -117,7 +117,7 @@ func TestHostileBorrowerIsRefusedWithReason(t *testing.T) {
 			return message(t, s, header{Op: opJoin, Hash: content.Sum(nil), Size: 6, Hashes: []content.Hash{one, one}}, nil)
 		}, "another content"},
 		{"manifest that was not sent", func(s *Server) []byte { return message(t, s, header{Op: opMissing, Hash: one}, nil) }, "send it first"},
-		{"manifest that is none", checked(t, []byte("hello")), "form is wrong"},
+		{"manifest that is none", checked(t, []byte("hello")), "are refused"},
 		{"path out of the tree", checked(t, manifest(regular("../x", 1))), "../x"},
 		{"absolute path", checked(t, manifest(regular("/etc/passwd", 1))), "passwd"},
 		{"git hook", checked(t, manifest(regular(".git/hooks/pre-commit", 1))), ".git"},
