@@ -187,13 +187,19 @@ func (s *Server) missing(store *content.Store, h header) (out header, err error)
 		if err != nil {
 			return out, err
 		}
-		h.Hashes = m.Contents()
+		for _, f := range m.Files { // in their order, in which they are read and compressed best
+			if f.Kind != workspace.Link {
+				h.Hashes = append(h.Hashes, f.Hash)
+			}
+		}
 	}
 	out.Chunk = min(maxChunk, s.cfg.MaxMessage/4*3)
+	seen := map[content.Hash]bool{}
 	for _, one := range h.Hashes {
-		if len(out.Hashes) < maxHashes && !store.Has(one) {
+		if len(out.Hashes) < maxHashes && !seen[one] && !store.Has(one) {
 			out.Hashes = append(out.Hashes, one)
 		}
+		seen[one] = true
 	}
 	return out, nil
 }

@@ -1,0 +1,193 @@
+package node_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"symbio/actor"
+	"symbio/agent/workspace"
+	"symbio/agent/workspace/transfer"
+	"symbio/community"
+	"symbio/discovery"
+	"symbio/security/identity"
+	"symbio/transport/grpcpeer"
+)
+
+const (
+	travelFiles = 10_000
+	travelSize  = 200 << 20
+)
+
+// BenchmarkWorkspaceTravels sends 10,000 files of 200 MB, half of which are words and half random, over
+// loopback: all of them the first time, and again after one of them changed. The same bytes over a TLS
+// connection are in the same run.
+func BenchmarkWorkspaceTravels(b *testing.B) {
+	dir := b.TempDir()
+	authority, err := identity.OpenLocalAuthority(filepath.Join(dir, "authority"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	files := makeFiles(b, filepath.Join(dir, "files"))
+	alice, bob := travelNode(b, authority, dir, "alice"), travelNode(b, authority, dir, "bob")
+	alice.network.AddHint(discovery.Candidate{Key: "bob", Node: string(bob.id), Addrs: []netip.AddrPort{netip.MustParseAddrPort(bob.listener.Addr().String())}})
+	c := community.Capability{Name: transfer.Capability}
+	if err := bob.community.Offer(c, bob.server.Provider(func(community.NodeID, community.MemberID) *transfer.Checkout { return nil })); err != nil {
+		b.Fatal(err)
+	}
+	for len(alice.community.WhoProvides(transfer.Capability)) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	var wire atomic.Int64
+	call := func(ctx context.Context, data []byte) ([]byte, error) {
+		wire.Add(int64(len(data)))
+		reply, err := alice.community.InvokeStream(ctx, community.MemberID(bob.id), transfer.Capability, community.Signal{Data: data, ContentType: "application/octet-stream", Requester: []string{string(alice.id)}}, nil)
+		wire.Add(int64(len(reply.Data)))
+		return reply.Data, err
+	}
+	push := func() (took time.Duration, sent int64) {
+		snapshot, err := workspace.Take(b.Context(), files, workspace.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		wire.Store(0)
+		begun := time.Now()
+		if _, err := alice.server.Client(call, func(community.Progress) {}).Push(b.Context(), snapshot); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(begun), wire.Load()
+	}
+	raw := overTLS(b, alice.identity, bob.identity)
+	first, sent := push()
+	if err := os.WriteFile(filepath.Join(files, "d00", "f00000"), []byte("changed"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	again, changed := push()
+	for b.Loop() {
+	}
+	mb := func(t time.Duration) float64 { return travelSize / 1e6 / t.Seconds() }
+	b.ReportMetric(mb(first), "MB/s")
+	b.ReportMetric(mb(raw), "MB/s-of-TLS")
+	b.ReportMetric(raw.Seconds()/first.Seconds(), "x-of-TLS")
+	b.ReportMetric(100*float64(sent)/travelSize, "%-sent-first")
+	b.ReportMetric(100*float64(changed)/travelSize, "%-sent-after-change")
+	b.ReportMetric(again.Seconds(), "s-after-change")
+}
+
+// makeFiles makes the files of the workspace.
+func makeFiles(b *testing.B, dir string) string {
+	b.Helper()
+	data := make([]byte, travelSize/travelFiles)
+	for i := range travelFiles {
+		rand.Read(data)
+		if i%2 == 0 {
+			words := []string{"func", "return", "err", "nil", "the", "of", "context", "string", "if", "range", "{", "}", "\n\t", "=", ":=", "workspace"}
+			text := make([]byte, 0, len(data)+16)
+			for j := 0; len(text) < len(data); j++ {
+				text = append(append(text, words[data[j]%16]...), ' ')
+			}
+			copy(data, text)
+		}
+		name := filepath.Join(dir, fmt.Sprintf("d%02d", i%100), fmt.Sprintf("f%05d", i))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// traveller is a node of the benchmark.
+type traveller struct {
+	id        community.NodeID
+	identity  *identity.Identity
+	listener  net.Listener
+	network   *grpcpeer.Network
+	community *community.Community
+	server    *transfer.Server
+}
+
+func travelNode(b *testing.B, a *identity.Authority, dir, name string) *traveller {
+	b.Helper()
+	key, err := identity.LoadOrCreateKey(filepath.Join(dir, name, "key.pem"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := &traveller{}
+	if n.identity, err = a.Issue(key); err != nil {
+		b.Fatal(err)
+	}
+	n.id = n.identity.ID()
+	if n.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		b.Fatal(err)
+	}
+	if n.network, err = grpcpeer.New(grpcpeer.Config{Identity: n.identity, Listener: n.listener, Name: name, Limits: grpcpeer.Limits{Message: 1<<20 + 64<<10}}); err != nil {
+		b.Fatal(err)
+	}
+	if n.server, err = transfer.New(transfer.Config{Dir: filepath.Join(dir, name, "stores"), Leases: filepath.Join(dir, name, "leases")}); err != nil {
+		b.Fatal(err)
+	}
+	system := actor.NewSystem(actor.Config{})
+	n.community = community.New(community.Config{Node: n.id, Name: name, System: system, Network: n.network, Authorize: func(community.Peer, community.Call) error { return nil }})
+	ctx, stop := context.WithCancel(context.Background())
+	var g errgroup.Group
+	g.Go(func() error { return n.community.Run(ctx) })
+	b.Cleanup(func() {
+		stop()
+		if err := g.Wait(); err != nil {
+			b.Error(err)
+		}
+		system.Shutdown(context.Background())
+	})
+	return n
+}
+
+// overTLS returns how long the bytes take over a TLS connection of the same identities.
+func overTLS(b *testing.B, from, to *identity.Identity) time.Duration {
+	b.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", to.ServerTLS())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	var g errgroup.Group
+	g.Go(func() error {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = io.Copy(io.Discard, c)
+		return err
+	})
+	data := make([]byte, 1<<20)
+	rand.Read(data)
+	c, err := tls.Dial("tcp", l.Addr().String(), from.ClientTLS(to.ID()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	begun := time.Now()
+	for range travelSize / len(data) {
+		if _, err := c.Write(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.Close()
+	if err := g.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(begun)
+}
