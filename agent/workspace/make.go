@@ -88,7 +88,7 @@ func writeFile(root *os.Root, name string, f File, store *content.Store) (err er
 const noAttributes = "* -text -eol -ident -filter -working-tree-encoding\n"
 
 // commit makes dir a repository with one commit of all files, also of those that it ignores. It has no hooks and no
-// templates. Without git there is none.
+// templates. Without git there is none. All contents go to one pack (bigFileThreshold): a file for each takes twice the time.
 func commit(ctx context.Context, m Manifest, dir string) error {
 	if _, err := exec.LookPath("git"); err != nil || len(m.Files) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func commit(ctx context.Context, m Manifest, dir string) error {
 		{"commit", "--quiet", "--no-gpg-sign", "--message=snapshot of " + m.Commit},
 	} {
 		if err == nil {
-			_, err = runGit(ctx, dir, slices.Concat([]string{"--git-dir=.git", "--work-tree=.", "-c", "user.name=symbio", "-c", "user.email=symbio@localhost", "-c", "core.looseCompression=0", "-c", "gc.auto=0"}, args)...)
+			_, err = runGit(ctx, dir, slices.Concat([]string{"--git-dir=.git", "--work-tree=.", "-c", "user.name=symbio", "-c", "user.email=symbio@localhost", "-c", "core.bigFileThreshold=1", "-c", "core.compression=0", "-c", "gc.auto=0"}, args)...)
 		}
 	}
 	return err
