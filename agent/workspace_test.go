@@ -388,3 +388,20 @@ func TestTransferGoesOnWhereItBroke(t *testing.T) {
 		t.Errorf("once more: %d bytes, %v", sent, err)
 	}
 }
+
+func TestWorkOfLostLenderIsReported(t *testing.T) {
+	s := &scripts{parent: []step{spawnStep("bob"), waits, applies}, child: []step{writes("a.txt", "changed\n")}}
+	l := newTraveller(t, map[string]string{"a.txt": "old\n"}, s.model())
+	s.before = map[string]func(){"collect_work": func() {
+		if err := l.b.end(); err != nil {
+			t.Error(err)
+		}
+	}}
+	got := l.run(t, s, l.order(t))
+	if last := got[len(got)-1]; !strings.Contains(last, "the work of general-1 was not fetched") && !strings.Contains(last, "is gone") {
+		t.Errorf("result: %s", last)
+	}
+	if text := readFile(t, filepath.Join(l.dirs["ann"], "work", "a.txt")); text != "old\n" {
+		t.Errorf("a.txt is %q", text)
+	}
+}
