@@ -185,7 +185,7 @@ func (t *demoView) line(e event.Event) string {
 }
 
 // commonCapabilities are prefixes of capabilities that every node has, which are not listed.
-var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
+var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
 
 // memberLine describes members that come, change and go. Sub-agents of node a are left out: their
 // spawning has a line. For a member of another node the line names what that node provides.
