@@ -153,7 +153,7 @@ func (a *Account) allocate() error {
 	for k := range kinds {
 		switch {
 		case a.remote && want[k] == 0:
-			want[k] = free[k] / 2
+			want[k] = min(free[k]/2, 4*unlimitedFrom) // of an unlimited cost there is enough for all
 		case want[k] == 0:
 			continue
 		}

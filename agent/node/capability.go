@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"symbio/agent"
+	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/lending"
 	"symbio/agent/node/config"
@@ -99,7 +100,7 @@ func (p *parts) agentProvider(c config.Capability, def definition.Definition) co
 		if c.Input != nil {
 			s.OnBehalf = nil
 		}
-		reply, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits}, s)
+		reply, _, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits}, s)
 		if err == nil && c.Output != nil {
 			reply = asJSON(reply)
 		}
@@ -107,25 +108,26 @@ func (p *parts) agentProvider(c config.Capability, def definition.Definition) co
 	}
 }
 
-// oneTask spawns an agent, sends it a task and terminates it. An error after
+// oneTask spawns an agent, sends it a task and terminates it. It returns what the agent used, too. An error after
 // the spawn is ErrAgentFailed even if the signal was refused: otherwise the
 // caller would send the task to another node, too.
-func (p *parts) oneTask(ctx context.Context, o agent.Order, s community.Signal) (community.Reply, error) {
+func (p *parts) oneTask(ctx context.Context, o agent.Order, s community.Signal) (community.Reply, budget.Spent, error) {
 	m, err := p.factory.Spawn(ctx, p.complete(o))
 	if err != nil {
-		return community.Reply{}, err
+		return community.Reply{}, budget.Spent{}, err
 	}
 	s.Perception = m.Accepts[0]
 	reply, err := p.community.Send(ctx, m.ID, s)
 	if community.NotBegun(err) {
 		err = fmt.Errorf("%w: %v", community.ErrAgentFailed, err)
 	}
+	spent, _ := p.factory.Spent(m.ID)
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if endErr := p.community.Terminate(endCtx, m.ID); endErr != nil {
 		p.cfg.Logger.Warn("agent of a task not terminated", "agent", m.ID, "err", endErr)
 	}
-	return reply, err
+	return reply, spent, err
 }
 
 // asJSON returns the reply of an agent as JSON: as it is if it is JSON, without

@@ -16,8 +16,11 @@ import (
 	"symbio/agent/node/rules"
 	"symbio/agent/node/state"
 	"symbio/agent/node/telemetry"
+	"symbio/agent/placement"
 	"symbio/agent/session"
+	"symbio/agent/tool"
 	"symbio/community"
+	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
 )
 
@@ -256,8 +259,29 @@ func (n *Node) Ask(ctx context.Context, definition, task string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	reply, err := p.oneTask(ctx, agent.Order{Definition: def}, community.Signal{Data: data})
+	reply, _, err := p.oneTask(ctx, agent.Order{Definition: def}, community.Signal{Data: data})
 	return string(reply.Data), err
+}
+
+// RunTask gives a task to a new agent of the named definition, here or on another node that lends it
+// and has the labels of where, and returns its answer; see step.Tasks. Commands of the agent are held
+// to the sandbox of a step.Guardrail around it only on this node, so it runs here then.
+func (n *Node) RunTask(ctx context.Context, definition, task string, where ...string) (answer string, err error) {
+	r := &symbiov1.RunTaskRequest{Agent: definition, Task: task, Where: where}
+	if _, held := tool.Guardrails(ctx); held != nil {
+		r.Placement = string(placement.Local)
+	}
+	var result *symbiov1.TaskResult
+	if err = (tasks{n.parts.Load()}).run(tool.HandOver(ctx), r, func(e *symbiov1.RunTaskEvent) error { result = e.GetResult(); return nil }); err != nil {
+		return "", err
+	}
+	switch {
+	case result.GetLost():
+		err = community.Explain(community.ErrUnavailable, result.GetError())
+	case result.GetError() != "":
+		err = community.Explain(community.ErrAgentFailed, result.GetError())
+	}
+	return result.GetText(), err
 }
 
 // Offer offers a Go function as a capability to other nodes; see

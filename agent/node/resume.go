@@ -175,7 +175,7 @@ func (p resumer) resume(ctx context.Context, r resumption) {
 		err = e
 	} else {
 		o.Ask = r.ask
-		_, err = p.oneTask(ctx, o, community.Signal{})
+		_, _, err = p.oneTask(ctx, o, community.Signal{})
 	}
 	switch {
 	case err == nil:

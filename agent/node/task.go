@@ -1,15 +1,25 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"symbio/agent"
+	"symbio/agent/budget"
+	"symbio/agent/definition"
+	"symbio/agent/lending"
+	"symbio/agent/node/control"
+	"symbio/agent/placement"
 	"symbio/agent/step"
+	"symbio/agent/tool"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
+	"symbio/security/sandbox"
 )
 
 // maxLost is how often a repeatable task is begun anew because its node was lost. A task that ends
@@ -30,12 +40,16 @@ func (p tasks) run(ctx context.Context, r *symbiov1.RunTaskRequest, send sender)
 		ctx, cancel = context.WithTimeoutCause(ctx, wall, fmt.Errorf("not done in %v: %w", wall, context.DeadlineExceeded))
 		defer cancel()
 	}
-	repeatable := r.GetRepeatable() || p.isIdempotent(r.GetCapability())
+	run, repeatable := p.callTask, r.GetRepeatable() || p.isIdempotent(r.GetCapability())
+	if r.GetCapability() == "" {
+		def, _ := p.definition(r.GetAgent()) // without one here the request alone can say it
+		run, repeatable = p.agentTask, r.GetRepeatable() || def.Repeatable
+	}
 	if r.GetAgain() && !repeatable {
 		return send(taskResult(&symbiov1.TaskResult{Lost: true, Error: "it was begun before, and what became of it is not known; it is not repeatable, so it is not done again"}))
 	}
 	for lost := 0; ; lost++ {
-		result, err := p.callTask(ctx, r, send)
+		result, err := run(ctx, r, send)
 		if err != nil {
 			return err
 		}
@@ -47,6 +61,115 @@ func (p tasks) run(ctx context.Context, r *symbiov1.RunTaskRequest, send sender)
 
 func taskResult(r *symbiov1.TaskResult) *symbiov1.RunTaskEvent {
 	return &symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Result{Result: r}}
+}
+
+// agentTask gives the task to a new agent, which the Chooser places. This node is its parent.
+func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send sender) (*symbiov1.TaskResult, error) {
+	want, def, err := p.request(r, send)
+	if err != nil {
+		return nil, err
+	}
+	limits := control.LimitsOf(p.cfg.Settings.Budget.Limits, r.GetBudget()).WithDefaults()
+	whole := limits // of which the agent on another node gets all but its own place
+	whole.Agents, whole.Depth = limits.Agents+1, limits.Depth+1
+	b := p.borrower()
+	var account *budget.Account
+	var lent *lending.BorrowedAgent
+	place, s := &symbiov1.TaskPlace{}, community.Signal{}
+	release, err := p.chooser.Start(ctx, want, func(at placement.Place) (err error) {
+		place.Node, place.NodeId, place.Reason = cmp.Or(at.Node.Name, p.name), string(cmp.Or(at.Node.Node, p.id)), at.Reason
+		if at.Node.ID == "" {
+			return nil
+		}
+		if account, err = budget.New(whole).Open(budget.Limits{}, limits, true); err != nil {
+			return err
+		}
+		var m community.Member
+		if lent, m, err = b.Borrow(ctx, at.Node, account, lending.Order{Definition: want.Definition, Reason: "a task of its own"}); err == nil {
+			place.AgentId, s.Perception = string(m.ID), m.Accepts[0]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := send(&symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Placed{Placed: place}}); err != nil {
+		return nil, err
+	}
+	if s.Data, err = json.Marshal(r.GetTask()); err != nil {
+		return nil, err
+	}
+	if lent == nil {
+		reply, spent, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits}, s)
+		if community.NotBegun(err) {
+			return nil, err
+		}
+		return answer(reply, spent, err, false), nil
+	}
+	defer b.Close(context.WithoutCancel(ctx)) // before its place is free
+	if s.OnBehalf, err = b.Constraints(ctx); err != nil {
+		return nil, err
+	}
+	reply, err := b.Send(ctx, community.MemberID(place.GetAgentId()), s)
+	return answer(reply, account.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
+}
+
+// answer returns the result of an agent's task.
+func answer(reply community.Reply, spent budget.Spent, err error, lost bool) *symbiov1.TaskResult {
+	r := &symbiov1.TaskResult{Text: string(reply.Data), Spent: &symbiov1.Spending{ModelCalls: uint32(spent.ModelCalls), Input: uint64(spent.Tokens), Cached: uint64(spent.Cached), Cost: spent.Cost}}
+	if err != nil {
+		r.Text, r.Error, r.Lost = "", err.Error(), lost
+	}
+	return r
+}
+
+// request returns what the Chooser has to know of a task, and the definition; none if this node does not have it.
+func (p tasks) request(r *symbiov1.RunTaskRequest, send sender) (placement.Request, definition.Definition, error) {
+	def, err := p.definition(r.GetAgent())
+	want := placement.Request{Definition: cmp.Or(def.Name, r.GetAgent()), Strategy: placement.Strategy(cmp.Or(r.GetPlacement(), def.Placement))}
+	if err != nil {
+		want.NotHere = err.Error()
+	}
+	if nodes := r.GetNodes(); len(nodes) > 0 {
+		want.Allowed = func(m community.Member) error {
+			if slices.Contains(nodes, m.Name) || slices.Contains(nodes, string(m.ID)) {
+				return nil
+			}
+			return errors.New("it is not among the nodes that may work")
+		}
+		if err := want.Allowed(community.Member{ID: community.MemberID(p.id), Name: p.name}); err != nil {
+			want.NotHere = err.Error()
+		}
+	}
+	// It does not block: the places in a queue are far less than what a stream takes before anyone reads.
+	want.Waiting = func(before int) {
+		_ = send(&symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Waiting{Waiting: uint32(before)}}) // Start notices the end of ctx
+	}
+	want.Where, err = placement.ParseLabels(r.GetWhere())
+	return want, def, err
+}
+
+// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent.
+func (p tasks) borrower() *lending.Borrower {
+	return &lending.Borrower{
+		Community: p.community, Self: community.Member{ID: community.MemberID(p.id), Node: p.id, Name: p.name},
+		Constraints: func(ctx context.Context) ([]byte, error) {
+			guardrails, _ := tool.Guardrails(ctx)
+			return permission.EncodeConstraints(permission.Chain{{Name: p.name, Policy: p.rules.Policy(), Granted: p.rules.Granted}}, guardrails...)
+		},
+		Sandbox:  func(context.Context) (*sandbox.Portable, error) { return nil, nil },
+		Spent:    func(budget.Spent) {},
+		Progress: func(community.Member, string) {},
+		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
+			ask := p.unattended()
+			if ask == nil {
+				return tool.Answer{Why: tool.NoPerson}
+			}
+			verdict := permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why}
+			return ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff }, Verdict: verdict}})
+		},
+	}
 }
 
 // isIdempotent reports whether all nodes that provide a capability say that it may be called twice.

@@ -21,7 +21,7 @@
 //
 //	a step of a function     Func  Transform  Gate  Passthrough  Blocked
 //	of a model               Generate  GenerateText
-//	of another agent         Agent  Capability
+//	of another agent         Agent  Task  Capability
 //	of nothing much          Empty  Join  Any
 //	one after another        Pipeline  Chain2 … Chain8  Loop  Reduce
 //	beside each other        Parallel  Race  Map

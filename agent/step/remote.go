@@ -120,3 +120,30 @@ func encode(ctx context.Context, in any, call permission.Call) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// Tasks gives tasks to new agents; *node.Node does.
+type Tasks interface {
+	// RunTask returns what the agent answered. It wraps community.ErrUnavailable if the node was lost on which the agent
+	// was, so that it is not known what was done; a task that is repeatable is begun anew elsewhere before.
+	RunTask(ctx context.Context, definition, task string, where ...string) (string, error)
+}
+
+// Task is the step that a new agent of a definition does, on the node of the community that has a place for it and the
+// labels of where (package placement): the input is its task, the output what it answers. So Map over it spreads work over
+// the machines, as symbio map does. The Tasks of the context runs it: put step.With[step.Tasks](node, …) around the step.
+// What the guardrails of ctx deny to replicate_agent, or have a person asked about, is community.ErrDenied.
+func Task(definition string, where ...string) Step[string, string] {
+	return Func(func(ctx context.Context, task string) (answer string, err error) {
+		tasks, ok := lookup[Tasks](ctx)
+		if !ok {
+			return "", fmt.Errorf("task of agent %s: there are no Tasks in the context: put the step in step.With[step.Tasks](node, …)", definition)
+		}
+		if _, err = encode(ctx, task, permission.Call{Tool: "replicate_agent", Args: map[string]any{"agent": definition}}); err == nil {
+			answer, err = tasks.RunTask(ctx, definition, task, where...)
+		}
+		if err != nil {
+			return "", fmt.Errorf("task of agent %s: %w", definition, err)
+		}
+		return answer, nil
+	})
+}

@@ -129,7 +129,7 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 		p.Allow = slices.Concat(p.Allow, more)
 		return p
 	}
-	o.Limits = limitsOf(o.Limits, r.GetBudget())
+	o.Limits = LimitsOf(o.Limits, r.GetBudget())
 	o.Session.Limits = o.Limits
 	return o, nil
 }
@@ -214,10 +214,10 @@ func (t *tree) has(e event.Event) bool {
 	return false
 }
 
-// limitsOf returns the configured limits, replaced by those that the request
+// LimitsOf returns the configured limits, replaced by those that the request
 // sets. Numbers are capped, so that they cannot overflow an int on any
 // platform.
-func limitsOf(l budget.Limits, b *symbiov1.Budget) budget.Limits {
+func LimitsOf(l budget.Limits, b *symbiov1.Budget) budget.Limits {
 	for _, limit := range []struct {
 		to   *int
 		want uint32

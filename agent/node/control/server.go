@@ -33,6 +33,7 @@ import (
 	"symbio/agent/node/fleet"
 	"symbio/agent/node/rules"
 	"symbio/agent/node/steering"
+	"symbio/agent/placement"
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -288,6 +289,7 @@ var statusOf = []struct {
 	{community.ErrInvalid, codes.InvalidArgument},
 	{community.ErrNotFound, codes.NotFound},
 	{skills.ErrNotFound, codes.NotFound},
+	{placement.ErrNone, codes.NotFound},
 	{session.ErrNotFound, codes.NotFound},
 	{session.ErrInUse, codes.ResourceExhausted},
 	{agent.ErrNoSessions, codes.FailedPrecondition},

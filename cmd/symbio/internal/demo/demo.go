@@ -48,6 +48,8 @@ type Result struct {
 	Skills Skills `json:"skills"`
 	// Lent counts sub-agents that lived on the other node.
 	Lent int `json:"lent"`
+	// Mapped counts the results of symbio map.
+	Mapped int `json:"mapped,omitempty"`
 	// MCPCalls counts calls of the MCP server's tool for the other node.
 	MCPCalls  int       `json:"mcp_calls"`
 	Approvals Approvals `json:"approvals"`
@@ -125,13 +127,17 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	}
 	outcome, err := setup.survey(ctx, observer)
 	err = errors.Join(err, crash.Wait())
+	mapped := 0
+	if err == nil && !o.Crash {
+		mapped, err = setup.mapItems(ctx, observer)
+	}
 	// After stop has returned, the observer has seen all events of the nodes, so the counts are
 	// final.
 	if err := errors.Join(err, nodes.stop()); err != nil {
 		return Result{}, err
 	}
 	result := observer.result()
-	result.Report, result.Summary = o.Report, outcome.Text
+	result.Report, result.Summary, result.Mapped = o.Report, outcome.Text, mapped
 	if outcome.Spent != nil {
 		result.Spent = *outcome.Spent
 		// The stream of events drops some when there are very many at once; the account of the

@@ -47,6 +47,8 @@ func answer(_ context.Context, r llm.Request) (llm.Response, error) {
 		message = c.surveyPart(part[1])
 	} else if survey := surveyTask.FindStringSubmatch(c.task); survey != nil {
 		message = c.survey(survey[1], survey[2])
+	} else if shout := shoutTask.FindStringSubmatch(c.task); shout != nil {
+		message.Text = strings.ToUpper(shout[1]) + "!"
 	} else {
 		message.Text = "I survey directories, and know nothing else."
 	}

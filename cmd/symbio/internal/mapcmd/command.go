@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/agent/placement"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -24,7 +25,7 @@ const maxParallel = 4096
 type options struct {
 	agent, capability, task, input string
 	over, where                    []string
-	lines, nodes, placement, out   string
+	lines, nodes, out              string
 	parallel, retries              int
 	timeout                        time.Duration
 	repeatable                     bool
@@ -105,7 +106,7 @@ func (o options) run(ctx context.Context, env *command.Env, client symbiov1.Cont
 	if o.out == "" {
 		defer os.Remove(file.Name())
 	}
-	r.request = &symbiov1.RunTaskRequest{Agent: o.agent, Capability: o.capability, Where: o.where, Repeatable: o.repeatable, Budget: &symbiov1.Budget{Wall: durationpb.New(o.timeout)}}
+	r.request = &symbiov1.RunTaskRequest{Agent: o.agent, Capability: o.capability, Where: o.where, Placement: string(placement.Spread), Repeatable: o.repeatable, Budget: &symbiov1.Budget{Wall: durationpb.New(o.timeout)}}
 	if o.nodes != "all" {
 		r.request.Nodes = strings.Split(o.nodes, ",")
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 
-	"symbio/agent/budget"
 	"symbio/cmd/symbio/internal/command"
 )
 
@@ -29,12 +28,13 @@ type outcome struct {
 	Node string `json:"node,omitempty"`
 	// Attempts counts how often a node began with it.
 	Attempts int `json:"attempts"`
-	// Spent is what the agent used.
-	Spent *budget.Spent `json:"spent,omitempty"`
+	// Spent is what the agent used: model_calls, tokens, and cost in USD.
+	Spent map[string]float64 `json:"spent,omitempty"`
 
-	// Hash is that of the item, Begun reports that the outcome is not yet known. Only the journal has them.
+	// Hash is that of the item. State is waiting or begun while the outcome is not known. Only the journal has them.
 	Hash  string `json:"hash,omitempty"`
-	Begun bool   `json:"begun,omitempty"`
+	State string `json:"state,omitempty"`
+	again bool   // an earlier run began it
 }
 
 // journal keeps what becomes of the items in a file, one line for each change. What was written stays when the process

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,8 +83,8 @@ func (p *progress) now() counts {
 
 // show shows how far the run is until ctx ends.
 func (p *progress) show(ctx context.Context) {
-	bar, every := p.env.ErrIsTerminal && !p.env.JSON, 5*time.Second
-	if bar {
+	every, live := 5*time.Second, p.env.ErrIsTerminal && !p.env.JSON
+	if live {
 		every = 200 * time.Millisecond
 		defer fmt.Fprint(p.env.Err, "\r\x1b[K")
 	}
@@ -97,12 +96,11 @@ func (p *progress) show(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		switch c := p.now(); {
-		case p.env.JSON:
+		if c := p.now(); p.env.JSON {
 			_ = p.env.PrintLine(c) // the run goes on without a reader
-		case bar:
+		} else if live {
 			fmt.Fprint(p.env.Err, "\r", terminal.Fit(c.line(), terminal.Columns(p.env.Err)), "\x1b[K")
-		default:
+		} else {
 			p.env.Notef("%s", c.line())
 		}
 	}
@@ -110,11 +108,11 @@ func (p *progress) show(ctx context.Context) {
 
 // line returns how far the run is, for people.
 func (c counts) line() string {
-	const width = 20
-	text := fmt.Sprintf("%d, %.1f/s", c.Done, c.Rate)
+	text := fmt.Sprintf("%d done, %.1f/s", c.Done, c.Rate)
 	if c.Total > 0 {
+		const width = 20
 		n := width * min(c.Done, c.Total) / c.Total
-		text = fmt.Sprintf("[%s%s] %d/%d, %.1f/s, %v left", strings.Repeat("=", n), strings.Repeat(" ", width-n), c.Done, c.Total, c.Rate, time.Duration(c.Left*float64(time.Second)).Round(time.Second))
+		text = fmt.Sprintf("[%-*s] %d/%d, %.1f/s, %v left", width, strings.Repeat("=", n), c.Done, c.Total, c.Rate, time.Duration(c.Left*float64(time.Second)).Round(time.Second))
 	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", c.Failed)
@@ -123,24 +121,18 @@ func (c counts) line() string {
 }
 
 // summary shows what became of the items. The error counts those that have no result.
-func (p *progress) summary() error {
+func (p *progress) summary() (err error) {
 	c := p.now()
 	if c.Type = "result"; p.env.JSON {
-		if err := p.env.PrintLine(c); err != nil {
-			return err
-		}
+		err = p.env.PrintLine(c)
 	} else {
-		by := ""
-		for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
-			by += fmt.Sprintf(", %s %d", name, c.Nodes[name])
-		}
-		p.env.Notef("%d of %d items done in %v, %.1f/s"+"%s", c.Done-c.Failed, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, by)
+		p.env.Notef("%d of %d items done in %v, %.1f/s, by node: %s", c.Done-c.Failed, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
 		for _, line := range p.failures {
 			p.env.Notef("%s", line)
 		}
 	}
-	if c.Failed > 0 {
-		return fmt.Errorf("%d of %d items have no result, %d of them are lost", c.Failed, c.Done, c.Lost)
+	if err == nil && c.Failed > 0 {
+		err = fmt.Errorf("%d of %d items have no result, %d of them are lost", c.Failed, c.Done, c.Lost)
 	}
-	return nil
+	return err
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"symbio/agent/budget"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -42,68 +41,64 @@ func (r *run) all(outer context.Context) error {
 	defer stop()
 	g, ctx := errgroup.WithContext(inner)
 	g.SetLimit(r.parallel)
-	count := 0
 	var problem error // with the input
-	for it, err := range r.in.items() {
-		var known outcome
-		if count++; err == nil {
-			known, err = r.known(it)
-		}
-		if problem = err; err != nil || ctx.Err() != nil {
-			stop()
-			break
-		}
-		if known.Hash == "" || known.Begun {
-			g.Go(func() error { return r.one(ctx, it, known.Begun) })
-		} else {
+	for it := r.in.next(); it != nil && problem == nil && ctx.Err() == nil; it = r.in.next() {
+		known, err := r.journal.get(it.index)
+		switch {
+		case err == nil && known.Hash != "" && known.Hash != it.hash:
+			err = r.journal.differs(fmt.Sprintf("item %d, %s, is another one now, or other work", it.index, it.line))
+		case known.Hash == "" || known.State != "":
+			g.Go(func() error { return r.one(ctx, it, known.State == begun) })
+		default:
 			r.progress.count(known, true)
 		}
+		problem = err
+	}
+	if problem = cmp.Or(problem, r.in.err()); problem != nil {
+		stop()
 	}
 	err := g.Wait()
 	switch {
 	case outer.Err() != nil:
 		return context.Cause(outer)
-	case problem == nil && err == nil && len(r.journal.at) > count:
+	case problem == nil && err == nil && len(r.journal.at) > r.in.read:
 		return r.journal.differs("it has more items")
 	}
 	return cmp.Or(problem, err)
 }
 
-// known returns the outcome that an earlier run left of an item; without a hash if there is none. The error is wrong usage
-// if the item was another one.
-func (r *run) known(it item) (outcome, error) {
-	known, err := r.journal.get(it.index)
-	if err == nil && known.Hash != "" && known.Hash != it.hash {
-		err = r.journal.differs(fmt.Sprintf("item %d, %s, is another one now, or other work", it.index, it.text))
-	}
-	return known, err
-}
-
 // one works on an item. Its error ends the run; a failure of the item is part of its outcome. again reports that an
 // earlier run began it.
-func (r *run) one(ctx context.Context, it item, again bool) error {
-	o := outcome{Index: it.index, Item: it.json, Hash: it.hash, Begun: true}
-	if err := r.journal.put(o); err != nil {
-		return err
-	}
+func (r *run) one(ctx context.Context, it *item, again bool) error {
+	o := &outcome{Index: it.index, Item: it.json, Hash: it.hash, again: again}
 	request, _ := proto.Clone(r.request).(*symbiov1.RunTaskRequest)
 	request.Again = again
 	var err error
 	if request.Task, err = r.in.expand(r.template, request.GetCapability() != "", it); err != nil {
 		o.Error = err.Error()
-	} else if err := r.tries(ctx, request, &o); err != nil {
+	} else if err = r.tries(ctx, request, o); err != nil {
 		return err
 	}
-	o.Begun = false
-	if err := r.journal.put(o); err != nil {
+	if err = r.put(o, ""); err != nil {
 		return err
 	}
-	r.progress.count(o, false)
+	r.progress.count(*o, false)
 	select {
 	case r.free <- struct{}{}:
 	default: // no item waits, or one will ask already
 	}
 	return nil
+}
+
+// The states of an item without an outcome: it waits for a place and has not begun, or it may have.
+const waiting, begun = "waiting", "begun"
+
+// put keeps an outcome. What an earlier run began stays begun until its outcome is known.
+func (r *run) put(o *outcome, state string) error {
+	if state != waiting || !o.again {
+		o.State = state
+	}
+	return r.journal.put(*o)
 }
 
 const (
@@ -118,6 +113,9 @@ const (
 func (r *run) tries(ctx context.Context, request *symbiov1.RunTaskRequest, o *outcome) error {
 	since := time.Now()
 	for tries := 0; ; {
+		if err := r.put(o, begun); err != nil {
+			return err
+		}
 		err := r.try(ctx, request, o)
 		switch code := status.Code(err); {
 		case err == nil && (o.Error == "" || o.Lost || tries >= r.retries):
@@ -138,6 +136,9 @@ func (r *run) tries(ctx context.Context, request *symbiov1.RunTaskRequest, o *ou
 			if _, gone := r.client.Status(ctx, &symbiov1.StatusRequest{}); gone != nil {
 				return fmt.Errorf("the node that this command talks to has ended: %w", gone)
 			}
+		}
+		if err := r.put(o, waiting); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -161,17 +162,23 @@ func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outc
 		if err != nil {
 			return err
 		}
+		result := e.GetResult()
 		if p := e.GetPlaced(); p != nil {
 			o.Node = p.GetNode()
 			o.Attempts++
+			err = r.put(o, begun)
+		} else if result == nil && o.State != waiting {
+			err = r.put(o, waiting)
 		}
-		result := e.GetResult()
+		if err != nil {
+			return err
+		}
 		if result == nil {
 			continue
 		}
 		o.Error, o.Lost, o.Result = result.GetError(), result.GetLost(), nil
 		if s := result.GetSpent(); s != nil {
-			o.Spent = &budget.Spent{ModelCalls: int(s.GetModelCalls()), Tokens: int64(s.GetInput() + s.GetOutput()), Cached: int64(s.GetCached()), Cost: s.GetCost()}
+			o.Spent = map[string]float64{"model_calls": float64(s.GetModelCalls()), "tokens": float64(s.GetInput() + s.GetOutput()), "cost": s.GetCost()}
 		}
 		if o.Error != "" {
 			return nil
