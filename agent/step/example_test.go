@@ -223,3 +223,22 @@ func ExampleAgent() {
 	fmt.Println(err)
 	// Output: agent reviewer: there is no cluster in the context: put the step in step.With(step.NewCluster(community), …)
 }
+
+// agents stands for a *node.Node, whose agents run on this machine and on others.
+type agents struct{}
+
+func (agents) RunTask(_ context.Context, definition, task string, _ ...string) (string, error) {
+	return definition + " did " + task, nil
+}
+
+// A new agent for each task, on the machine that has a place for it.
+func ExampleTask() {
+	all := step.With[step.Tasks](agents{}, step.Map(16, step.Task("reviewer", "arch=arm64")))
+	fmt.Println(all.Run(context.Background(), []string{"one", "two"}))
+
+	_, err := step.Task("reviewer").Run(context.Background(), "one")
+	fmt.Println(err)
+	// Output:
+	// [reviewer did one reviewer did two] <nil>
+	// task of agent reviewer: there are no Tasks in the context: put the step in step.With[step.Tasks](node, …)
+}
