@@ -289,7 +289,13 @@ func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...c
 	}
 	i.createRecord()
 	return f.cfg.Community.Spawn(ctx, name,
-		func(self community.Member) (community.Agent, error) { return i.start(self) },
+		func(self community.Member) (community.Agent, error) {
+			a, err := i.start(self)
+			if err == nil {
+				a.skills.takeLent()
+			}
+			return a, err
+		},
 		append(opts, community.WithMetadata(i.metadata()))...,
 	)
 }

@@ -40,6 +40,8 @@ func TestLenderTakesNothingAtItsWord(t *testing.T) {
 			"a huge number":          {`{"agent":"general","share":{"tokens":1e400}}`, "", hear, community.ErrInvalid},
 			"no time":                {`{"agent":"general","share":{"wall":0}}`, "", hear, community.ErrInvalid},
 			"a negative one":         {`{"agent":"general","share":{"agents":-1}}`, "", hear, community.ErrInvalid},
+			"a skill by its path":    {`{"agent":"general","skills":[{"name":"/etc","hash":"` + strings.Repeat("a", 64) + `"}]}`, "", hear, community.ErrInvalid},
+			"a skill of any hash":    {`{"agent":"general","skills":[{"name":"one"}]}`, "", hear, community.ErrInvalid},
 		} {
 			call := community.Call{Capability: lending.Capability, Payload: []byte(tt.data), OnBehalf: []byte(tt.behalf), Listen: tt.listen}
 			if _, err := l.b.community.Serve(t.Context(), community.Peer{ID: l.a.id}, call); !errors.Is(err, tt.want) {

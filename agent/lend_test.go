@@ -24,6 +24,7 @@ import (
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/skills"
 	"symbio/transport/memory"
 )
 
@@ -50,6 +51,8 @@ type place struct {
 	workspaces    *transfer.Server
 	openWorkspace func(*transfer.Checkout) (agent.Workspace, func() error, error)
 	journal       *session.Journal // nil = nothing is kept
+	skills        skills.Config    // without Roots the node has no skills
+	registry      *skills.Registry // made of it by start
 
 	mu      sync.Mutex
 	spawned []time.Time // agents, by others; guarded by mu
@@ -103,8 +106,14 @@ func (p *place) start(t *testing.T) {
 		Node: p.id, Name: p.name, System: system, Network: p.hub.Node(p.id, p.name), Drain: time.Second, MaxCall: 5 * time.Minute,
 		Authorize: func(community.Peer, community.Call) error { return nil },
 	})
+	if p.registry = nil; len(p.skills.Roots) > 0 {
+		var err error
+		if p.registry, err = skills.NewRegistry(system, p.skills); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: p.workspaces, OpenWorkspace: p.openWorkspace,
+		Community: p.community, Skills: p.registry, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: p.workspaces, OpenWorkspace: p.openWorkspace,
 		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
 		Report: func(e agent.Event) {
 			p.mu.Lock()

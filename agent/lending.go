@@ -171,6 +171,9 @@ func judgeRemote(ctx context.Context, i *instance, definition, node string) perm
 func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community.Member, why string) (_ *team.Child, err error) {
 	i := a.instance
 	order := lending.Order{Definition: cmp.Or(w.Definition, i.def.Name), Name: w.Name, Reason: w.Reason, Tools: w.Keep}
+	if order.Skills, err = a.skills.named(ctx); err != nil {
+		return nil, fmt.Errorf("your active skills: %w", err)
+	}
 	var taken *team.Workspace
 	if w.Workspace {
 		if order.Workspace, taken, err = a.sendWorkspace(ctx, a.borrower.CallWorkspace(node)); err != nil {
@@ -185,7 +188,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 	if err != nil {
 		return nil, err
 	}
-	c := &team.Child{Member: m, Handle: b, Account: account, Workspace: taken}
+	c := &team.Child{Member: m, Handle: b, Account: account, Workspace: taken, Omitted: b.OmittedSkills()}
 	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), Share: w.Share}); err != nil {
 		b.Stop(ctx)
 		return nil, err

@@ -44,8 +44,9 @@ type agentSkills struct {
 	denied   deniedSkills
 
 	prepared    bool
-	preloaded   string          // the texts of the definition's skills
-	preloadedID map[string]bool // their ids
+	preloaded   string              // the texts of the definition's skills
+	preloadedID map[string]bool     // their ids
+	lent        []skills.Activation // the borrower's skills that takeLent activated
 
 	epoch       int    // counts how often the conversation lost messages that may have had a skill's text
 	takenInTask bool   // a skill was activated in this task
@@ -317,6 +318,9 @@ func (s *agentSkills) preload(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		all = append(all, s.loaded(one)...)
+	}
+	for _, one := range s.lent {
 		all = append(all, s.loaded(one)...)
 	}
 	s.preloaded = skills.PreloadPrompt(all)

@@ -34,7 +34,7 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 		return a, err
 	}
 	accepted := false
-	if w.By != skills.ByTrigger { // which only takes what is trusted, and asks no person
+	if !w.By.NeedsTrust() { // else only what is trusted is taken, and no person is asked
 		a, accepted = t.propose(ctx, a)
 		for i, d := range a.Depends {
 			a.Depends[i], _ = t.propose(ctx, d)
@@ -43,7 +43,7 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	for _, u := range a.Unmet {
 		t.instance.notice(fmt.Sprintf("The skill %s depends on %s, which was not activated: %s", a.Skill.Name, u.Name, u.Why))
 	}
-	if w.By != skills.ByDefinition { // else it is activated at each start
+	if !w.By.AtStart() { // else it is activated at each start
 		t.instance.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
 			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted, Depends: dependencies(a),
 		}})

@@ -26,7 +26,18 @@ const (
 	ByTrigger Initiator = "trigger"
 	// ByDefinition: the agent's definition names the skill. It stays when a turn ends.
 	ByDefinition Initiator = "definition"
+	// ByBorrower: the agent is lent, and the one of another node that borrows it has the skill. Only a
+	// skill that a person of this node trusts is activated, with the rights of ByModel. It stays when a
+	// turn ends.
+	ByBorrower Initiator = "borrower"
 )
+
+// AtStart reports whether the skills belong to an agent from its start: they stay when a turn ends, and
+// are activated again when the agent is restarted.
+func (i Initiator) AtStart() bool { return i == ByDefinition || i == ByBorrower }
+
+// NeedsTrust reports whether only skills that a person trusts are activated, so that no person is asked.
+func (i Initiator) NeedsTrust() bool { return i == ByTrigger || i == ByBorrower }
 
 // GrantTTL is how long a skill stays active unless it is deactivated (skills.md C35).
 type GrantTTL string
@@ -47,6 +58,8 @@ type ActivateRequest struct {
 	// is always such a path. If Path is set, Name is ignored.
 	Name, Path string
 	By         Initiator
+	// Hash is the SHA-256 that the SKILL.md must have, in hex; "" = any. Another one is ErrChanged.
+	Hash string
 	// Arguments take the places in the text that name them. They are text for the model: no rule
 	// that the skill grants or asks for has them. At most MaxArguments bytes.
 	Arguments string
@@ -163,8 +176,8 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 		now.grant.label = before.grant.label
 		changed = !slices.Equal(before.grant.rules, gets.rules) || before.grant.ended.Load()
 	}
-	if again && before.by == ByDefinition {
-		now.by = ByDefinition
+	if again && before.by.AtStart() {
+		now.by = before.by
 	}
 	for _, rule := range gets.rules {
 		now.granted = append(now.granted, rule.String())
@@ -234,7 +247,10 @@ func (s *activeSkills) load(lib *library, w ActivateRequest) (listed Skill, fres
 	if why := fresh.skill.checkInitiator(w.By); why != nil {
 		return listed, fresh, fmt.Errorf("activate %s: %w", listed.Name, why)
 	}
-	if err := s.cfg.checkTrigger(w, fresh); err != nil {
+	if w.Hash != "" && w.Hash != fresh.hash {
+		return listed, fresh, fmt.Errorf("activate %s: %w: its SHA-256 is %s, not %s", listed.Name, ErrChanged, fresh.hash, w.Hash)
+	}
+	if err := s.cfg.checkTrust(w, fresh); err != nil {
 		return listed, fresh, err
 	}
 	if fresh.skill.Name != listed.Name {

@@ -148,7 +148,7 @@ func (s *activeSkills) activateDependency(lib *library, w ActivateRequest, d for
 		}
 	}
 	if why == "" {
-		w.Name, w.Path, w.Arguments = needed.Name, needed.Path, ""
+		w.Name, w.Path, w.Arguments, w.Hash = needed.Name, needed.Path, "", ""
 		return s.activate(lib, w, "")
 	}
 	s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: oneLine(d.String()), By: string(w.By), Why: visible.TruncateRunes("needed by "+of.Name+": "+oneLine(why), maxEventText)})

@@ -39,8 +39,9 @@ var (
 	ErrAlreadyExists = errors.New("skill already exists")
 	// ErrNotActive: the agent has not activated that skill.
 	ErrNotActive = errors.New("skill is not active")
-	// ErrUntrusted: the skill comes from another node, and no person has trusted it.
-	ErrUntrusted = errors.New("no person has trusted this skill of another node")
+	// ErrUntrusted: the skill comes from another node, or is to be activated without a person, and no
+	// person has trusted it.
+	ErrUntrusted = errors.New("no person has trusted this skill")
 	// ErrChanged: the SKILL.md is no longer the one that a person was shown.
 	ErrChanged = errors.New("the SKILL.md has changed")
 	// ErrResource: a resource path is not one of the skill's own readable text files.

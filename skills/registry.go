@@ -121,7 +121,7 @@ func (r *Registry) Unregister(ctx context.Context, name string) (Skill, error) {
 // Activate activates a skill for an agent: it reads the instructions as they are on the disk now,
 // and grants the agent the rules that the skill may grant. A repeated activation reads the file
 // again. On an error nothing changes: ErrNotFound, ErrAmbiguous, ErrUserOnly, ErrModelOnly,
-// ErrDisabled, ErrTooMany, ErrUntrusted, or a *LoadError if the file broke since the scan.
+// ErrDisabled, ErrTooMany, ErrUntrusted, ErrChanged, or a *LoadError if the file broke since the scan.
 func (r *Registry) Activate(ctx context.Context, w ActivateRequest) (Activation, error) {
 	if n := len(w.Arguments); n > MaxArguments {
 		return Activation{}, fmt.Errorf("activate %.100q: %w: arguments of %d bytes; at most %d are taken", cmp.Or(w.Path, w.Name), ErrInvalid, n, MaxArguments)
@@ -189,8 +189,14 @@ func (r *Registry) AgentsBySkill(ctx context.Context) (map[string][]string, erro
 // ActivePrompt returns the full text of the agent's active skills in the form of PreloadPrompt, ""
 // if there are none.
 func (r *Registry) ActivePrompt(ctx context.Context, agent string) (string, error) {
-	all, err := ask[[]Activation](ctx, r, texts{agent: agent})
+	all, err := r.Activations(ctx, agent)
 	return PreloadPrompt(all), err
+}
+
+// Activations returns the agent's active skills, ordered by their names in Active. Hash is that of the
+// SKILL.md that was activated.
+func (r *Registry) Activations(ctx context.Context, agent string) ([]Activation, error) {
+	return ask[[]Activation](ctx, r, texts{agent: agent})
 }
 
 // Reattach returns the skill texts to show to a model again after its conversation was shortened:
@@ -321,7 +327,7 @@ func (b *behavior) Receive(ctx context.Context, msg any) (any, error) {
 	case deactivate:
 		return struct{}{}, b.active.deactivate(m)
 	case endTurn:
-		b.active.deactivateOf(m.agent, func(a activeSkill) bool { return a.by != ByDefinition }, "the turn ended")
+		b.active.deactivateOf(m.agent, func(a activeSkill) bool { return !a.by.AtStart() }, "the turn ended")
 		return struct{}{}, nil
 	case release:
 		b.active.release(m.agent)

@@ -36,13 +36,14 @@ func (s *Snapshot) Triggered(task string, limit int, keep func(Skill) bool) (fou
 	return found
 }
 
-// checkTrigger returns an error for a skill that a trigger may not activate: it does not say auto,
-// or no person trusts it. A skill that another one depends on needs the trust alone.
-func (c Config) checkTrigger(w ActivateRequest, r loadResult) error {
-	if w.By != ByTrigger {
+// checkTrust returns an error for a skill that a trigger may not activate, because it does not say
+// auto, and for one that a trigger or a borrower may not, because no person trusts it. A skill that
+// another one depends on needs the trust alone.
+func (c Config) checkTrust(w ActivateRequest, r loadResult) error {
+	if !w.By.NeedsTrust() {
 		return nil
 	}
-	if len(w.chain) == 0 && !r.skill.Auto {
+	if w.By == ByTrigger && len(w.chain) == 0 && !r.skill.Auto {
 		return fmt.Errorf("activate %s: it does not say auto: true, so no trigger activates it", r.skill.Name)
 	}
 	if r.skill.Scope.Grants() {
@@ -52,5 +53,5 @@ func (c Config) checkTrigger(w ActivateRequest, r loadResult) error {
 	if ok {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("activate %s: no person has trusted it, so no trigger activates it", r.skill.Name), err)
+	return errors.Join(fmt.Errorf("activate %s: %w, so no %s activates it", r.skill.Name, ErrUntrusted, w.By), err)
 }

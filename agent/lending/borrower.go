@@ -98,6 +98,10 @@ type BorrowedAgent struct {
 	endReason error
 	// activity is what the lender reported last; guarded by mu.
 	activity string
+	// skills are those of the parent, which are constant, and omitted those that the lender says are not
+	// active; guarded by mu.
+	skills  []Skill
+	omitted []OmittedSkill
 }
 
 // The time limits for a lender.
@@ -204,6 +208,8 @@ type Order struct {
 	Tools []string
 	// Workspace is the manifest of a workspace that was sent to the node; zero = none.
 	Workspace content.Hash
+	// Skills are those that are active for the borrowing agent.
+	Skills []Skill
 }
 
 // CallWorkspace returns the function with which a transfer.Client calls a node.
@@ -225,7 +231,7 @@ func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []
 // after Close, and the cause of ctx.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := account.Granted()
-	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID), Workspace: o.Workspace}
+	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if in.Sandbox, err = b.Sandbox(ctx); err == nil {
@@ -245,7 +251,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, skills: o.Skills, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()
@@ -402,7 +408,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 func (b *BorrowedAgent) receive(u update) {
 	b.mu.Lock()
 	if u.Member != nil && b.member == "" {
-		b.member = u.Member.ID
+		b.member, b.omitted = u.Member.ID, u.Member.Omitted
 		close(b.identified)
 	}
 	b.mu.Unlock()
@@ -467,6 +473,14 @@ func (b *BorrowedAgent) Gone() error {
 
 // OnEnd calls f when the lease has ended, in a goroutine of its own.
 func (b *BorrowedAgent) OnEnd(f func()) { context.AfterFunc(b.leased, f) }
+
+// OmittedSkills returns a sentence for the model of the parent about those of its skills that are not
+// active for the agent; "" = all are, or it has none.
+func (b *BorrowedAgent) OmittedSkills() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return explainSkills(b.skills, b.omitted)
+}
 
 // awaitMember waits until the lender has named the agent and this node sees it as an available
 // member. A member of another node than the lender is not accepted.

@@ -90,6 +90,9 @@ type Lease struct {
 	MaxLifetime time.Duration
 	// Approvals says who decides calls that need a person.
 	Approvals Approvals
+	// Skills are those of the borrowing agent. Spawn sets Omitted to those that it does not activate.
+	Skills  []Skill
+	Omitted []OmittedSkill
 
 	// Manifest names the workspace that the agent gets; zero = none. Spawn sets Checkout to what was made
 	// of it, and CloseWorkspace, which the Lender calls when the agent has ended.
@@ -289,7 +292,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	n := &Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints, Sandbox: in.Sandbox,
-		Manifest: in.Workspace, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
+		Manifest: in.Workspace, Skills: in.Skills, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
 		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions),
 	}
 	if n.MaxLifetime <= 0 {
@@ -406,7 +409,7 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 			l.end(err)
 		}
 	}
-	send(update{Member: &memberInfo{ID: m.ID, Name: m.Name, Accepts: m.Accepts}})
+	send(update{Member: &memberInfo{ID: m.ID, Name: m.Name, Accepts: m.Accepts, Omitted: l.Omitted}})
 	again := time.NewTicker(reportInterval)
 	defer again.Stop()
 	for {

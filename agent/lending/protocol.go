@@ -42,6 +42,9 @@ type request struct {
 	// Workspace is the manifest of the workspace that it gets, which the borrower has sent with
 	// agents.workspace; absent = it works in the directory of its node.
 	Workspace content.Hash `json:"workspace,omitzero"`
+	// Skills are those that are active for the parent. The lender activates those that it has and
+	// trusts itself; absent = none.
+	Skills []Skill `json:"skills,omitempty"`
 	// End is the lent member to stop now; no other field is used then. The call that is its lease
 	// returns.
 	End community.MemberID `json:"end,omitempty"`
@@ -130,6 +133,9 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 				"depth": whole, "agents": whole, "spawns_per_minute": whole, "model_calls": whole, "tokens": whole, "cost": number, "wall": number,
 			}},
 			"sandbox": object{"type": "object"},
+			"skills": object{"type": "array", "maxItems": maxSkills, "items": object{
+				"type": "object", "additionalProperties": false, "required": []string{"name", "hash"}, "properties": object{"name": text(maxSkillName), "hash": text(64)},
+			}},
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
 				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},
@@ -183,7 +189,9 @@ func readRequest(data []byte) (request, error) {
 		return request{}, errors.New("an answer names no member")
 	case in.End == "" && in.Account == "" && in.Answer == nil && in.Agent == "" && !in.Load:
 		return request{}, errors.New("it names no agent")
-	case len(in.Reason) > maxReason || len(in.Tools) > maxTools:
+	case slices.ContainsFunc(in.Skills, Skill.isInvalid):
+		return request{}, errors.New("a skill has no name of the specification, or no SHA-256 in hex")
+	case len(in.Reason) > maxReason || len(in.Tools) > maxTools || len(in.Skills) > maxSkills:
 		return request{}, errors.New("it is too long")
 	}
 	return in, nil
@@ -210,6 +218,8 @@ type memberInfo struct {
 	ID      community.MemberID `json:"id"`
 	Name    string             `json:"name"`
 	Accepts []string           `json:"accepts"`
+	// Omitted are the skills of the request that are not active for the member.
+	Omitted []OmittedSkill `json:"omitted,omitempty"`
 }
 
 // maxLine bounds a line of a lender, in bytes: a question with the arguments of a call.
@@ -248,8 +258,8 @@ func readUpdate(line []byte) (update, error) {
 	if err := json.Unmarshal(line, &u); err != nil {
 		return update{}, errors.New("what it says cannot be read")
 	}
-	if m := u.Member; m != nil && (!memberID.MatchString(string(m.ID)) || len(m.Accepts) == 0) {
-		return update{}, errors.New("it names no member")
+	if m := u.Member; m != nil && (!memberID.MatchString(string(m.ID)) || len(m.Accepts) == 0 || len(m.Omitted) > maxSkills) {
+		return update{}, errors.New("it names no member, or more skills than it was asked for")
 	}
 	u.Why = visible.Prefix(u.Why, maxReason)
 	if u.Question != nil {

@@ -240,15 +240,16 @@ func diffOf(steps []workspace.Step) string {
 	return b.String()
 }
 
-// omission returns the sentence for the model about files that a sub-agent did not get; "" if it has
-// all.
+// omission returns the sentences for the model about files and skills that a sub-agent did not get; ""
+// if it has all.
 func (c *Child) omission() string {
 	if c.Workspace == nil || len(c.Workspace.Omitted) == 0 {
-		return ""
+		return c.Omitted
 	}
 	var first []string
 	for _, o := range c.Workspace.Omitted[:min(len(c.Workspace.Omitted), 10)] {
 		first = append(first, fmt.Sprintf("%s (%s)", visible.Line(o.Path, 200), o.Why))
 	}
-	return fmt.Sprintf("%d files of yours did not go along: %s", len(c.Workspace.Omitted), strings.Join(first, ", "))
+	text := fmt.Sprintf("%d files of yours did not go along: %s", len(c.Workspace.Omitted), strings.Join(first, ", "))
+	return strings.TrimSuffix(text+"; "+c.Omitted, "; ")
 }

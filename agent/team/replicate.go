@@ -152,7 +152,7 @@ type replica struct {
 	replicate.Replica
 	// Waiting says that all places are taken, so that it has no id yet.
 	Waiting string `json:"waiting,omitempty"`
-	// NotTaken says which files did not go along with it.
+	// NotTaken says which files and skills did not go along with it.
 	NotTaken string `json:"not_taken,omitempty"`
 }
 

@@ -21,6 +21,8 @@ type Child struct {
 	Account *budget.Account
 	// Workspace is the copy of the parent's files in which it works; nil = it has none.
 	Workspace *Workspace
+	// Omitted says which of the parent's skills it does not have; "" = it has all that it should.
+	Omitted string
 	// Release gives back the place of a sub-agent on this node when its task is done; nil = it has
 	// none, or its place ends with its lease.
 	Release func()
