@@ -71,7 +71,7 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 	case c.Agent == "":
 		command := p.runner.Command(c, cmp.Or(p.cfg.Settings.Limits.JSONDepth, community.MaxDepth))
 		provide = func(ctx context.Context, s community.Signal) (community.Reply, error) {
-			answer, err := command.Answer(ctx, s.Data)
+			answer, err := command.Answer(ctx, s.Data, community.NodeID(s.Requester[0])) // the calling node: the community puts it there
 			return community.Reply{Data: answer, ContentType: "application/json"}, err
 		}
 	default:

@@ -17,6 +17,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -136,6 +137,15 @@ func (s *Server) provide(_ context.Context, in community.Signal) (community.Repl
 // content, content.ErrTooLarge if it sends more than the store takes, or that of a call.
 func (s *Server) Fetch(ctx context.Context, from community.NodeID, h content.Hash) error {
 	return s.cfg.Store.PutAs(h, &remote{ctx: ctx, server: s, node: from, next: Request{Hash: h}}, math.MaxInt64)
+}
+
+// Open gets an artifact from the node that calls this one, and opens it. It fetches it also if it is here already, from
+// another node or session: a caller that only names it must not make it readable.
+func (s *Server) Open(ctx context.Context, from community.NodeID, h content.Hash) (*os.File, error) {
+	if err := s.Fetch(ctx, from, h); err != nil {
+		return nil, err
+	}
+	return s.cfg.Store.Open(h)
 }
 
 // remote reads an artifact of another node.

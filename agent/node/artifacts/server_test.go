@@ -433,3 +433,51 @@ func TestArtifactsAreCollectedWhenNoSessionNamesThem(t *testing.T) {
 		}
 	})
 }
+
+// A capability of another node reads what the calling agent names and may read, and nothing else of its node.
+func TestCapabilityTakesWhatCallerGave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine, secret := numbered(3000), numbered(3001)
+		hidden := tool.ArtifactPrefix + content.Sum([]byte(secret)).String()
+		calls := func(r llm.Request) llm.Message {
+			m := r.Messages[len(r.Messages)-1]
+			look := func(name string) llm.Message {
+				return use("invoke_capability", map[string]any{"capability": "look", "data": `{"at":"` + name + `"}`})
+			}
+			switch {
+			case m.Role == llm.User && m.Text == "guess":
+				return look(hidden)
+			case m.Role == llm.User:
+				return use("big", struct{}{})
+			case m.Results[0].Name == "big":
+				return look(tool.ArtifactPrefix + named(t, result(r)).String())
+			}
+			return llm.Message{Text: result(r)}
+		}
+		l := newLAN(t, calls, reader, big(mine))
+		err := l.b.community.Offer(community.Capability{Name: "look"}, func(ctx context.Context, s community.Signal) (community.Reply, error) {
+			f, err := l.b.server.Open(ctx, community.NodeID(s.Requester[0]), named(t, string(s.Data)))
+			if err != nil {
+				return community.Reply{}, community.Explain(community.ErrInvalid, err.Error())
+			}
+			defer f.Close()
+			info, err := f.Stat()
+			return community.Reply{Data: fmt.Append(nil, info.Size()), ContentType: "application/json"}, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []*place{l.a, l.b} { // as other sessions would
+			if _, _, err := p.store.Put(strings.NewReader(secret), 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if got, want := l.a.task(t, "make", "big", "invoke_capability"), fmt.Sprint(len(mine)); !strings.Contains(got, want) {
+			t.Errorf("the capability saw %.300q, want %s bytes", got, want)
+		}
+		if got := l.a.task(t, "guess", "invoke_capability"); !strings.Contains(got, "not found") || strings.Contains(got, fmt.Sprint(len(secret))) {
+			t.Errorf("of an artifact that was not given the capability saw %.300q", got)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,11 +51,14 @@ func (r *Runner) Command(c config.Capability, depth int) *Command {
 
 // policy returns what a process of the command may do now. It is computed for
 // each call, because a reload may change the denied files. env are variables of
-// this call, which the process may see.
-func (c *Command) policy(env []string) (sandbox.Policy, error) {
+// this call, which the process may see, and dir is a directory of it, which the
+// process may read; "" = it has none.
+func (c *Command) policy(env []string, dir string) (sandbox.Policy, error) {
 	p, err := c.runner.Policy(c.sandbox)
-	if c.real != "" { // also where a private /tmp stands in the place of its directory
-		p.Files.Read = append(slices.Clip(p.Files.Read), c.real)
+	for _, path := range []string{c.real, dir} {
+		if path != "" { // also where a private /tmp stands in the place of its directory
+			p.Files.Read = append(slices.Clip(p.Files.Read), path)
+		}
 	}
 	p.Env = append(slices.Clip(p.Env), execEnv...)
 	for _, v := range env {
@@ -65,14 +69,16 @@ func (c *Command) policy(env []string) (sandbox.Policy, error) {
 }
 
 // Answer runs the command with input on standard input and returns the JSON
-// that it prints. It blocks until the command and all processes that it started
-// have ended; ctx, or the timeout of the capability, ends them. Errors:
-// community.ErrInvalid if input is not JSON or nested too deep, ErrDenied if
-// the sandbox cannot hold the command, ErrTooLarge if it prints more than
+// that it prints. An artifact that input names is the path of a file there; it
+// is fetched from caller, the calling node. Answer blocks until the command and
+// all processes that it started have ended; ctx, or the timeout of the
+// capability, ends them. Errors: community.ErrInvalid if input is not JSON,
+// nested too deep, or names an artifact that the caller did not give, ErrDenied
+// if the sandbox cannot hold the command, ErrTooLarge if it prints more than
 // Config.MaxOutput, ErrAgentFailed if it fails or prints no JSON. Callers of
 // other nodes see the explanation of the error only; the rest may name files of
 // this machine.
-func (c *Command) Answer(ctx context.Context, input []byte) ([]byte, error) {
+func (c *Command) Answer(ctx context.Context, input []byte, caller community.NodeID) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.capability.Timeout, execTimeout))
 	defer cancel()
 	if len(bytes.TrimSpace(input)) == 0 {
@@ -85,12 +91,17 @@ func (c *Command) Answer(ctx context.Context, input []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox: %w", err)
 	}
+	input, dir, err := c.takeArtifacts(ctx, input, caller)
+	defer os.RemoveAll(dir) // of "" nothing; what cannot be removed stays among the temporary files
+	if err != nil {
+		return nil, err
+	}
 	spec := sandbox.Spec{Argv: c.capability.Exec, Dir: c.runner.cfg.Dir, Stdin: bytes.NewReader(input), Env: traceEnv(community.TraceOf(ctx)), Keep: c.runner.maxOutput(), Flood: execFlood}
 	errOut := &lines{emit: func(line string) { community.Report(ctx, progressOf(line)) }}
 	if c.capability.Progress {
 		spec.Stderr = errOut
 	}
-	policy, err := c.policy(spec.Env)
+	policy, err := c.policy(spec.Env, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (s site) command(c config.Capability) *Command { return s.runner().Command(
 
 // held is what holds a command; an error when nothing can.
 func held(c *Command) (*sandbox.Box, error) {
-	policy, err := c.policy(nil)
+	policy, err := c.policy(nil, "")
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func sh(t *testing.T, script string) config.Capability {
 }
 
 func TestCommandAnswersJSONWithJSON(t *testing.T) {
-	got, err := boxed(t, sh(t, `read x; echo "{\"got\": $x}"`)).Answer(t.Context(), []byte(`"hi"`+"\n"))
+	got, err := boxed(t, sh(t, `read x; echo "{\"got\": $x}"`)).Answer(t.Context(), []byte(`"hi"`+"\n"), "")
 	if want := `{"got": "hi"}`; err != nil || string(got) != want {
 		t.Errorf("answer = %s, %v; want %s", got, err, want)
 	}
@@ -71,18 +71,18 @@ func TestCommandAnswersJSONWithJSON(t *testing.T) {
 func TestCommandAnswersAsMuchAsItsNodeAllows(t *testing.T) {
 	c := boxed(t, sh(t, `printf '"'; head -c 3000000 /dev/zero | tr '\0' x; printf '"'`))
 	c.runner.cfg.MaxOutput = 4 << 20
-	if got, err := c.Answer(t.Context(), nil); err != nil || len(got) != 3_000_002 {
+	if got, err := c.Answer(t.Context(), nil, ""); err != nil || len(got) != 3_000_002 {
 		t.Errorf("answer of %d bytes, %v; want 3000002", len(got), err)
 	}
 	c.runner.cfg.MaxOutput = 2 << 20
-	if _, err := c.Answer(t.Context(), nil); !errors.Is(err, community.ErrTooLarge) || !strings.Contains(err.Error(), "more than 2048 KiB") {
+	if _, err := c.Answer(t.Context(), nil, ""); !errors.Is(err, community.ErrTooLarge) || !strings.Contains(err.Error(), "more than 2048 KiB") {
 		t.Errorf("error = %v, want too large", err)
 	}
 }
 
 func TestCommandGetsNoKeysOfThisProcess(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "secret")
-	got, err := boxed(t, sh(t, `echo "\"$OPENAI_API_KEY\""`)).Answer(t.Context(), nil)
+	got, err := boxed(t, sh(t, `echo "\"$OPENAI_API_KEY\""`)).Answer(t.Context(), nil, "")
 	if err != nil || string(got) != `""` {
 		t.Errorf("the command sees %s, %v; want nothing", got, err)
 	}
@@ -104,7 +104,7 @@ func TestCommandThatFailsSaysHowAndNotWhere(t *testing.T) {
 		"two values": {sh(t, "echo 1 2"), "1", community.ErrAgentFailed, "did not print JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := boxed(t, test.c).Answer(t.Context(), []byte(test.input))
+			_, err := boxed(t, test.c).Answer(t.Context(), []byte(test.input), "")
 			said := community.Explanation(err)
 			if !errors.Is(err, test.want) || !strings.Contains(said, test.words) || strings.Contains(said, "/secret") {
 				t.Errorf("error = %v, told to the caller %q; want %v with %q and no path", err, said, test.want, test.words)
@@ -117,7 +117,7 @@ func TestCommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := boxed(t, sh(t, "sleep 60 & sleep 60")).Answer(ctx, []byte("1"))
+	_, err := boxed(t, sh(t, "sleep 60 & sleep 60")).Answer(ctx, []byte("1"), "")
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the deadline", err)
 	}
@@ -126,7 +126,7 @@ func TestCommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	}
 	c := sh(t, "sleep 60")
 	c.Timeout = 100 * time.Millisecond
-	if _, err := boxed(t, c).Answer(t.Context(), []byte("1")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := boxed(t, c).Answer(t.Context(), []byte("1"), ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the capability's own time-out", err)
 	}
 }

@@ -78,7 +78,7 @@ echo "\"$did\""`
 			if _, err := held(run); err != nil {
 				t.Skip("this machine cannot hold it:", err)
 			}
-			got, err := run.Answer(t.Context(), []byte("1"))
+			got, err := run.Answer(t.Context(), []byte("1"), "")
 			if did := strings.Trim(string(got), `" `); err != nil || did != test.did {
 				t.Errorf("it did %q, %v; want %q", did, err, test.did)
 			}
@@ -91,7 +91,7 @@ func TestCapabilityThatCannotBeHeldIsRefusedWithTheWayToMendIt(t *testing.T) {
 	o.config.Sandbox.Levels = []string{}
 	c := sh(t, "echo 1; touch here")
 	run := o.command(c)
-	_, err := run.Answer(t.Context(), []byte("1"))
+	_, err := run.Answer(t.Context(), []byte("1"), "")
 	said := community.Explanation(err)
 	if !errors.Is(err, community.ErrDenied) || !strings.Contains(said, "cannot hold the command") || !strings.Contains(said, "To mend it there: ") || strings.Contains(said, o.dir) {
 		t.Errorf("%v, told to the caller: %q; want that it is denied, how to mend it, and no path", err, said)

@@ -57,7 +57,7 @@ func listening(t *testing.T, c config.Capability, ctx context.Context) (progress
 	t.Helper()
 	home := community.New(community.Config{Authorize: func(community.Peer, community.Call) error { return nil }})
 	if err := home.Offer(community.Capability{Name: "x"}, func(ctx context.Context, s community.Signal) (community.Reply, error) {
-		out, err := boxed(t, c).Answer(ctx, s.Data)
+		out, err := boxed(t, c).Answer(ctx, s.Data, "")
 		return community.Reply{Data: out}, err
 	}); err != nil {
 		t.Fatal(err)
@@ -84,10 +84,10 @@ func TestCommandInheritsTheTraceOfItsCall(t *testing.T) {
 	t.Setenv("TRACEPARENT", "00-11111111111111111111111111111111-1111111111111111-01") // this process's own
 	c := sh(t, `echo "\"$TRACEPARENT $TRACESTATE\""`)
 	ctx := community.WithTrace(t.Context(), community.ParseTrace(parent, "x=y"))
-	if got, err := boxed(t, c).Answer(ctx, nil); err != nil || string(got) != `"`+parent+` x=y"` {
+	if got, err := boxed(t, c).Answer(ctx, nil, ""); err != nil || string(got) != `"`+parent+` x=y"` {
 		t.Errorf("the command sees %s, %v", got, err)
 	}
-	if got, err := boxed(t, c).Answer(t.Context(), nil); err != nil || string(got) != `" "` {
+	if got, err := boxed(t, c).Answer(t.Context(), nil, ""); err != nil || string(got) != `" "` {
 		t.Errorf("without a trace the command sees %s, %v", got, err)
 	}
 }

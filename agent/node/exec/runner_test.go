@@ -33,7 +33,7 @@ func TestDeniedFilesAreKeptFromCapabilities(t *testing.T) {
 	if box, err := run.runner.Held(); err != nil || box.Status().Level < sandbox.Bwrap {
 		t.Skipf("this machine cannot hide files: %v", err)
 	}
-	if got, err := run.Answer(t.Context(), nil); err != nil || string(got) != `"secret"` {
+	if got, err := run.Answer(t.Context(), nil, ""); err != nil || string(got) != `"secret"` {
 		t.Errorf("the command printed %s, %v; want what it may not write, and not what it may not read", got, err)
 	}
 }
