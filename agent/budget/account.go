@@ -53,6 +53,7 @@ type Account struct {
 	alerted  [kinds]bool // of which Task.Alerts has told in this task; places stands for the time
 	openedAt time.Time
 	closed   bool
+	lent     int // remote accounts below it that are open
 
 	// Of a remote account: when the other node reported last, and the most of each kind that a call
 	// took by its reports. lost is set if its node is gone: all spawns that it may make count for the rate.
@@ -83,8 +84,8 @@ func New(l Limits) *Account {
 //
 // share is set aside for the new account. For zero fields it draws on its parent's share, as its
 // siblings do. upper limits it without setting anything aside. A remote account is for an agent on
-// another node, which this node cannot meter: everything is set aside, half of what is left where
-// share has no number.
+// another node, which this node cannot meter: everything is set aside, where share has no number half
+// of what is left, or a third if there is one remote account already, and so on.
 func (a *Account) Open(upper, share Limits, remote bool) (*Account, error) {
 	share.Depth, share.SpawnsPerMinute, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), minLimit(share.Wall, upper.Wall, 0)
 	a.ledger.mu.Lock()
@@ -153,7 +154,7 @@ func (a *Account) allocate() error {
 	for k := range kinds {
 		switch {
 		case a.remote && want[k] == 0:
-			want[k] = min(free[k]/2, 4*unlimitedFrom) // of an unlimited cost there is enough for all
+			want[k] = min(free[k]/a.parent.parts(), 4*unlimitedFrom) // of an unlimited cost there is enough for all
 		case want[k] == 0:
 			continue
 		}
@@ -177,8 +178,15 @@ func (a *Account) allocate() error {
 		}
 	}
 	a.parent.adjust(places, 1)
+	if a.remote {
+		a.parent.lent++
+	}
 	return nil
 }
+
+// parts returns into how many parts what is left is divided for one more remote account without a number: as many as there are
+// such accounts then, and one for the account itself. So of many loans each gets enough. The caller must hold mu.
+func (a *Account) parts() int64 { return int64(a.lent) + 2 }
 
 // allocateSpawnRate counts the spawn in every rate limit above. A remote account gets a part of its
 // parent's rate, because this node does not see the spawns there. The caller must hold mu.
@@ -197,7 +205,7 @@ func (a *Account) allocateSpawnRate() error {
 	if a.share.SpawnsPerMinute != 0 || a.remote {
 		most := max(min(a.share.SpawnsPerMinute, room), 0)
 		if a.share.SpawnsPerMinute == 0 {
-			most = room / 2
+			most = room / int(a.parent.parts())
 		}
 		a.spawns = &spawnWindow{limit: most}
 	}
@@ -285,6 +293,7 @@ func (a *Account) Close() {
 		}
 	}
 	if a.remote {
+		a.parent.lent--
 		now, made := time.Now(), min(a.spawns.limit, a.spawned)
 		if a.lost {
 			made = a.spawns.limit

@@ -150,3 +150,28 @@ func TestLentCallsKeepRate(t *testing.T) {
 		}
 	})
 }
+
+func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
+	parent := New(Limits{Agents: 256, ModelCalls: 1000, Tokens: 1_000_000, SpawnsPerMinute: 1000})
+	var loans []*Account
+	for n := range int64(15) {
+		loan, err := parent.Open(Limits{}, Limits{}, true)
+		if err != nil {
+			t.Fatalf("loan %d: %v", n+1, err)
+		}
+		if got, least := loan.Granted().Tokens, 1_000_000/((n+1)*(n+2))-1; got < least {
+			t.Errorf("loan %d has %d tokens, want at least %d", n+1, got, least)
+		}
+		loans = append(loans, loan)
+	}
+	for _, loan := range loans {
+		loan.Close()
+	}
+	again, err := parent.Open(Limits{}, Limits{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Granted().Tokens; got != 500_000 {
+		t.Errorf("when all have ended the next has %d tokens, want half", got)
+	}
+}
