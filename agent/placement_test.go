@@ -230,6 +230,13 @@ func TestLostTaskIsRepeatedIfItMayBe(t *testing.T) {
 
 func TestStoppedTaskLeavesQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		calls := []llm.ToolCall{
+			use("3", "message_agent", map[string]any{"agent": "second", "message": "be quick"}),
+			use("4", "wait_agents", map[string]any{"until": "now"}),
+			use("5", "stop_agents", map[string]any{"agents": []string{"second"}}),
+			use("6", "message_agent", map[string]any{"agent": "second", "message": "are you there?"}),
+		}
+		turn, told := 0, []string(nil)
 		model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
 			m := last(r)
 			switch {
@@ -239,20 +246,19 @@ func TestStoppedTaskLeavesQueue(t *testing.T) {
 				return llm.Message{Calls: []llm.ToolCall{
 					use("1", "replicate_agent", map[string]any{"reason": "x", "task": "a", "name": "first", "where": []string{"node=ann"}}),
 					use("2", "replicate_agent", map[string]any{"reason": "x", "task": "b", "name": "second", "where": []string{"node=ann"}}),
-					use("3", "message_agent", map[string]any{"agent": "second", "message": "be quick"}),
-					use("4", "wait_agents", map[string]any{"until": "now"}),
-					use("5", "stop_agents", map[string]any{"agents": []string{"second"}}),
 				}}, nil
 			}
-			var told []string
 			for _, one := range m.Results {
 				told = append(told, one.Text)
+			}
+			if turn++; turn <= len(calls) {
+				return llm.Message{Calls: calls[turn-1 : turn]}, nil
 			}
 			return say(strings.Join(told, "\n"))
 		})
 		p := newPlaced(newLAN(t, model, lentPlaces(1)), 1, worker())
 		got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "go")
-		for _, want := range []string{`"name":"second","status":"waiting","doing":"it waits for a place; 0 tasks are before it"`, "second was not told: it waits for a place and has not begun", `"name":"second","status":"failed","error":"second was not started: context canceled"`} {
+		for _, want := range []string{`"name":"second","status":"waiting","doing":"it waits for a place; 0 tasks are before it"`, "second was not told: it waits for a place and has not begun", "second was not started: spawn another one with replicate_agent", `"name":"second","status":"failed","error":"second was not started: context canceled"`} {
 			if err != nil || !strings.Contains(got, want) {
 				t.Errorf("%v: want %s in\n%s", err, want, got)
 			}

@@ -44,8 +44,11 @@ func (t *Team) message(ctx context.Context, args messageArgs) tool.Result {
 	// The task may end right after this; Steer then reports that the text came too late.
 	working := c.task != nil && !c.task.done
 	t.mu.Unlock()
-	if working {
+	switch {
+	case working:
 		return t.steer(ctx, c, args.Message)
+	case c.Account == nil: // it never had a place
+		return errorResult(fmt.Errorf("%s was not started: spawn another one with replicate_agent", c.Member.Name))
 	}
 	key := taskKey(c.Member.Metadata[community.DefinitionKey], args.Message)
 	if err = t.reserve(key, 1); err == nil {
