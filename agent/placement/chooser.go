@@ -118,7 +118,7 @@ type Chooser struct {
 	cfg Config
 	// choosing is held while places are given, also while nodes are asked for their load, at most
 	// askTimeout.
-	choosing sync.Mutex
+	choosing chan struct{} // a lock that a task which ends does not wait for
 
 	// mu guards the fields below. It is taken after choosing, and nothing blocks under it.
 	mu sync.Mutex
@@ -160,7 +160,7 @@ type grant struct {
 // New returns a Chooser.
 func New(cfg Config) *Chooser {
 	cfg.Strategy, cfg.Local, cfg.Queue = cmp.Or(cfg.Strategy, LocalFirst), cmp.Or(cfg.Local, 8), cmp.Or(cfg.Queue, 256)
-	return &Chooser{cfg: cfg, held: map[community.MemberID]int{}, nodes: map[community.MemberID]*nodeState{}, changed: make(chan struct{})}
+	return &Chooser{cfg: cfg, choosing: make(chan struct{}, 1), held: map[community.MemberID]int{}, nodes: map[community.MemberID]*nodeState{}, changed: make(chan struct{})}
 }
 
 // Start waits for a place for a task and calls start, which starts an agent there. If another node
@@ -263,8 +263,12 @@ func (c *Chooser) queue(t *ticket) (time.Duration, error) {
 
 // dispatch gives places to all tickets for which there is one, the oldest first.
 func (c *Chooser) dispatch(ctx context.Context) {
-	c.choosing.Lock()
-	defer c.choosing.Unlock()
+	select {
+	case c.choosing <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-c.choosing }()
 	c.mu.Lock()
 	tickets := slices.DeleteFunc(slices.Clone(c.tickets), func(t *ticket) bool { return t.placed })
 	c.mu.Unlock()
