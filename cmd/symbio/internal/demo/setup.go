@@ -118,8 +118,8 @@ func (s setup) nodeA(agents string) map[string]any {
 		// The function has no limit on its context, so nothing needs to be shortened.
 		"context_windows": map[string]any{"func": 10 * maxTokens},
 		"directories":     []string{filepath.Dir(s.options.Report)},
-		// Its helpers stay here but for the one that it sends to b itself, so that the tour is the same each time.
-		"placement": map[string]any{"strategy": "local"},
+		// Its helpers stay here but for the one that it sends to b itself, and none has to wait, so that the tour is the same each time.
+		"placement": map[string]any{"strategy": "local", "local": 2 * maxParts},
 		"permissions": map[string]any{
 			"preset": "none",
 			"allow":  slices.Concat(skill.Names(), s.renderRule(), []string{"Read(./*/**)", "Glob(./*/**)", "Grep(./*/**)", "find_members", "replicate_agent", "invoke_capability(" + lendCapability + ")"}),
