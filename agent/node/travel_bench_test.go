@@ -46,8 +46,12 @@ func BenchmarkWorkspaceTravels(b *testing.B) {
 	if err := bob.community.Offer(c, bob.server.Provider(func(community.NodeID, community.MemberID) *transfer.Checkout { return nil })); err != nil {
 		b.Fatal(err)
 	}
+	changes := alice.community.Subscribe()
+	defer changes.Close()
 	for len(alice.community.WhoProvides(transfer.Capability)) == 0 {
-		time.Sleep(10 * time.Millisecond)
+		if _, err := changes.Next(b.Context()); err != nil {
+			b.Fatal(err)
+		}
 	}
 	var wire atomic.Int64
 	call := func(ctx context.Context, data []byte) ([]byte, error) {

@@ -162,6 +162,9 @@ func (in *input) field(it *item, name string) (json.RawMessage, error) {
 
 // readText reads a file of text of at most maxItem bytes, as a JSON string.
 func readText(path string) (json.RawMessage, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path) // a pipe would block
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
