@@ -211,7 +211,7 @@ func (l *link) awaitCall(ctx context.Context, a, b *Node) error {
 
 // transit waits until a message from a to b arrives: at the given time, or later when messages get
 // through. It returns an error when ctx ends or the link breaks first, as it does soon after one of
-// the nodes is killed.
+// the nodes is killed: ctx's error for a message that is only late.
 func (l *link) transit(ctx context.Context, a, b *Node, arrives time.Time) error {
 	for {
 		open, changed := l.hub.open(a, b)
@@ -225,6 +225,9 @@ func (l *link) transit(ctx context.Context, a, b *Node, arrives time.Time) error
 		case <-arrived:
 		case <-changed:
 		case <-ctx.Done():
+			if open { // it is late, not lost
+				return ctx.Err()
+			}
 			return lossError(ctx)
 		case <-l.ctx.Done():
 			return errReset

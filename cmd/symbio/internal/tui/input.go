@@ -187,7 +187,9 @@ func (in *input) edit() tea.Cmd {
 	name := f.Name()
 	f.Close()
 	args := append(strings.Fields(in.editor), name)
-	return tea.ExecProcess(exec.Command(args[0], args[1:]...), func(err error) tea.Msg {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout = in.out // bubbletea's own output is no file, so that the editor would get a pipe
+	return tea.ExecProcess(cmd, func(err error) tea.Msg {
 		defer os.Remove(name)
 		if err != nil {
 			return editedMsg{err: fmt.Errorf("%s: %w", in.editor, err)}

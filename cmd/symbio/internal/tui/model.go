@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,8 +25,9 @@ type config struct {
 	// color is false with NO_COLOR. links is true if the terminal shows links. prose is false if the answer goes
 	// elsewhere, through a pipe.
 	color, links, prose bool
-	// editor is the command of $EDITOR.
+	// editor is the command of $EDITOR. It writes to out.
 	editor string
+	out    *os.File
 	// post gives an input to the conversation without waiting; false means that it was dropped.
 	post func(chat.Input) bool
 }
@@ -56,10 +58,11 @@ type model struct {
 	plan   []event.Step
 
 	// queue are the finished rows that are not in the scrollback yet. printing is true while some of
-	// them are on their way: they must arrive in order, and bubbletea runs commands in any order. It is
-	// also true before the first frame, see output.
-	queue    []string
-	printing bool
+	// them are on their way: they must arrive in order, and bubbletea runs commands in any order. The view
+	// stays as it is meanwhile, because how many rows fit was counted with it. starting is true before the
+	// first frame: nothing is printed then, see output.
+	queue              []string
+	printing, starting bool
 	// closing is true after closeMsg: the program ends when the queue is empty.
 	closing bool
 	// view is the latest View, which is valid until dirty. ticking is true while a frameMsg is due.
@@ -77,7 +80,9 @@ type model struct {
 type (
 	// closeMsg asks for the end.
 	closeMsg struct{}
-	// printedMsg says that rows of the queue are in the scrollback, or that the first frame is drawn.
+	// startedMsg says that the first frame is drawn.
+	startedMsg struct{}
+	// printedMsg says that rows of the queue are in the scrollback.
 	printedMsg struct{}
 	// frameMsg asks for a new view: while an answer is written it comes frameTime after the one before,
 	// however many pieces of text came in between.
@@ -120,6 +125,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.overlay != nil && m.overlay.kind == overlayAgents {
 			m.overlay.refresh(m.send)
 		}
+	case startedMsg:
+		m.starting = false
 	case printedMsg:
 		m.printing = false
 	case closeMsg:
@@ -312,7 +319,7 @@ func (m *model) printAll(texts []string) {
 // bubbletea scrolls the screen by the whole of a print, and counts with the rows that it drew last, which may be an older
 // view (bubbletea issue 1736). Nothing is printed while an overlay is open or may still be drawn.
 func (m *model) printQueue() tea.Cmd {
-	if m.printing || m.overlay != nil {
+	if m.printing || m.starting || m.overlay != nil {
 		return nil
 	}
 	if len(m.queue) == 0 {
@@ -344,7 +351,7 @@ func (m *model) wrapped(text, indent string) string {
 
 // View implements tea.Model.
 func (m *model) View() tea.View {
-	if !m.dirty {
+	if !m.dirty || m.printing {
 		return m.view
 	}
 	m.dirty = false

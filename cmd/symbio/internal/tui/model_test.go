@@ -40,7 +40,7 @@ func newDesk(t testing.TB, columns, rows int) *desk {
 // show gives messages to the model.
 func (d *desk) show(all ...tea.Msg) {
 	for _, msg := range all {
-		d.printing = true // so that the rows stay in the queue
+		d.starting = true // so that the rows stay in the queue
 		d.Update(msg)
 		d.View()
 	}
@@ -258,6 +258,22 @@ func TestPasteIsFoldedAndSentWhole(t *testing.T) {
 	}
 }
 
+func TestViewStaysWhileRowsArePrinted(t *testing.T) {
+	m := newDesk(t, 60, 15).model
+	m.Update(startedMsg{})
+	m.printText("row")
+	m.Update(chat.State{})
+	before := m.View().Content // with it was counted how many rows fit
+	m.Update(chat.Questions{{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}})
+	if now := m.View().Content; now != before {
+		t.Errorf("the view changed to\n%s\nfrom\n%s", now, before)
+	}
+	m.Update(printedMsg{})
+	if now := m.View().Content; !strings.Contains(now, "wants to use Bash") {
+		t.Errorf("after the print the view is\n%s", now)
+	}
+}
+
 func TestPrintFitsBesideEachFrameThatMayBeDrawn(t *testing.T) {
 	step := func(m *model, msg tea.Msg) (left int) { // as bubbletea does
 		m.Update(msg)
@@ -277,6 +293,7 @@ func TestPrintFitsBesideEachFrameThatMayBeDrawn(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newDesk(t, 80, 20).model
+			step(m, startedMsg{})
 			step(m, tt.open)
 			step(m, frameMsg{})
 			step(m, tt.close)

@@ -51,7 +51,7 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 	p := &program{inputs: make(chan chat.Input, maxInputs)}
 	m := newModel(config{
 		dir: dir, history: filepath.Join(string(state), "history"), commands: commands,
-		color: env.Getenv("NO_COLOR") == "", links: ShowsLinks(env.Getenv), prose: env.OutIsTerminal, editor: env.Getenv("EDITOR"),
+		color: env.Getenv("NO_COLOR") == "", links: ShowsLinks(env.Getenv), prose: env.OutIsTerminal, editor: env.Getenv("EDITOR"), out: out,
 		post: func(in chat.Input) bool {
 			select {
 			case p.inputs <- in:
@@ -61,8 +61,8 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 			}
 		},
 	})
-	m.printing = true // until the first frame is drawn
-	drawn := func() { p.group.Go(func() error { p.tea.Send(printedMsg{}); return nil }) }
+	m.starting = true
+	drawn := func() { p.group.Go(func() error { p.tea.Send(startedMsg{}); return nil }) }
 	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(&output{File: out, drawn: drawn}), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	p.group.Go(func() error {
 		defer close(p.inputs)
