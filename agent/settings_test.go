@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"symbio/agent"
 	"symbio/agent/definition"
@@ -158,10 +159,11 @@ func TestSubAgentInheritsPlanAndNotEdits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var h *house
 				var root community.Member
-				asked, child := 0, ""
+				asked, turn, child := 0, 0, ""
 				h = newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 					switch {
 					case strings.Contains(r.System, "You are a sub-agent") && last(r).Role == llm.User:
+						time.Sleep(time.Second) // meanwhile the root begins to wait, which plan mode would deny
 						if err := h.factory.ChangeSettings(t.Context(), root.ID, agent.Settings{Mode: mode}); err != nil {
 							t.Error(err)
 						}
@@ -169,9 +171,11 @@ func TestSubAgentInheritsPlanAndNotEdits(t *testing.T) {
 					case strings.Contains(r.System, "You are a sub-agent"):
 						child = last(r).Results[0].Text
 						return say("done")
-					case last(r).Role == llm.User:
+					}
+					switch turn++; turn { // the sub-agent's report may come at any of them
+					case 1:
 						return call(use("1", "replicate_agent", map[string]any{"reason": "x", "task": "write"}))
-					case len(r.Messages) == 3:
+					case 2:
 						return call(use("3", "wait_agents", struct{}{}))
 					}
 					return say("over")
