@@ -13,7 +13,7 @@ import (
 
 // maxIgnoreFile limits what is read of a .gitignore file, in bytes. The rest of a longer one is
 // left out, and the line at the limit may be cut.
-const maxIgnoreFile = 1 << 20
+const maxIgnoreFile = 256 << 10
 
 // above returns the rules of the directories above the top of the walk. They do not apply to the
 // top itself: a directory that the model names is always walked.

@@ -2,6 +2,7 @@ package gitignore
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 )
 
@@ -72,7 +73,7 @@ func (p *Patterns) match(name string, dir bool) (ignored, said bool) {
 }
 
 // pattern is one line of a file. The frequent forms (a plain name, *.suffix) are matched by
-// comparing texts: literal is set for the first, and parts is nil for the second.
+// comparing texts: literal is set for the first, and rest is nil for the second.
 type pattern struct {
 	// negated is true for a line with ! in front, which includes again what earlier lines exclude.
 	negated bool
@@ -85,11 +86,10 @@ type pattern struct {
 	literal string
 	// suffix is the text after the * if the line is a * and then nothing special.
 	suffix string
-	// prefix is the text before the first special character of a line with a slash. parts match the
-	// rest.
+	// prefix is the text before the first special character of a line with a slash. rest matches what
+	// follows, as encode writes it; nil if literal or suffix is used.
 	prefix string
-	// parts are the names of the path, separated by slashes; nil if literal or suffix is used.
-	parts []part
+	rest   *regexp.Regexp
 }
 
 // read parses one line, without its end; ok is false if it has no pattern: it is empty, a comment,
@@ -122,7 +122,7 @@ func read(line string) (p pattern, ok bool) {
 		n := strings.IndexAny(line, `*?[\`)
 		p.prefix, line = line[:n], line[n:]
 	}
-	p.parts, ok = compile(line)
+	p.rest, ok = compile(line)
 	return p, ok
 }
 
@@ -151,9 +151,9 @@ func (p *pattern) matches(name string) bool {
 	switch {
 	case p.literal != "":
 		return name == p.literal
-	case p.parts == nil:
+	case p.rest == nil:
 		return strings.HasSuffix(name, p.suffix)
 	}
 	rest, ok := strings.CutPrefix(name, p.prefix)
-	return ok && matchPath(p.parts, rest)
+	return ok && p.rest.MatchString(encode(rest))
 }
