@@ -67,7 +67,6 @@ func checks() []check {
 		{"workspace", workspace},
 		{"sandbox", commandSandbox},
 		{"lending", lendsAgents},
-		{"telemetry", sendsTelemetry},
 		{"state", state},
 		{"skill", leftOutSkills},
 	}

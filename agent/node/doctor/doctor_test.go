@@ -92,20 +92,6 @@ func refuse(named ...string) func(context.Context, string) error {
 	}
 }
 
-// environment sets the variables of a world.
-func environment(all ...string) func(*World) {
-	return func(w *World) {
-		w.Options.Getenv = func(key string) string {
-			for _, kv := range all {
-				if k, v, _ := strings.Cut(kv, "="); k == key {
-					return v
-				}
-			}
-			return ""
-		}
-	}
-}
-
 type peer = symbiov1.Node
 
 func running(peers ...*peer) []Node {
@@ -156,14 +142,6 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 		{"listen", "beyond loopback in a cluster", lan, []string{"ok|0.0.0.0:7946"}},
 		{"listen", "a running node", func(w *World) { w.Nodes = running() }, []string{"ok|node a answers on 127.0.0.1:7"}},
 		{"listen", "a running node that does not answer", func(w *World) { w.Nodes = running(); w.Dial = refuse("127.0.0.1:7") }, []string{"fail|connection refused|firewall"}},
-
-		{"telemetry", "off", nil, []string{"ok|nothing is sent"}},
-		{"telemetry", "metrics", func(w *World) { w.Options.Settings.Metrics = "127.0.0.1:9464" }, []string{"ok|served at 127.0.0.1:9464", "ok|nothing is sent"}},
-		{"telemetry", "collector", environment("OTEL_EXPORTER_OTLP_ENDPOINT=http://user:secret@collector:4317/x"), []string{"ok|traces, metrics, logs are sent to collector:4317"}},
-		{"telemetry", "collector away", func(w *World) {
-			environment("OTEL_EXPORTER_OTLP_ENDPOINT=https://collector", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=logs:1", "OTEL_TRACES_EXPORTER=none")(w)
-			w.Dial = refuse("collector")
-		}, []string{"warn|metrics are sent to collector:https, which does not answer: connection refused|start the collector", "ok|logs are sent to logs:1"}},
 
 		{"peer", "none", nil, nil},
 		{"peer", "here", peers("127.0.0.1:7", "[::1]:7"), []string{"ok|127.0.0.1:7 answers", "ok|[::1]:7 answers"}},
@@ -424,7 +402,7 @@ func TestHealthyWorldHasNothingToMend(t *testing.T) {
 			order = append(order, f.Check)
 		}
 	}
-	want := []string{"configuration", "node", "interface", "multicast", "mdns-port", "listen", "certificate", "clock", "model", "agent", "workspace", "sandbox", "lending", "telemetry", "state", "skill"}
+	want := []string{"configuration", "node", "interface", "multicast", "mdns-port", "listen", "certificate", "clock", "model", "agent", "workspace", "sandbox", "lending", "state", "skill"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("the checks in order (-want +got):\n%s", diff)
 	}

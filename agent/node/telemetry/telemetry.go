@@ -87,19 +87,11 @@ func Sends(getenv func(string) string) (signals []string) {
 	}
 	for _, s := range []string{"TRACES", "METRICS", "LOGS"} {
 		exporter := getenv("OTEL_" + s + "_EXPORTER")
-		if exporter != "none" && exporter+Target(getenv, s) != "" {
+		if exporter != "none" && exporter+getenv("OTEL_EXPORTER_OTLP_"+s+"_ENDPOINT")+getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" {
 			signals = append(signals, s)
 		}
 	}
 	return signals
-}
-
-// Target returns where a signal is sent; "" = the variables name no endpoint.
-func Target(getenv func(string) string, signal string) string {
-	if own := getenv("OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"); own != "" {
-		return own
-	}
-	return getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 }
 
 // New returns the Telemetry that the environment and c ask for; nil = none. The caller must Close it.
