@@ -261,9 +261,5 @@ func asJSON(raw json.RawMessage) json.RawMessage {
 	if json.Valid(raw) {
 		return raw
 	}
-	quoted, err := json.Marshal(string(raw))
-	if err != nil {
-		return nil
-	}
-	return quoted
+	return llm.Args(string(raw))
 }

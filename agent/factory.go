@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
@@ -245,7 +246,7 @@ func (o Order) rules() func() permission.Policy {
 func (f *Factory) newInstance(o Order) *instance {
 	i := &instance{
 		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}), settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
-		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(declinedSkills),
+		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(sync.Map),
 	}
 	i.artifacts = newArtifacts(f.cfg.Artifacts, &i.record)
 	return i

@@ -40,7 +40,7 @@ type instance struct {
 	record      record                  // the session; its zero value keeps nothing
 	newSession  session.Info            // what a new session of the agent begins with
 	forked      *skills.ActivateRequest // the skill for which a sub-agent was spawned; nil = none
-	declined    *declinedSkills         // shared by all agents of one tree: a person is not asked twice
+	declined    *sync.Map               // keys of skills that a person declined, shared by all agents of one tree: a person is not asked twice
 	artifacts   *artifacts              // shared by all agents of one tree
 
 	self    community.Member // set by setSelf

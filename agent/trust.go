@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -121,7 +120,7 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 		},
 	}
 	key := s.Skill.Dir + "\x00" + s.Hash
-	if i.ask == nil || i.declined.has(key) {
+	if _, declined := i.declined.Load(key); i.ask == nil || declined {
 		return d, false
 	}
 	answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: i.permissions.onBehalfOf()})
@@ -131,7 +130,7 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 		d.Approved = false // a decision that cannot be recorded is none
 	}
 	if !d.Approved && ctx.Err() == nil {
-		i.declined.add(key)
+		i.declined.Store(key, true)
 	}
 	return d, answer.Always
 }
@@ -144,26 +143,4 @@ func notesOf(rules []string) string {
 		text += " Note: " + n + "."
 	}
 	return text
-}
-
-// declinedSkills is the set of SKILL.md files that a person declined, shared by an agent and all
-// its sub-agents. It is safe for concurrent use.
-type declinedSkills struct {
-	mu   sync.Mutex
-	keys map[string]bool // of directory and hash; guarded by mu
-}
-
-func (d *declinedSkills) has(key string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.keys[key]
-}
-
-func (d *declinedSkills) add(key string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.keys == nil {
-		d.keys = map[string]bool{}
-	}
-	d.keys[key] = true
 }

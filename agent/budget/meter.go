@@ -118,14 +118,13 @@ func (p *Task) setSummaryReserve(n amounts) {
 // Meter returns a model whose calls are paid by the task that runs when they are made. Calls
 // without a task fail: otherwise a model could be used beyond any limit.
 func Meter(m llm.Model, task func() *Task) llm.Model {
-	return meteredModel{Model: m, task: task, sizes: &sizes{}}
+	return meteredModel{Model: m, task: task}
 }
 
 // meteredModel is a model that reserves before each call and settles after it.
 type meteredModel struct {
 	llm.Model
-	task  func() *Task // returns the running task; nil = none
-	sizes *sizes
+	task func() *Task // returns the running task; nil = none
 }
 
 // Window returns the context window of the metered model.
@@ -154,7 +153,7 @@ func (m meteredModel) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.C
 			yield(llm.Chunk{}, &ExceededError{Limit: "there is no task to pay for"})
 			return
 		}
-		body, tools := m.sizes.of(r)
+		body, tools := sizesOf(r)
 		t, err := p.begin(ctx, m.Model, body, tools)
 		if err != nil {
 			yield(llm.Chunk{}, err)

@@ -18,6 +18,7 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/node"
 	"symbio/agent/node/agentinfo"
+	"symbio/agent/node/config"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
@@ -234,21 +235,7 @@ func sandboxText(h agentinfo.Sandbox) string {
 	if len(h.Env) > 0 {
 		text += "; variables " + strings.Join(h.Env, ", ")
 	}
-	return text + fmt.Sprintf("; %gs of CPU, files of %s, memory %s", h.CPU, bytesText(h.FileSize), bytesText(h.Memory))
-}
-
-// bytesText returns a number of bytes with a binary unit. It keeps four digits.
-func bytesText(n int64) string {
-	// The largest unit that gives a number of 1 or more is used.
-	for _, unit := range []struct {
-		name string
-		of   int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= unit.of {
-			return fmt.Sprintf("%.4g %s", float64(n)/float64(unit.of), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
+	return text + fmt.Sprintf("; %gs of CPU, files of %s, memory %s", h.CPU, config.Size(h.FileSize), config.Size(h.Memory))
 }
 
 // definitionJSON is the verdict on one definition. The JSON names are a contract. One object is

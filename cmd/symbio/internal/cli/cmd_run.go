@@ -342,41 +342,38 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 	if text == "" {
 		return b, nil
 	}
-	// The limits that are 32-bit counts in the proto.
-	counts := map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute, "model_calls": &b.ModelCalls}
+	whole := func(value string, bits int) (n uint64, ok bool) {
+		n, err := strconv.ParseUint(value, 10, bits)
+		return n, err == nil && n > 0
+	}
+	set := map[string]func(value string) (ok bool){
+		// 63 bits fit an int64, in which the node counts tokens.
+		"tokens": func(value string) (ok bool) { b.Tokens, ok = whole(value, 63); return ok },
+		"cost": func(value string) bool {
+			v, err := strconv.ParseFloat(value, 64)
+			b.Cost = v
+			return err == nil && v > 0 && !math.IsInf(v, 0)
+		},
+		"wall": func(value string) bool {
+			d, err := time.ParseDuration(value)
+			b.Wall = durationpb.New(d)
+			return err == nil && d > 0
+		},
+	}
+	for key, to := range map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute, "model_calls": &b.ModelCalls} {
+		set[key] = func(value string) bool {
+			n, ok := whole(value, 32)
+			*to = uint32(n)
+			return ok
+		}
+	}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		if n, known := counts[key]; known {
-			v, err := strconv.ParseUint(value, 10, 32)
-			if err != nil || v == 0 {
-				return nil, fmt.Errorf("--budget %s: want a whole number over zero, not %q", key, value)
-			}
-			*n = uint32(v)
-			continue
-		}
-		switch key {
-		case "tokens":
-			// 63 bits fit an int64, in which the node counts tokens.
-			v, err := strconv.ParseUint(value, 10, 63)
-			if err != nil || v == 0 {
-				return nil, fmt.Errorf("--budget tokens: want a whole number over zero, not %q", value)
-			}
-			b.Tokens = v
-		case "cost":
-			v, err := strconv.ParseFloat(value, 64)
-			// !(v > 0) is true for NaN, too.
-			if err != nil || !(v > 0) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("--budget cost: want a number over zero, such as 0.5, not %q", value)
-			}
-			b.Cost = v
-		case "wall":
-			d, err := time.ParseDuration(value)
-			if err != nil || d <= 0 {
-				return nil, fmt.Errorf("--budget wall: want a duration such as 5m, not %q", value)
-			}
-			b.Wall = durationpb.New(d)
-		default:
+		if set[key] == nil {
 			return nil, fmt.Errorf("--budget: no limit is called %q; there are depth, agents, spawns_per_minute, wall, model_calls, tokens and cost", key)
+		}
+		if !set[key](value) {
+			return nil, fmt.Errorf("--budget %s: want a number over zero, whole but for cost, and for wall a duration such as 5m, not %q", key, value)
 		}
 	}
 	return b, nil
