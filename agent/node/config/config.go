@@ -323,6 +323,9 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	}
 	from := Origins{}
 	from.read(file, "", &doc)
+	if err := from.checkRenamed(); err != nil {
+		return Config{}, nil, err
+	}
 	if _, ok := from["authorize"]; ok {
 		c.Authorize = nil // the decoder would write into the default's slice; a file's rules replace the default ones
 	}

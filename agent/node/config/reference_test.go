@@ -91,3 +91,15 @@ func TestReferenceFits80Columns(t *testing.T) {
 		t.Errorf("no line begins with %q", want)
 	}
 }
+
+func TestRenamedKeyIsAnErrorWithTheNewName(t *testing.T) {
+	for text, want := range map[string]string{
+		"limits:\n  call: 5m\n":         "f:2: the key limits.call is now called limits.call_timeout",
+		"windows: {'openai:a': 50000}":  "f:1: the key windows is now called context_windows",
+		"log: {max: 1}\nmcp: {call: 1}": "f:2: the key mcp.call is now called mcp.call_timeout",
+	} {
+		if _, _, err := config.Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
