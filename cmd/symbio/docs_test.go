@@ -234,12 +234,15 @@ func (r *reading) decision() string {
 
 func (r *reading) eventually(what string, is func() bool) {
 	r.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond) // each starts a process
-	defer tick.Stop()
-	for end := time.Now().Add(limit); !is(); <-tick.C {
+	for end := time.Now().Add(limit); ; {
+		began := time.Now()
+		if is() {
+			return
+		}
 		if time.Now().After(end) {
 			r.t.Fatalf("there never is %s", what)
 		}
+		breathe(began, 50*time.Millisecond)
 	}
 }
 
@@ -330,10 +333,8 @@ func (r *reading) up(line string) {
 	r.down(name)
 	if program, ok := strings.CutPrefix(strings.TrimSpace(line), "go run ./cmd/examples/"); ok {
 		file := filepath.Join(r.t.TempDir(), program)
-		build := exec.Command("go", "build", "-o", file, "./cmd/examples/"+program)
-		build.Dir = "../.."
-		if out, err := build.CombinedOutput(); err != nil {
-			r.t.Fatalf("%v\n%s", err, out)
+		if err := goBuild("-o", file, "symbio/cmd/examples/"+program); err != nil {
+			r.t.Fatal(err)
 		}
 		line = file
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -65,12 +66,32 @@ sleep 0.01
 echo "effect-$1 is done"
 `
 
-// buildFaulty builds `symbio` with the build tag faults and returns its path.
+// faulty has the path of `symbio` with the build tag faults, which is built once, for all tests.
+var faulty = sync.OnceValues(func() (string, error) {
+	if err := os.Mkdir(faultyDir(), 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(faultyDir(), "symbio")
+	return path, goBuild("-tags", "faults", "-o", path, "symbio/cmd/symbio")
+})
+
+// goBuild builds a program as it is released: without C, also if these tests are built with it, so that what was compiled
+// once serves all. What a debugger reads is most of the linker's work.
+func goBuild(args ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-ldflags=-w"}, args...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	return nil
+}
+
+// buildFaulty returns the path of `symbio` with the build tag faults.
 func buildFaulty(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "symbio")
-	if out, err := exec.Command("go", "build", "-tags", "faults", "-o", path, "symbio/cmd/symbio").CombinedOutput(); err != nil {
-		t.Fatalf("go build -tags faults: %v\n%s", err, out)
+	path, err := faulty()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -36,7 +36,20 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
-	testscript.Main(m, map[string]func(){"symbio": func() { os.Exit(run()) }, "symbio-relay": relay})
+	testscript.Main(withPrograms{m}, map[string]func(){"symbio": func() { os.Exit(run()) }, "symbio-relay": relay})
+}
+
+// withPrograms runs the tests and removes the program that they have built.
+type withPrograms struct{ tests testscript.TestingM }
+
+func (w withPrograms) Run() int {
+	defer os.RemoveAll(faultyDir())
+	return w.tests.Run()
+}
+
+// faultyDir is where the program of buildFaulty is, until all tests have ended.
+func faultyDir() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("symbio-faulty-%d", os.Getpid()))
 }
 
 // relay is a program that gives what it is told to a Unix socket, as docker run -i does.
@@ -214,15 +227,19 @@ func poll(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := regexp.Compile(args[0])
 	ts.Check(err)
 	var out []byte
-	tick := time.NewTicker(100 * time.Millisecond) // each starts a process
-	defer tick.Stop()
-	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		began := time.Now()
 		if out, err = command(ts, args[1:]).CombinedOutput(); err == nil && want.Match(out) {
 			return
 		}
+		breathe(began, 100*time.Millisecond)
 	}
 	ts.Fatalf("%v never prints what matches %q; at last %v:\n%s", args[1:], args[0], err, out)
 }
+
+// breathe waits before a program is started once more to see whether something is so by now: for a time, and on a busy
+// machine as long as the program took, so that programs that wait do not slow down what they wait for.
+func breathe(began time.Time, least time.Duration) { <-time.After(max(least, time.Since(began))) }
 
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	path, err := exec.LookPath(args[0])
