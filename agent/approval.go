@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
@@ -10,6 +9,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/security/audit"
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // ApprovalRequest is a decision that is put to a person: a tool call, or the rules that a skill
@@ -78,11 +78,9 @@ func (i *instance) recordDecision(d tool.Decision) error {
 // readable returns the arguments of a call as JSON for people, with < > & as they are; nil if they
 // are no JSON.
 func readable(args map[string]any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(args) != nil {
+	text, err := visible.JSON(args)
+	if err != nil {
 		return nil
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return text
 }

@@ -1,8 +1,6 @@
 package skills
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -164,10 +162,7 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 		HasReferences bool `json:"has_references"`
 		HasAssets     bool `json:"has_assets"`
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(struct {
+	return visible.JSON(struct {
 		Metadata
 		Instructions string            `json:"instructions"`
 		Resources    resources         `json:"resources_available"`
@@ -176,7 +171,6 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 		Depends      []Activation      `json:"depends,omitempty"`
 		Unmet        []UnmetDependency `json:"unmet,omitempty"`
 	}{a.Metadata(), a.Instructions, resources{a.Skill.HasScripts, a.Skill.HasReferences, a.Skill.HasAssets}, a.Granted, a.Withheld, a.Depends, a.Unmet})
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // PreloadPrompt returns the part of a system prompt that contains skills in full

@@ -99,7 +99,7 @@ var origin = strings.Repeat("0", 2*sha256.Size)
 // sum returns the hash of a record: of its line with an empty hash.
 func (r record) sum() (string, error) {
 	r.Hash = ""
-	text, err := encode(r)
+	text, err := visible.JSON(r)
 	if err != nil {
 		return "", err
 	}
@@ -113,18 +113,8 @@ func (r *record) line() ([]byte, error) {
 	if r.Hash, err = r.sum(); err != nil {
 		return nil, err
 	}
-	text, err := encode(r)
+	text, err := visible.JSON(r)
 	return append(text, '\n'), err
-}
-
-// encode returns JSON on one line, with < > & as they are, since people read it. Raw JSON in v is
-// compacted.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // parse reads a line that line wrote, given without its line break. It encodes the record again and
@@ -162,7 +152,7 @@ const maxShort = 1024
 // hash, and all texts are cut to maxShort bytes. 512 bytes are left for the other fields of the
 // record.
 func (e Entry) short() (json.RawMessage, error) {
-	text, err := encode(e)
+	text, err := visible.JSON(e)
 	if err != nil {
 		return nil, fmt.Errorf("record a decision: %w", err)
 	}
@@ -180,5 +170,5 @@ func (e Entry) short() (json.RawMessage, error) {
 	for i := range e.For {
 		e.For[i] = visible.Truncate(e.For[i], maxShort)
 	}
-	return encode(e)
+	return visible.JSON(e)
 }

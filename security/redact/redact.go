@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"symbio/security/visible"
 )
 
 // Mark replaces a secret.
@@ -151,13 +153,11 @@ func JSON(raw json.RawMessage) json.RawMessage {
 	if !changed {
 		return raw
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
+	text, err := visible.JSON(v)
+	if err != nil {
 		return raw
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return text
 }
 
 // walk redacts the texts in a value, in place for objects and lists, and sets changed if there were

@@ -7,6 +7,8 @@
 package visible
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,6 +24,15 @@ func Rune(r rune) bool { return unicode.IsPrint(r) && !Blank(r) }
 func Blank(r rune) bool {
 	return r > 0x7f && r != 0xfe0e && r != 0xfe0f &&
 		(r == 0x2800 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+}
+
+// JSON returns v as JSON on one line, with <, > and & as they are, since people and models read them.
+func JSON(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // Escape returns s with each character that cannot be seen as its Go escape, such as \u202e, so

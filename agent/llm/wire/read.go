@@ -11,6 +11,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/sse"
+	"symbio/security/visible"
 )
 
 const (
@@ -190,13 +191,10 @@ func Start(data []byte) string { return string(data[:min(len(data), 1000)]) }
 func Tokens(n float64) int { return int(min(max(n, 0), 1<<40)) }
 
 // Encode encodes a request as JSON, with <, > and & unescaped, because models read them more
-// reliably.
+// reliably, and a line break at the end.
 func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.Bytes(), err
+	text, err := visible.JSON(v)
+	return append(text, '\n'), err
 }
 
 // Schema returns the schema of a tool's arguments, or that of an object without properties if it is

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"slices"
 
 	"symbio/security/private"
+	"symbio/security/visible"
 )
 
 // ErrExists is returned for a server that a file has already.
@@ -32,7 +32,7 @@ type NewEntry struct {
 // with that name or one that has the same part in the names of tools, and ErrEntry for an entry that
 // could not be used. project is whether the file belongs to a project.
 func Add(file, name string, e NewEntry, project bool) error {
-	text, err := marshal(e)
+	text, err := visible.JSON(e)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func rewrite(text []byte, change func([]member) ([]member, error)) ([]byte, erro
 		if i > 0 {
 			servers = append(servers, ',')
 		}
-		key, err := marshal(m.key)
+		key, err := visible.JSON(m.key)
 		if err != nil {
 			return nil, err
 		}
@@ -138,15 +138,4 @@ func rewrite(text []byte, change func([]member) ([]member, error)) ([]byte, erro
 		rest = bytes.TrimLeft(rest, " \t\r\n")
 	}
 	return slices.Concat(text[:from], []byte(before), servers, []byte(after), rest), nil
-}
-
-// marshal returns v as JSON in which <, > and & stand as they are.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
 }

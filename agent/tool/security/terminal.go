@@ -2,9 +2,7 @@ package security
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -40,7 +38,11 @@ func (t *terminal) ask(ctx context.Context, d tool.Decision) tool.Answer {
 		<-t.line
 		t.line = nil
 	}
-	fmt.Fprintf(t.out, "%s wants to call %s %s\n%s\n", visible.Escape(d.Agent), visible.Escape(d.Tool), visible.Escape(shownArgs(d)), visible.Escape(d.Verdict.Why))
+	args, err := visible.JSON(d.Shown())
+	if err != nil {
+		args = []byte("(arguments that cannot be shown)")
+	}
+	fmt.Fprintf(t.out, "%s wants to call %s %s\n%s\n", visible.Escape(d.Agent), visible.Escape(d.Tool), visible.Escape(string(args)), visible.Escape(d.Verdict.Why))
 	for {
 		fmt.Fprint(t.out, "Allow it? y = once, a = always in this session, n = no, b = block always in this session\n> ")
 		if t.line == nil {
@@ -77,15 +79,4 @@ func (t *terminal) read() {
 		}
 		line <- text
 	})
-}
-
-// shownArgs are the arguments of a call as JSON, with < > & as they are.
-func shownArgs(d tool.Decision) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(d.Shown()); err != nil {
-		return "(arguments that cannot be shown)"
-	}
-	return strings.TrimSpace(b.String())
 }

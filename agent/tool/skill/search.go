@@ -1,15 +1,14 @@
 package skill
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	_ "embed"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
 	"symbio/skills"
 )
 
@@ -70,13 +69,11 @@ func answer(found skills.SearchResult) tool.Result {
 	for _, m := range found.Matches {
 		out.Skills = append(out.Skills, hit{skills.Line(m.Skill.Name), skills.Line(m.Skill.Description), skills.Line(m.Skill.Path), m.Skill.Scope, m.Reason, m.Score})
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(out); err != nil {
+	text, err := visible.JSON(out)
+	if err != nil {
 		return tool.Result{Text: err.Error(), IsError: true}
 	}
-	return tool.Result{Text: string(bytes.TrimSpace(b.Bytes()))}
+	return tool.Result{Text: string(text)}
 }
 
 type deactivateArgs struct {

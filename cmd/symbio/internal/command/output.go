@@ -99,15 +99,16 @@ func PayloadJSON(data []byte) json.RawMessage {
 // cannot hide a part of the call.
 func PlainJSON(raw json.RawMessage) string {
 	var v any
-	var b strings.Builder
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if !json.Valid(raw) || d.Decode(&v) != nil || e.Encode(v) != nil {
+	if !json.Valid(raw) || d.Decode(&v) != nil {
 		return visible.Escape(string(raw))
 	}
-	return visible.Escape(strings.TrimSpace(b.String()))
+	text, err := visible.JSON(v)
+	if err != nil {
+		text = raw
+	}
+	return visible.Escape(string(text))
 }
 
 // NoteProgress prints the progress of a call on standard error. The units are the tool's own.
