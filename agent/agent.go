@@ -61,6 +61,7 @@ func newAgent(i *instance) *Agent {
 		Dir:        i.workspace.Dir,
 		OnDecision: i.recordDecision,
 		Ask:        i.askAboutCalls(),
+		Sample:     sample(i),
 		ReadDirs:   a.skills.dirs,
 		Within:     i.permissions.guardrails,
 		OnlyReads:  i.settings.onlyReads,

@@ -46,6 +46,7 @@ type instance struct {
 	self    community.Member // set by setSelf
 	address string           // peer.Address of self, its name in Signal.Requester; set by setSelf
 
+	sampling sync.Mutex // held while an MCP server asks the model, since the record has one request at a time
 	task     runningTask
 	activity activity
 

@@ -121,10 +121,18 @@ func Meter(m llm.Model, task func() *Task) llm.Model {
 	return meteredModel{Model: m, task: task}
 }
 
+// MeterAside returns a model like that of Meter, for requests that are no turns of the task: those must say how long an
+// answer they want. Where the budget leaves too little for one, it alone fails, and the task goes on. What is reserved for
+// the task's summary is not touched.
+func MeterAside(m llm.Model, task func() *Task) llm.Model {
+	return meteredModel{Model: m, task: task, aside: true}
+}
+
 // meteredModel is a model that reserves before each call and settles after it.
 type meteredModel struct {
 	llm.Model
-	task func() *Task // returns the running task; nil = none
+	task  func() *Task // returns the running task; nil = none
+	aside bool         // the requests are no turns of the task
 }
 
 // Window returns the context window of the metered model.
@@ -154,7 +162,11 @@ func (m meteredModel) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.C
 			return
 		}
 		body, tools := sizesOf(r)
-		t, err := p.begin(ctx, m.Model, body, tools)
+		try := func() (*reservation, <-chan struct{}, error) { return p.try(m.Model, body, tools) }
+		if m.aside {
+			try = func() (*reservation, <-chan struct{}, error) { return p.tryAside(m.Model, body, r.MaxTokens) }
+		}
+		t, err := p.begin(ctx, try)
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
@@ -185,15 +197,15 @@ func (t *reservation) receive(c llm.Chunk) llm.Chunk {
 	return c
 }
 
-// begin reserves a call. While the budget is short only because of calls in flight, it waits: they
+// begin reserves a call with try. While the budget is short only because of calls in flight, it waits: they
 // may use less than they reserved. It returns the cause of ctx if ctx ends.
-func (p *Task) begin(ctx context.Context, m llm.Model, body, tools int) (*reservation, error) {
+func (p *Task) begin(ctx context.Context, try func() (*reservation, <-chan struct{}, error)) (*reservation, error) {
 	p.account.ledger.waitPace(ctx)
 	for {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		t, changed, err := p.try(m, body, tools)
+		t, changed, err := try()
 		if t != nil || err != nil {
 			return t, err
 		}
@@ -210,15 +222,7 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	l := p.account.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.exceeded != "" {
-		return nil, nil, &ExceededError{Limit: p.exceeded}
-	}
-	if !priced(m) && p.account.pool(nanos).limit[nanos] < unlimitedFrom {
-		p.exceeded = "what " + m.Name() + " costs is not known, and there is a limit to it; write its price under prices in the configuration"
-		return nil, nil, &ExceededError{Limit: p.exceeded}
-	}
-	if p.account.closed {
-		p.exceeded = "the agent has ended"
+	if p.exceeded = p.blocked(m); p.exceeded != "" {
 		return nil, nil, &ExceededError{Limit: p.exceeded}
 	}
 	have := p.account.free()
@@ -255,6 +259,37 @@ func (p *Task) try(m llm.Model, body, tools int) (*reservation, <-chan struct{},
 	}
 	t := &reservation{task: p, reserved: need, size: body, output: int(out), summary: p.exceeded}
 	p.pay(t, amounts{})
+	return t, nil, nil
+}
+
+// blocked returns why no call of the model can be paid for, whatever it uses; "" = one can. The caller must hold the
+// ledger's mu.
+func (p *Task) blocked(m llm.Model) string {
+	switch {
+	case p.exceeded != "":
+		return p.exceeded
+	case !priced(m) && p.account.pool(nanos).limit[nanos] < unlimitedFrom:
+		return "what " + m.Name() + " costs is not known, and there is a limit to it; write its price under prices in the configuration"
+	case p.account.closed:
+		return "the agent has ended"
+	}
+	return ""
+}
+
+// tryAside is try for a request that is no turn of the task and has no tools: its answer has at most out tokens.
+func (p *Task) tryAside(m llm.Model, body, out int) (*reservation, <-chan struct{}, error) {
+	l := p.account.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if why := p.blocked(m); why != "" {
+		return nil, nil, &ExceededError{Limit: why}
+	}
+	need := needs(m, p.estimateTokens(body), int64(out))
+	if short := firstShortage(p.account.free(), need); short != kinds {
+		return nil, nil, &ExceededError{Limit: p.account.limitOf(short)}
+	}
+	t := &reservation{task: p, reserved: need, size: body, output: out}
+	p.pay(t, p.summaryReserve)
 	return t, nil, nil
 }
 

@@ -103,12 +103,15 @@ type SetConfig struct {
 	// the whole policy.
 	Constrain func(sandbox.Policy) (held sandbox.Policy, narrower bool)
 	// OnDecision is called with each decision before the tool runs, one at a time, in the order of
-	// the calls. It must not call the Set. If it returns an error the tool does not run, because a
+	// the calls; those of Sample come from the goroutine of the call that runs. It must not call the Set. If it returns an error the tool does not run, because a
 	// decision that cannot be recorded must not take effect. Default: not called.
 	OnDecision func(Decision) error
 	// Ask asks a person and waits for the answer. It must return when ctx ends. It is called for
 	// one call at a time. Default: no person, which means no (security.md 8.6).
 	Ask func(ctx context.Context, d Decision) Answer
+	// Sample asks the agent's model for an MCP server, paid by the agent's task. It may be called by many goroutines.
+	// Default: nil, no model.
+	Sample func(ctx context.Context, server string, r llm.Request) (llm.Response, error)
 	// OnCall is called with each call before it is judged, and OnResult with its result and the file
 	// that it changed, in the order of the calls, one at a time. Neither may call the Set. Default: not called.
 	OnCall   func(llm.ToolCall)

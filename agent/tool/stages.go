@@ -163,6 +163,9 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 		e := x.Explain(s.callOf(ctx, j))
 		change, d.Missing = e.Change(), e.Allow()
 	}
+	if j.inv.noted != nil {
+		d.Args = j.inv.noted
+	}
 	if s.cfg.OnDecision != nil {
 		if err := s.cfg.OnDecision(d); err != nil {
 			j.result.Text = fmt.Sprintf("The call of %s did not run, because the decision about it could not be recorded. Go on without tools, and say so.", d.Tool)

@@ -53,7 +53,8 @@ type Invocation struct {
 	// ReadOnly is true if the call changes nothing, so that one that was interrupted may run again.
 	ReadOnly bool
 
-	describes bool // it only describes tools, as Specs does; only ToolSearch is that
+	describes bool           // it only describes tools, as Specs does; only ToolSearch is that
+	noted     map[string]any // what the decision about it records in the place of Args; nil = Args
 }
 
 // Result is what the model reads.

@@ -12,7 +12,9 @@
 // A server of a project's .mcp.json is started only after a person has trusted that very entry
 // (security.md D12).
 //
-// The client offers servers nothing in return: no sampling, no elicitation and no roots. Prompts of
-// servers are not shown. A tool that requires to be called as a task is called as one, except over
+// The client offers servers little in return: a form for the person of an agent (elicitation), a
+// question to the agent's model (sampling), which the rules or the person have to allow and the
+// agent's budget pays, and the workspace as a root. The SDK marks the last two as deprecated; they
+// are served as long as the SDK does. A tool that requires to be called as a task is called as one, except over
 // streamable HTTP. Pictures are shown to models that accept them. Sound is described in words.
 package mcp

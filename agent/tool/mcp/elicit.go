@@ -38,19 +38,30 @@ type field struct {
 // several forms one is asked about at a time.
 func elicit(ctx context.Context, s *server, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	fields := fieldsOf(r.Params.RequestedSchema)
-	call := ctx
-	if tool.AgentOf(ctx) == "" {
-		call = latestCall(s)
-	}
+	call := callOf(ctx, s)
 	if call == nil || r.Params.Mode == "url" || len(fields) > maxFields {
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	call, cancel := context.WithCancel(call)
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
+	call, end := duringCall(s, ctx, call)
+	defer end()
 	return askToFill(call, ServerPart(s.Name), r.Params.Message, fields), nil
+}
+
+// callOf returns the context of the call that a request of the server belongs to; nil if none runs.
+func callOf(ctx context.Context, s *server) context.Context {
+	if tool.AgentOf(ctx) != "" {
+		return ctx
+	}
+	return latestCall(s)
+}
+
+// duringCall waits until no other request of the server is answered. It returns a context that ends with the call and
+// with the request, and a function that the caller must call when the request is answered.
+func duringCall(s *server, request, call context.Context) (context.Context, func()) {
+	s.asking.Lock()
+	call, cancel := context.WithCancel(call)
+	stop := context.AfterFunc(request, cancel)
+	return call, func() { stop(); cancel(); s.asking.Unlock() }
 }
 
 // askToFill asks the person of a call until the answer fits the form.

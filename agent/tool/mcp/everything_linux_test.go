@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"symbio/agent/llm"
+	"symbio/agent/llm/scripted"
+	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/sandbox"
 )
@@ -92,6 +96,7 @@ func callEverything(t *testing.T, ctx context.Context, m *Manager, tasks bool) {
 		"toggle-simulated-logging":        {`{}`, "Started"},
 		"toggle-subscriber-updates":       {`{}`, "Started"},
 		"trigger-elicitation-request":     {`{}`, "elicitation"},
+		"trigger-sampling-request":        {`{"prompt": "hi"}`, "the model was not asked"}, // no agent calls it here
 		"trigger-long-running-operation":  {`{"duration": 1, "steps": 2}`, "Long running operation completed"},
 		"list_resources":                  {`{}`, "architecture.md"},
 		"read_resource":                   {`{"uri": "demo://resource/static/document/architecture.md"}`, "# Everything Server"},
@@ -120,7 +125,7 @@ func callEverything(t *testing.T, ctx context.Context, m *Manager, tasks bool) {
 				}
 				return
 			}
-			if pictures := strings.Count(c.want, "a picture"); err != nil || !strings.Contains(answer.Text, c.want) || answer.IsError || len(answer.Images) != pictures {
+			if pictures := strings.Count(c.want, "a picture"); err != nil || !strings.Contains(answer.Text, c.want) || answer.IsError != (one.Name == "trigger-sampling-request") || len(answer.Images) != pictures {
 				t.Errorf("%s: got %+v, %v, want %q", one.Name, answer.Text, err, c.want)
 			}
 			mu.Lock()
@@ -151,6 +156,38 @@ func TestEveryToolOfServerEverythingWorksInTheSandbox(t *testing.T) {
 	answer, err := one.Call(ctx, nil, ignore)
 	if err != nil || !strings.Contains(answer.Text, `"MARK": "here"`) || strings.Contains(answer.Text, npmDirectory) {
 		t.Errorf("its environment: got %s, %v", answer.Text, err)
+	}
+}
+
+func TestServerEverythingAsksModelOfAgent(t *testing.T) {
+	t.Parallel()
+	node, program := npm(t, "server-everything")
+	m, ctx := run(t, Config{Box: boxed(t), Servers: []Server{{Name: "everything", Type: Stdio, Command: node, Args: []string{program, "stdio"}}}})
+	one, err := m.Tool(ctx, "everything", "trigger-sampling-request")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := scripted.Parse("answers", []byte("turns:\n- {match: {system: helpful, user: How much}, text: forty-two}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	set := tool.NewSet(tool.SetConfig{
+		Guard: rules{},
+		Ask: func(_ context.Context, d tool.Decision) tool.Answer {
+			asked = append(asked, fmt.Sprint(d.Tool, d.Args))
+			return tool.Answer{Allow: true, By: "terminal"}
+		},
+		Sample: func(ctx context.Context, _ string, r llm.Request) (llm.Response, error) {
+			return llm.Collect(model.Stream(ctx, r), nil)
+		},
+	}, one)
+	got := set.Run(ctx, []llm.ToolCall{{ID: "1", Name: "mcp__everything__trigger-sampling-request", Args: json.RawMessage(`{"prompt": "How much?", "maxTokens": 7}`)}})[0]
+	if got.IsError || !strings.Contains(got.Text, "forty-two") || !strings.Contains(got.Text, "endTurn") {
+		t.Errorf("got %+v", got)
+	}
+	if want := "mcp_sampling__everythingmap[max_tokens:7 messages:[user: Resource trigger-sampling-request context: How much?] system:You are a helpful test server.]"; len(asked) != 1 || asked[0] != want {
+		t.Errorf("the person was asked %q, want %q", asked, want)
 	}
 }
 

@@ -52,7 +52,7 @@ type server struct {
 	// retired is closed by retire, when the entry is gone.
 	retired chan struct{}
 
-	// asking is held while a person is asked to fill in a form.
+	// asking is held while a request of the server is answered.
 	asking sync.Mutex
 
 	// mu guards the fields below. Config.Report and Config.Pins are never called with mu held.
@@ -105,6 +105,17 @@ func latestCall(s *server) (ctx context.Context) {
 		}
 	}
 	return ctx
+}
+
+// haveSeveralAgents reports whether calls of several agents run.
+func haveSeveralAgents(s *server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	agents := map[string]bool{}
+	for _, c := range s.calls {
+		agents[tool.AgentOf(c.ctx)] = true
+	}
+	return len(agents) > 1
 }
 
 // newServer returns a server that is Stopped, or Failed if its entry has a problem.
@@ -260,14 +271,18 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 	}
 }
 
-// client returns an SDK client that offers the server nothing but Config.Root as its root, and elicit, so the
+// client returns an SDK client that offers the server nothing but Config.Root as its root, elicit and sample, so the
 // server cannot send other requests. The handlers of notifications must not block: the SDK calls them from its
 // reading goroutine.
 func (s *server) client() *sdk.Client {
 	can := &sdk.ClientCapabilities{}
 	addRoot := s.root(can)
 	c := sdk.NewClient(&sdk.Implementation{Name: "symbio", Version: s.m.cfg.Version}, &sdk.ClientOptions{
-		Capabilities:       can,
+		Capabilities: can,
+		//lint:ignore SA1019 see sample.go
+		CreateMessageHandler: func(ctx context.Context, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
+			return sample(ctx, s, r)
+		},
 		ElicitationHandler: func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) { return elicit(ctx, s, r) },
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
