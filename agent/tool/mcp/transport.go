@@ -116,6 +116,9 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		if s.Project {
 			hint = "; the sandbox holds it without the machine's network: if it needs that, write sandbox: {network: full} into your configuration, or its entry with that into your own mcp.json"
 		}
+		if name := filepath.Base(s.Command); slices.Contains([]string{"npx", "bunx", "uvx", "pipx"}, name) {
+			hint = fmt.Sprintf("; %s downloads what it runs, and the sandbox gives it neither the network nor its cache: install the package once yourself, as with npm install --global PACKAGE or uv tool install PACKAGE, and write its program as the command of its entry, %s:%d", name, s.File, s.Line)
+		}
 	}
 	// Standard error is kept for error messages; the protocol uses standard output alone.
 	said := &tail{}
