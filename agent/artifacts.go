@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"sync"
 
@@ -119,7 +119,7 @@ func (a *artifacts) keep(name string, data []byte) string {
 
 // open opens an artifact that the tree was given. It fetches it from the node that has it, also if
 // another session has it here already: what a node only names must not be read.
-func (a *artifacts) open(ctx context.Context, hash string) (*os.File, error) {
+func (a *artifacts) open(ctx context.Context, hash string) (io.ReadSeekCloser, error) {
 	h, err := content.ParseHash(hash)
 	if err != nil {
 		return nil, err

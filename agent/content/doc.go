@@ -5,9 +5,10 @@
 // is what was asked for, and the same content is kept once.
 //
 // Guarantees: a reader finds all of a content or nothing, also after a crash. What earlier processes
-// wrote is hashed before it is used for the first time, so writing does not wait for the disk. The
-// files never take more room than Config.MaxSize, beside those that are being written, each of which
-// its caller bounds. A Store may be used by many goroutines at once.
+// wrote is hashed before it is used for the first time, so writing does not wait for the disk. Small
+// contents that are put together lie in one file, and go together. The files never take more room
+// than Config.MaxSize, beside those that are being written, each of which its caller bounds. A Store
+// may be used by many goroutines at once.
 //
 // It does not know what a content is, and who may read it. One directory belongs to one Store.
 package content

@@ -1,9 +1,12 @@
 package content
 
 import (
+	"bytes"
 	"cmp"
 	"container/list"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +36,10 @@ const (
 	DefaultMaxSize = 4 << 30
 	// temporary begins the names of files that are being written.
 	temporary = ".put-"
+	// packed begins the names of packs. A pack is a file with contents that were put together, because to
+	// make a file takes longer than to fill it. It begins with its index: their Entries as JSON. A content
+	// is checked as that of any other file, whatever the index says.
+	packed = "pack-"
 )
 
 // Config is the configuration of a Store.
@@ -48,7 +55,7 @@ type Entry struct {
 	Hash Hash
 	Size int64
 	// Used is when it was put or opened last.
-	Used time.Time
+	Used time.Time `json:"-"`
 }
 
 // entry is an Entry of the index.
@@ -56,7 +63,18 @@ type entry struct {
 	Entry
 	// checked means that the content has the hash, because this process wrote or read it.
 	checked bool
-	// place is where the entry is in Store.unpinned; nil while it is pinned.
+	// file has the content, at is where.
+	file *file
+	at   int64
+}
+
+// file is a file of the directory: a content by the name of its hash, or a pack of some.
+type file struct {
+	name string
+	// size is that of the file on the disk.
+	size    int64
+	entries []*entry
+	// place is where the file is in Store.files.
 	place *list.Element
 }
 
@@ -67,10 +85,10 @@ type Store struct {
 
 	mu      sync.Mutex
 	entries map[Hash]*entry
-	// unpinned holds the entries that may be collected; the one that was used longest ago is last.
-	unpinned *list.List
-	pins     map[Hash]int
-	// size is the sum of the sizes of entries.
+	// files holds all files; the one that was used longest ago is last.
+	files *list.List
+	pins  map[Hash]int
+	// size is the sum of the sizes of the files.
 	size int64
 }
 
@@ -83,22 +101,22 @@ func Open(c Config) (*Store, error) {
 	if err := cmp.Or(err, unread, os.Chmod(c.Dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("open store of contents: %w", err)
 	}
-	s := &Store{dir: c.Dir, maxSize: cmp.Or(c.MaxSize, DefaultMaxSize), entries: map[Hash]*entry{}, unpinned: list.New(), pins: map[Hash]int{}}
-	var found []*entry
+	s := &Store{dir: c.Dir, maxSize: cmp.Or(c.MaxSize, DefaultMaxSize), entries: map[Hash]*entry{}, files: list.New(), pins: map[Hash]int{}}
+	var found []*file
 	for _, f := range files {
-		if strings.HasPrefix(f.Name(), temporary) {
-			os.Remove(filepath.Join(c.Dir, f.Name())) // if it cannot be removed, it stays for the next time
+		info, err := f.Info()
+		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		h, err := ParseHash(f.Name())
-		info, missing := f.Info()
-		if err == nil && missing == nil && info.Mode().IsRegular() {
-			found = append(found, &entry{Entry: Entry{Hash: h, Size: info.Size(), Used: info.ModTime()}})
+		if one, err := s.readFile(info); err == nil {
+			found = append(found, one)
+		} else if strings.HasPrefix(info.Name(), temporary) || strings.HasPrefix(info.Name(), packed) {
+			os.Remove(filepath.Join(c.Dir, info.Name())) // if it cannot be removed, it stays for the next time
 		}
 	}
-	slices.SortFunc(found, func(a, b *entry) int { return a.Used.Compare(b.Used) })
-	for _, e := range found {
-		s.insert(e)
+	slices.SortFunc(found, func(a, b *file) int { return a.entries[0].Used.Compare(b.entries[0].Used) })
+	for _, f := range found {
+		s.insert(f)
 	}
 	s.collect(0)
 	return s, nil
@@ -106,65 +124,107 @@ func Open(c Config) (*Store, error) {
 
 // Put stores what r holds, and returns its hash and size. The errors are ErrTooLarge if that is over
 // max bytes or Config.MaxSize, ErrFull, and those of r and of the disk; then nothing of it is left.
-func (s *Store) Put(r io.Reader, max int64) (Hash, int64, error) { return s.put(r, max, nil) }
+func (s *Store) Put(r io.Reader, max int64) (Hash, int64, error) { return s.putOne(r, max, nil) }
 
 // PutAs stores what r holds, if it has that hash, and returns ErrMismatch if not; else it is Put. It
 // reads r also if the content is kept already: whoever sends it shows that it has it.
 func (s *Store) PutAs(want Hash, r io.Reader, max int64) error {
-	_, _, err := s.put(r, max, &want)
+	_, _, err := s.putOne(r, max, &want)
 	return err
 }
 
-func (s *Store) put(r io.Reader, max int64, want *Hash) (h Hash, size int64, err error) {
-	f, err := os.CreateTemp(s.dir, temporary+"*") // 0600
-	if err != nil {
-		return Hash{}, 0, fmt.Errorf("keep a content: %w", err)
-	}
-	defer os.Remove(f.Name()) // of a content that is kept there is none any more
-	sum := sha256.New()
+func (s *Store) putOne(r io.Reader, max int64, want *Hash) (h Hash, size int64, err error) {
 	max = min(max, s.maxSize)
-	size, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(r, max+1))
-	h = Hash(sum.Sum(nil))
-	switch err = errors.Join(err, f.Close()); {
-	case err != nil:
-	case size > max:
-		err = fmt.Errorf("%w: over %d bytes", ErrTooLarge, max)
-	case want != nil && h != *want:
-		err = fmt.Errorf("%w: SHA-256 %v, want %v", ErrMismatch, h, *want)
-	default:
-		err = s.add(f.Name(), Entry{Hash: h, Size: size, Used: time.Now()})
-	}
-	if err != nil {
-		return Hash{}, 0, fmt.Errorf("keep a content: %w", err)
-	}
-	return h, size, nil
+	err = s.put(func(w io.Writer) (*file, error) {
+		sum := sha256.New()
+		size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(r, max+1))
+		h = Hash(sum.Sum(nil))
+		switch {
+		case err == nil && size > max:
+			err = fmt.Errorf("%w: over %d bytes", ErrTooLarge, max)
+		case err == nil && want != nil && h != *want:
+			err = mismatch(h, *want)
+		}
+		return newFile(h.String(), 0, time.Now(), []Entry{{Hash: h, Size: size}}), err
+	})
+	return h, size, err
 }
 
-// add gives a file that was written the name of its content.
-func (s *Store) add(file string, e Entry) error {
+func mismatch(got, want Hash) error {
+	return fmt.Errorf("%w: SHA-256 %v, want %v", ErrMismatch, got, want)
+}
+
+// put stores the file that write writes and returns.
+func (s *Store) put(write func(io.Writer) (*file, error)) error {
+	f, err := os.CreateTemp(s.dir, temporary+"*") // 0600
+	if err == nil {
+		defer os.Remove(f.Name()) // of contents that are kept there is none any more
+		var written *file
+		written, err = write(f)
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = s.add(f.Name(), written)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keep a content: %w", err)
+	}
+	return nil
+}
+
+// PutAll stores small contents in one file, which is faster than PutAs for each: data has one after the
+// other, sizes says where each ends. They are kept together, as long as one of them is pinned or used. The
+// errors are those of PutAs, and that data is too short; with one nothing is stored.
+func (s *Store) PutAll(want []Hash, sizes []int, data []byte) error {
+	return s.put(func(w io.Writer) (*file, error) {
+		var index []Entry
+		at := 0
+		for i, h := range want {
+			if i >= len(sizes) || sizes[i] < 0 || sizes[i] > len(data)-at {
+				return nil, errors.New("the data ends in the middle of a content")
+			}
+			if got := Sum(data[at : at+sizes[i]]); got != h {
+				return nil, mismatch(got, h)
+			}
+			index, at = append(index, Entry{Hash: h, Size: int64(sizes[i])}), at+sizes[i]
+		}
+		head, _ := json.Marshal(index) // these types make no error
+		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(head), bytes.NewReader(data[:at])))
+		return newFile(packed+rand.Text(), int64(len(head)), time.Now(), index), err
+	})
+}
+
+// add gives a file that was written its name, with those of its entries that are not kept yet.
+func (s *Store) add(written string, f *file) error {
+	f.entries = slices.DeleteFunc(f.entries, func(e *entry) bool {
+		e.checked = true
+		return s.Has(e.Hash) // what is damaged goes
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch old := s.entries[e.Hash]; {
-	case old != nil && old.checked:
-		s.use(old)
+	f.entries = slices.DeleteFunc(f.entries, func(e *entry) bool { return s.entries[e.Hash] != nil }) // put meanwhile
+	if len(f.entries) == 0 {
 		return nil
-	case old != nil: // it may be damaged
-		s.drop(old)
 	}
-	if !s.collect(e.Size) {
+	if !s.collect(f.size) {
 		return fmt.Errorf("%w: of its %d bytes too many are in use", ErrFull, s.maxSize)
 	}
-	err := os.Rename(file, s.path(e.Hash))
+	err := os.Rename(written, s.path(f))
 	if err == nil {
-		s.insert(&entry{Entry: e, checked: true})
+		s.insert(f)
 	}
 	return err
+}
+
+// File is a content that is open.
+type File struct {
+	*io.SectionReader
+	io.Closer
 }
 
 // Open opens a content for reading; fs.ErrNotExist if it is not kept. A content that a crash or
-// another program damaged is removed, and not kept any more. The file stays readable when the
+// another program damaged is removed, with those that were put with it, and not kept any more. The file stays readable when the
 // content is collected meanwhile, on systems where open files do.
-func (s *Store) Open(h Hash) (*os.File, error) {
+func (s *Store) Open(h Hash) (*File, error) {
 	s.mu.Lock()
 	e, ok := s.entries[h]
 	checked := ok && e.checked
@@ -172,36 +232,25 @@ func (s *Store) Open(h Hash) (*os.File, error) {
 	if !ok {
 		return nil, fmt.Errorf("content %v: %w", h, fs.ErrNotExist)
 	}
-	f, err := os.Open(s.path(h))
+	f, err := os.Open(s.path(e.file))
 	if err == nil && !checked {
-		if err = check(f, h); err != nil {
-			f.Close()
+		sum := sha256.New()
+		if _, err = io.Copy(sum, io.NewSectionReader(f, e.at, e.Size)); err == nil && Hash(sum.Sum(nil)) != h {
+			err = fmt.Errorf("its file is damaged: %w", fs.ErrNotExist)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) && s.entries[h] == e {
-			s.drop(e)
+			s.drop(e.file)
 		}
+		f.Close()
 		return nil, fmt.Errorf("content %v: %w", h, err)
 	}
 	e.checked = true
 	s.use(e)
-	return f, nil
-}
-
-// check returns nil if f has that content, and rewinds it; fs.ErrNotExist if it has another.
-func check(f *os.File, h Hash) error {
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return err
-	}
-	if Hash(sum.Sum(nil)) != h {
-		return fmt.Errorf("its file is damaged: %w", fs.ErrNotExist)
-	}
-	_, err := f.Seek(0, io.SeekStart)
-	return err
+	return &File{io.NewSectionReader(f, e.at, e.Size), f}, nil
 }
 
 // Has reports whether a content is kept.
@@ -221,33 +270,26 @@ func (s *Store) Pin(hashes []Hash) (unpin func()) {
 	defer s.mu.Unlock()
 	for _, h := range hashes {
 		s.pins[h]++
-		if e := s.entries[h]; e != nil && e.place != nil {
-			s.unpinned.Remove(e.place)
-			e.place = nil
-		}
 	}
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, h := range hashes {
-			if s.pins[h]--; s.pins[h] > 0 {
-				continue
-			}
-			delete(s.pins, h)
-			if e := s.entries[h]; e != nil {
-				e.place = s.unpinned.PushFront(e)
+			if s.pins[h]--; s.pins[h] == 0 {
+				delete(s.pins, h)
 			}
 		}
 	})
 }
 
-// Remove deletes a content; fs.ErrNotExist if it is not kept, ErrPinned if it is in use.
+// Remove deletes a content and those that were put with it; fs.ErrNotExist if it is not kept, ErrPinned
+// if one of them is in use.
 func (s *Store) Remove(h Hash) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := fs.ErrNotExist
-	if e := s.entries[h]; e != nil && e.place != nil {
-		s.drop(e)
+	if e := s.entries[h]; e != nil && !s.pinned(e.file) {
+		s.drop(e.file)
 		return nil
 	} else if e != nil {
 		err = ErrPinned
@@ -266,45 +308,80 @@ func (s *Store) All() (all []Entry) {
 	return all
 }
 
-func (s *Store) path(h Hash) string { return filepath.Join(s.dir, h.String()) }
+func (s *Store) path(f *file) string { return filepath.Join(s.dir, f.name) }
 
-// insert adds an entry whose bytes are not counted yet. s.mu is held, as for all below.
-func (s *Store) insert(e *entry) {
-	s.entries[e.Hash] = e
-	s.size += e.Size
-	if s.pins[e.Hash] == 0 {
-		e.place = s.unpinned.PushFront(e)
+// newFile returns a file of contents that were used at a time. The first one begins at a place.
+func newFile(name string, at int64, used time.Time, contents []Entry) *file {
+	f := &file{name: name, size: at}
+	for _, c := range contents {
+		c.Used = used
+		f.entries = append(f.entries, &entry{Entry: c, file: f, at: f.size})
+		f.size += c.Size
 	}
+	return f
+}
+
+// readFile returns a file of an earlier process, if its name and index may be right.
+func (s *Store) readFile(info fs.FileInfo) (*file, error) {
+	name := info.Name()
+	if !strings.HasPrefix(name, packed) {
+		h, err := ParseHash(name)
+		return newFile(name, 0, info.ModTime(), []Entry{{Hash: h, Size: info.Size()}}), err
+	}
+	f, err := os.Open(filepath.Join(s.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var index []Entry
+	d := json.NewDecoder(f)
+	err = d.Decode(&index)
+	pack := newFile(name, d.InputOffset(), info.ModTime(), index)
+	if err != nil || pack.size != info.Size() || len(index) == 0 {
+		return nil, fmt.Errorf("the index of %s is damaged", name)
+	}
+	return pack, nil
+}
+
+// insert adds a file whose bytes are not counted yet. s.mu is held, as for all below.
+func (s *Store) insert(f *file) {
+	for _, e := range f.entries {
+		s.entries[e.Hash] = e
+	}
+	s.size += f.size
+	f.place = s.files.PushFront(f)
+}
+
+func (s *Store) pinned(f *file) bool {
+	return slices.ContainsFunc(f.entries, func(e *entry) bool { return s.pins[e.Hash] > 0 })
 }
 
 // use notes that an entry is used now.
 func (s *Store) use(e *entry) {
-	if e.place != nil {
-		s.unpinned.MoveToFront(e.place)
-	}
+	s.files.MoveToFront(e.file.place)
 	e.Used = time.Now()
-	os.Chtimes(s.path(e.Hash), e.Used, e.Used) // for the order after a restart only
+	os.Chtimes(s.path(e.file), e.Used, e.Used) // for the order after a restart only
 }
 
-// drop deletes an entry and its file.
-func (s *Store) drop(e *entry) {
-	os.Remove(s.path(e.Hash)) // if it cannot be removed, the next Open of the directory counts it again
-	delete(s.entries, e.Hash)
-	s.size -= e.Size
-	if e.place != nil {
-		s.unpinned.Remove(e.place)
-		e.place = nil
+// drop deletes a file and its entries.
+func (s *Store) drop(f *file) {
+	os.Remove(s.path(f)) // if it cannot be removed, the next Open of the directory counts it again
+	for _, e := range f.entries {
+		if s.entries[e.Hash] == e { // and not that of a younger file
+			delete(s.entries, e.Hash)
+		}
 	}
+	s.size -= f.size
+	s.files.Remove(f.place)
 }
 
 // collect makes room for n bytes, if it can, and reports whether there is room.
 func (s *Store) collect(n int64) bool {
-	for s.size+n > s.maxSize {
-		last := s.unpinned.Back()
-		if last == nil {
-			return false
+	for at := s.files.Back(); at != nil && s.size+n > s.maxSize; {
+		f := at.Value.(*file)
+		if at = at.Prev(); !s.pinned(f) {
+			s.drop(f)
 		}
-		s.drop(last.Value.(*entry))
 	}
-	return true
+	return s.size+n <= s.maxSize
 }

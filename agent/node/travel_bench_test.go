@@ -3,9 +3,11 @@ package node_test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"symbio/actor"
+	"symbio/agent/content"
 	"symbio/agent/workspace"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
@@ -32,7 +35,8 @@ const (
 
 // BenchmarkWorkspaceTravels sends 10,000 files of 200 MB, half of which are words and half random, over
 // loopback: all of them the first time, and again after one of them changed. The same bytes over a TLS
-// connection are in the same run.
+// connection are in the same run, alone and as a floor: the files read and hashed, sent without compression by
+// one goroutine, and hashed and written to one file by another. Both ends share the processors of one machine.
 func BenchmarkWorkspaceTravels(b *testing.B) {
 	dir := b.TempDir()
 	authority, err := identity.OpenLocalAuthority(filepath.Join(dir, "authority"))
@@ -72,7 +76,13 @@ func BenchmarkWorkspaceTravels(b *testing.B) {
 		}
 		return time.Since(begun), wire.Load()
 	}
-	raw := overTLS(b, alice.identity, bob.identity)
+	raw := overTLS(b, alice.identity, bob.identity, sendRandom, io.Discard)
+	kept, err := os.Create(filepath.Join(dir, "kept"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer kept.Close()
+	floor := overTLS(b, alice.identity, bob.identity, func(w io.Writer) error { return sendFiles(w, files) }, io.MultiWriter(kept, sha256.New()))
 	first, sent := push()
 	if err := os.WriteFile(filepath.Join(files, "d00", "f00000"), []byte("changed"), 0o600); err != nil {
 		b.Fatal(err)
@@ -84,6 +94,8 @@ func BenchmarkWorkspaceTravels(b *testing.B) {
 	b.ReportMetric(mb(first), "MB/s")
 	b.ReportMetric(mb(raw), "MB/s-of-TLS")
 	b.ReportMetric(raw.Seconds()/first.Seconds(), "x-of-TLS")
+	b.ReportMetric(floor.Seconds()/first.Seconds(), "x-of-floor")
+	b.ReportMetric(raw.Seconds()/floor.Seconds(), "floor-x-of-TLS")
 	b.ReportMetric(100*float64(sent)/travelSize, "%-sent-first")
 	b.ReportMetric(100*float64(changed)/travelSize, "%-sent-after-change")
 	b.ReportMetric(again.Seconds(), "s-after-change")
@@ -159,8 +171,32 @@ func travelNode(b *testing.B, a *identity.Authority, dir, name string) *travelle
 	return n
 }
 
-// overTLS returns how long the bytes take over a TLS connection of the same identities.
-func overTLS(b *testing.B, from, to *identity.Identity) time.Duration {
+func sendRandom(w io.Writer) (err error) {
+	data := make([]byte, 1<<20)
+	rand.Read(data)
+	for i := 0; i < travelSize/len(data) && err == nil; i++ {
+		_, err = w.Write(data)
+	}
+	return err
+}
+
+// sendFiles reads the files of a directory, hashes each and sends it.
+func sendFiles(w io.Writer, dir string) error {
+	return fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			content.Sum(data)
+			_, err = w.Write(data)
+		}
+		return err
+	})
+}
+
+// overTLS returns how long what send sends takes over a TLS connection of the same identities.
+func overTLS(b *testing.B, from, to *identity.Identity, send func(io.Writer) error, receive io.Writer) time.Duration {
 	b.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", to.ServerTLS())
 	if err != nil {
@@ -174,20 +210,16 @@ func overTLS(b *testing.B, from, to *identity.Identity) time.Duration {
 			return err
 		}
 		defer c.Close()
-		_, err = io.Copy(io.Discard, c)
+		_, err = io.Copy(receive, c)
 		return err
 	})
-	data := make([]byte, 1<<20)
-	rand.Read(data)
 	c, err := tls.Dial("tcp", l.Addr().String(), from.ClientTLS(to.ID()))
 	if err != nil {
 		b.Fatal(err)
 	}
 	begun := time.Now()
-	for range travelSize / len(data) {
-		if _, err := c.Write(data); err != nil {
-			b.Fatal(err)
-		}
+	if err := send(c); err != nil {
+		b.Fatal(err)
 	}
 	c.Close()
 	if err := g.Wait(); err != nil {

@@ -3,7 +3,7 @@ package tool
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 )
 
@@ -13,7 +13,7 @@ const ArtifactPrefix = "artifact:"
 
 // OpenArtifact opens the artifact that a path names, if the agent of ctx's call was given it. ok is false
 // if the path is another one.
-func OpenArtifact(ctx context.Context, path string) (f *os.File, ok bool, err error) {
+func OpenArtifact(ctx context.Context, path string) (f io.ReadSeekCloser, ok bool, err error) {
 	hash, ok := strings.CutPrefix(path, ArtifactPrefix)
 	open := currentOf(ctx).set.cfg.Artifact
 	if !ok || open == nil {

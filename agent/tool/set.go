@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -134,7 +134,7 @@ type SetConfig struct {
 	// that tells the model how to read it; "" = it is not kept. Artifact opens what was kept, by its
 	// hash. Default: nothing is kept.
 	Keep     func(name string, data []byte) string
-	Artifact func(ctx context.Context, hash string) (*os.File, error)
+	Artifact func(ctx context.Context, hash string) (io.ReadSeekCloser, error)
 	// Middleware is put around the running of each call, the first outermost; see Middleware.
 	// Default: none.
 	Middleware []Middleware

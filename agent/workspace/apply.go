@@ -126,7 +126,7 @@ var errNoText = errors.New("it is no text, or too long")
 
 // text returns the content of a file from the disk or the store; errNoText if it is none that can be merged.
 func (p *Plan) text(f File, onDisk bool) (text []byte, err error) {
-	var file *os.File
+	var file io.ReadCloser
 	switch {
 	case f.Size > maxText:
 		return nil, errNoText

@@ -17,7 +17,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -136,46 +135,23 @@ func (s *Server) provide(_ context.Context, in community.Signal) (community.Repl
 // Fetch gets an artifact of another node into the store. The error is content.ErrMismatch if it sends another
 // content, content.ErrTooLarge if it sends more than the store takes, or that of a call.
 func (s *Server) Fetch(ctx context.Context, from community.NodeID, h content.Hash) error {
-	return s.cfg.Store.PutAs(h, &remote{ctx: ctx, server: s, node: from, next: Request{Hash: h}}, math.MaxInt64)
+	return s.cfg.Store.PutAs(h, &content.Pieces{Get: func(at int64) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, pieceTimeout)
+		defer cancel()
+		data, _ := json.Marshal(Request{h, at}) // of a hash and a number it cannot fail
+		in := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)}
+		reply, err := s.cfg.Community.Invoke(ctx, community.MemberID(from), Capability, in)
+		return reply.Data, err
+	}}, math.MaxInt64)
 }
 
 // Open gets an artifact from the node that calls this one, and opens it. It fetches it also if it is here already, from
 // another node or session: a caller that only names it must not make it readable.
-func (s *Server) Open(ctx context.Context, from community.NodeID, h content.Hash) (*os.File, error) {
+func (s *Server) Open(ctx context.Context, from community.NodeID, h content.Hash) (io.ReadSeekCloser, error) {
 	if err := s.Fetch(ctx, from, h); err != nil {
 		return nil, err
 	}
 	return s.cfg.Store.Open(h)
-}
-
-// remote reads an artifact of another node.
-type remote struct {
-	ctx    context.Context
-	server *Server
-	node   community.NodeID
-	next   Request
-	rest   []byte // of the latest piece
-}
-
-func (r *remote) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		ctx, cancel := context.WithTimeout(r.ctx, pieceTimeout)
-		defer cancel()
-		data, _ := json.Marshal(r.next) // of a hash and a number it cannot fail
-		in := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(r.ctx)}
-		reply, err := r.server.cfg.Community.Invoke(ctx, community.MemberID(r.node), Capability, in)
-		if err == nil && len(reply.Data) == 0 {
-			err = io.EOF
-		}
-		if err != nil {
-			return 0, err
-		}
-		r.rest = reply.Data
-		r.next.Offset += int64(len(reply.Data))
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
 }
 
 // Run removes what is not needed any more, at once and then every hour, until ctx ends.

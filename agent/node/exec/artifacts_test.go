@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func withArtifacts(t *testing.T, c *Command, given ...string) (temp string) {
 			t.Fatal(err)
 		}
 	}
-	c.runner.cfg.Artifact = func(_ context.Context, from community.NodeID, h content.Hash) (*os.File, error) {
+	c.runner.cfg.Artifact = func(_ context.Context, from community.NodeID, h content.Hash) (io.ReadSeekCloser, error) {
 		if from != "a" {
 			return nil, fs.ErrNotExist
 		}

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -46,7 +47,7 @@ type Config struct {
 	MaxOutput int
 	// Artifact opens an artifact that the node of a call gave with it, and returns
 	// an error for any other one. Default: commands take none.
-	Artifact func(ctx context.Context, from community.NodeID, h content.Hash) (*os.File, error)
+	Artifact func(ctx context.Context, from community.NodeID, h content.Hash) (io.ReadSeekCloser, error)
 }
 
 // Runner makes sandboxes for commands. It probes the machine when the first

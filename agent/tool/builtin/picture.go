@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"symbio/agent/llm"
@@ -20,16 +19,16 @@ const smaller = "make a smaller copy, for example with `convert IN -resize 1568x
 // shown: no known format, more than llm.MaxImage bytes, or malformed. is is the result of
 // checkText. path is what the model wrote; name is the file in the workspace. It records the
 // picture as read by the agent, so that a Write that replaces it is checked, too.
-func (w *Workspace) look(ctx context.Context, name, path string, f *os.File, is *binaryError) (tool.Result, error) {
-	info, err := f.Stat()
+func (w *Workspace) look(ctx context.Context, name, path string, f io.ReadSeeker, is *binaryError) (tool.Result, error) {
+	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return tool.Result{}, explain(path, err)
 	}
-	cannot := fmt.Errorf("%s is %w of %d bytes, which cannot be shown", quoted(path), is, info.Size())
+	cannot := fmt.Errorf("%s is %w of %d bytes, which cannot be shown", quoted(path), is, size)
 	switch {
 	case !is.image:
 		return tool.Result{}, cannot
-	case info.Size() > llm.MaxImage:
+	case size > llm.MaxImage:
 		return tool.Result{}, fmt.Errorf("%w: of a picture at most %d are; %s", cannot, llm.MaxImage, smaller)
 	}
 	// The caller has read the beginning.

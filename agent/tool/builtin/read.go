@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -113,7 +112,7 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 
 // show returns a part of an open file, or a picture. name is the file in the workspace, whose content it
 // records; "" = it is an artifact, whose long lines it shows in pieces: there is no other way to read them.
-func (w *Workspace) show(ctx context.Context, a readArgs, f *os.File, name string) (tool.Result, error) {
+func (w *Workspace) show(ctx context.Context, a readArgs, f io.ReadSeeker, name string) (tool.Result, error) {
 	if a.Offset < 0 || a.Limit < 0 {
 		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
 	}

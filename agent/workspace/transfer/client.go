@@ -113,7 +113,7 @@ func (c *Client) send(ctx context.Context, lacks []content.Hash, all map[content
 	var body []byte
 	flush := func() {
 		h, data := pack, body
-		pack, body = header{Op: opPut}, nil
+		pack, body = header{Op: opPut}, make([]byte, 0, c.chunk+bytes.MinRead)
 		if len(h.Hashes) > 0 {
 			g.Go(func() error { _, _, err := c.do(calls, h, data); return err })
 		}
@@ -149,7 +149,7 @@ func (s source) append(data []byte) ([]byte, error) {
 	}
 	defer f.Close()
 	b := bytes.NewBuffer(data)
-	_, err = io.CopyN(b, f, s.size)
+	_, err = b.ReadFrom(f) // to the end, where it is checked
 	return b.Bytes(), err
 }
 
@@ -205,7 +205,7 @@ func (c *Client) Fetch(ctx context.Context, member community.MemberID, base work
 	if made.Size > maxManifest {
 		return w, fmt.Errorf("the node announces a patch of %d bytes; at most %d are read", made.Size, maxManifest)
 	}
-	text, err := io.ReadAll(&remoteContent{client: c, ctx: ctx, hash: made.Hash, size: made.Size})
+	text, err := io.ReadAll(c.content(ctx, made.Hash, made.Size))
 	if err != nil {
 		return w, err
 	}
@@ -227,36 +227,22 @@ func (c *Client) FetchContents(ctx context.Context, w Work, files []workspace.Fi
 	for _, h := range wanted {
 		if !w.Store.Has(h) {
 			g.Go(func() error {
-				return w.Store.PutAs(h, &remoteContent{client: c, ctx: ctx, hash: h, size: sizes[h]}, sizes[h])
+				return w.Store.PutAs(h, c.content(ctx, h, sizes[h]), sizes[h])
 			})
 		}
 	}
 	return g.Wait()
 }
 
-// remoteContent reads a content of the other node. A call brings a part.
-type remoteContent struct {
-	client   *Client
-	ctx      context.Context
-	hash     content.Hash
-	at, size int64
-	part     []byte
-}
-
-// Read implements io.Reader. An answer without bytes, or with more than are left, is an error: a
-// hostile node cannot make it endless.
-func (r *remoteContent) Read(p []byte) (n int, err error) {
-	if len(r.part) == 0 && r.at < r.size {
-		if _, r.part, err = r.client.do(r.ctx, header{Op: opGet, Hash: r.hash, Offset: r.at}, nil); err != nil {
-			return 0, err
+// content reads a content of the other node. An answer without bytes, or with more than are left, is an
+// error: a hostile node cannot make it endless.
+func (c *Client) content(ctx context.Context, h content.Hash, size int64) io.Reader {
+	return &content.Pieces{Get: func(at int64) (part []byte, err error) {
+		if at < size {
+			if _, part, err = c.do(ctx, header{Op: opGet, Hash: h, Offset: at}, nil); err == nil && (len(part) == 0 || int64(len(part)) > size-at) {
+				err = errors.New("the node sends another number of bytes than it announced")
+			}
 		}
-		if r.at += int64(len(r.part)); len(r.part) == 0 || r.at > r.size {
-			return 0, errors.New("the node sends another number of bytes than it announced")
-		}
-	}
-	if n = copy(p, r.part); n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	r.part = r.part[n:]
-	return n, nil
+		return part, err
+	}}
 }

@@ -108,7 +108,7 @@ func (s *Server) serve(ctx context.Context, node community.NodeID, data []byte, 
 	case opMissing:
 		out, err = s.missing(store.Store, h)
 	case opPut:
-		err = put(store.Store, h, body)
+		err = store.PutAll(h.Hashes, h.Sizes, body)
 	case opJoin:
 		err = s.join(store.Store, h)
 	case opPatch:
@@ -218,20 +218,6 @@ func (s *Server) manifest(store *content.Store, h content.Hash) (m workspace.Man
 	return workspace.DecodeManifest(data, s.cfg.Limits)
 }
 
-// put keeps the contents of a message. Those before a wrong one stay.
-func put(store *content.Store, h header, body []byte) error {
-	for i, hash := range h.Hashes {
-		if i >= len(h.Sizes) || h.Sizes[i] < 0 || h.Sizes[i] > len(body) {
-			return errors.New("the message ends in the middle of a content")
-		}
-		if err := store.PutAs(hash, bytes.NewReader(body[:h.Sizes[i]]), maxUnpacked); err != nil {
-			return err
-		}
-		body = body[h.Sizes[i]:]
-	}
-	return nil
-}
-
 // join makes one content of chunks that are kept.
 func (s *Server) join(store *content.Store, h header) error {
 	if most := cmp.Or(s.cfg.Limits.FileSize, 256<<20); h.Size > most {
@@ -248,7 +234,7 @@ func (s *Server) join(store *content.Store, h header) error {
 type chunk struct {
 	store *content.Store
 	hash  content.Hash
-	file  *os.File
+	file  *content.File
 }
 
 // Read implements io.Reader.
