@@ -147,6 +147,28 @@ func (c *Chooser) ask(ctx context.Context, nodes []community.Member) {
 	asking.Wait()
 }
 
+// Loads asks the nodes that lend agents for their load, and returns it by node, with the free places of
+// this one. A node that does not answer within a second is not there. It changes nothing.
+func (c *Chooser) Loads(ctx context.Context) map[community.MemberID]Load {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	here, _ := c.local(Request{})
+	all := map[community.MemberID]Load{c.cfg.Self.ID: {Free: here.free}}
+	var mu sync.Mutex // guards all
+	var asking sync.WaitGroup
+	for _, m := range c.cfg.Lenders("") {
+		asking.Go(func() {
+			if load, err := c.cfg.Load(ctx, m); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				all[m.ID] = load.Checked()
+			}
+		})
+	}
+	asking.Wait()
+	return all
+}
+
 // pick returns the best candidate. This node is the first one, and wins among equals.
 func pick(open []candidate, s Strategy) candidate {
 	return slices.MinFunc(open, func(a, b candidate) int {

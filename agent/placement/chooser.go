@@ -95,7 +95,7 @@ type Config struct {
 	Local int
 	// Queue is how many tasks wait at most. Default 256.
 	Queue int
-	// Lenders returns the nodes that lend a definition and can be reached now. Default: none.
+	// Lenders returns the nodes that lend a definition, "" = any, and can be reached now. Default: none.
 	Lenders func(definition string) []community.Member
 	// Load asks a node for its load. It must return when ctx ends.
 	Load func(ctx context.Context, node community.Member) (Load, error)

@@ -11,6 +11,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/placement"
 	"symbio/community"
@@ -132,6 +136,52 @@ func TestReasonSaysWhyNodeWasChosen(t *testing.T) {
 			t.Errorf("%v: %s; want %s", tt.r.Where, got, tt.want)
 		}
 	}
+}
+
+// The loads are asked for at the same time, and a node that is silent is left out after a second.
+func TestLoadsAreAskedForInBoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN()
+		l.nodes = append(l.nodes, member("mute", nil), member("lost", nil))
+		l.slow["mute"], l.slow["bob"], l.slow["eve"] = time.Hour, 500*time.Millisecond, 500*time.Millisecond
+		l.errs["lost"] = community.ErrUnavailable
+		l.loads["bob"] = placement.Load{Running: 3, Lent: 1, Free: -7}
+		c := l.chooser(placement.Config{Local: 2})
+		if _, err := c.Start(t.Context(), placement.Request{Strategy: placement.Local}, func(placement.Place) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		got := c.Loads(t.Context())
+		want := map[community.MemberID]placement.Load{"id-ann": {Free: 1}, "id-bob": {Running: 3, Lent: 1}, "id-eve": {Free: 2}}
+		if d := cmp.Diff(want, got); d != "" || time.Since(begun) != time.Second {
+			t.Errorf("after %v (-want +got):\n%s", time.Since(begun), d)
+		}
+	})
+}
+
+// Labels come from models and from people.
+func FuzzParseLabels(f *testing.F) {
+	for _, seed := range []string{"gpu", "gpu=1", "arch=arm64", "model=ollama:qwen3:8b", "node=", "=x", "NODE", "a b", "x=\x1b[1m", "a=b=c", "\xff", strings.Repeat("a", 300) + "=" + strings.Repeat("b", 3000)} {
+		f.Add(seed, "room=kitchen")
+	}
+	f.Fuzz(func(t *testing.T, one, two string) {
+		all, err := placement.ParseLabels([]string{one, two})
+		if err != nil {
+			return
+		}
+		var texts []string
+		for _, l := range all {
+			if s := l.String(); !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) || len(s) > 2000 {
+				t.Errorf("%q became the label %q", []string{one, two}, s)
+			} else {
+				texts = append(texts, s)
+			}
+		}
+		again, err := placement.ParseLabels(texts)
+		if err != nil || !slices.Equal(all, again) {
+			t.Errorf("%q is %v, and read again %v, %v", []string{one, two}, all, again, err)
+		}
+	})
 }
 
 func labels(t *testing.T, texts ...string) []placement.Label {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"io"
 
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -70,7 +71,20 @@ func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, onUpdate fun
 // taskServer has the method for tasks.
 type taskServer struct{ cfg Config }
 
-// RunTask gives one task to a new agent or a capability.
-func (c taskServer) RunTask(r *symbiov1.RunTaskRequest, stream symbiov1.Control_RunTaskServer) error {
-	return toStatus(c.cfg.RunTask(stream.Context(), r, stream.Send))
+// RunTask gives one task to a new agent or a capability. The caller confirms each place before an
+// agent begins there.
+func (c taskServer) RunTask(stream symbiov1.Control_RunTaskServer) error {
+	r, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	return toStatus(c.cfg.RunTask(stream.Context(), r, func(e *symbiov1.RunTaskEvent) error {
+		if err := stream.Send(e); err != nil || e.GetPlaced() == nil {
+			return err
+		}
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+			return err
+		}
+		return nil
+	}))
 }

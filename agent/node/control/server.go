@@ -85,6 +85,8 @@ type Config struct {
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
 	// RunTask runs a task and sends its events, the result last. Its error is one of a task that has not begun.
 	RunTask func(context.Context, *symbiov1.RunTaskRequest, func(*symbiov1.RunTaskEvent) error) error
+	// Loads asks the nodes that lend agents for their loads, for at most a second.
+	Loads func(context.Context) map[community.MemberID]placement.Load
 	// Dashboard opens the dashboard in the browser; see dashboard.Dashboard.Open.
 	Dashboard func(context.Context, *symbiov1.DashboardRequest) (*symbiov1.DashboardReply, error)
 	// NodeName returns the name of a node, or its id if the name is not known.
@@ -170,9 +172,18 @@ func optional[T comparable](v T) *T {
 }
 
 // Nodes returns the nodes that this node knows. The refusals of a node are the
-// sum of those by calls and by connections.
-func (c *server) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
+// sum of those by calls and by connections. Labels are of the member that
+// stands for a node.
+func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
 	reply := &symbiov1.NodesReply{}
+	var loads map[community.MemberID]placement.Load
+	if r.GetLoad() {
+		loads = c.cfg.Loads(ctx)
+	}
+	labels := map[community.MemberID]map[string]string{}
+	for _, m := range slices.Concat(c.cfg.Community.Members(), c.cfg.Community.Catalog().Members) {
+		labels[m.ID] = m.Metadata
+	}
 	for _, n := range c.cfg.Network.Nodes() {
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
@@ -180,6 +191,10 @@ func (c *server) Nodes(context.Context, *symbiov1.NodesRequest) (*symbiov1.Nodes
 			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
 		}
 		if n.ID != "" {
+			out.Labels = labels[community.MemberID(n.ID)]
+			if load, known := loads[community.MemberID(n.ID)]; known {
+				out.Running, out.Free = new(uint32(load.Running)), new(uint32(load.Free))
+			}
 			if over := c.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
 				out.Why = optional("left out: " + over)
 			}

@@ -703,7 +703,9 @@ func (x *MemberChange) GetWhy() string {
 }
 
 type NodesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ask the nodes how busy they are, too, for at most a second.
+	Load          bool `protobuf:"varint,1,opt,name=load,proto3" json:"load,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,6 +740,13 @@ func (*NodesRequest) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
+func (x *NodesRequest) GetLoad() bool {
+	if x != nil {
+		return x.Load
+	}
+	return false
+}
+
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -762,7 +771,13 @@ type Node struct {
 	// The discovery sources that say where it may be: mdns, static, dns, introduced.
 	Sources []string `protobuf:"bytes,31,rep,name=sources,proto3" json:"sources,omitempty"`
 	// Whether it holds the cluster's authority; of another node, as it says.
-	Authority     *bool `protobuf:"varint,40,opt,name=authority,proto3,oneof" json:"authority,omitempty"`
+	Authority *bool `protobuf:"varint,40,opt,name=authority,proto3,oneof" json:"authority,omitempty"`
+	// By which tasks are placed: system, arch, cores, gpu, model, and those of its configuration.
+	Labels map[string]string `protobuf:"bytes,60,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many agents run there, and how many more it would take from here. Not there if that was not asked, the node did not
+	// answer in time, or it lends no agents to this one.
+	Running       *uint32 `protobuf:"varint,61,opt,name=running,proto3,oneof" json:"running,omitempty"`
+	Free          *uint32 `protobuf:"varint,62,opt,name=free,proto3,oneof" json:"free,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,6 +908,27 @@ func (x *Node) GetAuthority() bool {
 		return *x.Authority
 	}
 	return false
+}
+
+func (x *Node) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Node) GetRunning() uint32 {
+	if x != nil && x.Running != nil {
+		return *x.Running
+	}
+	return 0
+}
+
+func (x *Node) GetFree() uint32 {
+	if x != nil && x.Free != nil {
+		return *x.Free
+	}
+	return 0
 }
 
 // Process is what a running node takes of its machine. A node that is left alone for long takes the same.
@@ -6293,8 +6329,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06missed\x18\x04 \x01(\rH\x00R\x06missed\x88\x01\x01\x12\x15\n" +
 	"\x03why\x18\x05 \x01(\tH\x01R\x03why\x88\x01\x01B\t\n" +
 	"\a_missedB\x06\n" +
-	"\x04_why\"\x0e\n" +
-	"\fNodesRequest\"\xe9\x03\n" +
+	"\x04_why\"\"\n" +
+	"\fNodesRequest\x12\x12\n" +
+	"\x04load\x18\x01 \x01(\bR\x04load\"\xa6\x05\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -6309,14 +6346,23 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\aprocess\x182 \x01(\v2\x12.symbio.v1.ProcessR\aprocess\x12\x15\n" +
 	"\x03via\x18\x1e \x01(\tH\x01R\x03via\x88\x01\x01\x12\x18\n" +
 	"\asources\x18\x1f \x03(\tR\asources\x12!\n" +
-	"\tauthority\x18( \x01(\bH\x02R\tauthority\x88\x01\x01\x1a:\n" +
+	"\tauthority\x18( \x01(\bH\x02R\tauthority\x88\x01\x01\x123\n" +
+	"\x06labels\x18< \x03(\v2\x1b.symbio.v1.Node.LabelsEntryR\x06labels\x12\x1d\n" +
+	"\arunning\x18= \x01(\rH\x03R\arunning\x88\x01\x01\x12\x17\n" +
+	"\x04free\x18> \x01(\rH\x04R\x04free\x88\x01\x01\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\x06\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
 	"\x04_whyB\x06\n" +
 	"\x04_viaB\f\n" +
 	"\n" +
-	"_authority\"U\n" +
+	"_authorityB\n" +
+	"\n" +
+	"\b_runningB\a\n" +
+	"\x05_free\"U\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"goroutines\x18\x01 \x01(\rR\n" +
@@ -6733,7 +6779,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"!\n" +
 	"\vPromptReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\x8e\x10\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text2\x90\x10\n" +
 	"\aControl\x12:\n" +
 	"\x06Status\x12\x18.symbio.v1.StatusRequest\x1a\x16.symbio.v1.StatusReply\x12=\n" +
 	"\aMembers\x12\x19.symbio.v1.MembersRequest\x1a\x17.symbio.v1.MembersReply\x12D\n" +
@@ -6753,8 +6799,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tInterrupt\x12\x1b.symbio.v1.InterruptRequest\x1a\x19.symbio.v1.InterruptReply\x12L\n" +
 	"\fConversation\x12\x1e.symbio.v1.ConversationRequest\x1a\x1c.symbio.v1.ConversationReply\x12?\n" +
 	"\n" +
-	"WatchFleet\x12\x17.symbio.v1.FleetRequest\x1a\x16.symbio.v1.FleetChange0\x01\x12?\n" +
-	"\aRunTask\x12\x19.symbio.v1.RunTaskRequest\x1a\x17.symbio.v1.RunTaskEvent0\x01\x12C\n" +
+	"WatchFleet\x12\x17.symbio.v1.FleetRequest\x1a\x16.symbio.v1.FleetChange0\x01\x12A\n" +
+	"\aRunTask\x12\x19.symbio.v1.RunTaskRequest\x1a\x17.symbio.v1.RunTaskEvent(\x010\x01\x12C\n" +
 	"\tArtifacts\x12\x1b.symbio.v1.ArtifactsRequest\x1a\x19.symbio.v1.ArtifactsReply\x12@\n" +
 	"\vGetArtifact\x12\x1d.symbio.v1.GetArtifactRequest\x1a\x10.symbio.v1.Chunk0\x01\x12O\n" +
 	"\x0fRemoveArtifacts\x12!.symbio.v1.RemoveArtifactsRequest\x1a\x19.symbio.v1.ArtifactsReply\x12C\n" +
@@ -6782,7 +6828,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),         // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),           // 1: symbio.v1.PromoteReply
@@ -6874,15 +6920,16 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromptReply)(nil),            // 87: symbio.v1.PromptReply
 	nil,                            // 88: symbio.v1.LocatedMember.MetadataEntry
 	nil,                            // 89: symbio.v1.Node.RefusedEntry
-	nil,                            // 90: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 91: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 92: google.protobuf.Duration
-	(*Progress)(nil),               // 93: symbio.v1.Progress
-	(*Chunk)(nil),                  // 94: symbio.v1.Chunk
-	(*Capability)(nil),             // 95: symbio.v1.Capability
+	nil,                            // 90: symbio.v1.Node.LabelsEntry
+	nil,                            // 91: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 92: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 93: google.protobuf.Duration
+	(*Progress)(nil),               // 94: symbio.v1.Progress
+	(*Chunk)(nil),                  // 95: symbio.v1.Chunk
+	(*Capability)(nil),             // 96: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	91, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	92, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
 	88, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
@@ -6890,130 +6937,131 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
 	89, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	12, // 8: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	92, // 9: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	92, // 10: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	93, // 11: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	94, // 12: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	21, // 13: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	95, // 14: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	23, // 15: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	91, // 16: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	91, // 17: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	64, // 18: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	28, // 19: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	27, // 20: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	30, // 21: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	34, // 22: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	35, // 23: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	36, // 24: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	31, // 25: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	32, // 26: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	33, // 27: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	28, // 28: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	92, // 29: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	41, // 30: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	49, // 31: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	50, // 32: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	26, // 33: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	47, // 34: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	91, // 35: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	52, // 36: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	13, // 37: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	91, // 38: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	52, // 39: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	64, // 40: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	51, // 41: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	91, // 42: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	64, // 43: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	55, // 44: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	56, // 45: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	52, // 46: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	59, // 47: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	91, // 48: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	92, // 49: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	75, // 50: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	75, // 51: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	69, // 52: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	72, // 53: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	91, // 54: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	91, // 55: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	91, // 56: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	77, // 57: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	79, // 58: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	79, // 59: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	84, // 60: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	85, // 61: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	90, // 62: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,  // 63: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 64: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 65: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 66: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 67: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 68: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 69: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 70: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 71: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 72: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 73: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	29, // 74: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	37, // 75: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	39, // 76: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	42, // 77: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	44, // 78: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	46, // 79: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	53, // 80: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	57, // 81: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	60, // 82: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	61, // 83: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	62, // 84: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	65, // 85: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	67, // 86: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	70, // 87: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	73, // 88: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	76, // 89: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	80, // 90: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	82, // 91: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	86, // 92: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,  // 93: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 94: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 95: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 96: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 97: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 98: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 99: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 100: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 101: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 102: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 103: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 104: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 105: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 106: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	38, // 107: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	40, // 108: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	43, // 109: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	45, // 110: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	47, // 111: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	54, // 112: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	58, // 113: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	94, // 114: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	58, // 115: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	63, // 116: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	66, // 117: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	68, // 118: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	71, // 119: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	74, // 120: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	78, // 121: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	81, // 122: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	83, // 123: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	87, // 124: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,  // 125: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 126: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	95, // [95:127] is the sub-list for method output_type
-	63, // [63:95] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	90, // 8: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	93, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	93, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	94, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	95, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	96, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	92, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	92, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	64, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	28, // 20: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	27, // 21: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	30, // 22: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	34, // 23: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	35, // 24: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	36, // 25: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	31, // 26: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	32, // 27: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	33, // 28: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	28, // 29: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	93, // 30: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	41, // 31: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	49, // 32: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	50, // 33: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	26, // 34: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	47, // 35: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	92, // 36: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	52, // 37: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	13, // 38: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	92, // 39: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	52, // 40: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	64, // 41: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	51, // 42: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	92, // 43: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	64, // 44: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	55, // 45: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	56, // 46: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	52, // 47: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	59, // 48: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	92, // 49: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	93, // 50: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	75, // 51: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	75, // 52: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	69, // 53: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	72, // 54: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	92, // 55: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	92, // 56: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	92, // 57: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	77, // 58: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	79, // 59: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	79, // 60: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	84, // 61: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	85, // 62: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	91, // 63: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,  // 64: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	7,  // 65: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	7,  // 66: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	11, // 67: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	15, // 68: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	16, // 69: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	17, // 70: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	19, // 71: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	19, // 72: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	22, // 73: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	25, // 74: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	29, // 75: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	37, // 76: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	39, // 77: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	42, // 78: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	44, // 79: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	46, // 80: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	53, // 81: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	57, // 82: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	60, // 83: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	61, // 84: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	62, // 85: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	65, // 86: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	67, // 87: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	70, // 88: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	73, // 89: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	76, // 90: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	80, // 91: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	82, // 92: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	86, // 93: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,  // 94: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 95: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 96: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	9,  // 97: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	10, // 98: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	14, // 99: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	8,  // 100: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	8,  // 101: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	18, // 102: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	21, // 103: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	20, // 104: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	24, // 105: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	26, // 106: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	26, // 107: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	38, // 108: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	40, // 109: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	43, // 110: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	45, // 111: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	47, // 112: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	54, // 113: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	58, // 114: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	95, // 115: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	58, // 116: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	63, // 117: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	66, // 118: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	68, // 119: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	71, // 120: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	74, // 121: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	78, // 122: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	81, // 123: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	83, // 124: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	87, // 125: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,  // 126: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 127: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	96, // [96:128] is the sub-list for method output_type
+	64, // [64:96] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -7056,7 +7104,7 @@ func file_symbio_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   91,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -102,7 +102,9 @@ type ControlClient interface {
 	// RunTask gives one task to a new agent, here or on another node that lends agents, or to a capability of another node. It sends
 	// where it runs, what it waits for, and its result last. Ending the call ends the work. An error is one of a task that has not
 	// begun: RESOURCE_EXHAUSTED if all places are taken and the queue is full, UNAVAILABLE if no node that could do it can be reached.
-	RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskEvent], error)
+	// The first request is the task. The caller answers each placed by another one, which is empty, before an agent begins, unless
+	// it has half-closed the call: so it can note that the task may have begun.
+	RunTask(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunTaskRequest, RunTaskEvent], error)
 	// Artifacts lists what this node keeps by content hash.
 	Artifacts(ctx context.Context, in *ArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error)
 	// GetArtifact sends the content of an artifact, of this node or of another one that has it, in order.
@@ -350,24 +352,18 @@ func (c *controlClient) WatchFleet(ctx context.Context, in *FleetRequest, opts .
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Control_WatchFleetClient = grpc.ServerStreamingClient[FleetChange]
 
-func (c *controlClient) RunTask(ctx context.Context, in *RunTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunTaskEvent], error) {
+func (c *controlClient) RunTask(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunTaskRequest, RunTaskEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[5], Control_RunTask_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	x := &grpc.GenericClientStream[RunTaskRequest, RunTaskEvent]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Control_RunTaskClient = grpc.ServerStreamingClient[RunTaskEvent]
+type Control_RunTaskClient = grpc.BidiStreamingClient[RunTaskRequest, RunTaskEvent]
 
 func (c *controlClient) Artifacts(ctx context.Context, in *ArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -564,7 +560,9 @@ type ControlServer interface {
 	// RunTask gives one task to a new agent, here or on another node that lends agents, or to a capability of another node. It sends
 	// where it runs, what it waits for, and its result last. Ending the call ends the work. An error is one of a task that has not
 	// begun: RESOURCE_EXHAUSTED if all places are taken and the queue is full, UNAVAILABLE if no node that could do it can be reached.
-	RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskEvent]) error
+	// The first request is the task. The caller answers each placed by another one, which is empty, before an agent begins, unless
+	// it has half-closed the call: so it can note that the task may have begun.
+	RunTask(grpc.BidiStreamingServer[RunTaskRequest, RunTaskEvent]) error
 	// Artifacts lists what this node keeps by content hash.
 	Artifacts(context.Context, *ArtifactsRequest) (*ArtifactsReply, error)
 	// GetArtifact sends the content of an artifact, of this node or of another one that has it, in order.
@@ -654,7 +652,7 @@ func (UnimplementedControlServer) Conversation(context.Context, *ConversationReq
 func (UnimplementedControlServer) WatchFleet(*FleetRequest, grpc.ServerStreamingServer[FleetChange]) error {
 	return status.Error(codes.Unimplemented, "method WatchFleet not implemented")
 }
-func (UnimplementedControlServer) RunTask(*RunTaskRequest, grpc.ServerStreamingServer[RunTaskEvent]) error {
+func (UnimplementedControlServer) RunTask(grpc.BidiStreamingServer[RunTaskRequest, RunTaskEvent]) error {
 	return status.Error(codes.Unimplemented, "method RunTask not implemented")
 }
 func (UnimplementedControlServer) Artifacts(context.Context, *ArtifactsRequest) (*ArtifactsReply, error) {
@@ -988,15 +986,11 @@ func _Control_WatchFleet_Handler(srv interface{}, stream grpc.ServerStream) erro
 type Control_WatchFleetServer = grpc.ServerStreamingServer[FleetChange]
 
 func _Control_RunTask_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(RunTaskRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(ControlServer).RunTask(m, &grpc.GenericServerStream[RunTaskRequest, RunTaskEvent]{ServerStream: stream})
+	return srv.(ControlServer).RunTask(&grpc.GenericServerStream[RunTaskRequest, RunTaskEvent]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Control_RunTaskServer = grpc.ServerStreamingServer[RunTaskEvent]
+type Control_RunTaskServer = grpc.BidiStreamingServer[RunTaskRequest, RunTaskEvent]
 
 func _Control_Artifacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ArtifactsRequest)
@@ -1382,6 +1376,7 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "RunTask",
 			Handler:       _Control_RunTask_Handler,
 			ServerStreams: true,
+			ClientStreams: true,
 		},
 		{
 			StreamName:    "GetArtifact",

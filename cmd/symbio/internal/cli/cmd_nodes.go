@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,12 +22,12 @@ func cmdNodes(env *command.Env) *cobra.Command {
 		Use:  "nodes",
 		Args: command.NoArgs,
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
-			reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
+			reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{Load: true})
 			if err != nil {
 				return err
 			}
 			return command.PrintList(env, reply.GetNodes(),
-				[]string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY"}, nodeRow)
+				[]string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "AGENTS", "LABELS", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY"}, nodeRow)
 		}),
 	}
 }
@@ -33,14 +35,23 @@ func cmdNodes(env *command.Env) *cobra.Command {
 // nodeRow returns the columns of one node; the round-trip time is empty until it is measured. WHY
 // is why it is not connected, VIA the node that forwards to it, and SEEN BY the sources of
 // discovery. The days of the certificate are negative after its end. The round-trip time is in
-// milliseconds, with one decimal.
+// milliseconds, with one decimal. AGENTS are those that run there, and the free places; empty if the
+// node does not say it.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {
 		rtt = strconv.FormatFloat(n.GetRttMs(), 'f', 1, 64) + " ms"
 	}
+	agents := ""
+	if n.Running != nil {
+		agents = fmt.Sprintf("%d, %d free", n.GetRunning(), n.GetFree())
+	}
+	var labels []string
+	for _, k := range slices.Sorted(maps.Keys(n.GetLabels())) {
+		labels = append(labels, k+"="+n.GetLabels()[k])
+	}
 	return []string{
-		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, strconv.Itoa(int(n.GetMembers())), n.GetProtocol(), fmt.Sprintf("%d days", n.GetCertDays()),
+		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, strings.Join(labels, " "), strconv.Itoa(int(n.GetMembers())), n.GetProtocol(), fmt.Sprintf("%d days", n.GetCertDays()),
 		n.GetWhy(), n.GetVia(), strings.Join(n.GetSources(), ","),
 	}
 }
