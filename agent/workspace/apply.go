@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -80,7 +81,39 @@ func (p Patch) Plan(ctx context.Context, base Manifest, dir string, store *conte
 		}
 		pl.Steps = append(pl.Steps, s)
 	}
+	pl.findObstacles()
 	return pl, nil
+}
+
+// findObstacles sets the conflict of each file in whose place is a directory here, or that needs a directory where there is
+// something else, unless all of that goes by the same patch.
+func (p *Plan) findObstacles() {
+	goes := map[string]bool{}
+	for _, s := range p.Steps {
+		goes[s.Path] = s.Conflict == "" && s.After.Kind == Deleted
+	}
+	var stays func(dir string) bool
+	stays = func(dir string) bool {
+		entries, err := fs.ReadDir(p.root.FS(), dir)
+		return err != nil || len(entries) == 0 || slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+			name := path.Join(dir, e.Name())
+			return e.IsDir() && stays(name) || !e.IsDir() && !goes[name]
+		})
+	}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if s.Conflict != "" || s.After.Kind == Deleted {
+			continue
+		}
+		if info, err := p.root.Lstat(s.Path); err == nil && info.IsDir() && stays(s.Path) {
+			s.Conflict = "it is a directory here, and a file in the patch"
+		}
+		for dir := path.Dir(s.Path); dir != "."; dir = path.Dir(dir) {
+			if info, err := p.root.Lstat(dir); err == nil && !info.IsDir() && !goes[dir] {
+				s.Conflict = fmt.Sprintf("%s is no directory here, and one in the patch", dir)
+			}
+		}
+	}
 }
 
 // Conflicts are the steps that cannot be taken.
@@ -193,7 +226,7 @@ func mergeText(base, ours, theirs []byte) ([]byte, error) {
 // Apply does what the plan says, all or nothing. With conflicts it does nothing and returns ErrConflict, unless partial is
 // true: then it takes the other steps. ErrChanged means that a file is not what it was when the plan was made. New contents
 // are written to a directory of its own in the workspace first, and files that go are kept there until all steps are taken.
-// After a crash the files are there.
+// After a crash the files are there; a later Apply removes the directory if no old files are in it.
 func (p *Plan) Apply(ctx context.Context, partial bool) error {
 	if c := p.Conflicts(); len(c) > 0 && !partial {
 		return fmt.Errorf("apply a patch to %s: %w in %d files, such as %s; nothing was changed", p.root.Name(), ErrConflict, len(c), c[0].Path)
@@ -203,12 +236,32 @@ func (p *Plan) Apply(ctx context.Context, partial bool) error {
 		return fmt.Errorf("apply a patch: %w", err)
 	}
 	defer root.Close()
-	a := &applier{root: root, staging: ".symbio-patch-" + rand.Text()}
+	a := &applier{root: root, staging: stagingPrefix + rand.Text()}
+	removeLeftovers(root)
 	steps := slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return s.Conflict != "" || s.Action == Same })
 	if err := a.apply(ctx, steps, p.store); err != nil {
 		return fmt.Errorf("apply a patch to %s: %w", p.root.Name(), errors.Join(err, a.rollback()))
 	}
 	return nil
+}
+
+// stagingPrefix begins the names of staging directories, which do not travel. One that is older than maxApply is left of a
+// crash: Apply takes seconds.
+const (
+	stagingPrefix = ".symbio-patch-"
+	maxApply      = time.Hour
+)
+
+// removeLeftovers removes the staging directories of applies that a crash has ended, unless files were set aside there: these
+// may be the only ones of their kind. Nothing is put back, since other programs can write there.
+func removeLeftovers(root *os.Root) {
+	left, _ := fs.Glob(root.FS(), stagingPrefix+"*") // the pattern is right
+	for _, dir := range left {
+		info, err := root.Lstat(dir)
+		if _, old := root.Lstat(dir + "/old"); err == nil && time.Since(info.ModTime()) > maxApply && errors.Is(old, fs.ErrNotExist) {
+			_ = root.RemoveAll(dir) // else the next one does
+		}
+	}
 }
 
 // applier takes the steps of a plan. The staging directory has the new files and the old ones. undo are the steps back, in
@@ -242,6 +295,10 @@ func (a *applier) apply(ctx context.Context, steps []Step, store *content.Store)
 		if err := cmp.Or(context.Cause(ctx), a.move(a.staging+"/new/"+f.Path, f.Path)); err != nil {
 			return err
 		}
+	}
+	// Its name says that the old files are not needed any more.
+	if err := a.root.Rename(a.staging+"/old", a.staging+"/done"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return a.root.RemoveAll(a.staging)
 }

@@ -131,6 +131,8 @@ func checkPath(p string) string {
 			return fmt.Sprintf("a name in it has more than %d bytes", maxName)
 		case folded == ".git" || strings.HasPrefix(folded, "git~"):
 			return "it is git's own"
+		case strings.HasPrefix(folded, stagingPrefix):
+			return "it is left of a patch that was not applied to its end"
 		}
 	}
 	return ""

@@ -79,6 +79,7 @@ var paths = []struct{ path, want string }{
 	{".git ", "some systems drop"},
 	{".git::$INDEX_ALLOCATION", "':'"},
 	{".ｇｉｔ", "git's own"},
+	{".Symbio-Patch-X/old/a", "left of a patch"},
 	{strings.Repeat("a", 256), "more than 255"},
 	{strings.Repeat("a/", 512) + "a", "a path has 1 to"},
 	{strings.Repeat("a/", 64) + "a", "a path has 1 to"},

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -479,6 +480,54 @@ func TestConflictsAreReportedByFile(t *testing.T) {
 	}
 	maps.Copy(before, tree{"lines": "one\n2\n3\n4\nfive\n", "mode": "x:M\n", "fine": "theirs", "socket": "theirs"})
 	check(t, read(t, dir), before)
+}
+
+// A file where the patch needs a directory, and the reverse, is a conflict of that file only.
+func TestFileForDirectoryIsConflict(t *testing.T) {
+	was := tree{"a": "1", "d/1": "x", "d/2": "x", "e/1": "x", "f": "x"}
+	theirs := tree{"a": "one", "n/m": "new", "n/o/p": "new", "d": "file", "e": "file", "l/x": "new", "x": "new", "f": "-", "f/g": "new"}
+	ours := tree{"n": "mine", "d/mine/deep": "mine", "l": "->a", "x/y": "mine"}
+	pl, dir := prepare(t, was, theirs, ours)
+	got := map[string]string{}
+	for _, s := range pl.Conflicts() {
+		got[s.Path] = s.Conflict
+	}
+	dirHere := "it is a directory here, and a file in the patch"
+	want := map[string]string{"n/m": "n is no directory here, and one in the patch", "n/o/p": "n is no directory here, and one in the patch", "l/x": "l is no directory here, and one in the patch", "d": dirHere, "x": dirHere}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("conflicts (-want +got):\n%s", d)
+	}
+	before := read(t, dir)
+	if err := pl.Apply(t.Context(), false); !errors.Is(err, workspace.ErrConflict) {
+		t.Errorf("Apply: %v", err)
+	}
+	check(t, read(t, dir), before)
+	if err := pl.Apply(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	check(t, read(t, dir), tree{"a": "one", "n": "mine", "d/mine/deep": "mine", "e": "file", "l": "->a", "x/y": "mine", "f/g": "new"})
+}
+
+// What a crash leaves of a patch does not travel. The next apply removes it, unless it holds files that may be nowhere else,
+// or may be in use.
+func TestLeftoversOfPatch(t *testing.T) {
+	was := tree{"a": "1"}
+	left := tree{".symbio-patch-A/new/x": "new", ".symbio-patch-B/old/a": "mine", ".symbio-patch-B/new/a": "x", ".symbio-patch-C/done/a": "0", ".symbio-patch-D/new/x": "in use"}
+	pl, dir := prepare(t, was, tree{"a": "2"}, left)
+	long := time.Now().Add(-2 * time.Hour)
+	for _, name := range []string{"A", "B", "C"} {
+		if err := os.Chtimes(filepath.Join(dir, ".symbio-patch-"+name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := take(t, dir, workspace.Options{})
+	if len(s.Files) != 1 || len(s.Omitted) != len(left) || !strings.Contains(s.Omitted[0].Why, "not applied to its end") {
+		t.Errorf("%d files travel, and %v do not", len(s.Files), s.Omitted)
+	}
+	if err := pl.Apply(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	check(t, read(t, dir), tree{"a": "2", ".symbio-patch-B/old/a": "mine", ".symbio-patch-B/new/a": "x", ".symbio-patch-D/new/x": "in use"})
 }
 
 func TestPlanShowsDiffs(t *testing.T) {
