@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks a file for this process. It fails at once if another process has
-// the lock.
-func lock(f *os.File) error {
+// Lock locks an open file until it is closed. It fails at once if the file is
+// locked already, by this or another process.
+func Lock(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lock locks a file for this process. It fails at once if another process has
-// the lock.
-func lock(f *os.File) error {
+// Lock locks an open file until it is closed. It fails at once if the file is
+// locked already, by this or another process.
+func Lock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 }
 

@@ -206,7 +206,7 @@ func (n Node) Lock() (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f); err != nil {
+	if err := Lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("node %q: %w", n.name, ErrRunning), f.Close())
 	}
 	return f.Close, nil // closing the file releases the lock

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/agent/node/state"
 	"symbio/agent/placement"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -136,15 +137,35 @@ func (r *run) watched(ctx context.Context) error {
 	return r.all(ctx)
 }
 
-// openFile opens the file of the journal: beside the output, else a temporary one.
+// openFile opens the file of the journal: beside the output, for this run alone, else a temporary one.
 func (o options) openFile() (*os.File, error) {
 	if o.out == "" {
 		return os.CreateTemp("", "symbio-map-")
 	}
-	if _, err := os.Lstat(o.out); !errors.Is(err, fs.ErrNotExist) {
-		return nil, command.Usage(errors.Join(err, fmt.Errorf("%s is there already: remove it, or name another --out", o.out)))
+	if err := o.isThere(); err != nil {
+		return nil, err
 	}
-	return os.OpenFile(o.out+".part", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(o.out+".part", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = state.Lock(f); err != nil {
+		err = command.Usage(fmt.Errorf("another symbio map keeps its results in %s (%w): wait until it has ended, or name another --out", f.Name(), err))
+	} else {
+		err = o.isThere() // one that has just ended
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil // closing the file releases the lock
+}
+
+// isThere returns an error if there are results already.
+func (o options) isThere() error {
+	if _, err := os.Lstat(o.out); !errors.Is(err, fs.ErrNotExist) {
+		return command.Usage(errors.Join(err, fmt.Errorf("%s is there already: remove it, or name another --out", o.out)))
+	}
+	return nil
 }
 
 // publish writes the results in the order of the input: into the file that the person named, all or nothing, and removes

@@ -26,7 +26,9 @@ import (
 type fakeNode struct {
 	symbiov1.ControlClient
 	gone bool
-	run  func(r *symbiov1.RunTaskRequest, send func(*symbiov1.RunTaskEvent)) error
+	// onConfirm is called when the command says that a task may begin in its place.
+	onConfirm func()
+	run       func(r *symbiov1.RunTaskRequest, send func(*symbiov1.RunTaskEvent)) error
 }
 
 func (f *fakeNode) Status(context.Context, *symbiov1.StatusRequest, ...grpc.CallOption) (*symbiov1.StatusReply, error) {
@@ -36,16 +38,29 @@ func (f *fakeNode) Status(context.Context, *symbiov1.StatusRequest, ...grpc.Call
 	return &symbiov1.StatusReply{}, nil
 }
 
-func (f *fakeNode) RunTask(_ context.Context, r *symbiov1.RunTaskRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[symbiov1.RunTaskEvent], error) {
-	s := &fakeStream{}
-	s.err = f.run(r, func(e *symbiov1.RunTaskEvent) { s.events = append(s.events, e) })
-	return s, nil
+func (f *fakeNode) RunTask(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[symbiov1.RunTaskRequest, symbiov1.RunTaskEvent], error) {
+	return &fakeStream{node: f}, nil
 }
 
 type fakeStream struct {
 	grpc.ClientStream
+	node   *fakeNode
+	asked  bool
 	events []*symbiov1.RunTaskEvent
 	err    error
+}
+
+// Send takes the task, and then what confirms a place.
+func (s *fakeStream) Send(r *symbiov1.RunTaskRequest) error {
+	if s.asked {
+		if s.node.onConfirm != nil {
+			s.node.onConfirm()
+		}
+		return nil
+	}
+	s.asked = true
+	s.err = s.node.run(r, func(e *symbiov1.RunTaskEvent) { s.events = append(s.events, e) })
+	return nil
 }
 
 func (s *fakeStream) Recv() (*symbiov1.RunTaskEvent, error) {
@@ -158,6 +173,55 @@ func TestRunThatGoesOnSaysWhatMayHaveBegun(t *testing.T) {
 	slices.Sort(again)
 	if err != nil || !slices.Equal(again, []string{"bfalse", "ctrue"}) || strings.Count(out, "\n") != 3 {
 		t.Errorf("%v: asked for %v:\n%s", err, again, out)
+	}
+}
+
+// A task begins when the command has said so, and before it says so the journal has that it may have begun.
+func TestItemIsMarkedBeforeItMayBegin(t *testing.T) {
+	o := options{out: filepath.Join(t.TempDir(), "out"), agent: "worker", lines: "-", nodes: "all", parallel: 1}
+	var kept []byte
+	node := &fakeNode{run: func(_ *symbiov1.RunTaskRequest, send func(*symbiov1.RunTaskEvent)) error {
+		send(&symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Waiting{Waiting: 1}})
+		send(placed())
+		send(did("did it", ""))
+		return nil
+	}}
+	confirmed := 0
+	node.onConfirm = func() {
+		confirmed++
+		kept, _ = os.ReadFile(o.out + ".part")
+	}
+	if err := o.run(t.Context(), &command.Env{In: strings.NewReader("a\n"), Out: io.Discard, Err: io.Discard}, node); err != nil || confirmed != 1 {
+		t.Fatalf("%d confirmed, %v", confirmed, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(kept)), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, `"state":"begun"`) || !strings.Contains(last, `"attempts":1`) {
+		t.Errorf("when the task may begin the journal has\n%s", kept)
+	}
+}
+
+// A second run with the same output is refused while the first one works, and after it.
+func TestTwoRunsDoNotShareTheirOutput(t *testing.T) {
+	o := options{out: filepath.Join(t.TempDir(), "out")}
+	second := func() error {
+		_, err := mapLines(t, t.Context(), o, "a\n", func(*symbiov1.RunTaskRequest, func(*symbiov1.RunTaskEvent)) error {
+			t.Error("the second run works")
+			return nil
+		})
+		return err
+	}
+	out, err := mapLines(t, t.Context(), o, "a\n", func(_ *symbiov1.RunTaskRequest, send func(*symbiov1.RunTaskEvent)) error {
+		if err := second(); err == nil || !strings.Contains(err.Error(), "another symbio map keeps its results in "+o.out+".part") {
+			t.Errorf("meanwhile: %v", err)
+		}
+		send(did("did a", ""))
+		return nil
+	})
+	if err != nil || !strings.Contains(out, "did a") {
+		t.Errorf("the first run: %s, %v", out, err)
+	}
+	if err := second(); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 

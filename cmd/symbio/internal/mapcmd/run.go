@@ -150,8 +150,11 @@ func (r *run) tries(ctx context.Context, request *symbiov1.RunTaskRequest, o *ou
 
 // try runs a task once. The error is that of a task that has not begun, or of a node that has ended.
 func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outcome) error {
-	stream, err := r.client.RunTask(ctx, request)
+	stream, err := r.client.RunTask(ctx)
 	if err != nil {
+		return err
+	}
+	if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // then Recv has the error
 		return err
 	}
 	for {
@@ -166,7 +169,10 @@ func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outc
 		if p := e.GetPlaced(); p != nil {
 			o.Node = p.GetNode()
 			o.Attempts++
-			err = r.put(o, begun)
+			// Only then may it begin, so that a run which is killed here does not begin it again.
+			if err = r.put(o, begun); err == nil {
+				_ = stream.Send(&symbiov1.RunTaskRequest{}) // Recv has the error
+			}
 		} else if result == nil && o.State != waiting {
 			err = r.put(o, waiting)
 		}
