@@ -72,7 +72,7 @@ func newChooser(p *parts) *placement.Chooser {
 }
 
 // loads returns the load of this node and of those that lend agents to it.
-func (p *parts) loads(ctx context.Context) map[community.MemberID]placement.Load {
+func loads(ctx context.Context, p *parts) map[community.MemberID]placement.Load {
 	all := p.chooser.Loads(ctx)
 	own := all[community.MemberID(p.id)]
 	own.Running = loadOf(p).Running // also those that were not placed
