@@ -3,7 +3,6 @@ package agent_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,7 +71,7 @@ func TestServerAsksModelWithinBudgetOfTask(t *testing.T) {
 				if spent, _ := h.factory.Spent(m.ID); !strings.HasPrefix(got, c.want) || len(errs) != 1 || spent.Tokens != c.spent {
 					t.Errorf("got %q, %v, %d tokens, the server %v; want %q and %d", got, err, spent.Tokens, errs, c.want, c.spent)
 				}
-				if len(kept) != 2 || kept[1].Tool != "mcp_sampling__files" || kept[1].Approved != (len(c.allow) == 2 && c.allow[1] == "mcp_sampling__files") || strings.Contains(fmt.Sprintf("%s", kept[1].Args), "words") {
+				if len(kept) != 2 || kept[1].Tool != "mcp_sampling__files" || kept[1].Approved != (len(c.allow) == 2 && c.allow[1] == "mcp_sampling__files") || strings.Contains(string(kept[1].Args), "words") {
 					t.Errorf("recorded is %+v", kept)
 				}
 			})
