@@ -15,7 +15,7 @@ import (
 // Config configures a Box. The zero value is usable; its commands have no HOME and a PATH of the
 // system's directories.
 type Config struct {
-	// Levels are those that may be used. Default (nil): Native, Bwrap, Landlock. The best that
+	// Levels are those that may be used. Default (nil): Native, Bwrap, Landlock, Seatbelt. The best that
 	// works is taken. Off is taken if it is named, and only then; an empty list is None. It comes
 	// from the user's own configuration, never from a project's, a skill's or a model's.
 	Levels []Level
@@ -71,7 +71,7 @@ type machine struct {
 // what was not found out by then counts as not there, and Status says so.
 func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Levels == nil {
-		cfg.Levels = []Level{Native, Bwrap, Landlock}
+		cfg.Levels = []Level{Native, Bwrap, Landlock, Seatbelt}
 	}
 	var kept *spares
 	if cfg.TempDir == "" {

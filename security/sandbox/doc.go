@@ -7,7 +7,9 @@
 //
 // The levels, best first: native (namespaces made by this program, read-only mounts, Landlock,
 // seccomp), bwrap (the same, made by the system's /usr/bin/bwrap), landlock+seccomp (no namespaces;
-// Status says what is not covered), and none, where everything is refused. On Linux the work is
+// Status says what is not covered), and none, where everything is refused. On macOS there is
+// seatbelt, which was never run by those who made it, is used only if commands show at the start
+// that it holds them, and sets no limits. On Linux the work is
 // done by a helper, which is this same program started again: a program that imports this package
 // is one when it is started as one, before its main.
 //

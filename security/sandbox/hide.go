@@ -29,10 +29,10 @@ type DeniedFiles struct {
 // directory above, and a directory to write is granted as a whole.
 func (b *Box) Gaps(f Files) []string {
 	gaps := slices.Clone(f.Denied.Unknown)
-	if b.here.level < Landlock {
+	if b.here.level < Seatbelt {
 		return append(gaps, "nothing holds commands (level "+b.here.level.String()+")")
 	}
-	if b.here.level > Landlock {
+	if b.here.level != Landlock {
 		return gaps
 	}
 	hidden, err := b.hidden(f)

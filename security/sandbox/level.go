@@ -18,6 +18,9 @@ const (
 	// Off is the user's own choice of no sandbox at all: a command runs as the user, with a chosen
 	// environment, and its processes end with it as far as they can be found.
 	Off
+	// Seatbelt is the sandbox of macOS, by /usr/bin/sandbox-exec. It was never run by those who made it, and is used only
+	// where commands show that it holds them.
+	Seatbelt
 	// Landlock is Landlock and seccomp without namespaces.
 	Landlock
 	// Bwrap is namespaces made by /usr/bin/bwrap, and Landlock and seccomp inside.
@@ -31,6 +34,8 @@ func (l Level) String() string {
 	switch l {
 	case Off:
 		return "off"
+	case Seatbelt:
+		return "seatbelt"
 	case Landlock:
 		return "landlock+seccomp"
 	case Bwrap:
@@ -89,8 +94,8 @@ func (m machine) lacks(p Policy) (out []string) {
 	switch m.level {
 	case None:
 		return []string{"there is nothing on this machine that holds a command, so none is run"}
-	case Off:
-		return nil // the user's own choice
+	case Off, Seatbelt:
+		return nil // the user's own choice; what Seatbelt lacks for every policy is in missing
 	}
 	if m.landlockABI < 1 && !readsAll(p.Files) {
 		out = append(out, "the command could read more than the policy allows, since the kernel has no Landlock")
@@ -130,6 +135,14 @@ func (m machine) missing() (out []string) {
 		return []string{"commands cannot be held, and none is run"}
 	case Off:
 		return []string{"the sandbox is switched off: commands run with all that this user may do"}
+	case Seatbelt:
+		return []string{
+			"this level was never run by those who made it: a probe at the start shows only that reading, writing, network and other programs are held",
+			"a command with a network of its own gets none",
+			"processor time, memory, files and processes are not limited",
+			"what leaves the command's process group goes on after its end",
+			"protected names cannot be written at any depth, so git clone, git init and some packages fail",
+		}
 	case Landlock:
 		out = append(out,
 			"a command with a network of its own gets none",

@@ -25,6 +25,7 @@ func TestOlderKernelLacksMore(t *testing.T) {
 		{"landlock, writing", machine{level: Landlock, landlockABI: 7}, work, []string{"mode and times", "git's hooks"}},
 		{"landlock, writing unprotected", machine{level: Landlock, landlockABI: 7}, bare, []string{"mode and times"}},
 		{"landlock, writing everywhere", machine{level: Landlock, landlockABI: 7}, Permissive(), nil},
+		{"seatbelt lacks the same for all", machine{level: Seatbelt}, work, nil},
 		{"off is the user's choice", machine{level: Off}, work, nil},
 		{"none", machine{}, Permissive(), []string{"nothing on this machine"}},
 	} {
@@ -40,7 +41,7 @@ func TestOlderKernelLacksMore(t *testing.T) {
 			}
 		})
 	}
-	for _, m := range []machine{{}, {level: Off}, {level: Landlock, landlockABI: 5}, {level: Native}, {level: Native, landlockABI: 7, uncounted: true}} {
+	for _, m := range []machine{{}, {level: Off}, {level: Seatbelt}, {level: Landlock, landlockABI: 5}, {level: Native}, {level: Native, landlockABI: 7, uncounted: true}} {
 		if len(m.missing()) == 0 {
 			t.Errorf("%+v says that nothing is missing", m)
 		}

@@ -3,10 +3,9 @@
 package sandbox
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
-	"runtime"
+	"path/filepath"
 	"syscall"
 )
 
@@ -19,15 +18,8 @@ type (
 // newSpares returns nil: nothing is masked here.
 func newSpares(string) *spares { return nil }
 
-// probe returns the level None: on this system every command is refused, unless the configuration
-// names Off.
-func probe(context.Context, Config) machine {
-	return machine{mend: fmt.Sprintf("there is no sandbox for %s/%s yet; to run commands with all that you may do yourself, switch it off in your own configuration", runtime.GOOS, runtime.GOARCH)}
-}
-
-// confine prepares the command itself, without a helper. Only the level Off exists here, so it
-// confines nothing: the command gets its environment, its temporary directory and a process group
-// of its own. Limits are not set.
+// confine prepares the command itself, without a helper: it gets its environment, its temporary directory, a process
+// group of its own, and at the level Seatbelt a profile. Limits are not set.
 func (b *Box) confine(c *command, p Policy, s Spec) error {
 	temp, err := c.tempDir(b.cfg.TempDir, p, s)
 	if err != nil {
@@ -37,9 +29,22 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	if err != nil {
 		return err
 	}
-	c.cmd = exec.CommandContext(c.ctx, s.Argv[0], s.Argv[1:]...)
+	argv := s.Argv
+	if c.level == Seatbelt {
+		program, err := exec.LookPath(argv[0])
+		if err == nil {
+			program, err = filepath.EvalSymlinks(program)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNotStarted, err)
+		}
+		if argv, err = b.seatbelt(p, program, argv[1:], s.Dir, temp); err != nil {
+			return err
+		}
+	}
+	c.cmd = exec.CommandContext(c.ctx, argv[0], argv[1:]...)
 	c.cmd.Dir, c.cmd.Env = s.Dir, env
-	ownGroup(c.cmd)
+	ownGroup(c)
 	c.hold = &hold{}
 	return nil
 }

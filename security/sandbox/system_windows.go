@@ -1,9 +1,7 @@
 package sandbox
 
-import "os/exec"
-
 // systemNames are the variables that programs of this system cannot start without.
 var systemNames = []string{"SystemRoot", "TEMP", "TMP", "PATHEXT", "USERPROFILE"}
 
 // ownGroup leaves the command as it is: without a job object, only the command itself is ended.
-func ownGroup(*exec.Cmd) {}
+func ownGroup(*command) {}

@@ -35,8 +35,8 @@ type Sandbox struct {
 	// Sockets are the Unix sockets, such as /var/run/docker.sock, to which
 	// commands may connect.
 	Sockets []string `yaml:"sockets,omitempty"`
-	// Levels are the mechanisms that may be used, of native, bwrap and
-	// landlock. Without the key all may be used; with an empty list no command
+	// Levels are the mechanisms that may be used, of native, bwrap,
+	// landlock and seatbelt. Without the key all may be used; with an empty list no command
 	// can run.
 	Levels []string `yaml:"levels,omitempty"`
 	// Env are names of variables of the node's environment that commands get in
@@ -51,7 +51,7 @@ func (s Sandbox) check(bad func(string, ...any)) {
 	}
 	for _, l := range s.Levels {
 		if _, ok := levels[l]; !ok {
-			bad("sandbox.levels %q: write native, bwrap or landlock", l)
+			bad("sandbox.levels %q: write native, bwrap, landlock or seatbelt", l)
 		}
 	}
 	s.checkCommon(bad)
@@ -122,7 +122,7 @@ func (s Sandbox) Override(own *Sandbox) Sandbox {
 var networks = map[string]sandbox.Network{"": 0, "none": sandbox.NetworkNone, "local": sandbox.NetworkLocal, "full": sandbox.NetworkFull}
 
 // levels maps the words of the key levels to package sandbox.
-var levels = map[string]sandbox.Level{"native": sandbox.Native, "bwrap": sandbox.Bwrap, "landlock": sandbox.Landlock}
+var levels = map[string]sandbox.Level{"native": sandbox.Native, "bwrap": sandbox.Bwrap, "landlock": sandbox.Landlock, "seatbelt": sandbox.Seatbelt}
 
 // IsOff reports whether commands run without a sandbox.
 func (s Sandbox) IsOff() bool { return s.Preset == "off" }
