@@ -3,9 +3,12 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"syscall"
 )
 
@@ -17,6 +20,22 @@ type (
 
 // newSpares returns nil: nothing is masked here.
 func newSpares(string) *spares { return nil }
+
+// probe returns the level Seatbelt on macOS, if commands show that it holds them, else None: every command is then refused,
+// unless the configuration names Off.
+func probe(ctx context.Context, cfg Config) machine {
+	why := fmt.Sprintf("there is no sandbox for %s/%s, or the configuration lets none be used", runtime.GOOS, runtime.GOARCH)
+	if runtime.GOOS == "darwin" && slices.Contains(cfg.Levels, Seatbelt) {
+		timed, cancel := context.WithTimeout(ctx, probeTime)
+		defer cancel()
+		err := trySeatbelt(timed, cfg)
+		if err == nil {
+			return machine{level: Seatbelt}
+		}
+		why = fmt.Sprintf("seatbelt does not hold commands here (%v)", err)
+	}
+	return machine{mend: why + "; to run commands with all that you may do yourself, switch it off in your own configuration"}
+}
 
 // confine prepares the command itself, without a helper: it gets its environment, its temporary directory, a process
 // group of its own, and at the level Seatbelt a profile. Limits are not set.
@@ -31,7 +50,11 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	}
 	argv := s.Argv
 	if c.level == Seatbelt {
-		program, err := exec.LookPath(argv[0])
+		program := argv[0]
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = filepath.Join(s.Dir, program)
+		}
+		program, err := exec.LookPath(program)
 		if err == nil {
 			program, err = filepath.EvalSymlinks(program)
 		}

@@ -13,10 +13,9 @@ import (
 	"symbio/security/protected"
 )
 
-// seatbeltProgram starts a program that the kernel of macOS holds to a profile.
-const seatbeltProgram = "/usr/bin/sandbox-exec"
-
 const (
+	// protectedLetters are the letters of protected names. None of them ends a rule.
+	protectedLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
 	// othersTemp are the temporary files of all programs, which the private directory of a command takes the place of.
 	othersTemp = `(deny file-read* (subpath "/private/tmp") (subpath "/private/var/tmp") (subpath "/private/var/folders"))` + "\n"
 	// wholeNetwork has no Unix socket but that of the resolver.
@@ -29,22 +28,6 @@ const (
 
 //go:embed seatbelt.sb
 var seatbeltBase string
-
-// profile is a profile of Seatbelt that is being written. Paths stand in its parameters and never in its text, so no path
-// can become a rule.
-type profile struct {
-	text   strings.Builder
-	params []string // -D NAME=VALUE for each
-}
-
-// rule adds a rule about each path. One that is not absolute fits nothing.
-func (f *profile) rule(rule, filter string, paths []string) {
-	for _, path := range paths {
-		name := fmt.Sprintf("P%d", len(f.params)/2)
-		f.params = append(f.params, "-D", name+"="+path)
-		fmt.Fprintf(&f.text, "(%s (%s (param %q)))\n", rule, filter, name)
-	}
-}
 
 // seatbelt returns the command line that runs a program, an absolute path, with what the policy allows. temp is the
 // directory for temporary files, "" if there is none. It returns an error for files that Seatbelt cannot be told of.
@@ -64,29 +47,36 @@ func (b *Box) seatbelt(p Policy, program string, args []string, dir, temp string
 	if err != nil {
 		return nil, err
 	}
-	f := &profile{}
-	f.text.WriteString(seatbeltBase)
-	if readsAll(p.Files) {
-		f.rule("allow file-read*", "subpath", []string{"/"})
-		f.text.WriteString(othersTemp)
+	text, params := seatbeltBase, []string{}
+	// rule adds a rule about each path. Paths stand in parameters and never in the text, so that no path can become a rule.
+	rule := func(rule, filter string, paths ...string) {
+		for _, path := range paths {
+			name := fmt.Sprintf("P%d", len(params)/2)
+			params = append(params, "-D", name+"="+path)
+			text += fmt.Sprintf("(%s (%s (param %q)))\n", rule, filter, name)
+		}
 	}
-	f.rule("allow file-read*", "subpath", slices.DeleteFunc(slices.Clone(p.Files.Read), isRoot))
-	f.rule("allow file-read* file-write*", "subpath", write)
-	f.text.WriteString(rules)
-	f.rule("deny file-write*", "subpath", p.Files.Denied.ReadOnly)
-	f.rule("deny file-read* file-write*", "subpath", hidden)
+	if readsAll(p.Files) {
+		rule("allow file-read*", "subpath", "/")
+		text += othersTemp
+	}
+	rule("allow file-read*", "subpath", slices.DeleteFunc(slices.Clone(p.Files.Read), isRoot)...)
+	rule("allow file-read* file-write*", "subpath", write...)
+	text += rules
+	rule("deny file-write*", "subpath", p.Files.Denied.ReadOnly...)
+	rule("deny file-read* file-write*", "subpath", hidden...)
 	// Rules are about paths: whoever moves a directory away from above a file has the file under another path.
-	f.rule("deny file-write-unlink", "literal", ancestors(slices.Concat(hidden, p.Files.Denied.ReadOnly, p.Files.Denied.Fixed)))
+	rule("deny file-write-unlink", "literal", ancestors(slices.Concat(hidden, p.Files.Denied.ReadOnly, p.Files.Denied.Fixed))...)
 	if p.Network == NetworkFull {
-		f.text.WriteString(wholeNetwork)
-		f.rule("allow network-outbound", "literal", p.Files.Sockets)
+		text += wholeNetwork
+		rule("allow network-outbound", "literal", p.Files.Sockets...)
 	}
 	if p.Subprocess {
-		f.text.WriteString("(allow process-exec process-fork)\n")
+		text += "(allow process-exec process-fork)\n"
 	} else {
-		f.rule("allow process-exec", "literal", []string{program})
+		rule("allow process-exec", "literal", program)
 	}
-	return slices.Concat([]string{seatbeltProgram, "-p", f.text.String()}, f.params, []string{program}, args), nil
+	return slices.Concat([]string{"/usr/bin/sandbox-exec", "-p", text}, params, []string{program}, args), nil
 }
 
 // ancestors returns the directories above the paths, each once.
@@ -106,9 +96,7 @@ func ancestors(paths []string) (all []string) {
 func protectedRules(names, write []string) (rules string, err error) {
 	var all []string
 	for _, name := range names {
-		if strings.ContainsFunc(name, func(c rune) bool {
-			return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-/", c)
-		}) {
+		if strings.Trim(name, protectedLetters) != "" {
 			return "", fmt.Errorf("the name %q cannot be protected on this system: write letters, digits, and . _ - / alone", name)
 		}
 		all = append(all, name+"(/|$)")

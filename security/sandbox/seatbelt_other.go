@@ -1,8 +1,9 @@
+//go:build !(linux && (amd64 || arm64))
+
 package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,20 +15,6 @@ import (
 
 // probeTime is how long the whole probe may take: some 10 ms for each command are usual.
 const probeTime = 10 * time.Second
-
-// probe returns the level Seatbelt if it may be used and commands show that it holds them, else None.
-func probe(ctx context.Context, cfg Config) machine {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	err := errors.New("the configuration does not let it be used")
-	if slices.Contains(cfg.Levels, Seatbelt) {
-		err = trySeatbelt(ctx, cfg)
-	}
-	if err != nil {
-		return machine{unsure: ctx.Err() != nil, mend: fmt.Sprintf("seatbelt does not hold commands here (%v); to run them with all that you may do yourself, switch the sandbox off in your own configuration", err)}
-	}
-	return machine{level: Seatbelt}
-}
 
 // trySeatbelt returns nil if commands can read, write, connect and start programs where a policy lets them, and cannot
 // where it does not.
