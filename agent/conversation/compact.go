@@ -105,7 +105,7 @@ func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
 	if err := c.acquire(ctx); err != nil {
 		return false, err
 	}
-	defer c.slot.Release(1)
+	defer c.release()
 	if c.CanResume() {
 		return false, fmt.Errorf("an interrupted exchange can go on: %w", ErrBusy)
 	}
