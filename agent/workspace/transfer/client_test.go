@@ -170,3 +170,28 @@ func TestPushEndsWithItsContext(t *testing.T) {
 		t.Errorf("push: %v; want %v", err, stopped)
 	}
 }
+
+func TestPushSendsNoFileThatChangedSinceSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a")
+	if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := workspace.Take(t.Context(), dir, workspace.Options{})
+	if err == nil {
+		err = os.WriteFile(name, []byte("key!"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, workspace.Limits{})
+	call := func(ctx context.Context, data []byte) ([]byte, error) {
+		if _, body, err := s.codec.decode(data); err != nil || strings.Contains(string(body), "key!") {
+			t.Errorf("a call has %q, %v", body, err)
+		}
+		return s.Local(ctx, data)
+	}
+	if _, err := s.Client(call, func(community.Progress) {}).Push(t.Context(), snapshot); !errors.Is(err, workspace.ErrChanged) {
+		t.Errorf("push: %v; want %v", err, workspace.ErrChanged)
+	}
+}
