@@ -34,25 +34,7 @@ func elicited(t *testing.T, older bool, form string, answers ...tool.Answer) (re
 		content, err := json.Marshal(got.Content)
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Action + " " + string(content)}}}, nil, err
 	})
-	if older {
-		server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-			return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-				if method == "server/discover" {
-					return nil, errBroken
-				}
-				return next(ctx, method, r)
-			}
-		})
-	}
-	open := func(ctx context.Context, _ Server) (*link, error) {
-		there, here := sdk.NewInMemoryTransports()
-		session, err := server.Connect(ctx, there, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &link{transport: here, end: func() { session.Close() }}, nil
-	}
-	bubbled(t, Config{}, open, func(t *testing.T, ctx context.Context, m *Manager) {
+	bubbled(t, Config{}, connectionTo(server, older), func(t *testing.T, ctx context.Context, m *Manager) {
 		one, err := m.Tool(ctx, "s", "a")
 		if err != nil {
 			t.Fatal(err)
@@ -142,4 +124,26 @@ func FuzzFill(f *testing.F) {
 			}
 		}
 	})
+}
+
+// connectionTo returns what connects to a server of the test; an older one does not have the protocol of 2026-07-28.
+func connectionTo(server *sdk.Server, older bool) func(context.Context, Server) (*link, error) {
+	if older {
+		server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+			return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+				if method == "server/discover" {
+					return nil, errBroken
+				}
+				return next(ctx, method, r)
+			}
+		})
+	}
+	return func(ctx context.Context, _ Server) (*link, error) {
+		there, here := sdk.NewInMemoryTransports()
+		session, err := server.Connect(ctx, there, nil)
+		if err != nil {
+			return nil, err
+		}
+		return &link{transport: here, end: func() { session.Close() }}, nil
+	}
 }

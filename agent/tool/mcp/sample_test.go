@@ -48,25 +48,7 @@ func sampled(t *testing.T, older bool, cfg tool.SetConfig, ask *sdk.CreateMessag
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Model + " " + got.StopReason + ": " + got.Content.(*sdk.TextContent).Text}}}, nil, nil
 	})
-	if older {
-		server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-			return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-				if method == "server/discover" {
-					return nil, errBroken
-				}
-				return next(ctx, method, r)
-			}
-		})
-	}
-	open := func(ctx context.Context, _ Server) (*link, error) {
-		there, here := sdk.NewInMemoryTransports()
-		session, err := server.Connect(ctx, there, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &link{transport: here, end: func() { session.Close() }}, nil
-	}
-	bubbled(t, Config{}, open, func(t *testing.T, ctx context.Context, m *Manager) {
+	bubbled(t, Config{}, connectionTo(server, older), func(t *testing.T, ctx context.Context, m *Manager) {
 		one, err := m.Tool(ctx, "s", "a")
 		if err != nil {
 			t.Fatal(err)
