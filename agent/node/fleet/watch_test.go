@@ -277,6 +277,7 @@ func TestNodeSpeaksForItsOwnAgentsOnly(t *testing.T) {
 		}
 		p := l.watch(here)
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if calls < 10 || calls > 60 {
 			t.Errorf("it was asked %d times in 10 s: %v", calls, p.node(liar.id))
 		}
