@@ -105,11 +105,12 @@ func (p *Plan) findObstacles() {
 		if s.Conflict != "" || s.After.Kind == Deleted {
 			continue
 		}
-		if info, err := p.root.Lstat(s.Path); err == nil && info.IsDir() && stays(s.Path) {
+		if p.isDir(s.Path) && stays(s.Path) {
 			s.Conflict = "it is a directory here, and a file in the patch"
 		}
 		for dir := path.Dir(s.Path); dir != "."; dir = path.Dir(dir) {
-			if info, err := p.root.Lstat(dir); err == nil && !info.IsDir() && !goes[dir] {
+			// What a link leads to is not in the way: the link is.
+			if info, err := p.root.Lstat(dir); err == nil && !info.IsDir() && !goes[dir] && p.isDir(path.Dir(dir)) {
 				s.Conflict = fmt.Sprintf("%s is no directory here, and one in the patch", dir)
 			}
 		}

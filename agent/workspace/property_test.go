@@ -32,9 +32,9 @@ func genTree(rt *rapid.T, label string) tree {
 // mutate writes the files of a tree one after the other, and removes what is in their way, and what has "-".
 func mutate(t testing.TB, dir string, changes tree) {
 	for _, p := range slices.Sorted(maps.Keys(changes)) {
-		for at := path.Dir(p); at != "."; at = path.Dir(at) {
-			if info, err := os.Lstat(dir + "/" + at); err == nil && !info.IsDir() {
-				tree{at: "-"}.write(t, dir)
+		for i, c := range p { // from the top, so that none is found through a link
+			if info, err := os.Lstat(dir + "/" + p[:i]); c == '/' && err == nil && !info.IsDir() {
+				tree{p[:i]: "-"}.write(t, dir)
 			}
 		}
 		tree{p: changes[p]}.write(t, dir)

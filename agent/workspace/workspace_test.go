@@ -484,8 +484,8 @@ func TestConflictsAreReportedByFile(t *testing.T) {
 
 // A file where the patch needs a directory, and the reverse, is a conflict of that file only.
 func TestFileForDirectoryIsConflict(t *testing.T) {
-	was := tree{"a": "1", "d/1": "x", "d/2": "x", "e/1": "x", "f": "x"}
-	theirs := tree{"a": "one", "n/m": "new", "n/o/p": "new", "d": "file", "e": "file", "l/x": "new", "x": "new", "f": "-", "f/g": "new"}
+	was := tree{"a": "1", "d/1": "x", "d/2": "x", "e/1": "x", "f": "x", "g/f": "x", "g/d/x": "x", "h": "->g"}
+	theirs := tree{"a": "one", "n/m": "new", "n/o/p": "new", "d": "file", "e": "file", "l/x": "new", "x": "new", "f": "-", "f/g": "new", "h": "-", "h/f/n": "new", "h/d": "file"}
 	ours := tree{"n": "mine", "d/mine/deep": "mine", "l": "->a", "x/y": "mine"}
 	pl, dir := prepare(t, was, theirs, ours)
 	got := map[string]string{}
@@ -505,7 +505,7 @@ func TestFileForDirectoryIsConflict(t *testing.T) {
 	if err := pl.Apply(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	check(t, read(t, dir), tree{"a": "one", "n": "mine", "d/mine/deep": "mine", "e": "file", "l": "->a", "x/y": "mine", "f/g": "new"})
+	check(t, read(t, dir), tree{"a": "one", "n": "mine", "d/mine/deep": "mine", "e": "file", "l": "->a", "x/y": "mine", "f/g": "new", "g/f": "x", "g/d/x": "x", "h/f/n": "new", "h/d": "file"})
 }
 
 // What a crash leaves of a patch does not travel. The next apply removes it, unless it holds files that may be nowhere else,
