@@ -163,7 +163,7 @@ func TestSubAgentInheritsPlanAndNotEdits(t *testing.T) {
 				h = newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 					switch {
 					case strings.Contains(r.System, "You are a sub-agent") && last(r).Role == llm.User:
-						time.Sleep(time.Second) // meanwhile the root begins to wait, which plan mode would deny
+						time.Sleep(time.Second) // meanwhile the root begins to wait
 						if err := h.factory.ChangeSettings(t.Context(), root.ID, agent.Settings{Mode: mode}); err != nil {
 							t.Error(err)
 						}
@@ -191,6 +191,34 @@ func TestSubAgentInheritsPlanAndNotEdits(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestPlanModeWaitsForSubAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h *house
+		var root community.Member
+		turn := 0
+		h = newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			if strings.Contains(r.System, "You are a sub-agent") {
+				time.Sleep(time.Second)
+				return say("counted")
+			}
+			switch turn++; turn {
+			case 1:
+				return call(use("1", "replicate_agent", map[string]any{"reason": "x", "task": "count"}))
+			case 2:
+				if err := h.factory.ChangeSettings(t.Context(), root.ID, agent.Settings{Mode: agent.ModePlan}); err != nil {
+					t.Error(err)
+				}
+				return call(use("2", "wait_agents", struct{}{}), use("3", "stop_agents", struct{}{}))
+			}
+			return say(last(r).Results[0].Text + last(r).Results[1].Text)
+		}))
+		root = h.spawn(agent.Order{Policy: permission.Permissive()})
+		if got, err := h.task(root, "go"); err != nil || !strings.Contains(got, `"result":"counted"`) || !strings.Contains(got, "Denied: The mode is plan") {
+			t.Errorf("got %q, %v, want the result of the sub-agent, which goes on", got, err)
+		}
+	})
 }
 
 func TestEditsModeAnswersForEditsInTheDirectoryOnly(t *testing.T) {

@@ -25,7 +25,7 @@ type waitArgs struct {
 	Seconds float64  `json:"seconds,omitempty" jsonschema:"how long to wait at most; absent = until it is so"`
 }
 
-var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, Enums: map[string][]string{"until": {"all", "any", "now"}}})
+var waitTool = tool.NewKind[waitArgs](tool.Spec{Name: "wait_agents", Description: waitText, ReadOnly: true, Enums: map[string][]string{"until": {"all", "any", "now"}}})
 
 // status is the state of a sub-agent in the results of wait_agents and stop_agents. Models read it.
 type status struct {
@@ -53,7 +53,7 @@ func (t *Team) wait(ctx context.Context, args waitArgs) tool.Result {
 		return errorResult(err)
 	}
 	if len(some) == 0 {
-		return tool.Result{Text: "None of your sub-agents works, and you have had all results."}
+		return tool.Result{Text: "None of your sub-agents works, and there is no result that you have not had."}
 	}
 	note := t.await(ctx, some, args)
 	reply := struct {
