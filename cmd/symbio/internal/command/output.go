@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/community"
 	"symbio/security/visible"
@@ -153,6 +154,19 @@ func Chain(name string, behalf []string) string {
 		name += " <- " + n
 	}
 	return visible.Escape(name)
+}
+
+// DecisionText returns what a decision is about: the call of an agent and its requesters, or what an MCP server asks
+// during one. verb stands before a tool's name.
+func DecisionText(name string, behalf []string, verb, of string) string {
+	agent := Chain(name, behalf)
+	if server, sampling := strings.CutPrefix(of, tool.SamplingOf); sampling {
+		return fmt.Sprintf("The MCP server %s asks the model of %s", visible.Escape(server), agent)
+	}
+	if strings.HasPrefix(of, tool.QuestionOf) {
+		return fmt.Sprintf("An MCP server has a %s, during a call of %s", visible.Escape(of), agent)
+	}
+	return agent + verb + visible.Escape(of)
 }
 
 // CallText returns the arguments of a tool call for a person who has to decide about it, indented

@@ -188,6 +188,23 @@ func TestViewFitsTerminalWithAllParts(t *testing.T) {
 	}
 }
 
+func TestRequestOfServerForModelHasWordsOfItsOwn(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.show(chat.Questions{
+		{ID: "1", Name: "general", Tool: "mcp_sampling__files", Args: []byte(`{"messages":["user: how?"]}`)},
+		{ID: "2", Name: "worker", For: []string{"general"}, Tool: "mcp_sampling__notes\x1b"},
+	}, frameMsg{})
+	for _, want := range []string{"The MCP server files asks the model of general  (1 of 2)\n", `"user: how?"`, `then: The MCP server notes\x1b asks the model of worker <- general`} {
+		if !strings.Contains(d.view.Content, want) {
+			t.Errorf("%q is missing in\n%s", want, d.view.Content)
+		}
+	}
+	d.show(chat.Approvals{{Name: "general", Tool: "mcp_sampling__files"}}, frameMsg{})
+	if want := "The MCP server files asks the model of general"; !strings.Contains(d.view.Content, want) {
+		t.Errorf("the list lacks it:\n%s", d.view.Content)
+	}
+}
+
 func TestQuestionKeys(t *testing.T) {
 	q := chat.Questions{{ID: "7", Digest: "d", Name: "general", Tool: "Bash", Args: []byte(`{"command":"ls"}`), Rules: []string{"Bash(ls)"}}}
 	for keys, want := range map[string]*symbiov1.AnswerRequest{

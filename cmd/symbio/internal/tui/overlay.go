@@ -11,7 +11,6 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // overlayKind says what is shown above the conversation.
@@ -75,7 +74,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 		o := &overlay{kind: overlayApprovals, title: "Decisions that wait", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, a := range msg {
-				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.Chain(a.GetName(), a.GetFor())+"  "+visible.Escape(a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
+				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.DecisionText(a.GetName(), a.GetFor(), "  ", a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
 			}
 			return rows
 		}

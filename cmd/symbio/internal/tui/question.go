@@ -84,7 +84,7 @@ const maxWaitingRows = 3
 // waitingRows returns a row for each decision behind the first one, and how many more there are.
 func (p *questionPanel) waitingRows(m *model, columns int) (rows []string) {
 	for i, q := range p.open[1:] {
-		text := fmt.Sprintf("  then: %s  %s %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool), chat.ArgSummary(q.Args))
+		text := "  then: " + command.DecisionText(q.Name, q.For, "  ", q.Tool) + " " + chat.ArgSummary(q.Args)
 		if more := len(p.open) - 1 - i; i == maxWaitingRows-1 && more > 1 {
 			text = fmt.Sprintf("  then: %d more; /approvals lists all", more)
 		}
@@ -170,10 +170,7 @@ func (p *questionPanel) endReason(in *input) {
 
 // Question returns what a person sees of a question: who asks for what, and the rows of the call or of what it would change.
 func Question(s Styles, q event.Fields, columns int) (head string, body []string) {
-	head = fmt.Sprintf("%s wants to use %s", command.Chain(q.Name, q.For), visible.Escape(q.Tool))
-	if IsQuestion(q) {
-		head = fmt.Sprintf("An MCP server has a %s, during a call of %s", visible.Escape(q.Tool), command.Chain(q.Name, q.For))
-	}
+	head = command.DecisionText(q.Name, q.For, " wants to use ", q.Tool)
 	if q.Diff != "" {
 		return head, DiffRows(s, q.Diff, columns, maxQuestionRows)
 	}
