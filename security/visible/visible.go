@@ -107,6 +107,10 @@ func Line(s string, max int) string {
 	if max > 0 {
 		s = Truncate(s, max)
 	}
+	// Nearly all text is ASCII that stays as it is; lists have ten thousands of cells.
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return s
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

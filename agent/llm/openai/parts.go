@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"symbio/agent/llm"
 )
@@ -70,23 +71,28 @@ type refusal struct {
 
 // refusals are the texts of real servers, the first that fits counts. A field of a message is
 // "unsupported" (Groq), "Extra inputs are not permitted" (Mistral), an "unknown field" or an "Unknown name".
-var refusals = []refusal{
-	{regexp.MustCompile(`(?i)v1/responses|not accessible via the /chat/completions|not supported in the v1/chat/completions|chat_?completion operation does not work|use the responses api`), 0, responses, false},
-	{regexp.MustCompile(`(?i)only supported in v1/chat/completions|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
-	{regexp.MustCompile(`stream_options`), streamOptions, 0, false},
-	{regexp.MustCompile(`max_completion_tokens`), maxTokens, 0, false},
-	{regexp.MustCompile(`(?i)missing a .?thought_signature`), 0, fillSignature, false},
-	{regexp.MustCompile(`(?i)reasoning_content.{0,60}(passed back|missing)|missing.{0,20}reasoning_content`), 0, fillReasoning, false},
-	{regexp.MustCompile(`(?i)encrypted.content.{0,400}(verified|decrypted)|invalid_encrypted_content|(invalid|corrupted).{0,10}signature|item.{0,80}(not found|required)`), ownFields, 0, true},
-	{regexp.MustCompile(`(?i)encrypted.content`), encrypted, 0, false},
-	{regexp.MustCompile(`(?i)summar(y|ies)`), summary, 0, false},
-	{regexp.MustCompile(`(?i)reasoning[._]effort`), effort, 0, false},
-	{regexp.MustCompile(`(?i)(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific).{0,80}(not supported|unsupported|not permitted|forbidden|not allowed)|` +
-		`(unknown|unexpected|unrecognized|extra_forbidden).{0,60}(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific)`), ownFields, 0, false},
-	{regexp.MustCompile(`(?i)reasoning|thinking`), effort | summary, 0, false},
-	{regexp.MustCompile(`(?i)\bstrict\b|invalid schema for`), strictSchema, 0, false},
-	{regexp.MustCompile(`response_format|json_schema|text\.format`), schema, 0, false},
-}
+//
+// They are compiled when a server refuses for the first time: it takes milliseconds, and each start of
+// the program would wait for it.
+var refusals = sync.OnceValue(func() []refusal {
+	return []refusal{
+		{regexp.MustCompile(`(?i)v1/responses|not accessible via the /chat/completions|not supported in the v1/chat/completions|chat_?completion operation does not work|use the responses api`), 0, responses, false},
+		{regexp.MustCompile(`(?i)only supported in v1/chat/completions|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
+		{regexp.MustCompile(`stream_options`), streamOptions, 0, false},
+		{regexp.MustCompile(`max_completion_tokens`), maxTokens, 0, false},
+		{regexp.MustCompile(`(?i)missing a .?thought_signature`), 0, fillSignature, false},
+		{regexp.MustCompile(`(?i)reasoning_content.{0,60}(passed back|missing)|missing.{0,20}reasoning_content`), 0, fillReasoning, false},
+		{regexp.MustCompile(`(?i)encrypted.content.{0,400}(verified|decrypted)|invalid_encrypted_content|(invalid|corrupted).{0,10}signature|item.{0,80}(not found|required)`), ownFields, 0, true},
+		{regexp.MustCompile(`(?i)encrypted.content`), encrypted, 0, false},
+		{regexp.MustCompile(`(?i)summar(y|ies)`), summary, 0, false},
+		{regexp.MustCompile(`(?i)reasoning[._]effort`), effort, 0, false},
+		{regexp.MustCompile(`(?i)(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific).{0,80}(not supported|unsupported|not permitted|forbidden|not allowed)|` +
+			`(unknown|unexpected|unrecognized|extra_forbidden).{0,60}(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific)`), ownFields, 0, false},
+		{regexp.MustCompile(`(?i)reasoning|thinking`), effort | summary, 0, false},
+		{regexp.MustCompile(`(?i)\bstrict\b|invalid schema for`), strictSchema, 0, false},
+		{regexp.MustCompile(`response_format|json_schema|text\.format`), schema, 0, false},
+	}
+})
 
 // refusedPart returns the rule for an error; nil if it is about no part of the request that can still
 // be changed.
@@ -95,11 +101,10 @@ func refusedPart(err error, sent parts, c changes) *refusal {
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) && !errors.Is(e, llm.ErrNoModel) {
 		return nil
 	}
-	for i := range refusals {
-		rule := &refusals[i]
+	for _, rule := range refusals() {
 		applies := rule.drop&sent&^c.dropped != 0 || rule.add&^sent&^c.added != 0
 		if applies && rule.pattern.MatchString(e.Detail) {
-			return rule
+			return &rule
 		}
 	}
 	return nil

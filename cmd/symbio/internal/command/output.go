@@ -1,10 +1,10 @@
 package command
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"symbio/agent/tool"
@@ -34,16 +34,17 @@ func (env *Env) PrintLine(v any) error {
 // Table prints rows to standard output. On a terminal the columns are aligned under the heading and
 // fit its width; elsewhere they are separated by tabs, without a heading, and nothing is cut.
 func (env *Env) Table(heading []string, rows [][]string) error {
-	if !env.OutIsTerminal {
-		for _, row := range rows {
-			if _, err := fmt.Fprintln(env.Out, strings.Join(terminal.Cells(row), "\t")); err != nil {
-				return err
-			}
+	w := bufio.NewWriter(env.Out)
+	if env.OutIsTerminal {
+		for row := range terminal.Align(append([][]string{heading}, rows...), terminal.Columns(env.Out)) {
+			fmt.Fprintln(w, row) // Flush returns the error
 		}
-		return nil
+		return w.Flush()
 	}
-	_, err := io.WriteString(env.Out, terminal.Align(append([][]string{heading}, rows...), terminal.Columns(env.Out)))
-	return err
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(terminal.Cells(row), "\t"))
+	}
+	return w.Flush()
 }
 
 // PrintList prints all elements: with --json as one JSON array, which is [] and not null when there

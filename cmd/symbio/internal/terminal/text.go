@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -52,13 +53,16 @@ const (
 	minColumn = 10
 )
 
-// Align returns a table laid out for a terminal of so many columns. The first row is the heading.
-// The widest columns are wrapped, all to the same limit; the last columns are left out when they do
-// not fit.
-func Align(all [][]string, columns int) string {
+// Align returns the rows of a table laid out for a terminal of so many columns; each has one or more
+// lines, without the last line break. The first row is the heading. The widest columns are wrapped, all
+// to the same limit; the last columns are left out when they do not fit. Rows are laid out as they are
+// read, so that the first screen of a long table is there at once.
+func Align(all [][]string, columns int) iter.Seq[string] {
 	widths := make([]int, len(all[0]))
-	for _, row := range all {
-		for i, c := range Cells(row)[:min(len(row), len(widths))] {
+	cells := make([][]string, len(all))
+	for y, row := range all {
+		cells[y] = Cells(row[:min(len(row), len(widths))])
+		for i, c := range cells[y] {
 			widths[i] = max(widths[i], Width(c))
 		}
 	}
@@ -76,24 +80,39 @@ func Align(all [][]string, columns int) string {
 	for limit > 1 && need(limit) >= columns {
 		limit--
 	}
-	var b strings.Builder
-	for _, row := range all {
-		wrapped := make([][]string, len(widths))
-		height := 1
-		for i, c := range Cells(row)[:min(len(row), len(widths))] {
-			wrapped[i] = Rows(c, min(widths[i], limit)+1)
-			height = max(height, len(wrapped[i]))
-		}
-		for y := range height {
-			line, end := "", 0
-			for i, cell := range wrapped {
-				if y < len(cell) {
-					line += cell[y]
-				}
-				end += min(widths[i], limit) + columnGap
-				line += strings.Repeat(" ", end-Width(line))
+	for i := range widths {
+		widths[i] = min(widths[i], limit)
+	}
+	return func(yield func(string) bool) {
+		for _, row := range cells {
+			if !yield(layOut(row[:min(len(row), len(widths))], widths)) {
+				return
 			}
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+}
+
+// layOut returns a row of a table with each cell wrapped to its width.
+func layOut(row []string, widths []int) string {
+	wrapped := make([][]string, len(row))
+	height := 1
+	for i, c := range row {
+		wrapped[i] = Rows(c, widths[i]+1)
+		height = max(height, len(wrapped[i]))
+	}
+	var b strings.Builder
+	for y := range height {
+		gap := 0 // the columns that are still empty before the next text
+		for i, cell := range wrapped {
+			width := 0
+			if y < len(cell) && cell[y] != "" {
+				b.WriteString(strings.Repeat(" ", gap) + cell[y])
+				gap, width = 0, Width(cell[y])
+			}
+			gap += widths[i] - width + columnGap
+		}
+		if y < height-1 {
+			b.WriteString("\n")
 		}
 	}
 	return b.String()

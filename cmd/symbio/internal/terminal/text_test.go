@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,7 +38,7 @@ func TestTableFitsTerminal(t *testing.T) {
 		40:  {"NAME", "SCOPE", "STATE", "release-"},
 		5:   {"NAME"},
 	} {
-		got := Align(all, columns)
+		got := strings.Join(slices.Collect(Align(all, columns)), "\n")
 		for _, w := range want {
 			if !strings.Contains(got, w) {
 				t.Errorf("at %d columns %q is missing in\n%s", columns, w, got)
@@ -49,7 +50,7 @@ func TestTableFitsTerminal(t *testing.T) {
 			}
 		}
 	}
-	if got := Align(all, 80); !strings.Contains(got, "a release") || strings.Contains(got, "rele\n") {
+	if got := strings.Join(slices.Collect(Align(all, 80)), "\n"); !strings.Contains(got, "a release") || strings.Contains(got, "rele\n") {
 		t.Errorf("words are broken:\n%s", got)
 	}
 }
