@@ -202,6 +202,7 @@ func (s *storm) rage(t *testing.T) {
 		s.fault("the end: %v", err)
 	}
 	time.Sleep(10 * time.Second)
+	synctest.Wait()
 	if left := append(s.a.here(), s.b.here()...); len(left) > 0 {
 		s.fault("%d agents are left: %v", len(left), left)
 	}

@@ -197,6 +197,7 @@ func TestSteererPermissionsBoundAgent(t *testing.T) {
 				work := h.background(m, "go")
 				time.Sleep(time.Second)
 				r, err := h.factory.SteerFrom(t.Context(), m.ID, "wait again, then stop", test.by)
+				synctest.Wait() // the model has read it
 				if err != nil || r.Outcome != conversation.Delivered || r.Text != "wait again, then stop" {
 					t.Errorf("receipt = %+v, %v", r, err)
 				}

@@ -202,6 +202,12 @@ func (l *lan) watch(n *place) *picture {
 	return p
 }
 
+// settle sleeps until all that happens by the end of d, at its last instant too, has happened.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // waiter is a model that calls the tool wait, and ends when it has waited.
 var waiter = llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 	cost := 0.25
@@ -223,18 +229,18 @@ func TestWatcherSeesAgentsOfBothNodesAsTheyWork(t *testing.T) {
 		l := newLAN(t, waiter)
 		defer l.end()
 		here, there := l.start("aa", func(*place) {}), l.start("bb", func(*place) {})
-		time.Sleep(3 * time.Second) // they have found each other
+		settle(3 * time.Second) // they have found each other
 		near := here.spawn(t, "near")
 		p := l.watch(here)
-		time.Sleep(time.Second)
+		settle(time.Second)
 		far := there.spawn(t, "far")
-		time.Sleep(time.Second) // within a second
+		settle(time.Second) // within a second
 		if got := p.names(); !slices.Equal(got, []string{"aa/near", "bb/far"}) {
 			t.Fatalf("agents = %v, want those of both nodes", got)
 		}
 		l.send(here, near, "look\x1b[31m around\nplease")
 		l.send(there, far, "work")
-		time.Sleep(time.Second)
+		settle(time.Second)
 		for name, node := range map[string]*place{"near": here, "far": there} {
 			a := p.agent(name)
 			if a.GetState() != "working" || a.GetTurn() != 1 || len(a.GetCalls()) != 1 || a.GetCalls()[0].GetTool() != "wait" || a.GetNode() != string(node.id) || a.GetDefinition() != "general" {
@@ -250,7 +256,7 @@ func TestWatcherSeesAgentsOfBothNodesAsTheyWork(t *testing.T) {
 		if task := p.agent("near").GetTask(); task != "look[31m around please" {
 			t.Errorf("task = %q, want it on one line", task)
 		}
-		time.Sleep(11 * time.Second)
+		settle(11 * time.Second)
 		for _, name := range []string{"near", "far"} {
 			if a := p.agent(name); a.GetState() != "idle" || a.GetTurn() != 2 || len(a.GetCalls()) != 0 || a.GetSpent().GetCost() != 0.5 {
 				t.Errorf("%s after work: %v", name, a)
@@ -264,12 +270,12 @@ func TestWatcherSeesAgentsOfBothNodesAsTheyWork(t *testing.T) {
 		if err := there.community.Terminate(t.Context(), far.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		settle(time.Second)
 		if got := p.names(); !slices.Equal(got, []string{"aa/near"}) {
 			t.Errorf("agents = %v after the other one ended", got)
 		}
 		l.hub.Kill(there.id)
-		time.Sleep(time.Second)
+		settle(time.Second)
 		if n := p.node(there.id); n.GetState() != "unavailable" || n.GetVersion() != "" {
 			t.Errorf("the killed node: %v", n)
 		}
@@ -301,7 +307,7 @@ func TestNodesThatShowNothingSayWhy(t *testing.T) {
 				defer l.end()
 				here, there := l.start("aa", func(*place) {}), l.start("bb", c.change)
 				there.spawn(t, "far")
-				time.Sleep(3 * time.Second)
+				settle(3 * time.Second)
 				p := newPicture()
 				if err := here.Watch(t.Context(), true, p.apply); err != nil {
 					t.Fatal(err)

@@ -38,7 +38,7 @@ func TestWatcherThatStopsReadingIsDroppedAndTold(t *testing.T) {
 			t.Errorf("watch = %v after %v", err, time.Since(began))
 		}
 		here.spawn(t, "x")
-		time.Sleep(time.Second)
+		settle(time.Second)
 		if other.agent("x") == nil {
 			t.Error("another watcher sees nothing more")
 		}
@@ -58,16 +58,16 @@ func TestSlowWatcherGetsWhatIsNowAndNotEachStep(t *testing.T) {
 				return p.apply(c)
 			})
 		})
-		time.Sleep(10 * time.Second)
+		settle(10 * time.Second)
 		for range 50 {
 			m := here.spawn(t, "brief")
-			time.Sleep(100 * time.Millisecond)
+			settle(100 * time.Millisecond)
 			if err := here.community.Terminate(t.Context(), m.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		here.spawn(t, "last")
-		time.Sleep(30 * time.Second)
+		settle(30 * time.Second)
 		if got := p.names(); !slices.Equal(got, []string{"aa/last"}) || steps > 25 {
 			t.Errorf("agents = %v in %d steps, want the last one, and few of the others", got, steps)
 		}
@@ -79,16 +79,15 @@ func TestNothingRunsWithoutWatcher(t *testing.T) {
 		l := newLAN(t, waiter)
 		defer l.end()
 		here, there := l.start("aa", func(*place) {}), l.start("bb", func(*place) {})
-		time.Sleep(3 * time.Second)
+		settle(3 * time.Second)
 		ctx, stop := context.WithCancel(t.Context())
 		l.running.Go(func() { _ = here.Watch(ctx, false, newPicture().apply) })
-		time.Sleep(3 * time.Second)
+		settle(3 * time.Second)
 		if !here.isFollowed(here.own.table, here.own.demand) || !there.isFollowed(there.own.table, there.own.demand) {
 			t.Error("the parts are not kept while they are watched")
 		}
 		stop()
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
+		settle(2 * time.Minute)
 		for _, n := range []*place{here, there} {
 			if n.isFollowed(n.view, n.Fleet.demand) || n.isFollowed(n.own.table, n.own.demand) {
 				t.Error("the parts are kept without a watcher")
@@ -111,7 +110,7 @@ func TestOnlyPeopleAreShownTheView(t *testing.T) {
 		l := newLAN(t, waiter)
 		defer l.end()
 		here, there := l.start("aa", func(*place) {}), l.start("bb", func(*place) {})
-		time.Sleep(3 * time.Second)
+		settle(3 * time.Second)
 		for requester, want := range map[string]error{"": nil, string(here.id) + "/" + strings.Repeat("cd", 16): community.ErrDenied} {
 			s := community.Signal{Data: []byte(`{}`)}
 			if requester != "" {
@@ -130,7 +129,7 @@ func TestCallOfViewWaitsForChange(t *testing.T) {
 		l := newLAN(t, waiter)
 		defer l.end()
 		here, there := l.start("aa", func(*place) {}), l.start("bb", func(*place) {})
-		time.Sleep(3 * time.Second)
+		settle(3 * time.Second)
 		ask := func(r viewRequest) (*symbiov1.FleetPart, time.Duration) {
 			t.Helper()
 			began := time.Now()
@@ -186,12 +185,12 @@ func TestCallThatWaitsForPersonIsShown(t *testing.T) {
 		}
 		p := l.watch(here)
 		l.send(here, m, "work")
-		time.Sleep(2 * time.Second)
+		settle(2 * time.Second)
 		if a := p.agent("x"); a.GetState() != "waiting" || len(a.GetCalls()) != 1 || !a.GetCalls()[0].GetWaiting() || p.node(here.id).GetWaiting() != 1 {
 			t.Errorf("while a person is asked: %v", a)
 		}
 		answer <- tool.Answer{Allow: true}
-		time.Sleep(2 * time.Second)
+		settle(2 * time.Second)
 		if a := p.agent("x"); a.GetState() != "working" || len(a.GetCalls()) != 1 || a.GetCalls()[0].GetWaiting() {
 			t.Errorf("after the answer: %v", a)
 		}
@@ -225,11 +224,11 @@ func TestLentAgentIsBelowItsParentOnTheOtherNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Second)
+		settle(3 * time.Second)
 		p := l.watch(here)
 		parent := here.spawn(t, "parent")
 		l.send(here, parent, "get help")
-		time.Sleep(2 * time.Second)
+		settle(2 * time.Second)
 		a := p.agent("lent")
 		if a.GetNode() != string(there.id) || a.GetParent() != string(parent.ID) {
 			t.Errorf("the lent agent: %v, want it on %s below %s; the parent: %v", a, there.id, parent.ID, p.agent("parent"))
@@ -276,8 +275,7 @@ func TestNodeSpeaksForItsOwnAgentsOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := l.watch(here)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		settle(10 * time.Second)
 		if calls < 10 || calls > 60 {
 			t.Errorf("it was asked %d times in 10 s: %v", calls, p.node(liar.id))
 		}
