@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +17,7 @@ import (
 func TestPipelineRunsOverRealNodes(t *testing.T) {
 	t.Parallel()
 	err := lan.Run(t.Context(), func(ctx context.Context, nodes map[string]*lan.Node) error {
-		begun, cancelled := make(chan string, 8), new(atomic.Int64)
+		begun, ended := make(chan string, 99), make(chan string, 99)
 		for _, name := range []string{"kitchen", "attic"} {
 			if err := offer(nodes[name]); err != nil {
 				return err
@@ -26,7 +26,7 @@ func TestPipelineRunsOverRealNodes(t *testing.T) {
 			err := community.OfferFunc(nodes[name].Community, hang, func(ctx context.Context, _ int) (string, error) {
 				begun <- name
 				<-ctx.Done()
-				cancelled.Add(1)
+				ended <- name
 				return "", ctx.Err()
 			})
 			if err != nil {
@@ -68,25 +68,24 @@ func TestPipelineRunsOverRealNodes(t *testing.T) {
 		count := step.Map(4, step.Capability[string, int]("text.count"))
 		sum := step.EmitAfter("summed", nil, step.Reduce(0, func(_ context.Context, sum, n int) (int, error) { return sum + n, nil }))
 		patient := step.Race(dead, step.Chain2(waits, step.Capability[int, string]("text.report", "kitchen")))
-		got, err := here(step.Chain3(count, sum, step.Timeout(10*time.Second, patient))).Run(ctx, []string{"a b", "c", "d e f"})
+		got, err := here(step.Chain3(count, sum, step.Timeout(time.Minute, patient))).Run(ctx, []string{"a b", "c", "d e f"})
 		if err != nil || got != "6 words in all" {
 			t.Errorf("the race with one that died: got %q, %v", got, err)
 		}
 
 		// A provider that hangs: the time is over, and the other node hears of it.
-		before, at := cancelled.Load(), time.Now()
-		slow := step.Timeout(200*time.Millisecond, step.Race(step.Capability[int, string]("text.hang", "kitchen"), step.Capability[int, string]("text.hang", "attic")))
-		_, err = here(step.Chain3(count, sum, slow)).Run(ctx, []string{"a"})
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(at) > 5*time.Second {
-			t.Errorf("the timeout: %v after %s", err, time.Since(at))
+		sums := 1
+		for d := 200 * time.Millisecond; len(begun) == 0; d *= 2 { // on a busy machine it may be over before the provider has begun
+			sums++
+			slow := step.Timeout(d, step.Race(step.Capability[int, string]("text.hang", "kitchen"), step.Capability[int, string]("text.hang", "attic")))
+			if _, err := here(step.Chain3(count, sum, slow)).Run(ctx, []string{"a"}); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("the timeout: got %v", err)
+			}
 		}
-		tick := time.NewTicker(time.Millisecond) // a real node
-		defer tick.Stop()
-		for deadline := time.Now().Add(5 * time.Second); cancelled.Load() == before && time.Now().Before(deadline); {
-			<-tick.C
-		}
-		if cancelled.Load() == before {
-			t.Error("the kitchen did not hear that its call was over")
+		for name := range ended {
+			if name == "kitchen" {
+				break
+			}
 		}
 
 		// A guardrail inside a guardrail: nothing is sent.
@@ -97,8 +96,8 @@ func TestPipelineRunsOverRealNodes(t *testing.T) {
 			t.Errorf("inside a guardrail: %v", err)
 		}
 		bus.Close()
-		if heard != 2 {
-			t.Errorf("%d sums were heard of, want 2", heard)
+		if heard != sums {
+			t.Errorf("%d sums were heard of, want %d", heard, sums)
 		}
 		return nil
 	}, "desk", "kitchen", "attic")
