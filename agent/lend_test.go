@@ -51,6 +51,7 @@ type place struct {
 	workspaces    *transfer.Server
 	openWorkspace func(*transfer.Checkout) (agent.Workspace, func() error, error)
 	journal       *session.Journal // nil = nothing is kept
+	frames        *frames          // nil = what the node sends is not recorded
 	skills        skills.Config    // without Roots the node has no skills
 	registry      *skills.Registry // made of it by start
 
@@ -102,8 +103,12 @@ func newLANOver(t *testing.T, wire memory.Config, model llm.Model, lend lending.
 func (p *place) start(t *testing.T) {
 	t.Helper()
 	system := actor.NewSystem(actor.Config{})
+	network := community.Network(p.hub.Node(p.id, p.name))
+	if p.frames != nil {
+		network = recordedNetwork{network, p.frames}
+	}
 	p.community = community.New(community.Config{
-		Node: p.id, Name: p.name, System: system, Network: p.hub.Node(p.id, p.name), Drain: time.Second, MaxCall: 5 * time.Minute,
+		Node: p.id, Name: p.name, System: system, Network: network, Drain: time.Second, MaxCall: 5 * time.Minute,
 		Authorize: func(community.Peer, community.Call) error { return nil },
 	})
 	if p.registry = nil; len(p.skills.Roots) > 0 {

@@ -1,14 +1,18 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"symbio/agent"
 	"symbio/agent/llm"
@@ -45,7 +49,7 @@ func newTraveller(t *testing.T, files map[string]string, model llm.Model) *trave
 		to   **place
 		name string
 	}{{&l.a, "ann"}, {&l.b, "bob"}} {
-		*p.to = &place{id: nodeID(p.name), name: p.name, hub: l.hub, model: model}
+		*p.to = &place{id: nodeID(p.name), name: p.name, hub: l.hub, model: model, frames: &frames{}}
 		l.open(t, *p.to)
 		(*p.to).start(t)
 	}
@@ -266,10 +270,74 @@ func TestWorkspaceTravelsAndComesBack(t *testing.T) {
 	}
 }
 
+// frames is what a node has sent to others: all that a transport would encrypt, with compressed payloads decompressed too.
+type frames struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (f *frames) add(payload []byte, fields any) {
+	if rest, packed := bytes.CutPrefix(payload, []byte("Z")); packed {
+		if d, err := zstd.NewReader(nil); err == nil {
+			payload, _ = d.DecodeAll(rest, bytes.Clone(payload)) // else it is no message of the workspaces
+			d.Close()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fmt.Fprintf(&f.text, "%+v\n%s\n", fields, payload)
+}
+
+func (f *frames) has(text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.Contains(f.text.Bytes(), []byte(text))
+}
+
+// recordedNetwork records the calls of a node, and recordedHost its answers to the calls of others.
+type recordedNetwork struct {
+	community.Network
+	sent *frames
+}
+
+func (n recordedNetwork) Run(ctx context.Context, host community.Host) error {
+	return n.Network.Run(ctx, recordedHost{host, n.sent})
+}
+
+func (n recordedNetwork) Invoke(ctx context.Context, node community.NodeID, c community.Call) (community.Reply, error) {
+	n.sent.add(c.Payload, c)
+	return n.Network.Invoke(ctx, node, c)
+}
+
+func (n recordedNetwork) Tell(node community.NodeID, c community.Call) error {
+	n.sent.add(c.Payload, c)
+	return n.Network.Tell(node, c)
+}
+
+type recordedHost struct {
+	community.Host
+	sent *frames
+}
+
+func (h recordedHost) Serve(ctx context.Context, from community.Peer, c community.Call) (community.Reply, error) {
+	if listen := c.Listen; listen != nil {
+		c.Listen = func(u community.Update) {
+			h.sent.add(u.Output, u)
+			listen(u)
+		}
+	}
+	reply, err := h.Host.Serve(ctx, from, c)
+	h.sent.add(reply.Data, err)
+	return reply, err
+}
+
 func TestSecretsStayWhereTheyAre(t *testing.T) {
 	s := &scripts{parent: []step{spawnStep("bob"), waits}, child: []step{{"Glob", map[string]any{"pattern": "**"}}}}
-	l := newTraveller(t, map[string]string{"a": "a", ".env": "KEY=MARKER1", "denied/x": "MARKER2", "id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\nMARKER3"}, s.model())
+	l := newTraveller(t, map[string]string{"a": "PUBLIC" + strings.Repeat("a", 500), ".env": "KEY=MARKER1", "denied/x": "MARKER2", "id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\nMARKER3"}, s.model())
 	l.run(t, s, l.order(t))
+	if !l.a.frames.has("PUBLIC") || l.a.frames.has("MARKER") {
+		t.Error("what was sent has a secret, or not what is none")
+	}
 	err := filepath.WalkDir(l.dirs["bob"], func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && strings.Contains(readFile(t, path), "MARKER") {
 			t.Errorf("%s has a secret", path)
