@@ -122,7 +122,7 @@ func TestHostileManifestsAreRefused(t *testing.T) {
 		files []workspace.File
 		want  string
 	}{
-		"invalid UTF-8":               {files(file("a\xff")), ""},
+		"invalid UTF-8":               {files(file("a\xff")), "of another version"},
 		"out of order":                {files(file("b"), file("a")), "out of order"},
 		"twice":                       {files(file("a"), file("a")), "out of order"},
 		"case":                        {files(file("README"), file("Readme")), "the same as"},
@@ -177,29 +177,29 @@ func TestHostileEncodingsAreRefused(t *testing.T) {
 	if _, err := workspace.DecodeManifest([]byte(good), limits); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{
-		"empty":           "",
-		"no JSON":         "PK\x03\x04",
-		"cut off":         good[:len(good)-5],
-		"more behind":     good + "]",
-		"blank behind":    good + "\n",
-		"other field":     strings.Replace(good, `"p":`, `"mode":2541,"p":`, 1),
-		"field twice":     strings.Replace(good, `"p":"a"`, `"p":"b","p":"a"`, 1),
-		"field in case":   strings.Replace(good, `"p":`, `"P":`, 1),
-		"blank":           strings.Replace(good, `"p":`, `"p": `, 1),
-		"short hash":      strings.Replace(good, `"h":"`, `"h":"00`, 1),
-		"long hash":       strings.Replace(good, content.Sum([]byte("a")).String(), strings.Repeat("0", 66), 1),
-		"hash in case":    strings.Replace(good, content.Sum([]byte("a")).String(), strings.ToUpper(content.Sum([]byte("a")).String()), 1),
-		"size as float":   strings.Replace(good, `"s":1`, `"s":1e0`, 1),
-		"size over int64": strings.Replace(good, `"s":1`, `"s":9223372036854775808`, 1),
-		"no manifest":     strings.Replace(good, `"commit"`, `"base"`, 1),
-		"deep":            good + strings.Repeat("[", 1<<20),
-		"bomb":            good + strings.Repeat("{}\n", 1<<20),
-		"invalid UTF-8":   strings.Replace(good, `"p":"a"`, "\"p\":\"a\xff\"", 1),
-		"escaped":         strings.Replace(good, `"p":"a"`, `"p":"\u0061"`, 1),
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":           {"", "form is wrong: EOF"},
+		"no JSON":         {"PK\x03\x04", "invalid character 'P'"},
+		"cut off":         {good[:len(good)-5], "unexpected EOF"},
+		"more behind":     {good + "]", "of another version"},
+		"blank behind":    {good + "\n", "of another version"},
+		"other field":     {strings.Replace(good, `"p":`, `"mode":2541,"p":`, 1), "of another version"},
+		"field twice":     {strings.Replace(good, `"p":"a"`, `"p":"b","p":"a"`, 1), "of another version"},
+		"field in case":   {strings.Replace(good, `"p":`, `"P":`, 1), "of another version"},
+		"blank":           {strings.Replace(good, `"p":`, `"p": `, 1), "of another version"},
+		"short hash":      {strings.Replace(good, `"h":"`, `"h":"00`, 1), "is not a SHA-256"},
+		"long hash":       {strings.Replace(good, content.Sum([]byte("a")).String(), strings.Repeat("0", 66), 1), "is not a SHA-256"},
+		"hash in case":    {strings.Replace(good, content.Sum([]byte("a")).String(), strings.ToUpper(content.Sum([]byte("a")).String()), 1), "is not a SHA-256"},
+		"size as float":   {strings.Replace(good, `"s":1`, `"s":1e0`, 1), "number 1e0"},
+		"size over int64": {strings.Replace(good, `"s":1`, `"s":9223372036854775808`, 1), "number 9223372036854775808"},
+		"no manifest":     {strings.Replace(good, `"commit"`, `"base"`, 1), "of another version"},
+		"deep":            {good + strings.Repeat("[", 1<<20), "max depth"},
+		"bomb":            {good + strings.Repeat("{}\n", 1<<20), "more than 10 files"},
+		"invalid UTF-8":   {strings.Replace(good, `"p":"a"`, "\"p\":\"a\xff\"", 1), "of another version"},
+		"escaped":         {strings.Replace(good, `"p":"a"`, `"p":"\u0061"`, 1), "of another version"},
 	} {
-		_, err := workspace.DecodeManifest([]byte(text), limits)
-		refused(t, err, "", name)
+		_, err := workspace.DecodeManifest([]byte(c.text), limits)
+		refused(t, err, c.want, name)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestHostilePatchesAreRefused(t *testing.T) {
 		want    string
 	}{
 		"other base":                 {nil, "not the files that were sent"},
-		"invalid UTF-8":              {files(file("a\xff")), ""},
+		"invalid UTF-8":              {files(file("a\xff")), "of another version"},
 		"out of order":               {files(file("b"), file("a")), "out of order"},
 		"twice":                      {files(file("a"), deleted("a")), "out of order"},
 		"deletes what was not sent":  {files(deleted("private")), "not sent"},
