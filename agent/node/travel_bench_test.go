@@ -45,24 +45,13 @@ func BenchmarkWorkspaceTravels(b *testing.B) {
 	}
 	files := makeFiles(b, filepath.Join(dir, "files"))
 	alice, bob := travelNode(b, authority, dir, "alice"), travelNode(b, authority, dir, "bob")
-	alice.network.AddHint(discovery.Candidate{Key: "bob", Node: string(bob.id), Addrs: []netip.AddrPort{netip.MustParseAddrPort(bob.listener.Addr().String())}})
-	c := community.Capability{Name: transfer.Capability}
-	if err := bob.community.Offer(c, bob.server.Provider(func(community.NodeID, community.MemberID) *transfer.Checkout { return nil })); err != nil {
-		b.Fatal(err)
-	}
-	changes := alice.community.Subscribe()
-	defer changes.Close()
-	for len(alice.community.WhoProvides(transfer.Capability)) == 0 {
-		if _, err := changes.Next(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
+	alice.meet(b, bob, bob.server.Provider(func(community.NodeID, community.MemberID) *transfer.Checkout { return nil }))
 	var wire atomic.Int64
 	call := func(ctx context.Context, data []byte) ([]byte, error) {
 		wire.Add(int64(len(data)))
-		reply, err := alice.community.InvokeStream(ctx, community.MemberID(bob.id), transfer.Capability, community.Signal{Data: data, ContentType: "application/octet-stream", Requester: []string{string(alice.id)}}, nil)
-		wire.Add(int64(len(reply.Data)))
-		return reply.Data, err
+		reply, err := alice.call(ctx, bob, data)
+		wire.Add(int64(len(reply)))
+		return reply, err
 	}
 	push := func() (took time.Duration, sent int64) {
 		snapshot, err := workspace.Take(b.Context(), files, workspace.Options{})
@@ -126,7 +115,7 @@ func makeFiles(b *testing.B, dir string) string {
 	return dir
 }
 
-// traveller is a node of the benchmark.
+// traveller is a node with the transport of the product.
 type traveller struct {
 	id        community.NodeID
 	identity  *identity.Identity
@@ -136,7 +125,7 @@ type traveller struct {
 	server    *transfer.Server
 }
 
-func travelNode(b *testing.B, a *identity.Authority, dir, name string) *traveller {
+func travelNode(b testing.TB, a *identity.Authority, dir, name string) *traveller {
 	b.Helper()
 	key, err := identity.LoadOrCreateKey(filepath.Join(dir, name, "key.pem"))
 	if err != nil {
@@ -169,6 +158,27 @@ func travelNode(b *testing.B, a *identity.Authority, dir, name string) *travelle
 		system.Shutdown(context.Background())
 	})
 	return n
+}
+
+// meet has other serve workspaces by provide, and returns when n has seen that.
+func (n *traveller) meet(t testing.TB, other *traveller, provide community.Provider) {
+	t.Helper()
+	n.network.AddHint(discovery.Candidate{Key: "other", Node: string(other.id), Addrs: []netip.AddrPort{netip.MustParseAddrPort(other.listener.Addr().String())}})
+	changes := n.community.Subscribe()
+	defer changes.Close()
+	err := other.community.Offer(community.Capability{Name: transfer.Capability}, provide)
+	for err == nil && len(n.community.WhoProvides(transfer.Capability)) == 0 {
+		_, err = changes.Next(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// call sends a message to the workspaces of another node.
+func (n *traveller) call(ctx context.Context, other *traveller, data []byte) ([]byte, error) {
+	reply, err := n.community.InvokeStream(ctx, community.MemberID(other.id), transfer.Capability, community.Signal{Data: data, ContentType: "application/octet-stream", Requester: []string{string(n.id)}}, nil)
+	return reply.Data, err
 }
 
 func sendRandom(w io.Writer) (err error) {
