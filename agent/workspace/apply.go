@@ -71,11 +71,7 @@ func (p Patch) Plan(ctx context.Context, base Manifest, dir string, store *conte
 	pl := &Plan{tree: tree{root, map[string]bool{}}, store: store}
 	had := byPath(base.Files)
 	for _, c := range p.Changes {
-		was, ok := had[c.Path]
-		if !ok {
-			was = File{Path: c.Path, Kind: Deleted}
-		}
-		s, err := pl.step(was, c)
+		s, err := pl.step(cmp.Or(had[c.Path], File{Path: c.Path, Kind: Deleted}), c)
 		if err = cmp.Or(context.Cause(ctx), err); err != nil {
 			return nil, fmt.Errorf("plan to apply a patch to %s: %s: %w", dir, c.Path, err)
 		}
@@ -110,7 +106,7 @@ func (p *Plan) findObstacles() {
 		}
 		for dir := path.Dir(s.Path); dir != "."; dir = path.Dir(dir) {
 			// What a link leads to is not in the way: the link is.
-			if info, err := p.root.Lstat(dir); err == nil && !info.IsDir() && !goes[dir] && p.isDir(path.Dir(dir)) {
+			if f, _ := p.stat(dir); f.Kind != Deleted && !goes[dir] {
 				s.Conflict = fmt.Sprintf("%s is no directory here, and one in the patch", dir)
 			}
 		}
@@ -215,10 +211,10 @@ func (p *Plan) merge(s *Step, base File) error {
 // to each other. That is as strict as git; a change that both made counts once.
 func mergeText(base, ours, theirs []byte) ([]byte, error) {
 	x, y := udiff.Lines(string(base), string(ours)), udiff.Lines(string(base), string(theirs))
-	for _, a := range x {
-		if slices.ContainsFunc(y, func(b udiff.Edit) bool { return a != b && a.Start <= b.End && b.Start <= a.End }) {
-			return nil, errors.New("the same lines, or lines next to each other")
-		}
+	if slices.ContainsFunc(x, func(a udiff.Edit) bool {
+		return slices.ContainsFunc(y, func(b udiff.Edit) bool { return a != b && a.Start <= b.End && b.Start <= a.End })
+	}) {
+		return nil, errors.New("the same lines, or lines next to each other")
 	}
 	both, _ := udiff.Merge(x, y) // edits that do not touch have no conflict
 	return udiff.ApplyBytes(base, both)
