@@ -96,7 +96,7 @@ func TestForkIsJudgedAsSpawn(t *testing.T) {
 			t.Errorf("%s: ran %v, and the agent goes on with %q", test.about, ran, got)
 		}
 		decisions := 0
-		for _, e := range s.events {
+		for _, e := range s.happened() {
 			if e.Type == agent.EventDecision && e.Tool == replicate.Name {
 				decisions++
 			}

@@ -54,7 +54,8 @@ func TestNamesOfToolsAreThoseThatAgentsCanHave(t *testing.T) {
 func TestGuardrailOfADefinitionDeniesASkillThatAPersonNames(t *testing.T) {
 	s := newSchool(t, agent.SkillUse{}, map[string]string{"notes/SKILL.md": front("notes", "")})
 	for line, want := range map[string]int{"": 1, "guardrail: {deny: [activate_skill]}": 0} {
-		s.requests, s.events, s.next = nil, nil, func(llm.Request) (llm.Message, error) { return say("done") }
+		before := len(s.happened())
+		s.next = func(llm.Request) (llm.Message, error) { return say("done") }
 		m, err := s.factory.Spawn(t.Context(), agent.Order{Definition: defined(t, line), Policy: everything})
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func TestGuardrailOfADefinitionDeniesASkillThatAPersonNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		taken := 0
-		for _, e := range s.events {
+		for _, e := range s.happened()[before:] {
 			if e.Type == agent.EventSkill {
 				taken++
 			}

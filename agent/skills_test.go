@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +33,8 @@ type school struct {
 	community *community.Community
 	factory   *agent.Factory
 	requests  []llm.Request
-	events    []agent.Event
+	mu        sync.Mutex
+	events    []agent.Event                            // guarded by mu: an agent reports some after its answer
 	next      func(r llm.Request) (llm.Message, error) // the model
 	asks      func(spec string)                        // is told which models are opened; nil = not
 }
@@ -75,7 +78,7 @@ func newSchool(t *testing.T, use agent.SkillUse, files map[string]string, policy
 			}
 			return model, nil
 		},
-		Report: func(e agent.Event) { s.events = append(s.events, e) },
+		Report: func(e agent.Event) { s.mu.Lock(); defer s.mu.Unlock(); s.events = append(s.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -140,8 +143,15 @@ func (s *school) tell(m community.Member, task string, calls ...llm.ToolCall) st
 
 func (s *school) system() string { return s.requests[len(s.requests)-1].System }
 
+// happened returns the events so far.
+func (s *school) happened() []agent.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
 func (s *school) texts(kind agent.EventType) (out []string) {
-	for _, e := range s.events {
+	for _, e := range s.happened() {
 		if e.Type == kind {
 			out = append(out, e.Text)
 		}
@@ -444,7 +454,7 @@ func TestPersonNamesSkillsInAMessage(t *testing.T) {
 		}
 	}
 	decisions := 0
-	for _, e := range s.events {
+	for _, e := range s.happened() {
 		if e.Type == agent.EventDecision && e.Tool == "activate_skill" {
 			decisions++
 			if e.By != "the message" {
