@@ -141,6 +141,12 @@ func (h *house) task(m community.Member, text string) (string, error) {
 	return string(r.Data), err
 }
 
+// settle sleeps until all that happens by the end of d, at its last instant too, has happened.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func (h *house) seen(kind agent.EventType) (out []agent.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

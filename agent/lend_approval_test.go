@@ -225,7 +225,7 @@ func TestQuestionEndsWithLease(t *testing.T) {
 			defer close(done)
 			_, _ = l.a.task(t.Context(), m, "have help: x")
 		}()
-		time.Sleep(5 * time.Second)
+		settle(5 * time.Second)
 		if asked, left := p.questions(); asked != 1 || left != 0 {
 			t.Fatalf("asked %d times, %d ended", asked, left)
 		}
@@ -349,7 +349,7 @@ func TestLenderThatAsksTooMuch(t *testing.T) {
 				defer cancel()
 				_, _ = l.a.task(ctx, m, "have help: x")
 				asking.Wait()
-				time.Sleep(time.Second)
+				settle(time.Second)
 				asked, left := p.questions()
 				if asked > tt.asked || tt.asked == 1 && asked != 1 {
 					t.Errorf("asked %d times, want %d", asked, tt.asked)
@@ -382,7 +382,7 @@ func TestAnswerIsTakenFromBorrowerAlone(t *testing.T) {
 			defer close(done)
 			_, _ = l.a.task(ctx, m, "have help: x")
 		}()
-		time.Sleep(5 * time.Second)
+		settle(5 * time.Second)
 		for name, from := range map[string]community.NodeID{"another node": nodeID("eve"), "a guess": l.a.id} {
 			data, err := json.Marshal(map[string]any{"answer": map[string]any{"member": l.b.here()[0].ID, "question": "guess", "allow": true}})
 			if err != nil {

@@ -127,7 +127,7 @@ func TestLenderThatLies(t *testing.T) {
 				if err != nil || !strings.Contains(got, tt.want) {
 					t.Errorf("the parent reads %q, %v; want %q", got, err, tt.want)
 				}
-				time.Sleep(time.Second)
+				settle(time.Second)
 				if s, _ := l.a.factory.Spent(parent.ID); s.ModelCalls != tt.spent {
 					t.Errorf("%+v is spent, want %d calls", s, tt.spent)
 				}

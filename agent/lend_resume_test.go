@@ -102,7 +102,7 @@ func TestSpendingCountsOverRestartOfBorrower(t *testing.T) {
 					defer close(killed)
 					_, _ = l.a.task(context.Background(), root, "have help: hang")
 				}()
-				time.Sleep(time.Second)
+				settle(time.Second)
 				before := p.spent()
 				if before.ModelCalls != first.ModelCalls+3 {
 					t.Fatalf("%d calls were answered before the end, and %d in the first task", before.ModelCalls, first.ModelCalls)

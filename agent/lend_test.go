@@ -395,7 +395,7 @@ func lease(t *testing.T, l *lan) (parent community.Member, answer <-chan string)
 		}
 		said <- got
 	}()
-	time.Sleep(time.Second)
+	settle(time.Second)
 	if len(l.b.here()) != 1 {
 		t.Fatalf("at the lender live %v", l.b.here())
 	}
@@ -426,7 +426,7 @@ func TestLeaseEndsWithWhatItIsFor(t *testing.T) {
 				l := newLAN(t, helper(hang), cfg)
 				parent, said := lease(t, l)
 				tt.end(l, parent, l.b.here()[0])
-				time.Sleep(tt.within)
+				settle(tt.within)
 				if left := l.b.here(); len(left) > 0 {
 					t.Errorf("%v after that there are %v", tt.within, left)
 				}
@@ -464,7 +464,7 @@ func TestLeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
 		time.Sleep(time.Second)
 		lease(t, l)
 		l.hub.Partition(l.a.id)
-		time.Sleep(5 * time.Second)
+		settle(5 * time.Second)
 		if left := l.b.here(); len(left) > 0 {
 			t.Errorf("5 s after the borrower's node is gone there are %v", left)
 		}
@@ -553,7 +553,7 @@ func TestAbandonedLoanLeavesNothing(t *testing.T) {
 			if err := l.a.community.Terminate(t.Context(), parent.ID); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(10 * time.Millisecond) // until the lender hears of it
+			settle(10 * time.Millisecond) // until the lender hears of it
 			if left := l.b.here(); len(left) > 0 {
 				t.Fatalf("given up after %v, there are %v", after, left)
 			}

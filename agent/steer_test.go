@@ -40,7 +40,7 @@ func TestAgentIsSteeredWhileItWorks(t *testing.T) {
 		h := newHouse(t, patient(), slow())
 		m := h.spawn(agent.Order{Policy: allowed(t, "slow")})
 		work := h.background(m, "go")
-		time.Sleep(4 * time.Second)
+		settle(4 * time.Second)
 		if s, err := h.factory.State(m.ID); err != nil || !s.Responding || s.Turn != 1 {
 			t.Errorf("state = %+v, %v", s, err)
 		}
@@ -81,7 +81,7 @@ func TestInterruptedAgentStaysAndRemembers(t *testing.T) {
 		work := h.background(m, "go")
 		synctest.Wait()
 		next := h.background(m, "stop") // waits in the mailbox
-		time.Sleep(14 * time.Second)
+		settle(14 * time.Second)
 		start := time.Now()
 		if err := h.factory.Interrupt(m.ID); err != nil {
 			t.Fatal(err)
