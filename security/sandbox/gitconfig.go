@@ -19,12 +19,11 @@ func (e gitEntry) String() string {
 	return e.section + "." + e.name + " = " + e.value
 }
 
-// The lines that git itself writes. Whatever else its grammar has (two on one line, continued
-// lines, [section.name]) is not understood, and so not kept.
 var (
 	// These are the lines that git itself writes. Whatever else its grammar allows (two settings on
-	// one line, continued lines, [section.name]) is not understood, and so not kept.
-	gitHeader = regexp.MustCompile(`^\s*\[([A-Za-z0-9-]+)(?:\s+("(?:[^"\\]|\\.)*"))?\]\s*$`)
+	// one line, continued lines, [section.name]) is not understood, and so not kept. Nor is a NUL: git
+	// takes what is before it in a section's name for the whole name of a setting.
+	gitHeader = regexp.MustCompile(`^\s*\[([A-Za-z0-9-]+)(?:\s+("(?:[^"\\\x00]|\\[^\x00])*"))?\]\s*$`)
 	gitKey    = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*((?:[^\\\x00-\x08\x0a-\x1f]|\\[\\"ntb])*))?$`)
 )
 

@@ -12,6 +12,7 @@ func FuzzReviewGit(f *testing.F) {
 	for _, seed := range []string{
 		"[core]\n\tbare = false\n\tfsmonitor = x\n[remote \"o\"]\n\turl = ../a\n\tfetch = +refs/heads/*:refs/remotes/o/*\n", "[core] fsmonitor = x", "[user]\nname = a\\\n[core]\nfsmonitor=x", "\ufeff[core]\nfsmonitor=x",
 		"[remote \"a\\\"b\"]\nurl = ext::x\n", "[submodule \"s\"]\nupdate = !x\n", "[core.x]\nbare\n", "[include]\npath = x", "[core]\nbare ; [core]\n", "[user]\nname = \"a ; b\" # c\n", "[branch \"x]\"]\nmerge = refs/heads/x",
+		"[remote \"a.uploadpack\x00\"]\nurl = x\n", "[remote \"a.uploadpack\\\x00\"]\nurl = x\n",
 	} {
 		f.Add(seed)
 	}
