@@ -36,12 +36,14 @@ func ParseTrace(parent, state string) Trace {
 	return Trace{parent, state}
 }
 
+// validTraceState reports whether a state may be passed on. W3C allows tabs around members; they are not printable, and gRPC
+// fails a call whose headers have one.
 func validTraceState(state string) bool {
 	if len(state) > maxTraceState || strings.Count(state, ",") >= maxTraceMembers {
 		return false
 	}
 	for member := range strings.SplitSeq(state, ",") {
-		key, value, ok := strings.Cut(strings.Trim(member, " \t"), "=")
+		key, value, ok := strings.Cut(strings.Trim(member, " "), "=")
 		odd := func(r rune) bool { return r < ' ' || r > '~' }
 		if member != "" && (!ok || key == "" || strings.ContainsFunc(key, func(r rune) bool { return odd(r) || r == ' ' }) || strings.ContainsFunc(value, odd) || strings.Contains(value, "=")) {
 			return false

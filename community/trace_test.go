@@ -45,6 +45,7 @@ func TestTraceIsToTheLetterOrNone(t *testing.T) {
 func FuzzParseTrace(f *testing.F) {
 	f.Add(parent, "x=y")
 	f.Add("", "=,=")
+	f.Add(parent, "\tx=y")
 	f.Fuzz(func(t *testing.T, p, s string) {
 		got := community.ParseTrace(p, s)
 		if got != community.ParseTrace(got.Parent(), got.State()) {
