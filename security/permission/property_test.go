@@ -119,7 +119,7 @@ func FuzzJudge(f *testing.F) {
 		switch {
 		case v.Action == permission.Allow && err != nil:
 			t.Fatalf("a rule that is none allowed %v", c)
-		case v.Action == permission.Allow && tool == "Bash" && strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
+		case v.Action == permission.Allow && tool == "Bash" && v.Why != "It runs nothing." && strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
 			t.Fatalf("%q allowed the command %q", allowed, value)
 		case v.Action == permission.Allow && strings.HasPrefix(tool, "mcp__"):
 			t.Fatalf("a spec on an unknown tool allowed %v", c)

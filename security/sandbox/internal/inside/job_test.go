@@ -98,6 +98,7 @@ func TestReportIsReadAsItWasWritten(t *testing.T) {
 func FuzzParseReport(f *testing.F) {
 	f.Add([]byte("s0 \"\"\n"))
 	f.Add([]byte("e \n"))
+	f.Add([]byte("\x900 \"\"\n"))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		r, err := ParseReport(line)
 		if err != nil {

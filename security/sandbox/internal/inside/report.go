@@ -33,7 +33,7 @@ const (
 // line returns the report as ParseReport reads it: the kind, the status in decimal, a space, the
 // text quoted as in Go, and a line break. Quoting keeps a text with line breaks on one line.
 func (r Report) line() []byte {
-	return []byte(string(r.Kind) + strconv.Itoa(r.Status) + " " + strconv.Quote(r.Text) + "\n")
+	return append([]byte{r.Kind}, strconv.Itoa(r.Status)+" "+strconv.Quote(r.Text)+"\n"...)
 }
 
 // errReport is the error for a line that is not a whole report, for example because the helper was
