@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -86,9 +85,7 @@ type dialogue struct {
 
 func converse(t *testing.T, c symbiov1.ControlClient, open *symbiov1.RunRequest) dialogue {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	stream, err := c.Converse(ctx)
+	stream, err := c.Converse(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

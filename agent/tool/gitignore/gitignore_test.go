@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"symbio/agent/tool/gitignore"
 )
@@ -60,14 +59,14 @@ func TestFileNearestToAnEntrySays(t *testing.T) {
 	}
 }
 
+// A matcher that goes back over what it has read would not come to an end here.
 func TestNoPatternIsSlow(t *testing.T) {
-	began := time.Now()
 	for _, p := range []string{strings.Repeat("*a", 1000) + "b", strings.Repeat("**/a/", 400) + "b", strings.Repeat("[a-z]*", 300) + "\\"} {
-		gitignore.Stack{gitignore.Parse("", []byte(p))}.Ignored(strings.Repeat("a", 3000), false)
-		gitignore.Stack{gitignore.Parse("", []byte(p))}.Ignored(strings.Repeat("a/", 1500)+"c", false)
-	}
-	if d := time.Since(began); d > 10*time.Second {
-		t.Errorf("it took %v", d)
+		for _, name := range []string{strings.Repeat("a", 3000), strings.Repeat("a/", 1500) + "c"} {
+			if (gitignore.Stack{gitignore.Parse("", []byte(p))}).Ignored(name, false) {
+				t.Errorf("%.20s fits %.20s", p, name)
+			}
+		}
 	}
 }
 
