@@ -255,7 +255,7 @@ func TestChatKeepsUndeliveredSteering(t *testing.T) {
 	s.isToBePut()
 	s.types("\x03")
 	s.sees(1, "not delivered, kept for your next message")
-	s.has("Enter sends the text that was kept")
+	s.has("Enter sends what the agent was not told")
 	s.types("\r")
 	s.sees(2, "> never mind the gate")
 	s.sees(1, "I was told: ")

@@ -30,7 +30,7 @@ type Command struct {
 func commands() []Command {
 	return []Command{
 		{"help", "", "list the commands and keys", func(_ context.Context, t *conversation, _ string) error {
-			t.view.page("Commands and keys", conversationHelp())
+			t.view.page("Commands and keys", conversationHelp(t.term != nil))
 			return nil
 		}},
 		{"next", "TEXT", "send a message after this answer", sendNext},
@@ -51,20 +51,20 @@ func commands() []Command {
 			return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Clear{Clear: &symbiov1.Clear{}}})
 		}},
 		{"sessions", "", "list the conversations of this directory", listSessions},
-		{"resume", "[ID]", "go on with another conversation; without ID, choose one", resumeSession},
-		{"undo", "[N|redo]", "put files back as before this exchange, or exchange N; redo undoes that", func(ctx context.Context, t *conversation, args string) error {
+		{"resume", "[ID]", "go on with another conversation, or choose one", resumeSession},
+		{"undo", "[N|redo]", "put files back as before this exchange, or N", func(ctx context.Context, t *conversation, args string) error {
 			askUndo(ctx, t, args)
 			return nil
 		}},
 		{"export", "[FILE]", "write this session as Markdown into a new file", exportSession},
 		{"diff", "", "show the edits of this conversation", func(_ context.Context, t *conversation, _ string) error { return open(t, OpenDiffs{}) }},
-		{"transcript", "", "show what the agent remembers, and how much is not yet delivered", func(_ context.Context, t *conversation, _ string) error {
+		{"transcript", "", "show what the agent remembers", func(_ context.Context, t *conversation, _ string) error {
 			return t.link.askTranscript()
 		}},
 		{"agents", "", "show the agents of this and other nodes; Ctrl-T", func(_ context.Context, t *conversation, _ string) error { return open(t, OpenAgents{}) }},
 		{"approvals", "", "show the decisions that wait, also on other nodes", listApprovals},
 		{"permissions", "", "show what is allowed from now on", listRules},
-		{"skills", "", "list the skills; /NAME ARGUMENTS starts one, $NAME names one in a message", listSkills},
+		{"skills", "", "list the skills; /NAME starts one, $NAME names one", listSkills},
 		{"mcp", "", "list the tools of MCP servers", listMCP},
 		{"cost", "", "show what was spent", func(_ context.Context, t *conversation, _ string) error {
 			t.view.note(cmp.Or(t.spent, "nothing was spent yet"))
@@ -74,16 +74,27 @@ func commands() []Command {
 	}
 }
 
-// conversationHelp is the text of /help.
-func conversationHelp() string {
+// conversationHelp is the text of /help, with the keys of a terminal that is drawn to if keys is true.
+func conversationHelp(keys bool) string {
 	var b strings.Builder
-	b.WriteString(`A line is the next message. While the agent works, it is put to the agent before
-its next step. Pasted text stays one message; a line that ends in \ continues in
-the next one. //TEXT is a message that begins with a slash.
+	b.WriteString(`A line is the next message. While the agent works, it is put to the agent
+before its next step. Pasted text stays one message; a line that ends in \
+continues in the next one. //TEXT is a message that begins with a slash.
 
 `)
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-24s %s\n", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Help)
+	}
+	if keys {
+		b.WriteString(`
+  Alt-Enter, Ctrl-J        begin a new line
+  Up, Down, Ctrl-R         earlier messages; search them
+  Tab, @FILE               complete a word; name a file
+  Ctrl-G                   write the message in $EDITOR
+  Ctrl-O, Ctrl-T           the whole conversation; the agents of all nodes
+  Shift-Tab                the next mode: ask, edits, plan
+  Ctrl-C, Ctrl-D, Ctrl-Z   stop the answer; leave; suspend
+`)
 	}
 	return b.String()
 }

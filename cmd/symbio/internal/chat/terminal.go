@@ -134,7 +134,10 @@ func (t *conversation) handleInput(ctx context.Context, in Input, ok bool) error
 		return answer(ctx, t, in.Answer)
 	case in.Members:
 		listMembers(ctx, t)
+	case t.session.gone && in.Text == "":
+		t.view.note("not now: the node is gone")
 	case t.session.gone:
+		t.term.Show(Draft(in.Text)) // the terminal has emptied its input
 		t.view.note("the text stays here until the node is back")
 	case in.Settings != nil:
 		return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: in.Settings}})

@@ -121,7 +121,7 @@ func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
 func NoticeText(e event.Event, f event.Fields) string {
 	switch e.Type {
 	case "retry":
-		return fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, f.Why)
+		return fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, strings.TrimPrefix(f.Why, "model "+f.Next+": "))
 	case "spawned":
 		if f.On != "" && f.Why != "" {
 			return "spawns a sub-agent on " + f.On + ": " + f.Why

@@ -90,7 +90,15 @@ func problem(r event.Fields) string {
 	if r.Status == "interrupted" {
 		return "the task was interrupted"
 	}
-	return "the task " + r.Status + ": " + terminal.Printable(r.Error)
+	// The person knows whose task it is, and that a model is asked in turns.
+	why := r.Error
+	if text, ok := strings.CutPrefix(why, "send task to "); ok {
+		_, why, _ = strings.Cut(text, ": ")
+	}
+	if at, text, ok := strings.Cut(why, " of the model: "); ok && strings.HasPrefix(at, "turn ") {
+		why = text
+	}
+	return "the task " + r.Status + ": " + terminal.Printable(why)
 }
 
 // result shows the end of a turn: the answer, if it was not streamed, and what was spent. It

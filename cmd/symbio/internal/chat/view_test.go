@@ -94,3 +94,18 @@ func TestViewPrintsTranscript(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestPersonReadsReasonAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"send task to general: turn 1 of the model: model m: the key was refused": "the task failed: model m: the key was refused",
+		"send task to general: model m: too long":                                 "the task failed: model m: too long",
+		"the budget of the model: is spent":                                       "the task failed: the budget of the model: is spent",
+	} {
+		if got := problem(event.Fields{Status: "failed", Error: text}); got != want {
+			t.Errorf("of %q the person reads %q, want %q", text, got, want)
+		}
+	}
+	if got, want := NoticeText(event.Event{Type: "retry"}, event.Fields{Next: "m", Wait: 1, Why: "model m: busy"}), "calls m in 1s: busy"; got != want {
+		t.Errorf("of a retry the person reads %q, want %q", got, want)
+	}
+}

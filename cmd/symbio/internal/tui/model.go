@@ -473,12 +473,14 @@ func (m *model) activity(now time.Time) string {
 		return "waiting for node " + m.state.Node + " (Ctrl-C leaves)"
 	case m.state.Stopping:
 		return "stopping (Ctrl-C again to leave)"
+	case len(m.questions.open) > 0:
+		return "waiting for your answer (Ctrl-C stops)"
 	case m.target != "":
 		return "to " + m.transcript.nameOf(m.target) + " (Esc: back)"
 	case m.state.Busy:
 		return m.transcript.activity(now, m.busySince) + " (type to steer, Ctrl-C stops)"
 	case m.state.Unsent:
-		return "Enter sends the text that was kept"
+		return "Enter sends what the agent was not told"
 	}
 	return "/help"
 }
