@@ -144,15 +144,11 @@ func (s *view) printTranscript(e event.Event) error {
 	notes := s.pastNotes
 	s.pastNotes = nil
 	if notes == nil && s.term != nil {
-		var b strings.Builder
-		for _, line := range transcriptLines(t) {
-			b.WriteString(line.text + "\n")
-		}
 		title := "What the agent remembers"
 		if t.PendingSteering > 0 {
 			title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering) // its row may be below the first screen
 		}
-		s.page(title, b.String())
+		s.page(title, strings.Join(transcriptLines(t), "\n"))
 		return nil
 	}
 	defer func() {
@@ -165,45 +161,33 @@ func (s *view) printTranscript(e event.Event) error {
 		t.Transcript = t.Transcript[more:]
 	}
 	for _, line := range transcriptLines(t) {
-		if line.said {
-			s.message(line.text)
-		} else {
-			s.note(line.text)
-		}
+		s.message(line)
 	}
 	return nil
 }
 
-// transcriptLine is a part of a transcript; said is true for what was said, not for calls and remarks.
-type transcriptLine struct {
-	text string
-	said bool
-}
-
 // transcriptLines returns a transcript for people.
-func transcriptLines(t event.Fields) (all []transcriptLine) {
-	add := func(said bool, format string, args ...any) {
-		all = append(all, transcriptLine{fmt.Sprintf(format, args...), said})
-	}
+func transcriptLines(t event.Fields) (all []string) {
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if t.Omitted > 0 {
-		add(false, "%d messages before these are not shown", t.Omitted)
+		add("%d messages before these are not shown", t.Omitted)
 	}
 	for _, m := range t.Transcript {
 		if m.Text != "" {
-			add(true, "%s: %s", m.Role, m.Text)
+			add("%s: %s", m.Role, m.Text)
 		}
 		for _, c := range m.Calls {
-			add(false, "%s %s", c.Name, visible.TruncateRunes(command.PlainJSON(c.Args), 200))
+			add("%s %s", c.Name, visible.TruncateRunes(command.PlainJSON(c.Args), 200))
 		}
 		for _, r := range m.Results {
-			add(false, "%s: %s", r.Name, visible.TruncateRunes(terminal.Printable(r.Text), 200))
+			add("%s: %s", r.Name, visible.TruncateRunes(terminal.Printable(r.Text), 200))
 		}
 	}
 	if len(t.Transcript) == 0 {
-		add(false, "the agent remembers nothing yet")
+		add("the agent remembers nothing yet")
 	}
 	if t.PendingSteering > 0 {
-		add(false, "not yet delivered: %d", t.PendingSteering)
+		add("not yet delivered: %d", t.PendingSteering)
 	}
 	return all
 }

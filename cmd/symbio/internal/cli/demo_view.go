@@ -241,7 +241,9 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 		where, spent := "", ""
 		if f.Parent != "" {
 			t.done++
-			where = onOtherNode(a.node)
+			if a.node != "" && a.node != "a" {
+				where = " on node " + a.node
+			}
 		}
 		if f.Spent != nil {
 			spent = fmt.Sprintf(": %s, %s tokens", chat.Plural(f.Spent.ModelCalls, "model call"), budget.Rounded(f.Spent.Tokens))
@@ -257,14 +259,6 @@ func (t *demoView) workLine(e event.Event, f event.Fields, a *demoAgent) string 
 		return fmt.Sprintf("%s failed: %s", f.Name, f.Why)
 	}
 	return ""
-}
-
-// onOtherNode returns " on node NAME" for a node other than a.
-func onOtherNode(home string) string {
-	if home == "" || home == "a" {
-		return ""
-	}
-	return " on node " + home
 }
 
 // skillLine describes the skills that the root agent and agents on node b activate and deactivate.
@@ -313,9 +307,10 @@ func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 			return ""
 		}
 		return fmt.Sprintf("REFUSED: %s may not use %s: %s There is no terminal to ask on.", f.Name, f.Tool, f.Why)
-	case !f.Approved && f.Source == "config" && slices.Contains(t.granted[e.Agent], f.Tool):
-		return fmt.Sprintf("REFUSED: %s may not use %s: %s What a skill grants does not lift that.", f.Name, f.Tool, f.Why)
 	case !f.Approved:
+		if f.Source == "config" && slices.Contains(t.granted[e.Agent], f.Tool) {
+			f.Why += " What a skill grants does not lift that."
+		}
 		return fmt.Sprintf("REFUSED: %s may not use %s: %s", f.Name, f.Tool, f.Why)
 	case t.asked[call] && strings.HasPrefix(f.Source, "skill:"):
 		delete(t.asked, call)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"symbio/agent/budget"
 	"symbio/agent/event"
@@ -395,9 +394,7 @@ func (m *model) liveView() tea.View {
 	room := max(0, m.height-1-len(below)-1)
 	question := m.questions.view(m, columns, room)
 	room -= len(question)
-	var above []string
-	above = append(above, m.transcript.live(m, columns, room)...)
-	above = append(above, m.planView(columns)...)
+	above := append(m.transcript.live(m, columns, room), m.planView(columns)...)
 	above = above[max(0, len(above)-max(0, room)):]
 	rows := append(append(append(above, question...), below...), status)
 	if cursor != nil {
@@ -457,11 +454,7 @@ func (m *model) status(columns int) string {
 		add("sandbox " + level)
 	}
 	add(m.state.Node)
-	row := "  " + strings.Join(parts, " · ")
-	if ansi.StringWidth(row) > columns {
-		row = Cut(row, columns)
-	}
-	return Paint(m.st.Dim, row)
+	return Paint(m.st.Dim, Cut("  "+strings.Join(parts, " · "), columns))
 }
 
 // activity returns what the conversation is doing now.

@@ -24,9 +24,8 @@ type Picker struct {
 	filter string
 	// scope limits the list to rows of one scope; "" shows all.
 	scope string
-	// cursor and top are positions among the rows that match: the selected row, and the first one
-	// on the screen.
-	cursor, top int
+	// scroll is about the rows that match.
+	scroll Scroll
 	// note is a message below the list, until the next key.
 	note string
 	// keep is true after the person has confirmed.
@@ -64,11 +63,12 @@ func (p *Picker) matching() (found []int) {
 // leaves only an unfiltered list.
 func (p *Picker) press(k tea.KeyPressMsg, page int) (done bool) {
 	p.note = ""
-	name := k.String()
-	if by, ok := map[string]int{"up": -1, "ctrl+p": -1, "down": 1, "ctrl+n": 1, "pgup": -page, "pgdown": page}[name]; ok {
-		p.cursor += by
+	p.scroll.List = true
+	p.scroll.Fit(len(p.matching()), page)
+	if k.Text == "" { // a letter is of the filter
+		p.scroll.Key(k.String())
 	}
-	switch name {
+	switch k.String() {
 	case "enter":
 		p.keep = true
 		return true
@@ -78,23 +78,22 @@ func (p *Picker) press(k tea.KeyPressMsg, page int) (done bool) {
 		if p.filter == "" && p.scope == "" {
 			return true
 		}
-		p.filter, p.scope, p.cursor = "", "", 0
+		p.filter, p.scope, p.scroll.Chosen = "", "", 0
 	case "ctrl+u":
-		p.filter, p.cursor = "", 0
+		p.filter, p.scroll.Chosen = "", 0
 	case "tab":
-		p.scope, p.cursor = p.nextScope(), 0
+		p.scope, p.scroll.Chosen = p.nextScope(), 0
 	case "backspace":
 		_, n := utf8.DecodeLastRuneInString(p.filter)
-		p.filter, p.cursor = p.filter[:len(p.filter)-n], 0
+		p.filter, p.scroll.Chosen = p.filter[:len(p.filter)-n], 0
 	case "space":
 		p.toggle(p.matching())
 	default:
 		// 100 bytes: a longer filter would fill the row and match nothing.
 		if text := terminal.Printable(k.Text); text != "" && len(p.filter) < 100 {
-			p.filter, p.cursor = p.filter+text, 0
+			p.filter, p.scroll.Chosen = p.filter+text, 0
 		}
 	}
-	p.cursor = max(0, min(p.cursor, len(p.matching())-1))
 	return false
 }
 
@@ -104,7 +103,7 @@ func (p *Picker) toggle(found []int) {
 	if len(found) == 0 {
 		return
 	}
-	r := &p.Rows[found[p.cursor]]
+	r := &p.Rows[found[p.scroll.Chosen]]
 	if r.Locked != "" {
 		p.note = "stays off: " + r.Locked
 		return
@@ -137,14 +136,11 @@ func (p *Picker) Changed() (n int) {
 // rows returns the rows for a terminal of that size, and scrolls so that the selected row is visible.
 func (p *Picker) rows(columns, lines int) []string {
 	found := p.matching()
-	page := max(1, lines-frameLines)
-	p.top = max(0, min(p.top, p.cursor, len(found)-page))
-	if p.cursor >= p.top+page {
-		p.top = p.cursor - page + 1
-	}
+	p.scroll.List = true
+	from, to := p.scroll.Fit(len(found), lines-frameLines)
 	out := []string{Cut("Skills: "+p.filter+"_", columns), Cut(fmt.Sprintf("%d of %d, %s, %d changed", len(found), len(p.Rows), cmp.Or(p.scope, "all scopes"), p.Changed()), columns)}
-	for i := p.top; i < min(len(found), p.top+page); i++ {
-		out = append(out, p.line(p.Rows[found[i]], i == p.cursor, columns))
+	for i := from; i < to; i++ {
+		out = append(out, p.line(p.Rows[found[i]], i == p.scroll.Chosen, columns))
 	}
 	if len(found) == 0 {
 		out = append(out, "  nothing fits")
