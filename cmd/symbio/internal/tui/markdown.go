@@ -35,7 +35,7 @@ func (r markdownRenderer) rows(lines []string) (rows []string) {
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimRight(lines[i], " ")
 		trimmed := strings.TrimLeft(line, " ")
-		indent := min(len(line)-len(trimmed), 12)
+		indent := min(len(line)-len(trimmed), 12, r.columns/2)
 		switch fence := fenceOf(trimmed); {
 		case fence != "":
 			end := i + 1

@@ -551,6 +551,7 @@ func FuzzMarkdown(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text, 40)
 	}
+	f.Add("\t\t\t0", 0)
 	f.Fuzz(func(t *testing.T, text string, columns int) {
 		d := newDesk(t, 12+max(0, columns)%200, 24)
 		for row := range strings.SplitSeq(d.markdown(text), "\n") {
