@@ -103,6 +103,7 @@ func FuzzJudge(f *testing.F) {
 		f.Add("WebFetch", s, "domain:x.org", "domain:*.x.org")
 		f.Add("mcp__a__b", s, "x", "x*y")
 	}
+	unrelated := permission.Policy{Allow: []permission.Rule{rule(f, "Bash(another command)")}}
 	args := map[string]string{"Bash": "command", "Read": "file_path", "WebFetch": "url"}
 	f.Fuzz(func(t *testing.T, tool, value, allowed, denied string) {
 		arg := args[tool]
@@ -117,9 +118,10 @@ func FuzzJudge(f *testing.F) {
 		}
 		v := judged(p, c)
 		switch {
+		case v.Action == permission.Allow && tool == "Bash" && judged(unrelated, c).Action == permission.Allow: // it does nothing, as : does
 		case v.Action == permission.Allow && err != nil:
 			t.Fatalf("a rule that is none allowed %v", c)
-		case v.Action == permission.Allow && tool == "Bash" && v.Why != "It runs nothing." && strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
+		case v.Action == permission.Allow && tool == "Bash" && !strings.Contains(allowed, "*") && strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
 			t.Fatalf("%q allowed the command %q", allowed, value)
 		case v.Action == permission.Allow && strings.HasPrefix(tool, "mcp__"):
 			t.Fatalf("a spec on an unknown tool allowed %v", c)
