@@ -33,10 +33,11 @@ func Fork(ctx context.Context, s Store, i Info, turn int) (Info, error) {
 	kept := slices.DeleteFunc(slices.Concat(all[:last]...), func(e Entry) bool { return e.Kind == Edit })
 	i.ID, i.Parent, i.Member, i.Requester, i.User, i.Title = NewID(), "", "", "", "", i.Title+" (fork)"
 	i.Root, i.Keep, i.Tasks, i.Turns, i.Spent = i.ID, false, 0, 0, budget.Spent{}
-	for _, e := range kept {
+	for n, e := range kept {
+		kept[n].Copied = true
 		i.apply(e)
 	}
 	i.Created = time.Now().UTC()
 	i.Updated = i.Created
-	return i, s.Commit([]Write{{Info: i, Entries: kept, Copied: true}})
+	return i, s.Commit([]Write{{Info: i, Entries: kept}})
 }

@@ -31,7 +31,7 @@ type Kind string
 const (
 	Task       Kind = "task"       // an exchange begins: Message
 	Text       Kind = "text"       // a user's text was added to the exchange: Text
-	Request    Kind = "request"    // the model is about to be asked: Usage is the estimated size of the request
+	Request    Kind = "request"    // the model is about to be asked: Usage is the estimated size of the request, User
 	Answer     Kind = "answer"     // the model answered: Message, Usage
 	Report     Kind = "report"     // the request has no Answer, as it failed or was for a summary: Usage is what the model reported
 	Call       Kind = "call"       // a call is about to run: Call
@@ -72,6 +72,10 @@ type Entry struct {
 	Status   State           `json:"status,omitempty"`
 	// Count is how many messages of the history stay after an End.
 	Count int `json:"count,omitempty"`
+	// User is Info.User at the time of a Request, for the bill. Copied says that the entry is of another session too, so
+	// that its model call is not counted again.
+	User   string `json:"user,omitempty"`
+	Copied bool   `json:"copied,omitempty"`
 	// Began is the index of the exchange's first message after a Compaction; -1 = no exchange runs.
 	Began int `json:"began,omitempty"`
 }
@@ -238,14 +242,15 @@ type Write struct {
 	// Data is the JSON of each entry. Agents make it before they wait for the commit, so that they do it side by side. With nil
 	// the Store makes it.
 	Data [][]byte
-	// Copied says that the entries are of another session too, so that their model calls are not counted again.
-	Copied bool
 }
 
-// Encode sets Data.
+// Encode sets Data, and the User of requests.
 func (w *Write) Encode() error {
 	w.Data = make([][]byte, len(w.Entries))
 	for i, e := range w.Entries {
+		if e.Kind == Request && !e.Copied {
+			e.User = w.Info.User
+		}
 		data, err := json.Marshal(e)
 		if err != nil {
 			return fmt.Errorf("an entry of the kind %s: %w", e.Kind, err)

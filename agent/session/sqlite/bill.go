@@ -10,31 +10,17 @@ import (
 	"symbio/agent/session"
 )
 
-// addRequest adds a request to the bill. When the model reports what the latest request of the session took, addReport adds that
-// to the sums of the request's hour, and endRequest removes the request.
+// addCalls adds the calls to the bill that it does not have, of the entries for which the condition behind it holds. The view calls
+// has the requests and reports of all entries. Its triggers add a row to the bill that is inserted: a request to requests, and
+// what the model reported for the latest request of the session, which is removed there, to the sums of the request's hour.
+// nextEntries finds how many entries are next, and the last of them.
 const (
-	addRequest = "INSERT INTO requests (session, hour, root, agent, user, model, estimated) VALUES (?, ?, ?, ?, ?, ?, ?)"
-	addReport  = `INSERT INTO bill SELECT hour, root, agent, user, iif(?2 = '', model, ?2), 1, ?3, ?4, ?5, ?6, coalesce(?7, 0), ?7 IS NULL AND ?3 + ?4 > 0
-		FROM requests WHERE id = (SELECT max(id) FROM requests WHERE session = ?1)
-		ON CONFLICT DO UPDATE SET calls = calls + 1, input = input + excluded.input, output = output + excluded.output, cache_read = cache_read + excluded.cache_read,
-			cache_write = cache_write + excluded.cache_write, cost = cost + excluded.cost, unpriced = unpriced + excluded.unpriced`
-	endRequest = "DELETE FROM requests WHERE id = (SELECT max(id) FROM requests WHERE session = ?)"
+	addCalls    = "INSERT INTO calls SELECT * FROM calls WHERE id > (SELECT entry FROM billed) AND "
+	nextEntries = "SELECT count(*), coalesce(max(id), 0) FROM (SELECT id FROM entries WHERE id > (SELECT entry FROM billed) ORDER BY id LIMIT ?)"
 )
 
-// count adds an entry to the bill.
-func (s statements) count(w session.Write, e session.Entry) (err error) {
-	u, i := e.Usage, w.Info
-	switch {
-	case w.Copied:
-	case e.Kind == session.Request && u != nil:
-		_, err = s.addRequest.Exec(i.ID, hourOf(e.Time), i.Root, i.Agent, i.User, u.Model, u.Input)
-	case e.IsReport():
-		if _, err = s.addReport.Exec(i.ID, u.Model, u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Cost); err == nil {
-			_, err = s.endRequest.Exec(i.ID)
-		}
-	}
-	return err
-}
+// billBatch is how many entries a transaction looks at for the bill. Commits wait for it.
+const billBatch = 1000
 
 // hourOf returns the number of the hour, counted from 1970.
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
@@ -43,6 +29,18 @@ func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 func (s *Store) Bill(ctx context.Context, q session.BillQuery) ([]session.BillRow, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
+	}
+	for entries := billBatch; entries == billBatch; {
+		if err := s.update(ctx, s.db, func(tx *sql.Tx) error {
+			var last int64
+			err := tx.QueryRow(nextEntries, billBatch).Scan(&entries, &last)
+			if err == nil && entries > 0 {
+				_, err = tx.Exec(addCalls+"id <= ?1; UPDATE billed SET entry = ?1", last)
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
 	}
 	columns := "NULL" // without columns all calls are one group, and there is none without calls
 	for _, by := range q.By {

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -10,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/session/sqlite"
 )
@@ -52,7 +55,8 @@ func (x *crashTrial) commit(t *rapid.T) {
 		text := fmt.Sprintf("%d.%d ", len(x.commits), n)
 		texts = append(texts, text)
 		size := rapid.SampledFrom([]int{0, 100, 5000, 40_000}).Draw(t, "size")
-		entries = append(entries, session.Entry{Kind: session.Skill, Text: text, Status: session.State(strings.Repeat("x", size))})
+		kind := rapid.SampledFrom([]session.Kind{session.Skill, session.Request, session.Answer}).Draw(t, "kind")
+		entries = append(entries, session.Entry{Kind: kind, Text: text, Message: &llm.Message{}, Usage: &llm.Usage{Input: 1}, Status: session.State(strings.Repeat("x", size))})
 	}
 	x.commits = append(x.commits, texts)
 	x.must(x.store.Commit([]session.Write{{Info: session.Info{ID: "a", Root: "a"}, Entries: entries}}))
@@ -62,6 +66,31 @@ func (x *crashTrial) commit(t *rapid.T) {
 // checkpoint writes the log back to the file, as SQLite does by itself after a thousand pages. The next commit
 // begins at the start of the log again, over the old commits.
 func (x *crashTrial) checkpoint(*rapid.T) { exec(x.t, x.path(), "PRAGMA wal_checkpoint(PASSIVE)") }
+
+// bill expects that the bill has the calls among the entries, each once: those that were answered, and the others.
+func (x *crashTrial) bill(*rapid.T) {
+	all, err := x.store.Entries(x.t.Context(), "a", 0)
+	if !errors.Is(err, session.ErrNotFound) {
+		x.must(err)
+	}
+	want := session.BillRow{}
+	for _, e := range all {
+		switch {
+		case e.Kind == session.Request:
+			want.Calls++
+			want.Estimated++
+		case e.Kind == session.Answer && want.Estimated > 0:
+			want.Estimated--
+			want.Input++
+		}
+	}
+	want.Unpriced = want.Calls
+	got, err := x.store.Bill(x.t.Context(), session.BillQuery{})
+	x.must(err)
+	if d := cmp.Diff(want, session.MergeBills(append(got, session.BillRow{}), nil)[0]); d != "" {
+		x.t.Fatalf("the bill of %d entries (-want +got):\n%s", len(all), d)
+	}
+}
 
 // disk is the contents of the files.
 type disk struct{ file, log []byte }
@@ -83,13 +112,15 @@ const logHeader = 32
 // for, and any sectors of what was written later, in any order, the last of them torn.
 func (x *crashTrial) crash(t *rapid.T) {
 	before := x.disk()
-	during := rapid.SampledFrom([]string{"rest", "commit", "commit", "checkpoint"}).Draw(t, "during")
+	during := rapid.SampledFrom([]string{"rest", "commit", "commit", "checkpoint", "bill"}).Draw(t, "during")
 	switch during {
 	case "commit":
 		x.commit(t)
 		x.acknowledged-- // the caller of Commit did not see its end
 	case "checkpoint":
 		x.checkpoint(t)
+	case "bill":
+		x.bill(t)
 	}
 	after := x.disk()
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "sectors"), 0))
@@ -214,6 +245,7 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 			"commit":     x.commit,
 			"checkpoint": x.checkpoint,
 			"crash":      x.crash,
+			"bill":       x.bill,
 			"open": func(*rapid.T) {
 				x.must(x.store.Close())
 				x.open()
@@ -221,5 +253,6 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 			"": func(*rapid.T) {},
 		})
 		x.check()
+		x.bill(t)
 	})
 }

@@ -34,7 +34,7 @@ func TestMigrationFromVersion0(t *testing.T) {
 	exec(t, path, "VACUUM") // a database without tables
 	s := open(t, path)
 	fill(t, s, "a", 8<<10)
-	if version := query(t, path, "PRAGMA user_version"); version != "3" {
+	if version := query(t, path, "PRAGMA user_version"); version != "4" {
 		t.Errorf("the version is %s", version)
 	}
 }
@@ -43,7 +43,7 @@ func TestMigrationFromVersion1KeepsSessions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	filled(t, path)
 	for _, change := range []string{
-		"DROP TABLE bill", "DROP TABLE requests", "DROP INDEX sessions_state", "CREATE INDEX sessions_state ON sessions (state, updated)", "CREATE INDEX sessions_updated ON sessions (updated)", "PRAGMA user_version = 1",
+		"DROP TABLE bill", "DROP TABLE requests", "DROP TABLE billed", "DROP VIEW calls", "DROP INDEX sessions_state", "CREATE INDEX sessions_state ON sessions (state, updated)", "CREATE INDEX sessions_updated ON sessions (updated)", "PRAGMA user_version = 1",
 	} {
 		exec(t, path, change)
 	}
@@ -54,7 +54,7 @@ func TestMigrationFromVersion1KeepsSessions(t *testing.T) {
 	if indexes := query(t, path, "SELECT group_concat(sql) FROM sqlite_master WHERE name IN ('sessions_state', 'sessions_updated')"); indexes != "CREATE INDEX sessions_state ON sessions (state)" {
 		t.Errorf("the indexes are %s", indexes)
 	}
-	if version := query(t, path, "PRAGMA user_version"); version != "3" {
+	if version := query(t, path, "PRAGMA user_version"); version != "4" {
 		t.Errorf("the version is %s", version)
 	}
 }
@@ -67,7 +67,7 @@ func TestNewerVersionIsRefused(t *testing.T) {
 	before := read(t, path)
 	for name, open := range map[string]func(string) (*sqlite.Store, error){"Open": sqlite.Open, "OpenReader": sqlite.OpenReader} {
 		s, err := open(path)
-		if s != nil || err == nil || errors.Is(err, session.ErrDamaged) || !strings.Contains(err.Error(), "version 7, this one knows 3") || !strings.Contains(err.Error(), "update symbio") || !strings.Contains(err.Error(), path) {
+		if s != nil || err == nil || errors.Is(err, session.ErrDamaged) || !strings.Contains(err.Error(), "version 7, this one knows 4") || !strings.Contains(err.Error(), "update symbio") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s of a newer version: %v, %v", name, s, err)
 		}
 	}

@@ -14,21 +14,15 @@ import (
 // AppendEvents implements event.Store. The events survive the end of the process at once, and that
 // of the machine after the next commit of a session.
 func (s *Store) AppendEvents(events []event.Event) error {
-	tx, err := s.events.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // has no effect after Commit
-	insert, err := tx.Prepare("INSERT INTO events (seq, time, type, agent, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING")
-	if err != nil {
-		return err
-	}
-	for _, e := range events {
-		if _, err := insert.Exec(int64(e.Seq), e.Time.UnixMicro(), e.Type, e.Agent, append([]byte{}, e.Data...)); err != nil {
-			return err
+	return s.update(context.Background(), s.events, func(tx *sql.Tx) error {
+		insert, err := tx.Prepare("INSERT INTO events (seq, time, type, agent, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING")
+		for _, e := range events {
+			if err == nil {
+				_, err = insert.Exec(int64(e.Seq), e.Time.UnixMicro(), e.Type, e.Agent, append([]byte{}, e.Data...))
+			}
 		}
-	}
-	return tx.Commit()
+		return err
+	})
 }
 
 // Events implements event.Store.
@@ -76,19 +70,10 @@ func (s *Store) LastEvent(ctx context.Context) (e event.Event, err error) {
 // PruneEvents deletes the events before a time. A gap stays in the place of the last one, so that a
 // reader who asks for them is told.
 func (s *Store) PruneEvents(ctx context.Context, before time.Time) error {
-	tx, err := s.events.BeginTx(ctx, nil)
-	if err != nil {
+	return s.update(ctx, s.events, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE events SET agent = '', type = 'gap', data = (SELECT CAST(json_object('missed', sum(iif(type = 'gap', json_extract(CAST(data AS TEXT), '$.missed'), 1))) AS BLOB) FROM events WHERE time < ?1)
+			WHERE seq = (SELECT max(seq) FROM events WHERE time < ?1);
+			DELETE FROM events WHERE time < ?1 AND seq < (SELECT max(seq) FROM events WHERE time < ?1)`, before.UnixMicro())
 		return err
-	}
-	defer tx.Rollback() // has no effect after Commit
-	for _, statement := range []string{
-		`UPDATE events SET agent = '', type = 'gap', data = (SELECT CAST(json_object('missed', sum(iif(type = 'gap', json_extract(CAST(data AS TEXT), '$.missed'), 1))) AS BLOB) FROM events WHERE time < ?1)
-			WHERE seq = (SELECT max(seq) FROM events WHERE time < ?1)`,
-		"DELETE FROM events WHERE time < ?1 AND seq < (SELECT max(seq) FROM events WHERE time < ?1)",
-	} {
-		if _, err := tx.Exec(statement, before.UnixMicro()); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
+	})
 }

@@ -42,6 +42,24 @@ INSERT INTO bill SELECT hour, root, agent, user, model, count(*), sum(input), su
 INSERT INTO requests (session, hour, root, agent, user, model, estimated) SELECT session, hour, root, agent, user, model, input
 	FROM old WHERE kind = 'request' AND next NOT IN ('answer', 'compaction') AND NOT (next = 'end' AND status = 'failed') ORDER BY id;
 DROP TABLE old;
+`, `
+-- See addCalls. The calls among the entries up to the one in billed are in the bill.
+CREATE TABLE billed (entry INTEGER NOT NULL);
+INSERT INTO billed SELECT coalesce(max(id), 0) FROM entries;
+CREATE VIEW calls AS SELECT e.id, e.session, e.kind, e.time / 3600000000 hour, s.root, coalesce(CAST(s.info AS TEXT) ->> 'agent', '') agent,
+		coalesce(CAST(e.data AS TEXT) ->> 'user', '') user, CAST(e.data AS TEXT) -> 'usage' used FROM entries e CROSS JOIN sessions s ON s.id = e.session
+	WHERE e.kind IN ('request', 'answer', 'report') AND json_valid(CAST(e.data AS TEXT)) AND CAST(e.data AS TEXT) ->> 'copied' IS NULL
+		AND (e.kind <> 'answer' OR json_remove(used, '$.model') <> '{"input":0,"output":0}');
+CREATE TRIGGER add_request INSTEAD OF INSERT ON calls WHEN new.kind = 'request' BEGIN
+	INSERT INTO requests (session, hour, root, agent, user, model, estimated)
+		VALUES (new.session, new.hour, new.root, new.agent, new.user, coalesce(new.used ->> 'model', ''), coalesce(new.used ->> 'input', 0)); END;
+CREATE TRIGGER add_report INSTEAD OF INSERT ON calls WHEN new.kind <> 'request' BEGIN
+	INSERT INTO bill SELECT hour, root, agent, user, coalesce(new.used ->> 'model', model), 1, new.used ->> 'input', new.used ->> 'output', coalesce(new.used ->> 'cache_read', 0),
+			coalesce(new.used ->> 'cache_write', 0), coalesce(new.used ->> 'cost', 0), new.used ->> 'cost' IS NULL AND (new.used ->> 'input') + (new.used ->> 'output') > 0
+		FROM requests WHERE id = (SELECT max(id) FROM requests WHERE session = new.session)
+		ON CONFLICT DO UPDATE SET calls = calls + 1, input = input + excluded.input, output = output + excluded.output, cache_read = cache_read + excluded.cache_read,
+			cache_write = cache_write + excluded.cache_write, cost = cost + excluded.cost, unpriced = unpriced + excluded.unpriced;
+	DELETE FROM requests WHERE id = (SELECT max(id) FROM requests WHERE session = new.session); END;
 `}
 
 // migrate brings the schema to the newest version. It takes the lock of the writer only if there is

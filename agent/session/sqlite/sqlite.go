@@ -53,12 +53,12 @@ type Store struct {
 }
 
 // statements are those of a commit.
-type statements struct{ putSession, addEntry, addWords, addContent, addRequest, addReport, endRequest *sql.Stmt }
+type statements struct{ putSession, addEntry, addWords, addContent *sql.Stmt }
 
 // in returns the statements for a transaction. They are made once for each, because that takes as long
 // as writing a row.
 func (s statements) in(tx *sql.Tx) statements {
-	return statements{tx.Stmt(s.putSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent), tx.Stmt(s.addRequest), tx.Stmt(s.addReport), tx.Stmt(s.endRequest)}
+	return statements{tx.Stmt(s.putSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)}
 }
 
 // Open opens the store in a file, and makes the file if it is missing. If the file is damaged, Open
@@ -100,8 +100,8 @@ func setAside(path string) (aside string, err error) {
 	return aside, nil
 }
 
-// OpenReader opens an existing file for commands beside the node that writes it. Rename and Delete may
-// be called, and Commit with new sessions and of entries without an Info (session.Write). The error
+// OpenReader opens an existing file for commands beside the node that writes it. Rename, Delete and Bill
+// may be called, and Commit with new sessions and of entries without an Info (session.Write). The error
 // wraps fs.ErrNotExist if there is no file.
 func OpenReader(path string) (*Store, error) {
 	if _, err := os.Stat(path); err != nil {
@@ -177,7 +177,6 @@ func (s *Store) prepare() (err error) {
 		{&s.commit.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
 		{&s.commit.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
 		{&s.commit.addContent, "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
-		{&s.commit.addRequest, addRequest}, {&s.commit.addReport, addReport}, {&s.commit.endRequest, endRequest},
 	} {
 		if *p.statement, err = s.db.Prepare(p.text); err != nil {
 			return err
@@ -255,12 +254,12 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// update makes a transaction. It refuses to change a file that is damaged.
-func (s *Store) update(ctx context.Context, change func(*sql.Tx) error) error {
+// update makes a transaction over a connection for changes. It refuses to change a file that is damaged.
+func (s *Store) update(ctx context.Context, db *sql.DB, change func(*sql.Tx) error) error {
 	if s.damaged.Load() {
 		return s.explain(session.ErrDamaged)
 	}
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return s.explain(err)
 	}
@@ -274,7 +273,7 @@ func (s *Store) update(ctx context.Context, change func(*sql.Tx) error) error {
 // Commit implements session.Store.
 func (s *Store) Commit(writes []session.Write) error {
 	s.faults.reach("before")
-	err := s.update(context.Background(), func(tx *sql.Tx) error {
+	err := s.update(context.Background(), s.db, func(tx *sql.Tx) error {
 		in := s.commit.in(tx)
 		for _, w := range writes {
 			if err := in.write(w); err != nil {
@@ -325,9 +324,6 @@ func (s statements) write(w session.Write) error {
 			if _, err := s.addContent.Exec(i.ID, e.Edit.Before, e.Edit.Content); err != nil {
 				return err
 			}
-		}
-		if err := s.count(w, e); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -461,7 +457,7 @@ func (s *Store) Content(ctx context.Context, id, hash string) (data []byte, err 
 
 // Rename implements session.Store.
 func (s *Store) Rename(ctx context.Context, id, title string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, s.db, func(tx *sql.Tx) error {
 		return execFor(tx, id, "UPDATE sessions SET title = ?2 WHERE id = ?1", title)
 	})
 }
@@ -481,10 +477,10 @@ func execFor(tx *sql.Tx, id, statement string, args ...any) error {
 
 // Delete implements session.Store. The file shrinks at once, unless a reader still needs its pages.
 func (s *Store) Delete(ctx context.Context, ids ...string) error {
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, s.db, func(tx *sql.Tx) error {
 		for _, id := range ids {
 			for _, statement := range []string{
-				"DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session = ?)", "DELETE FROM entries WHERE session = ?", "DELETE FROM contents WHERE session = ?",
+				addCalls + "session = ?", "DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session = ?)", "DELETE FROM entries WHERE session = ?", "DELETE FROM contents WHERE session = ?",
 			} {
 				if _, err := tx.Exec(statement, id); err != nil {
 					return err
@@ -494,7 +490,8 @@ func (s *Store) Delete(ctx context.Context, ids ...string) error {
 				return err
 			}
 		}
-		return nil
+		_, err := tx.Exec("UPDATE billed SET entry = min(entry, (SELECT coalesce(max(id), 0) FROM entries))") // the ids behind it are given again
+		return err
 	})
 	if err != nil {
 		return err

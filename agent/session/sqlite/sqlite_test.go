@@ -151,6 +151,8 @@ func TestMigrationFromVersion2BillsOldEntries(t *testing.T) {
 	}
 	exec(t, path, "DROP TABLE bill")
 	exec(t, path, "DROP TABLE requests")
+	exec(t, path, "DROP TABLE billed")
+	exec(t, path, "DROP VIEW calls")
 	exec(t, path, "PRAGMA user_version = 2")
 	got, err := session.Bill(t.Context(), open(t, path), session.BillQuery{By: []string{"agent", "model", "user"}})
 	want := []session.BillRow{{Agent: "general", Model: "m", User: "kitchen", Calls: 4, Input: 160, Output: 10, CacheRead: 120, Cost: 0.5, Estimated: 2000, Unpriced: 2}}
