@@ -61,8 +61,9 @@ func (j *Journal) add(l *Log, w Write) *batch {
 	b := j.next
 	for i, log := range b.logs {
 		if log == l {
-			other := &b.writes[i]
-			other.Info, other.Entries, other.Data = w.Info, append(other.Entries, w.Entries...), append(other.Data, w.Data...)
+			before := b.writes[i]
+			w.Entries, w.Data = append(before.Entries, w.Entries...), append(before.Data, w.Data...)
+			b.writes[i] = w
 			return b
 		}
 	}

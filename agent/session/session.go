@@ -239,13 +239,17 @@ type Write struct {
 	// alone the session stays as it is, for entries that another process than its node adds.
 	Info    Info
 	Entries []Entry
-	// Data is the JSON of each entry. Agents make it before they wait for the commit, so that they do it side by side. With nil
-	// the Store makes it.
-	Data [][]byte
+	// InfoData is the JSON of Info, Data that of each entry. Agents make it before they wait for the commit, so that they do it
+	// side by side. With nil the Store makes it.
+	InfoData []byte
+	Data     [][]byte
 }
 
-// Encode sets Data, and the User of requests.
-func (w *Write) Encode() error {
+// Encode sets InfoData and Data, with the User of requests.
+func (w *Write) Encode() (err error) {
+	if w.InfoData, err = json.Marshal(w.Info); err != nil {
+		return fmt.Errorf("the state of session %s: %w", w.Info.ID, err)
+	}
 	w.Data = make([][]byte, len(w.Entries))
 	for i, e := range w.Entries {
 		if e.Kind == Request && !e.Copied {

@@ -53,12 +53,12 @@ type Store struct {
 }
 
 // statements are those of a commit.
-type statements struct{ putSession, addEntry, addWords, addContent *sql.Stmt }
+type statements struct{ setSession, addSession, addEntry, addWords, addContent *sql.Stmt }
 
 // in returns the statements for a transaction. They are made once for each, because that takes as long
 // as writing a row.
 func (s statements) in(tx *sql.Tx) statements {
-	return statements{tx.Stmt(s.putSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)}
+	return statements{tx.Stmt(s.setSession), tx.Stmt(s.addSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)}
 }
 
 // Open opens the store in a file, and makes the file if it is missing. If the file is damaged, Open
@@ -172,7 +172,9 @@ func (s *Store) prepare() (err error) {
 		statement **sql.Stmt
 		text      string
 	}{
-		{&s.commit.putSession, `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		// It does not change the index of states, because nearly no commit changes a state.
+		{&s.commit.setSession, "UPDATE sessions SET title = iif(title = '', ?2, title), updated = ?7, info = ?8 WHERE id = ?1 AND state = ?6"},
+		{&s.commit.addSession, `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`},
 		{&s.commit.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
 		{&s.commit.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
@@ -292,17 +294,13 @@ func (s *Store) Commit(writes []session.Write) error {
 // write adds one write to the transaction of the statements.
 func (s statements) write(w session.Write) error {
 	i := w.Info
-	if i.Root != "" {
-		info, err := json.Marshal(i)
-		if err != nil {
-			return err
-		}
-		if _, err = s.putSession.Exec(i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), info); err != nil {
+	if w.Data == nil {
+		if err := w.Encode(); err != nil {
 			return err
 		}
 	}
-	if w.Data == nil {
-		if err := w.Encode(); err != nil {
+	if i.Root != "" {
+		if err := s.putSession(i, w.InfoData); err != nil {
 			return err
 		}
 	}
@@ -327,6 +325,20 @@ func (s statements) write(w session.Write) error {
 		}
 	}
 	return nil
+}
+
+// putSession writes the row of a session.
+func (s statements) putSession(i session.Info, data []byte) error {
+	row := []any{i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), data}
+	done, err := s.setSession.Exec(row...)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	_, err = s.addSession.Exec(row...)
+	return err
 }
 
 // Sessions implements session.Store.
