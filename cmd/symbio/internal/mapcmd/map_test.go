@@ -200,6 +200,22 @@ func TestItemIsMarkedBeforeItMayBegin(t *testing.T) {
 	}
 }
 
+// Of a task that the node has said nothing about, an agent has not begun, and a capability may have.
+func TestItemWithoutPlaceMayHaveBegunAtCapabilityOnly(t *testing.T) {
+	for state, o := range map[string]options{waiting: {agent: "worker"}, begun: {capability: "count"}} {
+		o.out, o.lines, o.nodes, o.parallel = filepath.Join(t.TempDir(), "out"), "-", "all", 1
+		var kept []byte
+		node := &fakeNode{run: func(*symbiov1.RunTaskRequest, func(*symbiov1.RunTaskEvent)) error {
+			kept, _ = os.ReadFile(o.out + ".part")
+			return status.Error(codes.PermissionDenied, "no")
+		}}
+		_ = o.run(t.Context(), &command.Env{In: strings.NewReader("a\n"), Out: io.Discard, Err: io.Discard}, node) // the item fails
+		if !strings.Contains(string(kept), `"state":"`+state+`"`) {
+			t.Errorf("with %+v the journal has %q, want the state %s", o, kept, state)
+		}
+	}
+}
+
 // A second run with the same output is refused while the first one works, and after it.
 func TestTwoRunsDoNotShareTheirOutput(t *testing.T) {
 	o := options{out: filepath.Join(t.TempDir(), "out")}
