@@ -58,7 +58,7 @@ func (c Config) services() map[string]service {
 			name: "openai", env: "OPENAI", key: c.OpenAIKey, url: c.OpenAIURL, model: c.OpenAIModel,
 			preferred: []string{"gpt-5-mini", "gpt-4.1-mini", "gpt-4o-mini", "gpt-5", "gpt-4.1", "gpt-4o"},
 			matches:   func(listed, preferred string) bool { return listed == preferred },
-			unset:     "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set.\nSet OPENAI_API_KEY for OpenAI's service, or OPENAI_BASE_URL=http://HOST:PORT/v1 for a server of your own",
+			unset:     "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set in the environment of the node.\nStart it with OPENAI_API_KEY for OpenAI's service, or OPENAI_BASE_URL=http://HOST:PORT/v1 for a server of your own",
 			hint:      "set OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server",
 			open:      func(model string) (llm.Model, error) { return openai.New(openaiConfig(model, "")) },
 			list: func(ctx context.Context, name string) ([]string, error) {
@@ -69,7 +69,7 @@ func (c Config) services() map[string]service {
 			name: "anthropic", env: "ANTHROPIC", key: c.AnthropicKey, url: c.AnthropicURL, model: c.AnthropicModel,
 			preferred: []string{"sonnet", "haiku", "opus"}, // families; of one, the service lists the newest first
 			matches:   strings.Contains,
-			unset:     "ANTHROPIC_API_KEY is not set.\nSet it, or providers.anthropic.base_url in the configuration for a compatible server of your own",
+			unset:     "ANTHROPIC_API_KEY is not set in the environment of the node.\nStart it with that, or set providers.anthropic.base_url in the configuration for a compatible server of your own",
 			hint:      "set ANTHROPIC_API_KEY",
 			open:      func(model string) (llm.Model, error) { return anthropic.New(anthropicConfig(model, "")) },
 			list: func(ctx context.Context, name string) ([]string, error) {

@@ -127,6 +127,8 @@ func (r *runner) runIn(ctx context.Context, policy sandbox.Policy, spec sandbox.
 		return failed(refused.Error())
 	case errors.Is(err, sandbox.ErrFlood):
 		return shown(out, "it printed too much and was ended")
+	case err != nil && errors.Is(context.Cause(ctx), context.Canceled):
+		return shown(out, "it was ended, because the task was stopped")
 	case err != nil && ctx.Err() != nil:
 		return shown(out, "it was ended: "+context.Cause(ctx).Error())
 	case err != nil:

@@ -50,12 +50,17 @@ func newPlace(t *testing.T, rules permission.Config) *place {
 
 func (p *place) call(name string, args map[string]any) llm.ToolResult {
 	p.t.Helper()
+	return p.run(p.t.Context(), name, args)
+}
+
+func (p *place) run(ctx context.Context, name string, args map[string]any) llm.ToolResult {
+	p.t.Helper()
 	raw, err := json.Marshal(args)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	set := tool.NewSet(tool.SetConfig{Guard: p.guard, Dir: p.dir, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, shell.Tools(p.cfg)...)
-	return set.Run(p.t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: raw}})[0]
+	return set.Run(ctx, []llm.ToolCall{{ID: "1", Name: name, Args: raw}})[0]
 }
 
 func (p *place) bash(command string) llm.ToolResult {
@@ -120,6 +125,23 @@ func TestCommandEndsInTimeWithAllThatItStarted(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	wants(t, "a negative time", p.call("Bash", map[string]any{"command": "true", "timeout": -1}), true, "negative")
+}
+
+func TestStoppedCommandSaysSo(t *testing.T) {
+	p := newPlace(t, permissive)
+	fifo := filepath.Join(p.dir, "begun")
+	if err := exec.Command("mkfifo", fifo).Run(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		defer stop()
+		if _, err := os.ReadFile(fifo); err != nil { // until the command has written to it
+			t.Error(err)
+		}
+	}()
+	wants(t, "a stopped one", p.run(ctx, "Bash", map[string]any{"command": "echo so far; echo > begun; sleep 300"}), true, "so far", "it was ended, because the task was stopped")
 }
 
 // What runs is the tree that was judged: here what bash would read as a second command is a comment's end.
