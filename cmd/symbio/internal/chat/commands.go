@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/agent/event"
+	"symbio/agent/node/control"
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
@@ -309,6 +311,13 @@ func steerMember(ctx context.Context, t *conversation, member, text string) {
 	})
 }
 
+// stopMember ends an agent of this node and its sub-agents.
+func stopMember(ctx context.Context, t *conversation, member string) {
+	_ = call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.LocatedMember, error) {
+		return c.Terminate(ctx, &symbiov1.TerminateRequest{Member: member})
+	}, func(m *symbiov1.LocatedMember) { t.view.note("stopped " + terminal.Printable(m.GetName())) })
+}
+
 // listSessions lists the sessions of this directory. On a terminal one of them can be chosen.
 func listSessions(ctx context.Context, t *conversation, _ string) error {
 	dir, err := t.env.Workspace()
@@ -388,18 +397,29 @@ func resumeSession(ctx context.Context, t *conversation, id string) error {
 		return nil
 	}
 	req := t.redialer.request(id)
-	l, err := openLink(ctx, t.link.client, req)
-	if err != nil {
-		t.view.problem(command.ErrorText(ctx, err))
-		return nil
-	}
-	t.link.close()
-	t.redialer.group.Go(func() error {
-		l.receive(ctx)
-		return nil
+	var first event.Event
+	return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*link, error) {
+		l, err := openLink(ctx, c, req)
+		if err != nil {
+			return nil, err
+		}
+		if first, err = control.Receive(l.stream.Recv); err != nil { // it does not begin, and the one before goes on
+			l.close()
+		}
+		return l, err
+	}, func(l *link) {
+		if t.busy() { // by what was typed meanwhile
+			l.close()
+			t.view.note("an answer is being written; stop it first with Ctrl-C")
+			return
+		}
+		t.link.close()
+		t.redialer.group.Go(func() error {
+			l.receive(ctx, first)
+			return nil
+		})
+		t.link, t.session = l, sessionRef{resumed: true, keep: t.options.Keep}
+		t.add(resumedTask) // the node says whether one goes on
+		t.view.newAgent()
 	})
-	t.link, t.session = l, sessionRef{resumed: true, keep: t.options.Keep}
-	t.add(resumedTask) // the node says whether one goes on
-	t.view.newAgent()
-	return nil
 }

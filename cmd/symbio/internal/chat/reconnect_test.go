@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -59,6 +60,9 @@ type fakeNode struct {
 	events  chan *symbiov1.Event
 	failure chan error
 	prompts []*symbiov1.MCPPrompt
+	// sessions are the events of conversations that go on with these sessions, not by events; it has no session whose
+	// channel is closed.
+	sessions map[string]chan *symbiov1.Event
 }
 
 func (n *fakeNode) Status(context.Context, *symbiov1.StatusRequest, ...grpc.CallOption) (*symbiov1.StatusReply, error) {
@@ -69,7 +73,7 @@ func (n *fakeNode) Converse(ctx context.Context, _ ...grpc.CallOption) (symbiov1
 	if n.before--; n.before >= 0 {
 		return nil, n.err
 	}
-	return &fakeStream{node: n, ctx: ctx}, nil
+	return &fakeStream{node: n, ctx: ctx, events: n.events}, nil
 }
 
 func (n *fakeNode) emit(kind, data string) {
@@ -78,14 +82,16 @@ func (n *fakeNode) emit(kind, data string) {
 
 type fakeStream struct {
 	symbiov1.Control_ConverseClient
-	node *fakeNode
-	ctx  context.Context
+	node   *fakeNode
+	ctx    context.Context
+	events chan *symbiov1.Event
 }
 
 func (s *fakeStream) Send(r *symbiov1.ConverseRequest) error {
 	switch {
 	case r.GetOpen() != nil:
 		s.node.opened = append(s.node.opened, r.GetOpen())
+		s.events = cmp.Or(s.node.sessions[r.GetOpen().GetSession()], s.events)
 	case r.GetNext() != nil:
 		s.node.sent = append(s.node.sent, r.GetNext().GetText())
 	case r.GetTranscript() != nil:
@@ -98,7 +104,10 @@ func (s *fakeStream) Send(r *symbiov1.ConverseRequest) error {
 
 func (s *fakeStream) Recv() (*symbiov1.Event, error) {
 	select {
-	case e := <-s.node.events:
+	case e, ok := <-s.events:
+		if !ok {
+			return nil, status.Error(codes.NotFound, "no such session")
+		}
 		return e, nil
 	case err := <-s.node.failure:
 		return nil, err
@@ -217,6 +226,36 @@ func TestChatDoesNotWaitForItsOwnNode(t *testing.T) {
 		n.failure <- errGone
 		if err := <-over; !errors.Is(err, errGone) {
 			t.Errorf("it ended with %v, want %v", err, errGone)
+		}
+	})
+}
+
+func TestChatGoesOnWithAnotherSessionOnlyIfThatBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost, second := make(chan *symbiov1.Event), make(chan *symbiov1.Event)
+		close(lost)
+		n := &fakeNode{sessions: map[string]chan *symbiov1.Event{"lost": lost, "s2": second}}
+		in, shown, _, over := chatOn(t, n, Options{Keep: true}, &symbiov1.RunRequest{})
+		n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+		io.WriteString(in, "/resume lost\n")
+		synctest.Wait()
+		if !strings.Contains(shown.String(), "no such session") {
+			t.Errorf("shown: %q", shown)
+		}
+		io.WriteString(in, "hello\n")
+		synctest.Wait()
+		n.emit("result", `{"tasks":1,"text":"1","status":"done"}`)
+		synctest.Wait()
+		io.WriteString(in, "/resume s2\n")
+		second <- &symbiov1.Event{Type: "session", Node: "a", Agent: "2", Data: []byte(`{"id":"s2","text":"count","state":"done","tasks":1}`)}
+		second <- &symbiov1.Event{Type: "transcript", Node: "a", Agent: "2", Data: []byte(`{"transcript":[{"role":"user","text":"m1"}]}`)}
+		synctest.Wait()
+		if want := []string{"hello", "transcript"}; !slices.Equal(n.sent, want) || !strings.Contains(shown.String(), "user: m1") {
+			t.Errorf("sent %q, want %q; shown: %q", n.sent, want, shown)
+		}
+		in.Close()
+		if err := <-over; err != nil || !strings.Contains(shown.String(), "symbio chat --resume s2 goes on") {
+			t.Errorf("%v; shown: %q", err, shown)
 		}
 	})
 }

@@ -86,6 +86,8 @@ type Input struct {
 	Settings *symbiov1.ChangeSettings
 	// Members asks for a message Members.
 	Members bool
+	// Stop is the id of an agent that is to end, with its sub-agents.
+	Stop string
 	// Steer is the id of the agent to which Text is said; "" = the conversation's own.
 	Steer string
 	// Text is a message or a command, and Pictures belong to it.
@@ -134,6 +136,8 @@ func (t *conversation) handleInput(ctx context.Context, in Input, ok bool) error
 		return answer(ctx, t, in.Answer)
 	case in.Members:
 		listMembers(ctx, t)
+	case in.Stop != "":
+		stopMember(ctx, t, in.Stop)
 	case t.session.gone && in.Text == "":
 		t.view.note("not now: the node is gone")
 	case t.session.gone:

@@ -485,6 +485,22 @@ func TestAgentIsSpokenToThroughTree(t *testing.T) {
 	}
 }
 
+func TestAgentIsStoppedInTreeAfterQuestion(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.event("task", "r", `{"name":"general","text":"x"}`)
+	d.event("task", "c", `{"name":"helper","parent":"r","text":"look"}`)
+	d.keys("ctrl+t")
+	asked := len(d.got)
+	d.keys("x", "x", "down", "x", "up", "down", "x")
+	if len(d.got) != asked || !strings.Contains(d.view.Content, "x again stops helper and its sub-agents") {
+		t.Fatalf("sent %+v before the second x; the screen is\n%s", d.got[asked:], d.view.Content)
+	}
+	d.keys("x", "x")
+	if got := d.got[asked:]; len(got) != 1 || got[0].Stop != "c" {
+		t.Errorf("sent %+v", got)
+	}
+}
+
 func TestEditIsShownAsDiff(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.event("tool_call", "r", `{"tool":"Edit","call":"1","args":{"file_path":"a.txt"}}`)

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ type overlay struct {
 	// choose takes the number of the chosen row of a list.
 	Scroll
 	choose func(i int)
+	// stop is for the key x on a row, if that does something. question is what x asks before it is pressed again.
+	stop     func(i int, again bool)
+	question string
 	// asked is when members were asked for.
 	asked time.Time
 }
@@ -111,7 +115,7 @@ func (p *questionPanel) first(a *symbiov1.Approval) {
 
 // agentsOverlay returns the tree: the agents of this conversation, then those of all nodes.
 func (m *model) agentsOverlay() *overlay {
-	o := &overlay{kind: overlayAgents, title: "Agents of all nodes: Enter speaks to one", Scroll: Scroll{List: true}}
+	o := &overlay{kind: overlayAgents, title: "Agents of all nodes: Enter speaks to one, x stops one", Scroll: Scroll{List: true}}
 	var ids []string
 	o.fill = func(columns int) (rows []string) {
 		ids = nil
@@ -136,15 +140,32 @@ func (m *model) agentsOverlay() *overlay {
 			m.target = ""
 		}
 	}
+	asked := ""
+	o.stop = func(i int, again bool) {
+		switch id := ids[i]; {
+		case id == m.transcript.root:
+			o.question = "Ctrl-C in the conversation stops the answer of this agent"
+		case again && id == asked:
+			m.send(chat.Input{Stop: id})
+		default:
+			asked, o.question = id, "x again stops "+m.transcript.nameOf(id)+" and its sub-agents"
+		}
+	}
 	return o
 }
 
 // overlayKey handles a key of what is open.
 func (m *model) overlayKey(k tea.KeyPressMsg) {
 	o := m.overlay
+	question := o.question
+	o.question = ""
 	switch k.String() {
 	case "esc", "q":
 		m.overlay = nil
+	case "x":
+		if o.stop != nil && len(o.rows) > 0 {
+			o.stop(o.Chosen, question != "")
+		}
 	case "enter":
 		m.overlay = nil
 		if o.List && len(o.rows) > 0 {
@@ -163,7 +184,7 @@ func (o *overlay) view(m *model) string {
 	}
 	page := max(1, m.height-2)
 	from, to := o.Fit(len(o.rows), page)
-	rows := []string{Paint(m.st.Bold, Cut(OneLine(o.title), columns))}
+	rows := []string{Paint(m.st.Bold, Cut(OneLine(cmp.Or(o.question, o.title)), columns))}
 	for i := from; i < to; i++ {
 		row := o.rows[i]
 		if o.List && i == o.Chosen {
