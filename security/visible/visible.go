@@ -100,6 +100,17 @@ func TruncateRunes(s string, max int) string {
 	return s
 }
 
+// IsPlain reports whether s has only the characters of ASCII that can be seen, as nearly all text of a
+// list has: it stays as it is, and takes a column for each byte.
+func IsPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // Line returns s on one line: a space for a line break or a tab, ? for what is not UTF-8, and
 // nothing for other characters that cannot be seen. Text over max bytes is cut off, with an
 // ellipsis; 0 means no limit.
@@ -107,8 +118,7 @@ func Line(s string, max int) string {
 	if max > 0 {
 		s = Truncate(s, max)
 	}
-	// Nearly all text is ASCII that stays as it is; lists have ten thousands of cells.
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+	if IsPlain(s) {
 		return s
 	}
 	return strings.Map(func(r rune) rune {

@@ -35,7 +35,12 @@ func Fit(text string, columns int) string {
 }
 
 // Width returns how many columns text takes.
-func Width(text string) int { return ansi.StringWidth(text) }
+func Width(text string) int {
+	if visible.IsPlain(text) {
+		return len(text)
+	}
+	return ansi.StringWidth(text)
+}
 
 // Rows breaks text of several lines into rows of fewer than columns columns, at spaces where there
 // are some. The rows are safe to print; tabs are four spaces.
