@@ -119,9 +119,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.event(msg)
 	case frameMsg:
 		m.ticking = false
-		m.lastCursorRow, m.cursorRow = m.cursorRow, 0
-		m.lastRows, m.rows = m.rows, 0
-		if m.overlay != nil && m.overlay.kind == overlayAgents {
+		if m.lastRows, m.rows = m.rows, 0; m.overlay == nil { // below an overlay the latest view stays drawn
+			m.lastCursorRow, m.cursorRow = m.cursorRow, 0
+		} else if m.overlay.kind == overlayAgents {
 			m.overlay.refresh(m.send)
 		}
 	case startedMsg:
@@ -297,7 +297,7 @@ func (m *model) event(e event.Event) {
 
 // nextFrame asks for the next frame while something moves by itself.
 func (m *model) nextFrame() tea.Cmd {
-	moves := m.state.Busy || m.state.Gone || m.closing || m.lastCursorRow > 0 || m.cursorRow > 0 || len(m.queue) > 0 && m.overlay == nil
+	moves := m.state.Busy || m.state.Gone || m.closing || m.overlay == nil && (m.lastCursorRow > 0 || m.cursorRow > 0 || len(m.queue) > 0)
 	if m.ticking || !moves && (m.overlay == nil || m.overlay.kind != overlayAgents) {
 		return nil
 	}

@@ -485,6 +485,23 @@ func TestAgentIsSpokenToThroughTree(t *testing.T) {
 	}
 }
 
+// When an overlay closes, the terminal has the view again that was drawn last before it. A lower one would leave rows of that.
+func TestViewKeepsItsRowsWhileOverlayIsOpen(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.keys("'/mod")
+	drawn := lines(d.view.Content)
+	d.keys("esc")
+	d.show(chat.Page{Title: "a page", Text: "text"}, frameMsg{}, frameMsg{}, frameMsg{})
+	d.keys("q")
+	if got := lines(d.view.Content); got < drawn {
+		t.Errorf("after the page the view has %d rows, but %d are drawn", got, drawn)
+	}
+	d.show(frameMsg{}, frameMsg{}, frameMsg{})
+	if got := lines(d.view.Content); got >= drawn {
+		t.Errorf("the view keeps %d rows", got)
+	}
+}
+
 func TestAgentIsStoppedInTreeAfterQuestion(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.event("task", "r", `{"name":"general","text":"x"}`)
