@@ -168,12 +168,26 @@ func (b *browser) see(element, text string) {
 // click clicks an element and fill types into one.
 func (b *browser) click(element string) {
 	b.t.Helper()
-	b.do("click "+element, chromedp.Click(chromedp.CSS(element)))
+	b.do("click "+element, onPresent(chromedp.Click(chromedp.CSS(element))))
 }
 
 func (b *browser) fill(element, text string) {
 	b.t.Helper()
-	b.do("fill "+element, chromedp.SendKeys(chromedp.CSS(element), text))
+	b.do("fill "+element, onPresent(chromedp.SendKeys(chromedp.CSS(element), text)))
+}
+
+// onPresent does an action on the element that is there now. A page that is renewed may replace an element when it was found and
+// before anything was done to it.
+func onPresent(do chromedp.Action[chromedp.Void]) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		for {
+			done, err := do(ctx, t)
+			replaced := func(why string) bool { return strings.Contains(err.Error(), why) }
+			if err == nil || ctx.Err() != nil || !slices.ContainsFunc([]string{"Could not find node with given id", "Node is detached", "Could not compute content quads"}, replaced) {
+				return done, err
+			}
+		}
+	}
 }
 
 // look sets the color scheme that the person prefers, and the width of the window.
