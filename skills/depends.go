@@ -87,15 +87,13 @@ func pick(named []*Skill, d format.Dependency, scope Scope) (best *Skill, code f
 	if err != nil || len(named) == 0 {
 		return nil, format.CodeDependsMissing, fmt.Sprintf("it depends on %s, and no skill of that name was found", d)
 	}
-	var newest format.Version // that of best
 	for _, s := range named {
-		v, _ := format.ParseVersion(s.Version) // no version is the oldest
 		// A skill of another node never replaces one of this machine.
-		if !allowed.Allows(v) || s.Scope == ScopePeer && named[0].Scope != ScopePeer {
+		if !allowed.Allows(s.Version) || s.Scope == ScopePeer && named[0].Scope != ScopePeer {
 			continue
 		}
-		if best == nil || s.Scope == scope && best.Scope != scope || s.Scope == best.Scope && v.Compare(newest) > 0 {
-			best, newest = s, v
+		if best == nil || s.Scope == scope && best.Scope != scope || s.Scope == best.Scope && format.Compare(s.Version, best.Version) > 0 {
+			best = s
 		}
 	}
 	if best == nil {

@@ -16,47 +16,30 @@ const (
 	maxConstraint = 200
 )
 
-// Version is a semantic version (semver.org). The zero Version is older than every other one. A Version is a
-// value, and may be used from many goroutines.
-type Version struct{ of *semver.Version }
-
-// ParseVersion reads a version such as 1.2.3, v1.2.3-beta.1 or 1.2, which means 1.2.0. The Version beside an
-// error is the zero Version.
-func ParseVersion(text string) (Version, error) {
+// ParseVersion reads a semantic version (semver.org) such as 1.2.3, v1.2.3-beta.1 or 1.2, which means
+// 1.2.0. Beside an error it returns nil.
+func ParseVersion(text string) (*semver.Version, error) {
 	if len(text) <= maxVersion {
 		if v, err := semver.NewVersion(strings.TrimSpace(text)); err == nil {
-			return Version{v}, nil
+			return v, nil
 		}
 	}
-	return Version{}, fmt.Errorf("%q is not a version; write it as 1.2.3", visible.Line(text, maxVersion))
+	return nil, fmt.Errorf("%q is not a version; write it as 1.2.3", visible.Line(text, maxVersion))
 }
 
-// String returns the version as 1.2.3, and "" for the zero Version.
-func (v Version) String() string {
-	if v.of == nil {
-		return ""
-	}
-	return v.of.String()
-}
-
-// Compare returns -1 if v is older than w, 0 if they are equal, and 1 if v is newer.
-func (v Version) Compare(w Version) int {
+// Compare returns -1 if the version in a is older than that in b, 0 if they are equal, and 1 if it is
+// newer. A text that is no version is older than every version.
+func Compare(a, b string) int {
+	v, noA := ParseVersion(a)
+	w, noB := ParseVersion(b)
 	switch {
-	case v.of == nil && w.of == nil:
+	case noA != nil && noB != nil:
 		return 0
-	case v.of == nil:
+	case noA != nil:
 		return -1
-	case w.of == nil:
+	case noB != nil:
 		return 1
 	}
-	return v.of.Compare(w.of)
-}
-
-// Compare compares the texts of two versions as Version.Compare does. A text that is no version is older than
-// every version.
-func Compare(a, b string) int {
-	v, _ := ParseVersion(a) // the zero Version is the oldest
-	w, _ := ParseVersion(b)
 	return v.Compare(w)
 }
 
@@ -84,9 +67,11 @@ func ParseConstraint(text string) (Constraint, error) {
 	return Constraint{}, fmt.Errorf("%q is no condition for versions; write one such as >=1.2 <2", visible.Line(text, maxVersion))
 }
 
-// Allows reports whether v meets the conditions. The zero Version meets those of the zero Constraint alone.
-func (c Constraint) Allows(v Version) bool {
-	return c.of == nil || v.of != nil && c.of.Check(v.of)
+// Allows reports whether a version meets the conditions. A text that is no version meets those of the
+// zero Constraint alone.
+func (c Constraint) Allows(version string) bool {
+	v, err := ParseVersion(version)
+	return c.of == nil || err == nil && c.of.Check(v)
 }
 
 // String returns the conditions.

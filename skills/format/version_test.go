@@ -19,7 +19,7 @@ func TestVersionsCompareAsSemver(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "one", "1.2.3.4", "1.-2", "99999999999999999999", strings.Repeat("1", 100), "1.2.3 4"} {
-		if v, err := format.ParseVersion(text); err == nil || v != (format.Version{}) {
+		if v, err := format.ParseVersion(text); err == nil || v != nil {
 			t.Errorf("%q: got %v, want an error", text, v)
 		}
 	}
@@ -58,15 +58,11 @@ func TestConstraintAllowsVersionsOfItsRange(t *testing.T) {
 			t.Errorf("%q is written as %q, which reads as %q, %v", text, c, again, err)
 		}
 		for _, v := range strings.Fields(want) {
-			version, err := format.ParseVersion(v[1:])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := c.Allows(version); got != (v[0] == '+') || again.Allows(version) != got {
+			if got := c.Allows(v[1:]); got != (v[0] == '+') || again.Allows(v[1:]) != got {
 				t.Errorf("%q and %s: got %v", text, v[1:], got)
 			}
 		}
-		if got := c.Allows(format.Version{}); got != (text == "") {
+		if got := c.Allows("one"); got != (text == "") {
 			t.Errorf("%q and no version: got %v", text, got)
 		}
 	}
@@ -83,15 +79,14 @@ func FuzzConstraint(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, version string) {
 		c, err := format.ParseConstraint(text)
-		v, _ := format.ParseVersion(version)
 		if err != nil {
 			return
 		}
 		again, err := format.ParseConstraint(c.String())
-		if err != nil || again.Allows(v) != c.Allows(v) {
+		if err != nil || again.Allows(version) != c.Allows(version) {
 			t.Errorf("%q is written as %q, which means something else: %v", text, c, err)
 		}
-		if text != "" && c.String() != "" && c.Allows(format.Version{}) {
+		if text != "" && c.String() != "" && c.Allows("") {
 			t.Errorf("%q allows what has no version", text)
 		}
 	})
