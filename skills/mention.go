@@ -1,8 +1,8 @@
 package skills
 
 import (
+	"regexp"
 	"strings"
-	"unicode"
 )
 
 // Mention is a skill that a person names in a message: $name, or [$name](path).
@@ -117,61 +117,27 @@ func closing(rest, mark string) int {
 	}
 }
 
+var (
+	// mention matches a name behind a $, with the character before it: none of a longer word.
+	mention = regexp.MustCompile(`(?:^|[^\\$_\-\pL\p{Nd}])\$([_\-\pL\p{Nd}]+)`)
+	// nameEnd matches what may follow a name. The text does not go on as a path, a call, an assignment
+	// or an address.
+	nameEnd = regexp.MustCompile(`^(?:$|[.:](?:$|[^/_\-\pL\p{Nd}])|[^.:/\\=({$\[@])`)
+	// linkTarget matches the rest of a Markdown link behind its text.
+	linkTarget = regexp.MustCompile(`^\]\(([^)]*)\)`)
+)
+
 // mentionsIn returns the mentions of one line without code.
 func mentionsIn(line string) (found []Mention) {
-	runes := []rune(line)
-	for i := 0; i < len(runes); i++ {
-		if runes[i] != '$' || i > 0 && (runes[i-1] == '\\' || runes[i-1] == '$' || partOfName(runes[i-1])) {
+	for _, at := range mention.FindAllStringSubmatchIndex(line, -1) {
+		m, rest := Mention{Name: line[at[2]:at[3]]}, line[at[3]:]
+		if !nameEnd.MatchString(rest) {
 			continue
 		}
-		end := i + 1
-		for end < len(runes) && partOfName(runes[end]) {
-			end++
-		}
-		// Runes, because a name can have letters of any script.
-		name := string(runes[i+1 : end])
-		if name == "" || !endsName(runes[end:]) {
-			continue
-		}
-		m := Mention{Name: name}
-		if i > 0 && runes[i-1] == '[' {
-			m.Path = linkTarget(string(runes[end:]))
+		if link := linkTarget.FindStringSubmatch(rest); link != nil && line[at[0]] == '[' {
+			m.Path = strings.TrimSpace(link[1])
 		}
 		found = append(found, m)
-		i = end - 1
 	}
 	return found
-}
-
-// partOfName reports whether a character can be part of a skill's name.
-func partOfName(r rune) bool {
-	return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
-}
-
-// endsName reports whether a name is complete where rest begins. It is not if the text goes on as a
-// path, a call, an assignment or an address.
-func endsName(rest []rune) bool {
-	if len(rest) == 0 {
-		return true
-	}
-	switch rest[0] {
-	case '/', '\\', '=', '(', '{', '$', '[', '@':
-		return false
-	case '.', ':':
-		return len(rest) == 1 || !partOfName(rest[1]) && rest[1] != '/'
-	}
-	return true
-}
-
-// linkTarget returns the path of a Markdown link whose text has just ended: ](path).
-func linkTarget(rest string) string {
-	inner, ok := strings.CutPrefix(rest, "](")
-	if !ok {
-		return ""
-	}
-	path, _, ok := strings.Cut(inner, ")")
-	if !ok {
-		return ""
-	}
-	return strings.TrimSpace(path)
 }
