@@ -2,7 +2,6 @@ package skills
 
 import (
 	"io/fs"
-	"path"
 
 	"symbio/skills/format"
 	"symbio/skills/walk"
@@ -35,9 +34,6 @@ func readFiles(files fs.FS, at, dirName string, policy format.Policy, whole bool
 	}
 	defer f.Close()
 	r.read(f, dirName, policy, whole)
-	r.skill.setResources(func(name string) bool {
-		info, err := fs.Stat(files, path.Clean(name))
-		return err == nil && info.IsDir()
-	})
+	r.skill.setResources(files)
 	return r
 }

@@ -198,10 +198,7 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) lo
 	}
 	defer f.Close()
 	r.read(f, filepath.Base(dir), policy, whole)
-	r.skill.setResources(func(name string) bool {
-		info, err := root.Stat(name)
-		return err == nil && info.IsDir()
-	})
+	r.skill.setResources(root.FS())
 	return r
 }
 
@@ -317,9 +314,12 @@ func (r *loadResult) note(s format.Severity, c format.Code, message string, args
 	r.diags = append(r.diags, format.Diagnostic{Code: c, Severity: s, Message: fmt.Sprintf(message, args...)})
 }
 
-// setResources sets which resource directories the skill has. has reports whether a directory
-// exists.
-func (s *Skill) setResources(has func(string) bool) {
+// setResources sets which resource directories the skill has in its directory.
+func (s *Skill) setResources(files fs.FS) {
+	has := func(name string) bool {
+		info, err := fs.Stat(files, name)
+		return err == nil && info.IsDir()
+	}
 	s.putResources(walk.Resources{Scripts: has("scripts"), References: has("references") || has("reference"), Assets: has("assets")})
 }
 

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"symbio/security/permission"
 	"symbio/skills/walk"
@@ -62,28 +60,23 @@ func (r *Registry) scriptGrant(agent, name string) (*grant, error) {
 	return s, nil
 }
 
-// script returns a file of scripts/. Links lead out of the directory nowhere.
+// script returns a file of scripts/. No path and no link leads out of the directory.
 func (d skillDir) script(name string) (Script, error) {
-	rel := path.Join("scripts", path.Clean("/"+filepath.ToSlash(name)))
-	if !filepath.IsLocal(name) || slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "..") || rel == "scripts" {
+	if !fs.ValidPath(name) || name == "." {
 		return Script{}, errors.New("the path must lead down from scripts/")
 	}
-	info, err := d.stat(rel)
+	root, err := os.OpenRoot(d.canonical)
+	if err != nil {
+		return Script{}, err
+	}
+	defer root.Close()
+	rel := filepath.Join("scripts", filepath.FromSlash(name))
+	info, err := root.Stat(rel)
 	if err != nil {
 		return Script{}, walk.Reason(err)
 	}
 	if !info.Mode().IsRegular() {
 		return Script{}, errors.New("it is " + kindOfFile(info.Mode()))
 	}
-	return Script{Dir: d.canonical, Path: filepath.Join(d.canonical, filepath.FromSlash(rel)), Executable: info.Mode()&0o100 != 0}, nil
-}
-
-// stat describes a file of the directory. Links lead nowhere else.
-func (d skillDir) stat(rel string) (fs.FileInfo, error) {
-	root, err := os.OpenRoot(d.canonical)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return root.Stat(filepath.FromSlash(rel))
+	return Script{Dir: d.canonical, Path: filepath.Join(d.canonical, rel), Executable: info.Mode()&0o100 != 0}, nil
 }
