@@ -45,15 +45,9 @@ type PromptOptions struct {
 
 // withDefaults returns o with the defaults filled in.
 func (o PromptOptions) withDefaults() PromptOptions {
-	if o.Format == "" {
-		o.Format = AvailableSkills
-	}
-	if o.MaxEntries <= 0 {
-		o.MaxEntries = 200
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 32 << 10
-	}
+	o.Format = cmp.Or(o.Format, AvailableSkills)
+	o.MaxEntries = cmp.Or(max(o.MaxEntries, 0), 200)
+	o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), 32<<10)
 	return o
 }
 

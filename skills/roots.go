@@ -108,10 +108,8 @@ func ParentDirs(dir, root string, markers []string) []string {
 
 // hasMarker reports whether dir has an entry with one of the names.
 func hasMarker(dir string, markers []string) bool {
-	for _, m := range markers {
-		if _, err := os.Lstat(filepath.Join(dir, m)); err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(markers, func(m string) bool {
+		_, err := os.Lstat(filepath.Join(dir, m))
+		return err == nil
+	})
 }

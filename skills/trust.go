@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ func (c Config) decideGrants(skill Skill, hash, accepted string) (g grantDecisio
 		rules, ok, err := c.trusted(skill, hash)
 		switch {
 		case skill.Scope == ScopePeer && !ok:
-			return g, fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, wrapCause(ErrUntrusted, err), skill.Path)
+			return g, errors.Join(fmt.Errorf("activate %s: %w; `symbio skills trust %s` shows what it would get", skill.Name, ErrUntrusted, skill.Path), err)
 		case err != nil:
 			why += "; what people have trusted cannot be read: " + err.Error()
 		}
@@ -115,12 +116,4 @@ func (c Config) trusted(skill Skill, hash string) ([]string, bool, error) {
 		return nil, false, err
 	}
 	return rules, ok, nil
-}
-
-// wrapCause returns sentinel, with cause in its text if there is one.
-func wrapCause(sentinel, cause error) error {
-	if cause == nil {
-		return sentinel
-	}
-	return fmt.Errorf("%w: %w", sentinel, cause)
 }
