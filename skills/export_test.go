@@ -13,7 +13,13 @@ func NewScanner(cfg Config) *Scanner { return &Scanner{scanner{cfg: cfg.withDefa
 
 func (s *Scanner) Scan(ctx context.Context) (Catalog, error) { return s.own.scan(ctx) }
 
-func (s *Scanner) Refresh(ctx context.Context) (Catalog, error) { return s.own.refresh(ctx) }
+// Refresh is what the library does between scans: it scans if something has changed.
+func (s *Scanner) Refresh(ctx context.Context) (Catalog, error) {
+	if s.own.unchanged(ctx) {
+		return s.own.last.catalog, nil
+	}
+	return s.own.scan(ctx)
+}
 
 // Work is how much the last scan of s did: the files that it read, and which scan it was.
 func (s *Scanner) Work() (reads int64, scan any) {

@@ -36,13 +36,17 @@ func (l *library) refresh(ctx context.Context, now bool) error {
 	if !now && time.Since(l.lastCheck) < l.cfg.Fresh {
 		return nil
 	}
-	return l.rescan(ctx, l.scanner.refresh, "changed")
+	if l.scanner.unchanged(ctx) {
+		l.lastCheck = time.Now()
+		return nil
+	}
+	return l.rescan(ctx, "changed")
 }
 
 // rescan replaces the scanned part of the catalog. On an error the catalog stays. The skills that
 // were left out are logged at each scan. why is as in assemble.
-func (l *library) rescan(ctx context.Context, scan func(context.Context) (Catalog, error), why string) error {
-	c, err := scan(ctx)
+func (l *library) rescan(ctx context.Context, why string) error {
+	c, err := l.scanner.scan(ctx)
 	if err != nil {
 		return err
 	}

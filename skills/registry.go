@@ -62,7 +62,7 @@ func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 				library: library{cfg: cfg, scanner: scanner, publish: r.catalog.Store, registered: map[string]Skill{}, removed: map[string]bool{}},
 				active:  activeSkills{cfg: cfg, agents: map[string]*agentSkills{}, published: &r.agents},
 			}
-			return b, b.library.rescan(context.Background(), scanner.scan, "scanned")
+			return b, b.library.rescan(context.Background(), "scanned")
 		},
 		Stopped: func(error) { r.agents.Clear() },
 	})
@@ -305,7 +305,7 @@ func (b *behavior) Receive(ctx context.Context, msg any) (any, error) {
 	case getCatalog:
 		return b.catalog(nil)
 	case rescan:
-		return b.catalog(b.library.rescan(ctx, b.library.scanner.scan, "scanned"))
+		return b.catalog(b.library.rescan(ctx, "scanned"))
 	case refresh:
 		return b.catalog(b.library.refresh(ctx, m.now))
 	case choose:
@@ -345,12 +345,5 @@ func (b *behavior) Receive(ctx context.Context, msg any) (any, error) {
 	return nil, fmt.Errorf("the registry of skills does not know %T", msg)
 }
 
-// catalog returns the catalog with slices of its own, or err.
-func (b *behavior) catalog(err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	c := b.library.catalog
-	c.Skills, c.Errors, c.Notes = slices.Clone(c.Skills), slices.Clone(c.Errors), slices.Clone(c.Notes)
-	return c, nil
-}
+// catalog returns the catalog and err.
+func (b *behavior) catalog(err error) (any, error) { return b.library.catalog, err }
