@@ -328,9 +328,14 @@ func (s Dir) Running() ([]string, error) {
 	return names, nil
 }
 
+// dialWindow is how many bytes of a reply may arrive before the client asks for more. A list of
+// 10,000 skills fits, so that the node sends it without waiting.
+const dialWindow = 4 << 20
+
 // Dial returns a client of the control socket. Both ends are processes of one
 // user; that is their authentication. The caller closes it.
 func (n Node) Dial() (*grpc.ClientConn, error) {
 	connect := func(ctx context.Context, _ string) (net.Conn, error) { return n.connect(ctx) }
-	return grpc.NewClient("unix:"+n.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(connect))
+	return grpc.NewClient("unix:"+n.Socket(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(connect),
+		grpc.WithInitialWindowSize(dialWindow), grpc.WithInitialConnWindowSize(dialWindow))
 }
