@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"symbio/security/visible"
 )
@@ -58,28 +59,30 @@ type form struct {
 var nameHints = []string{"pass", "pwd", "secret", "token", "credential", "key", "signature"}
 
 // forms are tried in this order, each on the text that those before it have left. What is Mark
-// already stays (nothing).
-var forms = []form{
-	{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
-	{
-		[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_", "dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
-		regexp.MustCompile(`\b(?P<s>sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent)-[\w-]{16,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{10,}|npm_\w{30,}|pypi-[\w-]{30,}|hf_\w{20,}|dop_v1_\w{32,}|dckr_pat_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*|AGE-SECRET-KEY-1[A-Z0-9]{20,}|hvs\.[\w-]{20,}|SYM1-[A-Z0-9]{20,}-[A-Z0-9]{20,}|\d{8,10}:AA[\w-]{30,})`),
-		func(v, _ string) bool { return strings.ContainsAny(v, "0123456789") },
-	},
-	{[]string{"://"}, regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9+.-]*://[^/:@` + end + `]*:(?P<s>[^/` + end + `]+)@`), every},
-	{[]string{"authorization", "bearer"}, regexp.MustCompile(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
-	{[]string{"cookie"}, regexp.MustCompile(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
-	{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
-	{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place.MatchString(v) }},
-	{nameHints, regexp.MustCompile(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place.MatchString(v) }},
-	{nameHints, regexp.MustCompile(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
-		return random(v) && notCall(v, after) && !place.MatchString(v)
-	}},
-	{nameHints, regexp.MustCompile(`(?im)(?:^|[^\w.$-])` + password + `["']?[ \t]*:[ \t]+(?P<s>[^\[\]{},` + end + `]+)$`), every},
-	{nameHints, regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value), func(v, _ string) bool { return v[0] != '-' && !place.MatchString(v) }},
-	{[]string{"-u", "-user"}, regexp.MustCompile(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`), func(v, _ string) bool { return !group.MatchString(v) }},
-	{[]string{"sshpass", "pass:", "mysql", "mariadb", "redis-cli", "login"}, regexp.MustCompile(`(?:\bsshpass[ \t]+-p[ \t]*|-pass(?:in|out)?[ \t]+["']?pass:|\b(?:mysql|mariadb)\w*\b[^;&|\n]*?[ \t]-p|\bredis-cli\b[^;&|\n]*?[ \t]-a[ \t]+|\blogin\b[^;&|\n]*?[ \t]-p[ \t]+)` + value), every},
-}
+// already stays (nothing). They are compiled at the first text: most commands have none.
+var forms = sync.OnceValue(func() []form {
+	return []form{
+		{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
+		{
+			[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_", "dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
+			regexp.MustCompile(`\b(?P<s>sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent)-[\w-]{16,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{10,}|npm_\w{30,}|pypi-[\w-]{30,}|hf_\w{20,}|dop_v1_\w{32,}|dckr_pat_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*|AGE-SECRET-KEY-1[A-Z0-9]{20,}|hvs\.[\w-]{20,}|SYM1-[A-Z0-9]{20,}-[A-Z0-9]{20,}|\d{8,10}:AA[\w-]{30,})`),
+			func(v, _ string) bool { return strings.ContainsAny(v, "0123456789") },
+		},
+		{[]string{"://"}, regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9+.-]*://[^/:@` + end + `]*:(?P<s>[^/` + end + `]+)@`), every},
+		{[]string{"authorization", "bearer"}, regexp.MustCompile(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
+		{[]string{"cookie"}, regexp.MustCompile(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
+		{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
+		{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place.MatchString(v) }},
+		{nameHints, regexp.MustCompile(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place.MatchString(v) }},
+		{nameHints, regexp.MustCompile(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
+			return random(v) && notCall(v, after) && !place.MatchString(v)
+		}},
+		{nameHints, regexp.MustCompile(`(?im)(?:^|[^\w.$-])` + password + `["']?[ \t]*:[ \t]+(?P<s>[^\[\]{},` + end + `]+)$`), every},
+		{nameHints, regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value), func(v, _ string) bool { return v[0] != '-' && !place.MatchString(v) }},
+		{[]string{"-u", "-user"}, regexp.MustCompile(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`), func(v, _ string) bool { return !group.MatchString(v) }},
+		{[]string{"sshpass", "pass:", "mysql", "mariadb", "redis-cli", "login"}, regexp.MustCompile(`(?:\bsshpass[ \t]+-p[ \t]*|-pass(?:in|out)?[ \t]+["']?pass:|\b(?:mysql|mariadb)\w*\b[^;&|\n]*?[ \t]-p|\bredis-cli\b[^;&|\n]*?[ \t]-a[ \t]+|\blogin\b[^;&|\n]*?[ \t]-p[ \t]+)` + value), every},
+	}
+})
 
 var (
 	// secretName matches a whole name of a JSON field, or a flag, whose value is a secret.
@@ -118,7 +121,7 @@ func keep(v string) bool {
 // Text returns text with each secret replaced by Mark. Text without secrets is returned unchanged.
 func Text(text string) string {
 	lower := strings.ToLower(text)
-	for _, f := range forms {
+	for _, f := range forms() {
 		if !slices.ContainsFunc(f.hints, func(h string) bool { return strings.Contains(lower, h) }) {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"symbio/agent/llm"
@@ -164,16 +165,19 @@ type kindRule struct {
 	kind  error
 }
 
-// kindRules are tried in this order; the first that matches counts.
-var kindRules = []kindRule{
-	{[]int{0, 400, 402, 403, 429}, regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing|credit balance`), false, llm.ErrQuota},
-	{[]int{0, 400, 413, 422, 500}, regexp.MustCompile(`(?i)context_length_exceeded|exceed_context_size_error|context (length|window|size)|(prompt|conversation|input)( is)? too long|` +
-		`token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`), false, llm.ErrContextLength},
-	{[]int{0, 400, 403, 413, 422, 500}, regexp.MustCompile(`(?i)content[ _]?(filter|policy|management)|safety`), true, llm.ErrRefused},
-	{[]int{0, 400, 404, 413, 422, 500}, regexp.MustCompile(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`), false, llm.ErrNoModel},
-	{[]int{0}, regexp.MustCompile(`\binvalid_prompt\b`), true, llm.ErrRefused},
-	{[]int{0}, regexp.MustCompile(`\b(invalid|unsupported|empty)_(image|base64)|\bimage_|failed_to_download_image`), true, llm.ErrInvalid},
-}
+// kindRules are tried in this order; the first that matches counts. They are compiled at the first
+// error: most commands ask no model.
+var kindRules = sync.OnceValue(func() []kindRule {
+	return []kindRule{
+		{[]int{0, 400, 402, 403, 429}, regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing|credit balance`), false, llm.ErrQuota},
+		{[]int{0, 400, 413, 422, 500}, regexp.MustCompile(`(?i)context_length_exceeded|exceed_context_size_error|context (length|window|size)|(prompt|conversation|input)( is)? too long|` +
+			`token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`), false, llm.ErrContextLength},
+		{[]int{0, 400, 403, 413, 422, 500}, regexp.MustCompile(`(?i)content[ _]?(filter|policy|management)|safety`), true, llm.ErrRefused},
+		{[]int{0, 400, 404, 413, 422, 500}, regexp.MustCompile(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`), false, llm.ErrNoModel},
+		{[]int{0}, regexp.MustCompile(`\binvalid_prompt\b`), true, llm.ErrRefused},
+		{[]int{0}, regexp.MustCompile(`\b(invalid|unsupported|empty)_(image|base64)|\bimage_|failed_to_download_image`), true, llm.ErrInvalid},
+	}
+})
 
 // codeKinds maps the codes and types of errors to kinds, for errors inside an answer, which have no HTTP
 // status because the response began with 200, and for gateways that answer everything with a 5xx.
@@ -193,7 +197,7 @@ func (c complaint) kind(status int) error {
 		status = n
 	}
 	code := c.Code + " " + c.Type
-	for _, rule := range kindRules {
+	for _, rule := range kindRules() {
 		text := code
 		if !rule.coded {
 			text += " " + c.Message
