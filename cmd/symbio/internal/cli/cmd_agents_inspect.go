@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,7 @@ func cmdAgentsInspect(env *command.Env) *cobra.Command {
 				rows = append(rows, []string{p.GetKind(), p.GetName(), fmt.Sprint(p.GetCount()), fmt.Sprint(p.GetBytes()), fmt.Sprint(p.GetTokens())})
 				total.Count, total.Bytes, total.Tokens = total.GetCount()+p.GetCount(), total.GetBytes()+p.GetBytes(), total.GetTokens()+p.GetTokens()
 			}
-			return env.Table([]string{"KIND", "NAME", "COUNT", "BYTES", "TOKENS"}, rows)
+			return env.Table([]string{"KIND", "NAME", "COUNT", "BYTES", "TOKENS"}, slices.Values(rows))
 		}),
 	}
 }

@@ -278,7 +278,7 @@ func cmdClusterStatus(env *command.Env, file *string) *cobra.Command {
 			if env.JSON {
 				return env.PrintJSON(s)
 			}
-			return env.Table([]string{"WHAT", "VALUE"}, clusterRows(s))
+			return env.Table([]string{"WHAT", "VALUE"}, slices.Values(clusterRows(s)))
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 
 	"symbio/agent/tool"
@@ -32,16 +33,22 @@ func (env *Env) PrintLine(v any) error {
 }
 
 // Table prints rows to standard output. On a terminal the columns are aligned under the heading and
-// fit its width; elsewhere they are separated by tabs, without a heading, and nothing is cut.
-func (env *Env) Table(heading []string, rows [][]string) error {
-	w := bufio.NewWriter(env.Out)
+// fit its width; elsewhere they are separated by tabs, without a heading, and nothing is cut. The
+// first screen is there before all rows are read.
+func (env *Env) Table(heading []string, rows iter.Seq[[]string]) error {
+	w := bufio.NewWriter(env.Out) // Flush returns the error of a write
 	if env.OutIsTerminal {
-		for row := range terminal.Align(append([][]string{heading}, rows...), terminal.Columns(env.Out)) {
-			fmt.Fprintln(w, row) // Flush returns the error
+		all := func(yield func([]string) bool) {
+			if yield(heading) {
+				rows(yield)
+			}
+		}
+		for row := range terminal.Align(all, terminal.Columns(env.Out)) {
+			fmt.Fprintln(w, row)
 		}
 		return w.Flush()
 	}
-	for _, row := range rows {
+	for row := range rows {
 		fmt.Fprintln(w, strings.Join(terminal.Cells(row), "\t"))
 	}
 	return w.Flush()
@@ -53,11 +60,13 @@ func PrintList[T any](env *Env, all []T, heading []string, row func(T) []string)
 	if env.JSON {
 		return env.PrintJSON(append([]T{}, all...))
 	}
-	rows := make([][]string, len(all))
-	for i, one := range all {
-		rows[i] = row(one)
-	}
-	return env.Table(heading, rows)
+	return env.Table(heading, func(yield func([]string) bool) {
+		for _, one := range all {
+			if !yield(row(one)) {
+				return
+			}
+		}
+	})
 }
 
 // Printf prints to standard output. String arguments are made safe for a terminal: they cannot move

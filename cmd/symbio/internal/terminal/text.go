@@ -58,16 +58,43 @@ const (
 	minColumn = 10
 )
 
+// measured is how many rows of a table decide the widths of its columns. They are more than a
+// person reads, and few enough that the first screen of a long table does not wait for the rest.
+const measured = 1000
+
 // Align returns the rows of a table laid out for a terminal of so many columns; each has one or more
-// lines, without the last line break. The first row is the heading. The widest columns are wrapped, all
-// to the same limit; the last columns are left out when they do not fit. Rows are laid out as they are
-// read, so that the first screen of a long table is there at once.
-func Align(all [][]string, columns int) iter.Seq[string] {
-	widths := make([]int, len(all[0]))
-	cells := make([][]string, len(all))
-	for y, row := range all {
-		cells[y] = Cells(row[:min(len(row), len(widths))])
-		for i, c := range cells[y] {
+// lines, without the last line break. The widest columns are wrapped, all to the same limit; the last
+// columns are left out when they do not fit. The first measured rows, of which the first is the
+// heading, decide the widths; the others are read as they are laid out.
+func Align(rows iter.Seq[[]string], columns int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		next, stop := iter.Pull(rows)
+		defer stop()
+		var first [][]string
+		for row, ok := next(); ok; row, ok = next() {
+			if first = append(first, Cells(row)); len(first) == measured {
+				break
+			}
+		}
+		widths := fit(first, columns)
+		for _, row := range first {
+			if !yield(layOut(row, widths)) {
+				return
+			}
+		}
+		for row, ok := next(); ok; row, ok = next() {
+			if !yield(layOut(Cells(row), widths)) {
+				return
+			}
+		}
+	}
+}
+
+// fit returns the widths with which a table fits so many columns.
+func fit(rows [][]string, columns int) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, c := range row[:min(len(row), len(widths))] {
 			widths[i] = max(widths[i], Width(c))
 		}
 	}
@@ -88,17 +115,12 @@ func Align(all [][]string, columns int) iter.Seq[string] {
 	for i := range widths {
 		widths[i] = min(widths[i], limit)
 	}
-	return func(yield func(string) bool) {
-		for _, row := range cells {
-			if !yield(layOut(row[:min(len(row), len(widths))], widths)) {
-				return
-			}
-		}
-	}
+	return widths
 }
 
-// layOut returns a row of a table with each cell wrapped to its width.
+// layOut returns a row of a table with each cell wrapped to its width, without the cells that have none.
 func layOut(row []string, widths []int) string {
+	row = row[:min(len(row), len(widths))]
 	wrapped := make([][]string, len(row))
 	height := 1
 	for i, c := range row {

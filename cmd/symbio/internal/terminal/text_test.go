@@ -38,7 +38,7 @@ func TestTableFitsTerminal(t *testing.T) {
 		40:  {"NAME", "SCOPE", "STATE", "release-"},
 		5:   {"NAME"},
 	} {
-		got := strings.Join(slices.Collect(Align(all, columns)), "\n")
+		got := strings.Join(slices.Collect(Align(slices.Values(all), columns)), "\n")
 		for _, w := range want {
 			if !strings.Contains(got, w) {
 				t.Errorf("at %d columns %q is missing in\n%s", columns, w, got)
@@ -50,8 +50,34 @@ func TestTableFitsTerminal(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(slices.Collect(Align(all, 80)), "\n"); !strings.Contains(got, "a release") || strings.Contains(got, "rele\n") {
+	if got := strings.Join(slices.Collect(Align(slices.Values(all), 80)), "\n"); !strings.Contains(got, "a release") || strings.Contains(got, "rele\n") {
 		t.Errorf("words are broken:\n%s", got)
+	}
+}
+
+func TestLongTableBeginsBeforeItsEnd(t *testing.T) {
+	read := 0
+	rows := func(yield func([]string) bool) {
+		for yield([]string{"name", strings.Repeat("a", 1+read/measured*50)}) {
+			read++
+		}
+	}
+	printed := 0
+	for line := range Align(rows, 20) {
+		if printed == 0 && read >= measured {
+			t.Errorf("%d rows were read for the first", read)
+		}
+		for row := range strings.SplitSeq(line, "\n") {
+			if Width(row) >= 20 {
+				t.Fatalf("row %d is too wide: %q", printed, row)
+			}
+		}
+		if printed++; printed == 3*measured {
+			break
+		}
+	}
+	if printed != 3*measured || read != printed-1 {
+		t.Errorf("%d rows printed, %d read", printed, read)
 	}
 }
 

@@ -124,7 +124,7 @@ func (f *fleet) print(env *command.Env) error {
 				text[i] = append([]string{kind}, text[i]...)
 			}
 		}
-		return env.Table(append(command.Map(heads, func(c cell) string { return c.head }), "ID"), text)
+		return env.Table(append(command.Map(heads, func(c cell) string { return c.head }), "ID"), slices.Values(text))
 	}
 	nodes, agents := f.nodeRows(), f.rows()
 	for i := range agents {
