@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -142,12 +144,11 @@ func (c Config) withDefaults() Config {
 // All methods are safe for concurrent use; only Send and Interject block.
 type Conversation struct {
 	cfg Config
+	// slot is what an exchange needs: one runs at a time. waiting is how many wait for it.
+	slot    *semaphore.Weighted
+	waiting atomic.Int64
 
 	mu sync.Mutex
-	// busy is set while an exchange has the slot: one runs at a time. queue has a channel for each Send that
-	// waits for the slot, closed when it has it; both guarded by mu.
-	busy  bool
-	queue []chan struct{}
 	// live is the current exchange; nil if there is none; guarded by mu.
 	live *exchange
 	// history has the exchanges that have ended; guarded by mu.
@@ -170,7 +171,7 @@ type Conversation struct {
 
 // New returns a Conversation with the history of Config.Past, or without any.
 func New(cfg Config) *Conversation {
-	c := &Conversation{cfg: cfg.withDefaults()}
+	c := &Conversation{cfg: cfg.withDefaults(), slot: semaphore.NewWeighted(1)}
 	c.history.session = Session{Model: cfg.Model, Tools: cfg.Tools, Instructions: cfg.Instructions}.withDefaults()
 	if err := c.load(cfg.Past); err != nil {
 		c.damage = fmt.Errorf("this session cannot go on, because its record is incomplete; symbio sessions export shows it: %w", err)
@@ -259,9 +260,6 @@ func (c *Conversation) Interrupt() error {
 	return nil
 }
 
-// IsResponding reports whether there is a current exchange.
-func (c *Conversation) IsResponding() bool { return c.State().Responding }
-
 // PendingSteering returns the number of steering texts that no request has yet.
 func (c *Conversation) PendingSteering() int { return c.State().PendingSteering }
 
@@ -269,7 +267,7 @@ func (c *Conversation) PendingSteering() int { return c.State().PendingSteering 
 func (c *Conversation) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := State{Responding: c.live != nil, PendingSteering: len(c.next) + len(c.mid), Waiting: len(c.queue), Messages: len(c.history.messages)}
+	s := State{Responding: c.live != nil, PendingSteering: len(c.next) + len(c.mid), Waiting: int(c.waiting.Load()), Messages: len(c.history.messages)}
 	if c.live != nil {
 		s.Turn = int(c.live.turn.Load())
 	}

@@ -137,7 +137,7 @@ func TestMessagesAreAnsweredInTheOrderInWhichTheyCame(t *testing.T) {
 		if d := cmp.Diff([]string{"user: 0", "assistant: re: 0", "user: 1", "assistant: re: 1", "user: 2", "assistant: re: 2", "user: 3", "assistant: re: 3"}, texts(c.Transcript())); d != "" {
 			t.Errorf("transcript (-want +got):\n%s", d)
 		}
-		if c.IsResponding() {
+		if c.State().Responding {
 			t.Error("it is responding after all was answered")
 		}
 	})

@@ -1,62 +1,25 @@
 package conversation
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
-// acquire waits for the slot, behind those who came before. With an error the slot is not the caller's.
+// acquire waits for the slot, behind those who came before. With an error the slot is not the caller's: ErrBusy, at once,
+// when Config.Waiting others wait, or the cause of ctx.
 func (c *Conversation) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c.mu.Lock()
-	if !c.busy {
-		c.busy = true
-		c.mu.Unlock()
+	if c.slot.TryAcquire(1) {
 		return nil
 	}
-	if len(c.queue) >= c.cfg.Waiting {
-		c.mu.Unlock()
+	defer c.waiting.Add(-1)
+	if c.waiting.Add(1) > int64(c.cfg.Waiting) {
 		return ErrBusy
 	}
-	mine := make(chan struct{})
-	c.queue = append(c.queue, mine)
-	c.mu.Unlock()
-	select {
-	case <-mine:
-		if ctx.Err() == nil {
-			return nil
-		}
-		c.release() // it came too late
-	case <-ctx.Done():
-		if !c.withdraw(mine) {
-			c.release() // both at once
-		}
+	if c.slot.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
 	}
-	return context.Cause(ctx)
+	return nil
 }
 
-// withdraw takes one who waits out of the queue; false: the slot is theirs already.
-func (c *Conversation) withdraw(who chan struct{}) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.queue, who)
-	if i < 0 {
-		return false
-	}
-	c.queue = slices.Delete(c.queue, i, i+1)
-	return true
-}
-
-// release gives the slot to the one who has waited longest.
-func (c *Conversation) release() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.queue) == 0 {
-		c.busy = false
-		return
-	}
-	close(c.queue[0])
-	c.queue = slices.Delete(c.queue, 0, 1)
-}
+// release gives the slot to the caller that has waited longest.
+func (c *Conversation) release() { c.slot.Release(1) }
