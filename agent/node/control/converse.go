@@ -345,7 +345,7 @@ func shorten(all []llm.Message) []llm.Message {
 		out[i] = llm.Message{Role: m.Role, Text: visible.TruncateRunes(m.Text, maxTextRunes)}
 		for _, c := range m.Calls {
 			if len(c.Args) > maxToolRunes {
-				c.Args = llm.Args(visible.TruncateRunes(string(c.Args), maxToolRunes)) // a string, since no JSON is left
+				c.Args = shortenArgs(c.Args)
 			}
 			out[i].Calls = append(out[i].Calls, c)
 		}
@@ -354,6 +354,23 @@ func shorten(all []llm.Message) []llm.Message {
 		}
 	}
 	return out
+}
+
+// shortenArgs cuts each text of the arguments, so that the others stay. If that is not enough it cuts the whole, to a JSON
+// string.
+func shortenArgs(args json.RawMessage) json.RawMessage {
+	var of map[string]any
+	if json.Unmarshal(args, &of) == nil {
+		for name, value := range of {
+			if text, ok := value.(string); ok {
+				of[name] = visible.TruncateRunes(text, maxToolRunes/2)
+			}
+		}
+		if short, err := json.Marshal(of); err == nil && len(short) <= 4*maxToolRunes {
+			return short
+		}
+	}
+	return llm.Args(visible.TruncateRunes(string(args), maxToolRunes))
 }
 
 // runTurns gives the agent one message after the other and emits the results.

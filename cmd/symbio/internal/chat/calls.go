@@ -1,11 +1,13 @@
 package chat
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"symbio/agent/event"
+	"symbio/agent/llm"
 )
 
 // Calls are the tool calls that have not ended, the latest last. It is for one goroutine.
@@ -41,7 +43,35 @@ func (c *Calls) Event(e event.Event, f event.Fields) (ended RunningCall, took st
 	case i >= 0 && e.Type == "tool_result":
 		ended = *(*c)[i]
 		*c = slices.Delete(*c, i, i+1)
-		return ended, DurationText(e.Time.Sub(ended.Began))
+		if !ended.Began.IsZero() {
+			took = DurationText(e.Time.Sub(ended.Began))
+		}
+		return ended, took
 	}
 	return RunningCall{What: f.Tool}, ""
+}
+
+// Past returns what was shown of messages when they came: an Echo for each of the person's, and the events of the agent. It
+// is not known when they came, so the events have no times.
+func Past(agent string, messages []llm.Message) (shown []any) {
+	add := func(kind string, f event.Fields) {
+		data, _ := json.Marshal(f) // it cannot fail: the arguments were decoded from JSON
+		shown = append(shown, event.Event{Type: kind, Agent: agent, Data: data})
+	}
+	for i, m := range messages {
+		switch {
+		case m.Role == llm.User:
+			shown = append(shown, Echo(m.Text))
+		case m.Text != "":
+			add("text", event.Fields{Turn: i + 1, Text: m.Text})
+			add("turn", event.Fields{})
+		}
+		for _, c := range m.Calls {
+			add("tool_call", event.Fields{Tool: c.Name, Call: c.ID, Args: json.RawMessage(c.Args)})
+		}
+		for _, r := range m.Results {
+			add("tool_result", event.Fields{Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
+		}
+	}
+	return shown
 }

@@ -250,7 +250,7 @@ func TestChatGoesOnWithAnotherSessionOnlyIfThatBegins(t *testing.T) {
 		second <- &symbiov1.Event{Type: "session", Node: "a", Agent: "2", Data: []byte(`{"id":"s2","text":"count","state":"done","tasks":1}`)}
 		second <- &symbiov1.Event{Type: "transcript", Node: "a", Agent: "2", Data: []byte(`{"transcript":[{"role":"user","text":"m1"}]}`)}
 		synctest.Wait()
-		if want := []string{"hello", "transcript"}; !slices.Equal(n.sent, want) || !strings.Contains(shown.String(), "user: m1") {
+		if want := []string{"hello", "transcript"}; !slices.Equal(n.sent, want) || !strings.Contains(shown.String(), "> m1\n") {
 			t.Errorf("sent %q, want %q; shown: %q", n.sent, want, shown)
 		}
 		in.Close()
@@ -267,7 +267,7 @@ func TestResumedChatShowsThePast(t *testing.T) {
 		n.emit("session", `{"id":"s1","text":"count the files","state":"done","tasks":9}`)
 		n.emit("transcript", `{"transcript":[{"role":"user","text":"m1"},{"role":"user","text":"m2"},{"role":"user","text":"m3"},{"role":"user","text":"m4"},{"role":"user","text":"m5"},{"role":"user","text":"m6"},{"role":"user","text":"m7"}],"omitted":2}`)
 		synctest.Wait()
-		if text := shown.String(); !strings.Contains(text, "3 messages before these are not shown") || !strings.Contains(text, "user: m2\n") || strings.Contains(text, "m1") || !strings.Contains(text, "session s1: count the files") {
+		if text := shown.String(); !strings.Contains(text, "2 messages before these are not shown") || !strings.Contains(text, "> m1\n> m2\n") || !strings.Contains(text, "session s1: count the files") {
 			t.Errorf("shown: %q", text)
 		}
 		in.Close()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"symbio/agent/event"
+	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -35,6 +36,11 @@ type (
 	Text string
 	// Echo is a message of the person.
 	Echo string
+	// Memory is what the agent remembers: messages that are opened, as they were shown when they came.
+	Memory struct {
+		Title    string
+		Messages []llm.Message
+	}
 	// Page is a text that is opened above the conversation, until the person closes it.
 	Page struct{ Title, Text string }
 	// Questions are the approvals that wait here, the one to be answered first in front.

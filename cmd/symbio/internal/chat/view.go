@@ -1,13 +1,14 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"symbio/agent/event"
+	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
 )
 
 // view shows a conversation in one of three ways: with --json one event per line; on a terminal
@@ -34,9 +35,6 @@ type view struct {
 	// heldEvents are the events since the question was shown, at most maxHeldEvents.
 	heldEvents []event.Event
 }
-
-// shownPast is how many messages of the past are shown before a conversation goes on.
-const shownPast = 6
 
 // maxHeldEvents bounds the events that wait for the answer to a question. Later ones are shown at
 // once.
@@ -133,63 +131,52 @@ func (s *view) gap() {
 	}
 }
 
-// printTranscript shows what the agent remembers, for /transcript. The node sends the latest
-// messages only and counts the others in Omitted; Before a conversation
-// goes on, when pastNotes are set, the end of it is shown, with these notes below. Arguments and results are cut to 200 characters.
+// printTranscript shows what the agent remembers: for /transcript, or before a conversation goes on, when pastNotes are
+// set, which are shown below. The node sends the latest messages only and counts the others in Omitted.
 func (s *view) printTranscript(e event.Event) error {
 	t, err := e.Fields()
 	if err != nil {
 		return err
 	}
-	notes := s.pastNotes
-	s.pastNotes = nil
-	if notes == nil && s.term != nil {
-		title := "What the agent remembers"
-		if t.PendingSteering > 0 {
-			title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering) // its row may be below the first screen
-		}
-		s.page(title, strings.Join(transcriptLines(t), "\n"))
-		return nil
-	}
-	defer func() {
-		for _, text := range notes {
-			s.note(text)
-		}
-	}()
-	if more := len(t.Transcript) - shownPast; more > 0 && notes != nil {
-		t.Omitted += uint64(more)
-		t.Transcript = t.Transcript[more:]
-	}
-	for _, line := range transcriptLines(t) {
-		s.message(line)
-	}
-	return nil
-}
-
-// transcriptLines returns a transcript for people.
-func transcriptLines(t event.Fields) (all []string) {
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if t.Omitted > 0 {
-		add("%d messages before these are not shown", t.Omitted)
-	}
-	for _, m := range t.Transcript {
-		if m.Text != "" {
-			add("%s: %s", m.Role, m.Text)
-		}
-		for _, c := range m.Calls {
-			add("%s %s", c.Name, visible.TruncateRunes(command.PlainJSON(c.Args), 200))
-		}
-		for _, r := range m.Results {
-			add("%s: %s", r.Name, visible.TruncateRunes(terminal.Printable(r.Text), 200))
-		}
-	}
+	title := "What the agent remembers"
 	if len(t.Transcript) == 0 {
-		add("the agent remembers nothing yet")
+		title = "The agent remembers nothing yet"
+	}
+	if t.Omitted > 0 {
+		title += fmt.Sprintf(" (%d messages before these are not shown)", t.Omitted)
 	}
 	if t.PendingSteering > 0 {
-		add("not yet delivered: %d", t.PendingSteering)
+		title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering)
 	}
-	return all
+	switch notes := s.pastNotes; {
+	case notes == nil && s.term != nil:
+		s.term.Show(Memory{title, t.Transcript})
+		return nil
+	case notes == nil || t.Omitted > 0:
+		s.note(title)
+	}
+	err = s.past(e.Agent, t.Transcript)
+	for _, text := range s.pastNotes {
+		s.note(text)
+	}
+	s.pastNotes = nil
+	return err
+}
+
+// past shows messages of the agent as they were shown when they came.
+func (s *view) past(agent string, messages []llm.Message) (err error) {
+	for _, shown := range Past(agent, messages) {
+		switch shown := shown.(type) {
+		case Echo:
+			if s.term == nil {
+				s.message("> " + string(shown))
+			}
+			s.echo(string(shown))
+		case event.Event:
+			err = errors.Join(err, s.event(shown))
+		}
+	}
+	return err
 }
 
 // newAgent prepares for the events of another agent in the place of the one that is shown.

@@ -84,14 +84,26 @@ func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestViewPrintsTranscript(t *testing.T) {
-	a, _, stderr := onTerminals(false, false)
+func TestViewPrintsPastAsItWasShown(t *testing.T) {
+	a, stdout, stderr := onTerminals(true, true)
 	s := newView(a)
-	if err := s.printTranscript(event.Event{Data: []byte(`{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)}); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := stderr.String(), "2 messages before these are not shown\nuser: hi\nassistant: I look\nRead {\"file_path\":\"a\"}\nRead: b c\nnot yet delivered: 1\n"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	past := event.Event{Agent: "a", Data: []byte(`{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)}
+	const messages = "> hi\nI look\n  Read a  2 lines\n"
+	for _, c := range []struct {
+		notes []string
+		want  string
+	}{
+		{nil, "  What the agent remembers (2 messages before these are not shown) (not yet\ndelivered: 1)\n" + messages},
+		{[]string{"it goes on"}, "  What the agent remembers (2 messages before these are not shown) (not yet\ndelivered: 1)\n" + messages + "  it goes on\n"},
+	} {
+		s.pastNotes = c.notes
+		if err := s.printTranscript(past); err != nil {
+			t.Fatal(err)
+		}
+		if got := stdout.String() + stderr.String(); got != c.want {
+			t.Errorf("with the notes %q: got\n%s\nwant\n%s", c.notes, got, c.want)
+		}
+		stdout.Reset()
 	}
 }
 

@@ -261,7 +261,10 @@ func (v *agentView) head(columns int) []string {
 // rows returns the messages, and what is not finished: the calls that run or wait.
 func (v *agentView) rows(columns int) []string {
 	if v.drawn == nil || v.columns != columns {
-		v.drawn, v.columns = v.conversation(columns), columns
+		v.drawn, v.columns = tui.Conversation(v.m.st, v.messages, columns, v.m.links), columns
+		if v.remark != "" {
+			v.drawn = append(tui.Wrap(tui.Paint(v.m.st.Dim, terminal.PrintableLines(v.remark)), columns), v.drawn...)
+		}
 	}
 	rows := v.drawn[:len(v.drawn):len(v.drawn)]
 	for _, c := range v.last.GetCalls() {
@@ -270,36 +273,6 @@ func (v *agentView) rows(columns int) []string {
 			text, mark = text+" waits for a person: a shows it", v.m.st.Warn.Render("● ")
 		}
 		rows = append(rows, tui.Cut("  "+mark+terminal.Printable(text)+" "+v.m.since(c.GetSince().AsTime()), columns))
-	}
-	return rows
-}
-
-// conversation returns the rows of the messages. A call stands before its result.
-func (v *agentView) conversation(columns int) (rows []string) {
-	st, results := v.m.st, map[string]llm.ToolResult{}
-	if v.remark != "" {
-		rows = tui.Wrap(tui.Paint(st.Dim, terminal.PrintableLines(v.remark)), columns)
-	}
-	for _, msg := range v.messages {
-		for _, r := range msg.Results {
-			results[r.CallID] = r
-		}
-	}
-	for _, msg := range v.messages {
-		if msg.Role == llm.User {
-			rows = append(rows, strings.Split(tui.Paint(st.Bold, strings.Join(tui.Wrap("> "+terminal.PrintableLines(msg.Text), columns), "\n"))+"\n", "\n")...)
-		} else if msg.Text != "" {
-			rows = append(append(rows, tui.Markdown(st, msg.Text, columns, v.m.links)...), "")
-		}
-		for _, c := range msg.Calls {
-			if r, ok := results[c.ID]; ok {
-				mark, summary := st.Good.Render("✓ "), st.Dim.Render(chat.ResultSummary(r.Text))
-				if r.IsError {
-					mark, summary = st.Bad.Render("✗ "), st.Bad.Render(chat.FirstLine(r.Text))
-				}
-				rows = append(rows, tui.Cut("  "+mark+tui.Cut(terminal.Printable(c.Name+" "+chat.ArgSummary(c.Args)), columns/2)+"  "+summary, columns))
-			}
-		}
 	}
 	return rows
 }

@@ -152,8 +152,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		m.printAll(m.transcript.flush(m))
 		m.printText(m.wrapped(clean(string(msg)), ""))
 	case chat.Echo:
-		m.printAll(m.transcript.flush(m))
-		m.printText("\n" + Paint(m.st.Bold, m.wrapped("> "+clean(string(msg)), "")))
+		m.echo(string(msg))
 	case chat.State:
 		if msg.Busy && !m.state.Busy {
 			m.busySince = time.Now()
@@ -340,6 +339,13 @@ func (m *model) printQueue() tea.Cmd {
 		text = " " // bubbletea prints no empty text
 	}
 	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
+}
+
+// echo shows a message of the person.
+func (m *model) echo(text string) {
+	m.printAll(m.transcript.flush(m))
+	m.transcript.add(entry{head: "> " + text})
+	m.printText("\n" + Paint(m.st.Bold, m.wrapped("> "+clean(text), "")))
 }
 
 // wrapped wraps text to the terminal behind an indent.

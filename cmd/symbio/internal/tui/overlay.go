@@ -58,6 +58,8 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 	switch msg := msg.(type) {
 	case chat.Page:
 		return &overlay{title: msg.Title, fill: func(columns int) []string { return Wrap(clean(msg.Text), columns) }}
+	case chat.Memory:
+		return &overlay{title: msg.Title, fill: func(columns int) []string { return Conversation(m.st, msg.Messages, columns, m.links) }}
 	case chat.OpenTranscript:
 		o := &overlay{title: "Transcript", fill: func(columns int) []string { return m.transcript.full(m, columns, false) }}
 		o.Top = 1 << 30 // the end

@@ -10,6 +10,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/event"
+	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -115,6 +116,20 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 		}
 	}
 	return done
+}
+
+// Conversation returns the messages of an agent as rows of at most columns cells, as a conversation shows them.
+func Conversation(s Styles, messages []llm.Message, columns int, links bool) []string {
+	m := &model{config: config{links: links, prose: true}, st: s, width: columns + 1, transcript: newTranscript()}
+	for _, shown := range chat.Past("agent", messages) {
+		switch shown := shown.(type) {
+		case chat.Echo:
+			m.echo(string(shown))
+		case event.Event:
+			m.event(shown)
+		}
+	}
+	return m.queue
 }
 
 // agent returns the row of the agent of an event, and creates it at the first event. An event without
