@@ -76,7 +76,8 @@ func NewRegistry(sys *actor.System, cfg Config) (*Registry, error) {
 // Now returns the present catalog without waiting. Callers must not write to it.
 func (r *Registry) Now() *Snapshot { return r.catalog.Load() }
 
-// Catalog returns the catalog after all earlier requests were handled.
+// Catalog returns the catalog after all earlier requests were handled. Callers must not write to it, nor to what Rescan
+// and Refresh return.
 func (r *Registry) Catalog(ctx context.Context) (Catalog, error) {
 	return ask[Catalog](ctx, r, getCatalog{})
 }

@@ -54,7 +54,7 @@ type Config struct {
 type Entry struct {
 	Hash Hash
 	Size int64
-	// Used is when it was put or opened last.
+	// Used is when it was put or opened last, to the minute.
 	Used time.Time `json:"-"`
 }
 
@@ -359,8 +359,10 @@ func (s *Store) pinned(f *file) bool {
 // use notes that an entry is used now.
 func (s *Store) use(e *entry) {
 	s.files.MoveToFront(e.file.place)
-	e.Used = time.Now()
-	os.Chtimes(s.path(e.file), e.Used, e.Used) // for the order after a restart only
+	if now := time.Now(); now.Sub(e.Used) >= time.Minute {
+		e.Used = now
+		os.Chtimes(s.path(e.file), now, now) // for the order after a restart only
+	}
 }
 
 // drop deletes a file and its entries.
