@@ -3,6 +3,7 @@ package skills
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Mention is a skill that a person names in a message: $name, or [$name](path).
@@ -117,24 +118,28 @@ func closing(rest, mark string) int {
 	}
 }
 
-var (
-	// mention matches a name behind a $, with the character before it: none of a longer word.
-	mention = regexp.MustCompile(`(?:^|[^\\$_\-\pL\p{Nd}])\$([_\-\pL\p{Nd}]+)`)
-	// nameEnd matches what may follow a name. The text does not go on as a path, a call, an assignment
-	// or an address.
-	nameEnd = regexp.MustCompile(`^(?:$|[.:](?:$|[^/_\-\pL\p{Nd}])|[^.:/\\=({$\[@])`)
-	// linkTarget matches the rest of a Markdown link behind its text.
-	linkTarget = regexp.MustCompile(`^\]\(([^)]*)\)`)
-)
+// mentionForms returns what mentionsIn looks for. It is compiled for the first message, because most
+// commands read none.
+var mentionForms = sync.OnceValue(func() (f struct{ name, end, link *regexp.Regexp }) {
+	const inName = `_\-\pL\p{Nd}`
+	// A $ and a name, with the character before it: none of a longer word.
+	f.name = regexp.MustCompile(`(?:^|[^\\$` + inName + `])\$([` + inName + `]+)`)
+	// What may follow a name: the text does not go on as a path, a call, an assignment or an address.
+	f.end = regexp.MustCompile(`^(?:$|[.:](?:$|[^/` + inName + `])|[^.:/\\=({$\[@])`)
+	// The rest of a Markdown link behind its text.
+	f.link = regexp.MustCompile(`^\]\(([^)]*)\)`)
+	return f
+})
 
 // mentionsIn returns the mentions of one line without code.
 func mentionsIn(line string) (found []Mention) {
-	for _, at := range mention.FindAllStringSubmatchIndex(line, -1) {
+	forms := mentionForms()
+	for _, at := range forms.name.FindAllStringSubmatchIndex(line, -1) {
 		m, rest := Mention{Name: line[at[2]:at[3]]}, line[at[3]:]
-		if !nameEnd.MatchString(rest) {
+		if !forms.end.MatchString(rest) {
 			continue
 		}
-		if link := linkTarget.FindStringSubmatch(rest); link != nil && line[at[0]] == '[' {
+		if link := forms.link.FindStringSubmatch(rest); link != nil && line[at[0]] == '[' {
 			m.Path = strings.TrimSpace(link[1])
 		}
 		found = append(found, m)

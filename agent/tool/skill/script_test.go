@@ -137,7 +137,7 @@ func TestSkillScriptRunsInItsDirectoryWithArguments(t *testing.T) {
 
 func TestSkillScriptKeepsItsThreeLimits(t *testing.T) {
 	w := newWorkshop(t, skills.ScopeUser, "", map[string]string{
-		"scripts/slow.sh": "#!/bin/sh\necho begun; sleep 300 & sleep 300\n", "scripts/loud.sh": "#!/bin/sh\nyes 0123456789 | head -c 1200000\n", "scripts/fine.sh": "#!/bin/sh\nyes 0123456789 | head -c 900000\n",
+		"scripts/slow.sh": "#!/bin/sh\necho begun; sleep 300 & sleep 300\n", "scripts/loud.sh": "#!/bin/sh\nyes 0123456789\n", "scripts/fine.sh": "#!/bin/sh\nyes 0123456789 | head -c 900000\n",
 		"scripts/write.sh": "#!/bin/sh\necho x > here || echo cannot; echo x > scripts/write.sh || echo neither\n",
 	})
 	w.real()
