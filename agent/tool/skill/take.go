@@ -41,10 +41,6 @@ var (
 	loadKind     = tool.NewKind[loadArgs](tool.Spec{Name: Load, Description: loadText, Alone: true})
 )
 
-func activateTool() tool.Tool { return activateKind.New(never[activateArgs]) }
-
-func loadTool() tool.Tool { return loadKind.New(never[loadArgs]) }
-
 // activationTool is activate_skill or skill_load. It uses the schema and the argument decoding of
 // an inner tool and resolves the skill before the guard is asked.
 type activationTool struct {
