@@ -270,7 +270,7 @@ func (s *agentSkills) reattach(ctx context.Context) error {
 	if !s.enabled() || s.attached == s.epoch {
 		return nil
 	}
-	all, err := s.registry.Reattach(ctx, s.id(), s.epoch, skills.ReattachBudget{})
+	all, err := s.registry.Reattach(ctx, s.id(), s.epoch)
 	if err != nil {
 		return fmt.Errorf("the texts of active skills: %w", err)
 	}

@@ -401,34 +401,40 @@ func TestOnlyOwnFilesOfAnActiveSkillMayBeRead(t *testing.T) {
 
 func TestTextsComeBackAfterAConversationWasShortened(t *testing.T) {
 	root := real(t)
-	for name, size := range map[string]int{"a": 100, "b": 50, "c": 100} {
-		write(t, filepath.Join(root, name, "SKILL.md"), "---\nname: "+name+"\ndescription: d\n---\n"+strings.Repeat("é", size)+"\n")
+	names := []string{"a", "b", "c", "d", "e", "f", "g"}
+	for _, name := range names {
+		size := 30_000
+		if name == "f" {
+			size = 100
+		}
+		write(t, filepath.Join(root, name, "SKILL.md"), "---\nname: "+name+"\ndescription: d\n---\n"+strings.Repeat("é", size/2)+"\n")
 	}
 	r, _ := registry(t, user(root))
-	for _, name := range []string{"a", "b", "c", "a"} {
+	for _, name := range append(names, "a") {
 		take(t, r, skills.ActivateRequest{Agent: "ann", Name: name, Force: true})
 	}
-	all, err := r.Reattach(t.Context(), "ann", 1, skills.ReattachBudget{PerSkill: 150, Total: 300})
+	all, err := r.Reattach(t.Context(), "ann", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{}
+	got, total := []string{}, 0
 	for _, a := range all {
-		got = append(got, fmt.Sprint(a.Skill.Name, " ", len(a.Instructions) <= 150, " ", strings.Contains(a.Instructions, "left out")))
+		total += len(a.Instructions)
+		got = append(got, fmt.Sprint(a.Skill.Name, " ", len(a.Instructions) <= 20_000, " ", strings.Contains(a.Instructions, "left out")))
 	}
-	// The newest first; of the last there is no room for anything worth it.
-	if d := cmp.Diff([]string{"a true true", "c true true"}, got); d != "" {
-		t.Errorf("texts (-want +got):\n%s", d)
+	// The newest first; for the last one there is no room.
+	if d := cmp.Diff([]string{"a true true", "g true true", "f true false", "e true true", "d true true", "c true true"}, got); d != "" || total > 100_000 {
+		t.Errorf("texts of %d bytes (-want +got):\n%s", total, d)
 	}
-	if all, err = r.Reattach(t.Context(), "ann", 2, skills.ReattachBudget{}); err != nil || len(all) != 3 {
-		t.Fatalf("got %d texts, %v; want all", len(all), err)
-	}
-	for _, epoch := range []int{2, 3} {
-		if a := take(t, r, skills.ActivateRequest{Agent: "ann", Name: "b", Epoch: epoch}); a.Repeat != (epoch == 2) {
+	for _, epoch := range []int{1, 2} {
+		if a := take(t, r, skills.ActivateRequest{Agent: "ann", Name: "f", Epoch: epoch}); a.Repeat != (epoch == 1) {
 			t.Errorf("in epoch %d: repeat = %t", epoch, a.Repeat)
 		}
 	}
-	if none, err := r.Reattach(t.Context(), "nobody", 1, skills.ReattachBudget{}); err != nil || len(none) != 0 {
+	if a := take(t, r, skills.ActivateRequest{Agent: "ann", Name: "b", Epoch: 1}); a.Repeat {
+		t.Error("a text that was left out counts as shown")
+	}
+	if none, err := r.Reattach(t.Context(), "nobody", 1); err != nil || len(none) != 0 {
 		t.Errorf("somebody without skills: %v, %v", none, err)
 	}
 }

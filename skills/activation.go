@@ -188,39 +188,27 @@ func PreloadPrompt(all []Activation) string {
 		if s.onDisk() {
 			fmt.Fprintf(&b, "Relative paths in this skill are resolved from %s\n\n", s.Dir)
 		}
-		if assets := s.topFiles("assets"); len(assets) > 0 {
+		if assets := s.topAssets(); len(assets) > 0 {
 			fmt.Fprintf(&b, "**Available assets:** %s\n\n", strings.Join(assets, ", "))
 		}
 	}
 	return b.String()
 }
 
-// ReattachBudget limits the skill texts that a model is shown again after its conversation was
-// shortened. The zero value is the default.
-type ReattachBudget struct {
-	// PerSkill and Total are in bytes. Default: 20,000 and 100,000, about 5,000 and 25,000 tokens,
-	// the numbers of another well-known program (skills.md 2.6).
-	PerSkill, Total int
-}
-
-// withDefaults returns b with the defaults filled in.
-func (b ReattachBudget) withDefaults() ReattachBudget {
-	if b.PerSkill <= 0 {
-		b.PerSkill = 20_000
-	}
-	if b.Total <= 0 {
-		b.Total = 100_000
-	}
-	return b
-}
+// The limits of the texts that a model is shown again after its conversation was shortened, in bytes:
+// about 5,000 and 25,000 tokens, the numbers of another well-known program (skills.md 2.6).
+const (
+	maxReattached    = 20_000 // of one skill
+	maxAllReattached = 100_000
+)
 
 // cutMark ends a text that was cut, so that the model knows that there is more.
 const cutMark = "\n[The rest of this skill's text was left out; activate it again to read it.]"
 
-// fit cuts text to PerSkill and to the left bytes. It cuts at the start of a character. It returns
-// "" when nothing but the mark would be left.
-func (b ReattachBudget) fit(text string, left int) string {
-	room := min(b.PerSkill, left)
+// cutReattached cuts text to maxReattached and to the left bytes. It cuts at the start of a character.
+// It returns "" when nothing but the mark would be left.
+func cutReattached(text string, left int) string {
+	room := min(maxReattached, left)
 	if len(text) <= room {
 		return text
 	}

@@ -411,7 +411,7 @@ func labelFor(skill Skill, mine map[string]activeSkill) string {
 }
 
 // texts returns the texts of the agent's active skills, by label. With m.shown it returns the
-// newest first, as many as the budget allows, and records them as shown in the epoch.
+// newest first, as many as maxAllReattached allows, and records them as shown in the epoch.
 func (s *activeSkills) texts(m texts) []Activation {
 	h := s.agents[m.agent]
 	if h == nil {
@@ -428,11 +428,11 @@ func (s *activeSkills) texts(m texts) []Activation {
 		clear(h.shown)
 	}
 	var all []Activation
-	left := m.budget.Total
+	left := maxAllReattached
 	for _, a := range have {
 		out := a.activation()
 		if m.shown {
-			out.Instructions = m.budget.fit(out.Instructions, left)
+			out.Instructions = cutReattached(out.Instructions, left)
 			if out.Instructions == "" && a.text.Value() != "" {
 				continue // no room; its next activation shows it in full
 			}

@@ -70,7 +70,7 @@ func TestArgumentsStayWithActivation(t *testing.T) {
 	if take("x").Repeat || take("y").Repeat || !take("y").Repeat {
 		t.Error("a text with other arguments is not the one that the model has")
 	}
-	again, err := r.Reattach(t.Context(), "ann", 1, skills.ReattachBudget{})
+	again, err := r.Reattach(t.Context(), "ann", 1)
 	if err != nil || len(again) != 1 || again[0].Instructions != "Do y." {
 		t.Errorf("after a compaction: %+v %v", again, err)
 	}

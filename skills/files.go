@@ -131,22 +131,13 @@ func (s Skill) Resources(k ResourceKind) ([]string, error) {
 	}), err
 }
 
-// topFiles returns the names of the files directly in one of the skill's directories, at most
-// maxListedFiles; nil if it cannot be read. Invisible characters are removed from the names, which
-// go into a prompt.
-func (s Skill) topFiles(dir string) (names []string) {
-	files, done, err := s.tree()
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = done() }() // nothing was written
-	entries, err := fs.ReadDir(files, dir)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if name := oneLine(e.Name()); len(names) < maxListedFiles && regular(files, path.Join(dir, e.Name()), e) {
-			names = append(names, name)
+// topAssets returns the names of the files directly in assets. Invisible characters are removed from
+// them: they go into a prompt.
+func (s Skill) topAssets() (names []string) {
+	all, _ := s.Resources(Assets) // none of what cannot be read
+	for _, file := range all {
+		if dir, name := path.Split(file); dir == "assets/" {
+			names = append(names, oneLine(name))
 		}
 	}
 	return names

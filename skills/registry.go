@@ -201,10 +201,10 @@ func (r *Registry) Activations(ctx context.Context, agent string) ([]Activation,
 }
 
 // Reattach returns the skill texts to show to a model again after its conversation was shortened:
-// those of the agent's active skills, the newest first, as many as the budget allows. They count as
+// those of the agent's active skills, the newest first, as many as maxAllReattached allows. They count as
 // shown in the epoch. Any other skill is shown in full at its next activation.
-func (r *Registry) Reattach(ctx context.Context, agent string, epoch int, b ReattachBudget) ([]Activation, error) {
-	return ask[[]Activation](ctx, r, texts{agent: agent, shown: true, epoch: epoch, budget: b.withDefaults()})
+func (r *Registry) Reattach(ctx context.Context, agent string, epoch int) ([]Activation, error) {
+	return ask[[]Activation](ctx, r, texts{agent: agent, shown: true, epoch: epoch})
 }
 
 // Granted returns the rules that the agent's active skills grant now, without duplicates and in a
@@ -282,10 +282,9 @@ type (
 	}
 	texts struct {
 		// agent is the agent's id.
-		agent  string
-		shown  bool // they are shown in the epoch, within the budget
-		epoch  int
-		budget ReattachBudget
+		agent string
+		shown bool // they are shown in the epoch, within the limits
+		epoch int
 	}
 	accept struct {
 		ActivateRequest
