@@ -2,7 +2,6 @@ package skills
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"symbio/skills/format"
@@ -61,28 +60,21 @@ func (e *LoadError) Error() string {
 	if errors.Is(e.Err, ErrNoFile) {
 		return "No SKILL.md found in " + e.Path
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Failed to load skill from %s: ", e.Path)
 	invalid := errors.Is(e.Err, ErrInvalid)
-	if invalid {
-		b.WriteString("Invalid skill frontmatter:")
-	}
-	first := true
+	var texts []string
 	for _, d := range e.Diagnostics {
-		if d.Severity != format.Error {
-			continue
-		}
 		switch {
+		case d.Severity != format.Error:
 		case invalid:
-			fmt.Fprintf(&b, "\n  - %s: %s", d.Field, d.Message)
-		case first:
-			b.WriteString(d.Message)
+			texts = append(texts, "\n  - "+d.Field+": "+d.Message)
 		default:
-			b.WriteString("; " + d.Message)
+			texts = append(texts, d.Message)
 		}
-		first = false
 	}
-	return b.String()
+	if invalid {
+		return "Failed to load skill from " + e.Path + ": Invalid skill frontmatter:" + strings.Join(texts, "")
+	}
+	return "Failed to load skill from " + e.Path + ": " + strings.Join(texts, "; ")
 }
 
 // Unwrap returns the sentinel.

@@ -38,6 +38,12 @@ type grant struct {
 // the activation.
 type skillDir struct{ dir, canonical string }
 
+// inPlace reports whether there is a directory, to which dir still leads.
+func (d skillDir) inPlace() bool {
+	now, err := filepath.EvalSymlinks(d.dir)
+	return d != (skillDir{}) && err == nil && now == d.canonical
+}
+
 // newAgentGrants sorts the grants and computes the rules once, because readers ask for each
 // decision.
 func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
@@ -94,7 +100,7 @@ func (g *agentGrants) granted() []permission.Grant {
 // elsewhere, because the agent's commands can read what is returned here.
 func (g *agentGrants) dirs() (dirs []string) {
 	for _, s := range g.grants {
-		if real, err := filepath.EvalSymlinks(s.skillDir.dir); s.skillDir != (skillDir{}) && err == nil && real == s.skillDir.canonical {
+		if s.skillDir.inPlace() {
 			dirs = append(dirs, s.skillDir.dir)
 		}
 	}

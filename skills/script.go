@@ -51,7 +51,7 @@ func (r *Registry) scriptGrant(agent, name string) (*grant, error) {
 		return nil, ErrNotActive
 	}
 	s := g.grants[i]
-	if dir, err := filepath.EvalSymlinks(s.skillDir.dir); s.skillDir == (skillDir{}) || err != nil || dir != s.skillDir.canonical {
+	if !s.skillDir.inPlace() {
 		return nil, errors.New("its directory is not on the disk, or was moved")
 	}
 	if !s.trusted || s.ended.Load() || !s.valid() {
