@@ -90,12 +90,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 	}
 	policy := format.Policy{Level: level, Toolsets: here.Policy.Toolsets}
 	c := skillCheck{env: env, strict: level == format.Strict, lint: lintConfig(policy)}
-	for i, dir := range dirs {
-		// The note tells a person why the directory has no verdicts of its own.
-		if outer, ok := coveredBy(dir, dirs, i); ok {
-			env.Notef("%s: checked with %s", dir, outer)
-			continue
-		}
+	for _, dir := range dirs {
 		// The error is about the walk itself; what is wrong with a skill is in its verdict.
 		if err := skills.ValidateTree(ctx, dir, policy, c.report); err != nil {
 			c.clear()
@@ -140,37 +135,6 @@ func printScanNotes(ctx context.Context, env *command.Env, here skills.Config, d
 		env.Notef("note: %s", p.Path+": "+p.Message())
 	}
 	return err
-}
-
-// coveredBy returns the directory among dirs that contains dirs[i], so that no file gets two
-// verdicts. Of equal directories the first one counts. Both paths are compared without symbolic
-// links. A path that cannot be resolved is covered by none.
-func coveredBy(dir string, dirs []string, i int) (outer string, ok bool) {
-	inner, err := realPath(dir)
-	if err != nil {
-		return "", false
-	}
-	for j, d := range dirs {
-		real, err := realPath(d)
-		if j == i || err != nil {
-			continue
-		}
-		// IsLocal is false for a path that leaves the directory.
-		rel, err := filepath.Rel(real, inner)
-		if err == nil && filepath.IsLocal(rel) && (rel != "." || j < i) {
-			return d, true
-		}
-	}
-	return "", false
-}
-
-// realPath returns the absolute path without symbolic links.
-func realPath(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(real)
 }
 
 // skillCheck prints verdicts and counts them. When the verdicts go to a file or a pipe, it shows
