@@ -341,17 +341,22 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 			// TakeSkill activates the skill in a registry of its own, so that the instructions and
 			// the grants are those that an agent would get.
 			activation, err := node.TakeSkill(cmd.Context(), here.cfg, skillArg(args[0]))
-			if errors.Is(err, skills.ErrNotFound) {
-				return command.NotFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
-			}
 			if err != nil {
-				return err
+				return notHere(err)
 			}
 			return printSkill(env, here, activation)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
 	return cmd
+}
+
+// notHere returns an error of a search for a skill: status 4, with what to do, if there is no such skill.
+func notHere(err error) error {
+	if errors.Is(err, skills.ErrNotFound) {
+		err = command.NotFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
+	}
+	return err
 }
 
 // state returns in words who can use a skill: models, people, both or neither.

@@ -116,11 +116,8 @@ func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 		ValidArgsFunction: completeSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := skillPrompt(cmd.Context(), env, file, dir, form, args)
-			if errors.Is(err, skills.ErrNotFound) {
-				return command.NotFound(fmt.Errorf("%w; `symbio skills list` shows the skills here", err))
-			}
 			if err != nil {
-				return err
+				return notHere(err)
 			}
 			return printPrompt(env, p)
 		},
