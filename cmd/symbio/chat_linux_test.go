@@ -422,7 +422,7 @@ func TestChatOutlivesItsNode(t *testing.T) {
 	s.sees(1, "You said: typed meanwhile")
 	s.answers(4)
 	s.types("/transcript\r")
-	s.has("Bash: Interrupted: the program ended during this call of Bash")
+	s.has("Bash cat gate  failed: Interrupted: the program ended")
 	s.types("\x1b")
 	s.has("!What the agent remembers")
 	s.types("\x04")
