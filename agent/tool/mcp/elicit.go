@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,22 +14,15 @@ import (
 )
 
 const (
-	// maxFields limits the fields of a form; people fill in fewer. A form with more is cancelled.
+	// maxFields limits the fields of a form, and maxForm its size in bytes; people fill in less. A larger one is cancelled.
 	maxFields = 20
+	maxForm   = 16 << 10
 	// maxElicitTries is how often a person is asked until the answer fits the form.
 	maxElicitTries = 3
 )
 
 // elicitWarning is shown with each question of a server.
 const elicitWarning = "The server reads your answer. Give it no passwords or keys."
-
-// field is a field of a form, as its JSON schema describes it.
-type field struct {
-	Type, Description string
-	Enum              []string
-	Default           any
-	required          bool
-}
 
 // elicit puts a form of the server to the person of the agent whose call it belongs to. With protocols before that of
 // 2026-07-28 a form does not say so; then it is the latest call that runs. Nothing is filled in but what the person types
@@ -39,7 +31,7 @@ type field struct {
 func elicit(ctx context.Context, s *server, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	fields := fieldsOf(r.Params.RequestedSchema)
 	call := callOf(ctx, s)
-	if call == nil || r.Params.Mode == "url" || len(fields) > maxFields {
+	if data, err := json.Marshal(fields); err != nil || call == nil || r.Params.Mode == "url" || len(fields) > maxFields || len(data) > maxForm {
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
 	call, end := duringCall(s, ctx, call)
@@ -65,12 +57,8 @@ func duringCall(s *server, request, call context.Context) (context.Context, func
 }
 
 // askToFill asks the person of a call until the answer fits the form.
-func askToFill(call context.Context, server, message string, fields map[string]field) *sdk.ElicitResult {
-	form := map[string]any{}
-	for name, f := range fields {
-		form[name] = f.text()
-	}
-	args, why := map[string]any{"message": tool.Shorten(message, maxDescription), "form": form}, elicitWarning
+func askToFill(call context.Context, server, message string, fields map[string]tool.Field) *sdk.ElicitResult {
+	args, why := map[string]any{"message": tool.Shorten(message, maxDescription), "form": fields}, elicitWarning
 	for try := 0; try < maxElicitTries && call.Err() == nil; try++ {
 		answer := tool.Question(call, server, args, why)
 		switch content, err := fill(fields, answer.Reason); {
@@ -88,37 +76,25 @@ func askToFill(call context.Context, server, message string, fields map[string]f
 }
 
 // fieldsOf reads a schema of flat fields; others have been refused by the SDK.
-func fieldsOf(schema any) map[string]field {
+func fieldsOf(schema any) map[string]tool.Field {
 	var form struct {
-		Properties map[string]field
+		Properties map[string]tool.Field
 		Required   []string
 	}
 	if text, err := json.Marshal(schema); err != nil || json.Unmarshal(text, &form) != nil {
 		return nil
 	}
 	for name, f := range form.Properties {
-		f.required = slices.Contains(form.Required, name)
+		f.Required, f.Description = slices.Contains(form.Required, name), tool.Shorten(f.Description, maxQuoted)
 		form.Properties[name] = f
 	}
 	return form.Properties
 }
 
-// text returns a field for people.
-func (f field) text() string {
-	text := f.Type + map[bool]string{true: ", required"}[f.required]
-	if len(f.Enum) > 0 {
-		text += ", one of " + strings.Join(f.Enum, ", ")
-	}
-	if f.Default != nil {
-		text += fmt.Sprintf(", default %v", f.Default)
-	}
-	return tool.Shorten(text+": "+f.Description, maxQuoted)
-}
-
 // fill returns the values of a form: of what a person typed, which is the value of the only field, or NAME: VALUE for
-// each, separated by semicolons or lines; and the defaults of the other fields. A yes without a text is true for an
+// each, separated by semicolons or lines or as a JSON object; and the defaults of the other fields. A yes without a text is true for an
 // only field that is a boolean.
-func fill(fields map[string]field, typed string) (map[string]any, error) {
+func fill(fields map[string]tool.Field, typed string) (map[string]any, error) {
 	values := map[string]any{}
 	for name, f := range fields {
 		if f.Default != nil {
@@ -128,14 +104,16 @@ func fill(fields map[string]field, typed string) (map[string]any, error) {
 	for _, part := range parts(fields, typed) {
 		name, text, _ := strings.Cut(part, ":")
 		f, ok := fields[strings.TrimSpace(name)]
-		value, err := f.parse(strings.TrimSpace(text))
+		value, err := f.Parse(text)
 		if !ok || err != nil {
 			return nil, fmt.Errorf("%q does not fit the form", tool.Shorten(part, maxQuoted))
 		}
-		values[strings.TrimSpace(name)] = value
+		if value != nil {
+			values[strings.TrimSpace(name)] = value
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if fields[name].required && values[name] == nil {
+		if fields[name].Required && values[name] == nil {
 			return nil, fmt.Errorf("%q is missing; answer with NAME: VALUE", tool.Shorten(name, maxQuoted))
 		}
 	}
@@ -143,25 +121,18 @@ func fill(fields map[string]field, typed string) (map[string]any, error) {
 }
 
 // parts splits a typed text into NAME: VALUE.
-func parts(fields map[string]field, typed string) []string {
+func parts(fields map[string]tool.Field, typed string) (all []string) {
 	for name, f := range fields {
 		if len(fields) == 1 && (typed != "" || f.Type == "boolean" && f.Default == nil) {
 			return []string{name + ":" + typed}
 		}
 	}
-	return strings.FieldsFunc(typed, func(r rune) bool { return r == ';' || r == '\n' })
-}
-
-// parse returns a typed text as a value of the field.
-func (f field) parse(text string) (any, error) {
-	switch f.Type {
-	case "boolean":
-		return strconv.ParseBool(strings.NewReplacer("yes", "true", "no", "false").Replace(strings.ToLower(text + map[bool]string{true: "yes"}[text == ""])))
-	case "integer", "number":
-		return strconv.ParseFloat(text, 64)
+	var values map[string]string // of a terminal that asks for one after the other
+	if json.Unmarshal([]byte(typed), &values) != nil {
+		return strings.FieldsFunc(typed, func(r rune) bool { return r == ';' || r == '\n' })
 	}
-	if len(f.Enum) > 0 && !slices.Contains(f.Enum, text) {
-		return nil, fmt.Errorf("%q is no choice", text)
+	for name, text := range values {
+		all = append(all, name+":"+text)
 	}
-	return text, nil
+	return all
 }

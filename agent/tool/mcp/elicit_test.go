@@ -72,6 +72,9 @@ func TestPersonAnswersQuestionOfServer(t *testing.T) {
 		{"no answer in time", colorForm, []tool.Answer{{Why: "It took too long."}}, `cancel null`, 1},
 		{"no person", colorForm, nil, `cancel null`, 0},
 		{"several fields", twoForm, []tool.Answer{typed("size: 3; note: by Monday: soon")}, `accept {"gift":false,"note":"by Monday: soon","size":3}`, 1},
+		{"several fields as JSON", twoForm, []tool.Answer{typed(`{"size":"3","note":"a; b"}`)}, `accept {"gift":false,"note":"a; b","size":3}`, 1},
+		{"no value", twoForm, []tool.Answer{typed("size: 3; note:")}, `accept {"gift":false,"size":3}`, 1},
+		{"part of an integer", twoForm, []tool.Answer{typed("size: 3.5"), typed("size: inf"), typed("size: 1e1")}, `accept {"gift":false,"size":10}`, 3},
 		{"unknown field", twoForm, []tool.Answer{typed("size: 3; colour: red"), typed("size: 4;gift: yes")}, `accept {"gift":true,"size":4}`, 2},
 		{"yes to a boolean", yesForm, []tool.Answer{typed("")}, `accept {"sure":true}`, 1},
 		{"typed no to a boolean", yesForm, []tool.Answer{typed("no")}, `accept {"sure":false}`, 1},
@@ -90,8 +93,13 @@ func TestPersonAnswersQuestionOfServer(t *testing.T) {
 		}
 	}
 	_, asked := elicited(t, true, colorForm, tool.Answer{})
-	if text := fmt.Sprint(asked[0].Args); !strings.Contains(text, "color:string, required, one of red, blue: yours") {
-		t.Errorf("the person is shown %q", text)
+	args, err := json.Marshal(asked[0].Args)
+	form := tool.FormOf(asked[0].Tool, args)
+	if got := form.Fields["color"].String(); err != nil || got != "string, required, one of red, blue: yours" || form.Message == "" {
+		t.Errorf("the person is shown %s: %q, %v", args, got, err)
+	}
+	if form := tool.FormOf("a_tool", args); form.Fields != nil {
+		t.Errorf("the arguments of a call are taken for a form: %v", form)
 	}
 }
 
@@ -100,14 +108,16 @@ func TestFormWithTooManyFieldsIsCancelled(t *testing.T) {
 	for i := range maxFields + 1 {
 		fields = append(fields, fmt.Sprintf(`"f%d":{"type":"string"}`, i))
 	}
-	if got, asked := elicited(t, true, `{"type":"object","properties":{`+strings.Join(fields, ",")+`}}`, tool.Answer{Allow: true}); got != "cancel null" || asked != nil {
-		t.Errorf("got %q after %v", got, asked)
+	for _, form := range []string{strings.Join(fields, ","), `"f":{"type":"string","description":"` + strings.Repeat("x", maxForm) + `"},"` + strings.Repeat("n", maxForm) + `":{"type":"string"}`} {
+		if got, asked := elicited(t, true, `{"type":"object","properties":{`+form+`}}`, tool.Answer{Allow: true}); got != "cancel null" || asked != nil {
+			t.Errorf("got %q after %v", got, asked)
+		}
 	}
 }
 
 func FuzzFill(f *testing.F) {
 	for _, form := range []string{colorForm, twoForm, yesForm, `{"properties":{"":{}}}`, `[]`} {
-		for _, typed := range []string{"", "red", "size: 3; gift: no", ":::;;\n"} {
+		for _, typed := range []string{"", "red", "size: 3; gift: no", ":::;;\n", `{"size":"3"}`} {
 			f.Add(form, typed)
 		}
 	}
@@ -115,8 +125,8 @@ func FuzzFill(f *testing.F) {
 		fields := fieldsOf(json.RawMessage(form))
 		values, err := fill(fields, typed)
 		for name, one := range fields {
-			one.text()
-			if _, ok := values[name]; err == nil && one.required && !ok {
+			one.String()
+			if _, ok := values[name]; err == nil && one.Required && !ok {
 				t.Errorf("%q is missing in %v", name, values)
 			}
 			if text, ok := values[name].(string); ok && one.Default == nil && one.Type == "string" && len(one.Enum) > 0 && !slices.Contains(one.Enum, text) {

@@ -97,7 +97,7 @@ func (s *questions) send(ctx context.Context, r *symbiov1.AnswerRequest) error {
 // questionText returns everything that a person needs for the decision: the agent and its
 // requesters, the tool, the arguments, and why it needs approval.
 func questionText(q event.Fields) string {
-	return command.DecisionText(q.Name, q.For, " wants to use ", q.Tool) + "\n" + command.CallText(q.Args) + "\n  " + visible.Escape(q.Why)
+	return command.DecisionText(q.Name, q.For, " wants to use ", q.Tool) + "\n" + command.CallText(q.Tool, q.Args) + "\n  " + visible.Escape(q.Why)
 }
 
 // choices returns the prompt with the possible answers, and the rules that a lasting answer would

@@ -111,7 +111,7 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			if timeLeft(p) == "" {
 				left = "; its node was started again meanwhile, and the task goes on with your answer"
 			}
-			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), " on node "+terminal.Printable(p.GetNodeName())+" wants to use ", p.GetTool()), left, command.CallText(approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()), diffText(p.GetDiff()))
+			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), " on node "+terminal.Printable(p.GetNodeName())+" wants to use ", p.GetTool()), left, command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()), diffText(p.GetDiff()))
 			return err
 		}),
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"symbio/agent/tool"
@@ -179,23 +181,26 @@ func DecisionText(name string, behalf []string, verb, of string) string {
 	return agent + verb + visible.Escape(of)
 }
 
-// CallText returns the arguments of a tool call for a person who has to decide about it, indented
-// by two columns. The command of a shell call is shown line by line; other arguments are shown as
-// JSON.
-func CallText(args json.RawMessage) string {
-	var of map[string]any
-	if json.Unmarshal(args, &of) != nil {
+// CallText returns the arguments of a call of the tool of, or of a question, for a person who has to decide about it, indented
+// by two columns. The command of a shell call and the fields of a form are shown line by line; other arguments are shown
+// as JSON.
+func CallText(of string, args json.RawMessage) string {
+	if form := tool.FormOf(of, args); len(form.Fields) > 0 {
+		text := "  " + visible.Escape(form.Message)
+		for _, name := range slices.Sorted(maps.Keys(form.Fields)) {
+			text += "\n  " + visible.Escape(name+": "+form.Fields[name].String())
+		}
+		return text
+	}
+	var given map[string]any
+	if json.Unmarshal(args, &given) != nil {
 		return "  " + visible.Escape(string(args))
 	}
-	command, ok := of["command"].(string)
-	if !ok || of["args"] != nil {
+	command, ok := given["command"].(string)
+	if !ok || given["args"] != nil {
 		return "  " + PlainJSON(args)
 	}
-	var out []string
-	for line := range strings.SplitSeq(command, "\n") {
-		out = append(out, "  "+visible.Escape(line))
-	}
-	return strings.Join(out, "\n")
+	return "  " + strings.Join(Map(strings.Split(command, "\n"), visible.Escape), "\n  ")
 }
 
 // Map returns the results of f for all elements of list, in their order. The result is never nil.

@@ -10,7 +10,7 @@ func TestApprovalShowsWholeCommand(t *testing.T) {
 		`{"n":12345678901234567890}`:                      `  {"n":12345678901234567890}`,
 		`not json`:                                        "  not json",
 	} {
-		if got := CallText([]byte(args)); got != want {
+		if got := CallText("Bash", []byte(args)); got != want {
 			t.Errorf("%s is shown as\n%s\nwant\n%s", args, got, want)
 		}
 	}

@@ -168,7 +168,7 @@ func (q *question) answer(c tui.Choice) tea.Cmd {
 	}
 	label := "why not? (may be empty) "
 	if r.Allow = tui.IsQuestion(q.fields); r.GetAllow() {
-		label = "your answer: "
+		label = "the value, or NAME: VALUE; NAME: VALUE: "
 	}
 	q.m.ask(label, "", send)
 	return nil

@@ -1,7 +1,10 @@
 package tui
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,9 +30,12 @@ type questionPanel struct {
 	// armed is true when a letter answers. It is false while the person types on from before the
 	// question came, so that a word does not answer it.
 	armed bool
-	// reasoning is true while the reason of a no is typed; draft is the text that it took the place of.
+	// reasoning is true while the reason of a no or an answer is typed; draft is the text that it took the place of.
 	reasoning bool
 	draft     string
+	// filled are the answers for the first fields of a form, wrong is why the latest one was not taken.
+	filled []string
+	wrong  string
 }
 
 // typingPause is how long no key was pressed when a person is not typing on.
@@ -50,7 +56,7 @@ func Choices(q event.Fields) []Choice {
 		return []Choice{
 			{"y", "yes, with the defaults of the form", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
 			{"n", "no", func(*symbiov1.AnswerRequest) {}},
-			{"r", "answer with a text: the value, or NAME: VALUE; NAME: VALUE", nil},
+			{"r", "fill it in", nil},
 		}
 	}
 	all := []Choice{{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
@@ -66,7 +72,7 @@ func Choices(q event.Fields) []Choice {
 // set replaces the questions. lastKey is when the person pressed a key last.
 func (p *questionPanel) set(open []event.Fields, lastKey time.Time) {
 	if len(open) == 0 || len(p.open) == 0 || open[0].ID != p.open[0].ID {
-		p.chosen, p.armed = 0, time.Since(lastKey) > typingPause
+		p.chosen, p.armed, p.filled, p.wrong = 0, time.Since(lastKey) > typingPause, nil, ""
 	}
 	for _, q := range open {
 		if !slices.ContainsFunc(p.open, func(o event.Fields) bool { return o.ID == q.ID }) {
@@ -140,7 +146,10 @@ func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send f
 	case "esc":
 		p.endReason(in)
 	case "enter":
-		reason := in.area.Value()
+		reason, complete := p.fill(q, in)
+		if !complete {
+			return true
+		}
 		p.endReason(in)
 		send(chat.Input{Answer: &symbiov1.AnswerRequest{Id: q.ID, Digest: q.Digest, Allow: IsQuestion(q), Reason: reason}})
 	default:
@@ -149,9 +158,50 @@ func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send f
 	return true
 }
 
+// fill takes what was typed: the reason of a no, or a value of the next field of a form. complete is false while a field is
+// left or the value does not fit.
+func (p *questionPanel) fill(q event.Fields, in *input) (text string, complete bool) {
+	names, form := formFields(q)
+	if text = in.area.Value(); len(names) == 0 {
+		return text, true
+	}
+	name := names[len(p.filled)]
+	text = strings.ReplaceAll(text, "\n", " ")
+	value, err := form.Fields[name].Parse(text)
+	if err != nil {
+		p.wrong = "not taken: " + err.Error()
+		return "", false
+	}
+	if yes, ok := value.(bool); ok {
+		text = fmt.Sprint(yes)
+	}
+	p.filled, p.wrong = append(p.filled, text), ""
+	in.area.Reset()
+	if len(p.filled) < len(names) {
+		return "", false
+	}
+	if len(names) == 1 {
+		return text, true
+	}
+	values := map[string]string{}
+	for i, value := range p.filled {
+		if value != "" {
+			values[names[i]] = value
+		}
+	}
+	data, _ := json.Marshal(values) // it cannot fail
+	return string(data), true
+}
+
+// formFields returns the form of a question and the names of its fields in their order.
+func formFields(q event.Fields) ([]string, tool.Form) {
+	form := tool.FormOf(q.Tool, q.Args)
+	return slices.Sorted(maps.Keys(form.Fields)), form
+}
+
 func (p *questionPanel) answer(q event.Fields, c Choice, in *input, send func(chat.Input)) {
 	if c.Set == nil {
-		p.reasoning, p.draft = true, in.area.Value()
+		p.reasoning, p.draft, p.filled, p.wrong = true, in.area.Value(), nil, ""
 		in.area.Reset()
 		return
 	}
@@ -174,7 +224,7 @@ func Question(s Styles, q event.Fields, columns int) (head string, body []string
 	if q.Diff != "" {
 		return head, DiffRows(s, q.Diff, columns, maxQuestionRows)
 	}
-	for line := range strings.SplitSeq(command.CallText(q.Args), "\n") {
+	for line := range strings.SplitSeq(command.CallText(q.Tool, q.Args), "\n") {
 		for _, row := range Wrap(strings.TrimPrefix(line, "  "), columns-2) {
 			body = append(body, "  "+row)
 		}
@@ -193,9 +243,14 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	}
 	q := p.open[0]
 	head, body := Question(m.st, q, columns)
-	prompt := "  why not? Enter sends it, Esc goes back"
-	if IsQuestion(q) {
-		prompt = "  your answer? Enter sends it, Esc goes back"
+	prompt := []string{"  why not? Enter sends it, Esc goes back"}
+	if names, form := formFields(q); p.reasoning && len(p.filled) < len(names) {
+		name := names[len(p.filled)]
+		prompt = Wrap(fmt.Sprintf("  %d of %d: %s  %s", len(p.filled)+1, len(names), visible.Escape(name), visible.Escape(form.Fields[name].String())), columns)
+		prompt = append(prompt, "  "+cmp.Or(visible.Escape(p.wrong), "Enter takes it, Esc goes back"))
+		body = Wrap("  "+visible.Escape(form.Message), columns)
+	} else if IsQuestion(q) {
+		prompt[0] = "  your answer? Enter sends it, Esc goes back"
 	}
 	if p.total > 1 {
 		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
@@ -203,7 +258,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	rows := []string{Paint(m.st.Bold, Cut(head, columns))}
 	below := []string{Paint(m.st.Dim, Cut("  "+visible.Escape(q.Why), columns))}
 	if p.reasoning {
-		below = append(below, Cut(prompt, columns))
+		below = append(below, prompt...)
 	} else {
 		for i, c := range Choices(q) {
 			row := Cut("  "+c.Key+"  "+c.Text, columns)
