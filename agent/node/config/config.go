@@ -20,6 +20,7 @@ import (
 	"symbio/security/identity"
 	"symbio/security/permission"
 	"symbio/security/permission/authorize"
+	"symbio/security/visible"
 )
 
 // Config is a whole configuration file. reference.yaml describes each key; a
@@ -371,6 +372,20 @@ var (
 	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
 )
 
+// suggestKey returns what a person is told about a match of unknownKey: which known key was probably meant.
+func suggestKey(match string) string {
+	key := strings.Fields(match)[1]
+	if key == "servers" && strings.HasSuffix(match, ".MCP") {
+		return "unknown key servers; MCP servers are in a file of their own, mcp.json: symbio mcp add writes it"
+	}
+	all, _ := Reference() // a test reports its error
+	var known []string
+	for _, k := range all {
+		known = append(known, strings.TrimSuffix(k.Name[strings.LastIndexByte(k.Name, '.')+1:], "[]"))
+	}
+	return "unknown key " + key + visible.Suggest(key, known)
+}
+
 // PlainError returns the message of a YAML decoder's error on one line, without
 // the names of Go types. Several mistakes are joined with semicolons.
 func PlainError(err error) string {
@@ -379,7 +394,7 @@ func PlainError(err error) string {
 	if errors.As(err, &typed) {
 		text = strings.Join(typed.Errors, "; ")
 	}
-	text = unknownKey.ReplaceAllString(text, "unknown key $1")
+	text = unknownKey.ReplaceAllStringFunc(text, suggestKey)
 	text = presetOnly.ReplaceAllString(text, "write {preset: $1} instead of $1")
 	return goType.ReplaceAllString(text, "a different kind of value")
 }
