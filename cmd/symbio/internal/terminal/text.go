@@ -8,24 +8,26 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
 
 	"symbio/security/visible"
 )
 
-// The size of a terminal that does not report one, and of a pipe.
-const (
-	defaultColumns = 80
-	defaultLines   = 24
-)
+// defaultColumns is the width of a terminal that does not report one, and of a pipe.
+const defaultColumns = 80
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(f.Fd()) }
 
 // Columns returns the width of the terminal w; defaultColumns if w is no terminal. It asks each
 // time, because the window can change.
 func Columns(w io.Writer) int {
-	columns := defaultColumns
 	if f, ok := w.(*os.File); ok {
-		columns, _ = size(f)
+		if columns, _, err := term.GetSize(f.Fd()); err == nil && columns > 0 {
+			return columns
+		}
 	}
-	return columns
+	return defaultColumns
 }
 
 // Fit returns text made safe and cut to fewer than columns columns. The last column stays free,
