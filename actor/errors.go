@@ -11,7 +11,7 @@ var (
 	ErrBusy = errors.New("actor is busy: its mailbox is full")
 	// ErrStopped says that the actor, or the whole System, is stopping or has stopped. A message refused
 	// with it was not handled, or only begun (see Ref.Ask).
-	ErrStopped = errors.New("actor stopped")
+	ErrStopped = errors.New("it was stopped")
 	// ErrNoActor says that there is no such actor (any more). When the actor existed and has ended, the
 	// error is ErrStopped as well.
 	ErrNoActor = errors.New("no such actor")

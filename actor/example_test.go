@@ -43,5 +43,5 @@ func Example() {
 	// 42 <nil>
 	// <nil> counting string: only int counts
 	// <nil>
-	// no such actor: actor stopped true
+	// no such actor: it was stopped true
 }

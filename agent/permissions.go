@@ -146,9 +146,9 @@ func (g guard) decisive(c permission.Call) (permission.Chain, permission.Call) {
 	chain := g.permissions.chain()
 	switch {
 	case team.IsOwnTool(c.Tool):
-		chain = grantTools(chain, "having made them", team.OwnTools()...)
+		chain = grantTools(chain, "the node, because the agent made them", team.OwnTools()...)
 	case c.Tool == plan.Name && !slices.ContainsFunc(g.permissions.factory.cfg.Tools, func(t tool.Tool) bool { return t.Spec().Name == plan.Name }):
-		chain = grantTools(chain, "touching nothing", plan.Name)
+		chain = grantTools(chain, "the node, because it touches nothing", plan.Name)
 	}
 	return chain, decisiveCall(chain, c)
 }

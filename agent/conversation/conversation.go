@@ -228,8 +228,11 @@ func (c *Conversation) exchange(ctx context.Context, do func(*exchange) error) (
 		return Reply{}, err
 	}
 	defer c.release()
-	if err := c.damaged(); err != nil {
-		return Reply{}, err
+	c.mu.Lock()
+	damage := c.damage
+	c.mu.Unlock()
+	if damage != nil {
+		return Reply{}, damage
 	}
 	x := &exchange{c: c}
 	var cancel context.CancelCauseFunc
@@ -239,13 +242,6 @@ func (c *Conversation) exchange(ctx context.Context, do func(*exchange) error) (
 	defer x.close()
 	err := x.run(do)
 	return x.reply, err
-}
-
-// damaged returns the error of a conversation whose past cannot go on.
-func (c *Conversation) damaged() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.damage
 }
 
 // Interrupt ends the current exchange: its Send returns ErrInterrupted, and the next waiting one runs. The

@@ -186,7 +186,7 @@ func (x *exchange) turns() error {
 		if len(answer.Message.Calls) == 0 {
 			return x.done(answer)
 		}
-		x.call(answer.Message.Calls)
+		x.history.add(llm.Message{Role: llm.Tool, Results: x.runCalls(answer.Message.Calls)})
 		if x.ctx.Err() != nil {
 			return x.ctx.Err()
 		}
@@ -309,13 +309,8 @@ func (x *exchange) onChunk(chunk llm.Chunk) {
 	x.emit(Event{Kind: Received, Chunk: chunk})
 }
 
-// call runs the calls of a turn and adds their results. Every call gets a result, also after an
-// interruption, because models refuse a history with a call that has none.
-func (x *exchange) call(calls []llm.ToolCall) {
-	x.history.add(llm.Message{Role: llm.Tool, Results: x.runCalls(calls)})
-}
-
-// runCalls runs calls and returns their results.
+// runCalls runs calls and returns their results. Every call gets a result, also after an interruption, because models
+// refuse a history with a call that has none.
 func (x *exchange) runCalls(calls []llm.ToolCall) []llm.ToolResult {
 	x.emit(Event{Kind: Calling, Calls: calls})
 	if x.quiet == nil {

@@ -3,9 +3,7 @@ package chat
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/private"
 	"symbio/security/visible"
 )
 
@@ -36,7 +35,6 @@ func commands() []Command {
 			return nil
 		}},
 		{"next", "TEXT", "send a message after this answer", sendNext},
-		{"stop", "", "stop the answer; the same as Ctrl-C", stopTurn},
 		{"model", "NAME", "ask another model from now on", func(_ context.Context, t *conversation, name string) error {
 			return change(t, "model", name, &symbiov1.ChangeSettings{Model: name})
 		}},
@@ -175,14 +173,6 @@ func sendNext(_ context.Context, t *conversation, text string) error {
 	return t.sendMessage(text)
 }
 
-func stopTurn(_ context.Context, t *conversation, _ string) error {
-	if t.busy() {
-		return t.interrupt()
-	}
-	t.view.note("nothing is running")
-	return nil
-}
-
 // change asks the node to change a setting. The event "settings" says what is in force then.
 func change(t *conversation, name, value string, to *symbiov1.ChangeSettings) error {
 	if value == "" {
@@ -249,12 +239,12 @@ func listRules(ctx context.Context, t *conversation, _ string) error {
 		return c.Rules(ctx, &symbiov1.RulesRequest{})
 	}, func(r *symbiov1.RulesReply) {
 		var b strings.Builder
-		fmt.Fprintf(&b, "mode: %s\n", cmp.Or(t.settings.Mode, "ask"))
+		fmt.Fprintf(&b, "mode: %s\n\nallowed from now on: %s\n", cmp.Or(t.settings.Mode, "ask"), Plural(len(r.GetRules()), "rule"))
 		for _, rule := range r.GetRules() {
 			fmt.Fprintf(&b, "%s  %s  %s\n", rule.GetId(), visible.Escape(rule.GetRule()), visible.Escape(rule.GetWhyNot()))
 		}
 		b.WriteString("symbio approvals forget ID takes one back; symbio permissions check TOOL says what decides")
-		t.view.page("Allowed from now on", b.String())
+		t.view.page("Permissions", b.String())
 	})
 }
 
@@ -362,7 +352,7 @@ func exportSession(ctx context.Context, t *conversation, file string) error {
 	inBackground(ctx, t, func() func() error {
 		text, err := t.options.Export(ctx, t.env, id)
 		if err == nil {
-			err = writeNew(file, text)
+			err = private.Create(file, []byte(text))
 		}
 		return func() error {
 			if err != nil {
@@ -374,16 +364,6 @@ func exportSession(ctx context.Context, t *conversation, file string) error {
 		}
 	})
 	return nil
-}
-
-// writeNew writes a file that must not exist yet.
-func writeNew(file, text string) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }
 
 // resumeSession goes on with another session of the same node, over a link of its own. The one before

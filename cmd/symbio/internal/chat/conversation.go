@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"symbio/agent/event"
+	"symbio/agent/llm"
 	"symbio/agent/session/undo"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
@@ -290,10 +292,16 @@ func (t *conversation) result(e event.Event) error {
 	t.session.tasks = max(t.session.tasks, r.Tasks)
 	switch {
 	case r.Status == "done":
+		if t.settings.Mode == "plan" && t.options.Keep && t.isInteractive() {
+			t.view.note("mode plan: to have it done, leave the mode with Shift-Tab, /mode ask or /mode edits, and say so")
+		}
 	case r.Over:
 		t.agentErr = fmt.Errorf("the agent is gone: %s", terminal.Printable(r.Error))
 	case t.options.Keep && t.isInteractive():
 		t.view.problem(problem(r))
+		if strings.Contains(r.Error, llm.ErrContextLength.Error()) {
+			t.view.note("/compact makes room in it, /clear begins a new one")
+		}
 	default:
 		t.turnErr = errors.New(problem(r))
 	}

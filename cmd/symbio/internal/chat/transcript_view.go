@@ -20,11 +20,8 @@ import (
 type transcriptView struct {
 	screen *screen
 	// prose is true when the answer is to be shown on this terminal, too.
-	prose bool
-	// root is the id of the first agent of the conversation.
-	root string
-	// agents are the agents of the tree by id.
-	agents map[string]*agentRow
+	prose  bool
+	agents Agents
 	// turnText is what the first agent has said in its latest turn, whose number is turn.
 	turnText string
 	// turn is the number of the turn that turnText belongs to.
@@ -34,30 +31,21 @@ type transcriptView struct {
 	calls     Calls
 }
 
-// agentRow is one agent of the tree; depth is 0 for the first one.
-type agentRow struct {
-	name  string
-	depth int
-	// began is when its current task began. Before the first task it is the time of the first event
-	// about the agent.
-	began time.Time
-}
-
 // maxHeldLines bounds heldLines; more lines are shown at once.
 const maxHeldLines = 50
 
 func newTranscriptView(s *screen, prose bool) *transcriptView {
-	return &transcriptView{screen: s, prose: prose, agents: map[string]*agentRow{}}
+	return &transcriptView{screen: s, prose: prose}
 }
 
 // event shows one event. An event whose fields cannot be decoded is shown without them. Every event
 // must be passed to it once, because it learns the tree of agents from them.
 func (s *transcriptView) event(e event.Event) {
 	f, _ := e.Fields()
-	row := s.agent(e, f)
+	row := s.agents.Event(e, f)
 	switch e.Type {
 	case "task":
-		if row.began = e.Time; row.depth > 0 {
+		if row.Began = e.Time; row.Depth > 0 {
 			s.agentLine(row, StyleBold, f.Text)
 		}
 	case "text":
@@ -65,7 +53,7 @@ func (s *transcriptView) event(e event.Event) {
 	case "tool_call":
 		// A call of the first agent ends its row of prose. Its line is printed when it ends, so that each call takes one
 		// line.
-		if s.calls.Event(e, f); e.Agent == s.root {
+		if s.calls.Event(e, f); e.Agent == s.agents.Root {
 			s.screen.finish()
 			s.release()
 		}
@@ -74,17 +62,17 @@ func (s *transcriptView) event(e event.Event) {
 	case "tool_result":
 		s.endCall(e, row, f)
 	case "turn":
-		if row.depth == 0 {
+		if row.Depth == 0 {
 			s.screen.finish()
 			s.release()
 		}
 	case "done":
-		if row.depth > 0 {
-			s.agentLine(row, styleDim, "is done  "+UsageAndTime(f.Spent, e.Time.Sub(row.began)))
+		if row.Depth > 0 {
+			s.agentLine(row, styleDim, "is done  "+UsageAndTime(f.Spent, e.Time.Sub(row.Began)))
 		}
 	case "failed":
-		if row.depth > 0 {
-			s.agentLine(row, styleBad, "failed: "+f.Why+"  "+UsageAndTime(f.Spent, e.Time.Sub(row.began)))
+		if row.Depth > 0 {
+			s.agentLine(row, styleBad, "failed: "+f.Why+"  "+UsageAndTime(f.Spent, e.Time.Sub(row.Began)))
 		}
 	default:
 		s.notice(e, row, f)
@@ -95,9 +83,9 @@ func (s *transcriptView) event(e event.Event) {
 // events.
 func (s *transcriptView) textOnly(e event.Event) {
 	f, _ := e.Fields()
-	row := s.agent(e, f)
+	row := s.agents.Event(e, f)
 	switch {
-	case row.depth > 0 || e.Agent == "":
+	case row.Depth > 0 || e.Agent == "":
 	case e.Type == "text":
 		s.text(row, f)
 	default:
@@ -106,7 +94,7 @@ func (s *transcriptView) textOnly(e event.Event) {
 }
 
 // notice shows events that are neither text nor a tool call. Unknown types are ignored.
-func (s *transcriptView) notice(e event.Event, row *agentRow, f event.Fields) {
+func (s *transcriptView) notice(e event.Event, row *AgentRow, f event.Fields) {
 	style := styleDim
 	if e.Type == "notice" || e.Type == "warning" {
 		style = stylePlain
@@ -144,33 +132,11 @@ func NoticeText(e event.Event, f event.Fields) string {
 	return ""
 }
 
-// agent returns the row of the agent of an event, and creates it at the first event. The first
-// agent that is seen is the root; the depth of others follows from the parent in the event. An
-// event without an agent, such as a warning of the node, gets a row of its own that is not kept.
-func (s *transcriptView) agent(e event.Event, f event.Fields) *agentRow {
-	if e.Agent == "" {
-		return &agentRow{}
-	}
-	a := s.agents[e.Agent]
-	if a == nil {
-		a = &agentRow{began: e.Time}
-		if p := s.agents[f.Parent]; p != nil {
-			a.depth = p.depth + 1
-		}
-		if s.root == "" {
-			s.root = e.Agent
-		}
-		s.agents[e.Agent] = a
-	}
-	a.name = cmp.Or(f.Name, a.name)
-	return a
-}
-
 // text shows a piece of streamed text. Text of sub-agents is for their parents, not for the person.
 // A new turn number begins a new text. Lines that were held back are shown when a row of prose is
 // complete.
-func (s *transcriptView) text(row *agentRow, f event.Fields) {
-	if row.depth > 0 {
+func (s *transcriptView) text(row *AgentRow, f event.Fields) {
+	if row.Depth > 0 {
 		return
 	}
 	if f.Turn != s.turn {
@@ -192,7 +158,7 @@ func (s *transcriptView) text(row *agentRow, f event.Fields) {
 // endCall shows a call that has ended: the tool, the result in a few words, and how long it took.
 // The row is cut to the terminal; the result gets at most half of it when the call is long. A
 // result without a known call is shown with the name of the tool and without a time.
-func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
+func (s *transcriptView) endCall(e event.Event, row *AgentRow, f event.Fields) {
 	call, time := s.calls.Event(e, f)
 	style, summary := styleDim, ResultSummary(f.Text)
 	if f.Failed {
@@ -206,18 +172,18 @@ func (s *transcriptView) endCall(e event.Event, row *agentRow, f event.Fields) {
 
 // prefix returns the indentation of a line about an agent and, for a sub-agent, its name. A name
 // takes at most 24 columns.
-func prefix(row *agentRow) string {
-	if row.depth == 0 {
+func prefix(row *AgentRow) string {
+	if row.Depth == 0 {
 		return "  "
 	}
-	return strings.Repeat("  ", row.depth+1) + terminal.Clip(terminal.Printable(row.name), 24) + "  "
+	return strings.Repeat("  ", row.Depth+1) + terminal.Clip(terminal.Printable(row.Name), 24) + "  "
 }
 
 // agentLine shows a line about an agent. A line about a sub-agent waits while the first agent is in
 // the middle of a line.
-func (s *transcriptView) agentLine(row *agentRow, style, text string) {
+func (s *transcriptView) agentLine(row *AgentRow, style, text string) {
 	line := s.screen.styled(style, terminal.Fit(prefix(row)+text, s.screen.Columns()))
-	if row.depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
+	if row.Depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
 		s.heldLines = append(s.heldLines, line)
 		return
 	}
@@ -258,7 +224,11 @@ func ArgSummary(args json.RawMessage) string {
 	}
 	for _, key := range argSummaryKeys {
 		if text, ok := of[key].(string); ok && text != "" {
-			return FirstLine(text)
+			text = FirstLine(text)
+			if node, ok := of["node"].(string); ok && node != "" { // of a sub-agent
+				text += " on " + terminal.Printable(node)
+			}
+			return text
 		}
 	}
 	if steps, ok := of["steps"].([]any); ok { // of the tool Plan, whose steps are shown beside
@@ -267,9 +237,19 @@ func ArgSummary(args json.RawMessage) string {
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }
 
-// ResultSummary returns a tool's result on one line: the number of lines if there are several.
+// ResultSummary returns a tool's result on one line: the number of lines if there are several, the names of new sub-agents.
 func ResultSummary(text string) string {
 	text = strings.TrimSpace(text)
+	var made struct {
+		ID     string `json:"agent_id"`
+		Name   string
+		Agents []json.RawMessage
+	}
+	if json.Unmarshal([]byte(text), &made) == nil && made.ID != "" {
+		return "as " + terminal.Printable(made.Name)
+	} else if len(made.Agents) > 0 {
+		return Plural(len(made.Agents), "agent")
+	}
 	if n := strings.Count(text, "\n") + 1; n > 1 {
 		return fmt.Sprintf("%d lines", n)
 	}

@@ -107,6 +107,38 @@ func TestViewPrintsPastAsItWasShown(t *testing.T) {
 	}
 }
 
+func TestRowOfSubAgentHasTaskAndPlace(t *testing.T) {
+	if got, want := ArgSummary([]byte(`{"reason":"a part","name":"ann","task":"count the files\nof all","node":"kitchen"}`)), "count the files … on kitchen"; got != want {
+		t.Errorf("the call is %q, want %q", got, want)
+	}
+	for text, want := range map[string]string{
+		`{"success":true,"agent_id":"a1","name":"ann"}`:                 "as ann",
+		`{"success":true,"agents":[{"agent_id":"1"},{"agent_id":"2"}]}`: "2 agents",
+		`{"success":true}`: `{"success":true}`,
+	} {
+		if got := ResultSummary(text); got != want {
+			t.Errorf("of %s the person reads %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestPersonReadsHowToGoOn(t *testing.T) {
+	for mode, c := range map[string]struct{ result, want string }{
+		"plan": {`{"status":"done","text":"first a, then b"}`, "leave the mode with Shift-Tab, /mode ask or /mode edits"},
+		"ask":  {`{"status":"failed","error":"model m: the conversation is too long for the model"}`, "/compact makes room in it, /clear begins a new one"},
+	} {
+		a, stdout, stderr := onTerminals(true, true)
+		a.InIsTerminal = true
+		c2 := &conversation{env: a, options: Options{Keep: true}, view: newView(a), settings: event.Fields{Mode: mode}}
+		if err := c2.result(event.Event{Type: "result", Data: []byte(c.result)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(stdout.String()+stderr.String(), "\n", " "); !strings.Contains(got, c.want) {
+			t.Errorf("in mode %s the person reads %q", mode, got)
+		}
+	}
+}
+
 func TestPersonReadsReasonAlone(t *testing.T) {
 	for text, want := range map[string]string{
 		"send task to general: turn 1 of the model: model m: the key was refused": "the task failed: model m: the key was refused",

@@ -117,7 +117,7 @@ func cmdArtifactsRm(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			confirm := env.Confirmer()
+			confirm := env.Confirm
 			for _, a := range all.GetArtifacts() {
 				meant := func(arg string) bool { return strings.HasPrefix(a.GetHash(), strings.TrimPrefix(arg, "artifact:")) }
 				if yes || len(a.GetSessions()) == 0 || !slices.ContainsFunc(args, meant) {

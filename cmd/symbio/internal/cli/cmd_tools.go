@@ -249,7 +249,7 @@ func approver(env *command.Env) func(context.Context, agent.ApprovalRequest) too
 	if !env.InIsTerminal {
 		return nil
 	}
-	ask := env.Confirmer()
+	ask := env.Confirm
 	return func(ctx context.Context, d agent.ApprovalRequest) tool.Answer {
 		// The person decides about what is shown, so a call that cannot be shown is denied.
 		args, err := json.Marshal(d.Shown())
@@ -257,7 +257,7 @@ func approver(env *command.Env) func(context.Context, agent.ApprovalRequest) too
 			return tool.Answer{Why: "It cannot be shown."}
 		}
 		// An error means that the command was interrupted, which counts as a no.
-		yes, _ := ask(ctx, fmt.Sprintf("This call of %s needs a yes:\n%s\n  %s\nAllow it?", visible.Escape(d.Tool), command.CallText(args), visible.Escape(d.Verdict.Why)))
+		yes, _ := ask(ctx, fmt.Sprintf("This call of %s needs a yes:\n%s\n  %s\nAllow it?", visible.Escape(d.Tool), command.CallText(d.Tool, args), visible.Escape(d.Verdict.Why)))
 		return tool.Answer{Allow: yes, By: "terminal"}
 	}
 }

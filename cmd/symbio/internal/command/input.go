@@ -96,22 +96,16 @@ func (env *Env) ReadLine(ctx context.Context) (string, error) {
 	}
 }
 
-// Confirmer returns a function that asks the person at the terminal a yes-or-no question. "y" and
-// "yes" are a yes; any other line and the end of the input are a no. The function blocks until
-// there is a line, and returns an error only when ctx ends. It must not be called by two goroutines
-// at once, because they would share the input.
-func (env *Env) Confirmer() func(ctx context.Context, question string) (bool, error) {
-	in := env.Input()
-	return func(ctx context.Context, question string) (bool, error) {
-		fmt.Fprint(env.Err, question+" [y/N] ")
-		select {
-		case line := <-in.Next():
-			answer := strings.ToLower(strings.TrimSpace(line))
-			return answer == "y" || answer == "yes", nil
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
+// Confirm asks the person at the terminal a yes-or-no question. "y" and "yes" are a yes; any other line and the end of the
+// input are a no. It blocks until there is a line, and returns an error only when ctx ends.
+func (env *Env) Confirm(ctx context.Context, question string) (bool, error) {
+	fmt.Fprint(env.Err, question+" [y/N] ")
+	line, err := env.ReadLine(ctx)
+	if ctx.Err() != nil {
+		return false, err
 	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
 }
 
 // JoinContinued joins line to the lines in before, which ended in a backslash. more is true when

@@ -371,7 +371,7 @@ func confirm(ctx context.Context, env *command.Env, s mcp.Server) error {
 	if !env.InIsTerminal {
 		return command.Usage(fmt.Errorf("the trust needs a yes, and there is no terminal to ask on\nTo trust exactly this: symbio mcp trust %s --hash %s", mcp.ServerPart(s.Name), s.Hash))
 	}
-	if yes, err := env.Confirmer()(ctx, "May this be started here, when an agent needs it?"); !yes {
+	if yes, err := env.Confirm(ctx, "May this be started here, when an agent needs it?"); !yes {
 		return command.Denied(errors.Join(errors.New("not trusted: you did not say yes"), err))
 	}
 	return nil

@@ -89,7 +89,7 @@ func cmdPrune(env *command.Env) *cobra.Command {
 		case !yes:
 			question := fmt.Sprintf("Delete the finished sessions that are older than %s or above %s?", older, most)
 			question = strings.NewReplacer("older than 0s or ", "", " or above 0", "").Replace(question)
-			if ok, err := env.Confirmer()(cmd.Context(), question); !ok || err != nil {
+			if ok, err := env.Confirm(cmd.Context(), question); !ok || err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func cmdUndo(env *command.Env) *cobra.Command {
 				if !env.InIsTerminal {
 					return command.Usage(errors.New("the undo needs a yes, and there is no terminal to ask on; write --yes"))
 				}
-				if ok, err := env.Confirmer()(cmd.Context(), "Put them back?"); !ok || err != nil {
+				if ok, err := env.Confirm(cmd.Context(), "Put them back?"); !ok || err != nil {
 					return command.Denied(errors.Join(err, errors.New("nothing was put back")))
 				}
 			}

@@ -250,7 +250,7 @@ func (in *installation) confirm(ctx context.Context, count, rules int) error {
 	if rules > 0 {
 		question = fmt.Sprintf("Install %s, with the %s above?", chat.Plural(count, "skill"), chat.Plural(rules, "new rule"))
 	}
-	if yes, err := in.env.Confirmer()(ctx, question); err != nil || !yes {
+	if yes, err := in.env.Confirm(ctx, question); err != nil || !yes {
 		return command.Denied(errors.Join(errors.New("nothing is installed: you did not say yes"), err))
 	}
 	return nil

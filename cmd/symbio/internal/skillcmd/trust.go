@@ -123,7 +123,7 @@ func decideTrust(ctx context.Context, env *command.Env, p proposal.Proposal, scr
 	if !env.InIsTerminal {
 		return nil, false, command.Usage(fmt.Errorf("the trust needs a yes, and there is no terminal to ask on\nTo trust exactly this: symbio skills trust %s --hash %s", cmp.Or(p.Hash, terminal.Printable(p.Name)), p.HashToTrust()))
 	}
-	ask := env.Confirmer()
+	ask := env.Confirm
 	if p.Scope != skills.ScopePeer {
 		// A skill of a project can be used with or without trust. The only question is about its
 		// rules.

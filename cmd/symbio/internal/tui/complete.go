@@ -1,16 +1,16 @@
 package tui
 
 import (
+	"context"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"symbio/agent/tool/gitignore"
+	"symbio/agent/tool/builtin"
 )
 
 // completion is an entry of the list below which the person types.
@@ -130,33 +130,16 @@ func listFiles(dir string) tea.Cmd {
 			return filesMsg(nil)
 		}
 		defer root.Close()
-		type folder struct {
-			name  string
-			rules gitignore.Stack
-		}
+		ctx, cancel := context.WithTimeout(context.Background(), walkTime)
+		defer cancel()
 		var found filesMsg
-		end := time.Now().Add(walkTime)
-		more := func() bool { return len(found) < maxFiles && time.Now().Before(end) }
-		for todo := []folder{{name: "."}}; len(todo) > 0 && more(); todo = todo[1:] {
-			at := todo[0]
-			entries, err := fs.ReadDir(root.FS(), at.name)
-			if err != nil {
-				continue
+		_ = builtin.Walk(ctx, root, func(name string) error { // what was found until then is offered
+			if found = append(found, name); len(found) == maxFiles {
+				return fs.SkipAll
 			}
-			if text, err := root.ReadFile(path.Join(at.name, ".gitignore")); err == nil {
-				at.rules = append(slices.Clip(at.rules), gitignore.Parse(strings.TrimPrefix(at.name, "."), text))
-			}
-			for _, e := range entries {
-				name := path.Join(at.name, e.Name())
-				switch {
-				case e.Name() == ".git" || at.rules.Ignored(name, e.IsDir()):
-				case e.IsDir():
-					todo = append(todo, folder{name, at.rules})
-				case e.Type().IsRegular():
-					found = append(found, name)
-				}
-			}
-		}
+			return nil
+		})
+		slices.SortStableFunc(found, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
 		return found
 	}
 }

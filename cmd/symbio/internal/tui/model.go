@@ -95,7 +95,6 @@ const frameTime = 50 * time.Millisecond
 func newModel(c config) *model {
 	m := &model{config: c, st: NewStyles(c.color), width: 80, height: 24, dirty: true}
 	m.input = newInput(c)
-	m.transcript = newTranscript()
 	return m
 }
 
@@ -121,7 +120,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.ticking = false
 		if m.lastRows, m.rows = m.rows, 0; m.overlay == nil { // below an overlay the latest view stays drawn
 			m.lastCursorRow, m.cursorRow = m.cursorRow, 0
-		} else if m.overlay.kind == overlayAgents {
+		} else if m.overlay.tree {
 			m.overlay.refresh(m.send)
 		}
 	case startedMsg:
@@ -169,7 +168,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		m.input.area.SetValue(clean(string(msg)))
 	case chat.NewAgent:
 		m.printAll(m.transcript.flush(m))
-		m.transcript, m.plan = newTranscript(), nil
+		m.transcript, m.plan = transcript{}, nil
 	default:
 		if o := m.overlayOf(msg); o != nil {
 			m.overlay = o
@@ -283,7 +282,7 @@ func (m *model) event(e event.Event) {
 	case "plan":
 		m.plan = f.Steps
 	case "turn":
-		if f.Window > 0 && e.Agent == m.transcript.root {
+		if f.Window > 0 && e.Agent == m.transcript.agents.Root {
 			m.context, m.window = f.Context, f.Window
 		}
 	case "result":
@@ -297,7 +296,7 @@ func (m *model) event(e event.Event) {
 // nextFrame asks for the next frame while something moves by itself.
 func (m *model) nextFrame() tea.Cmd {
 	moves := m.state.Busy || m.state.Gone || m.closing || m.overlay == nil && (m.lastCursorRow > 0 || m.cursorRow > 0 || len(m.queue) > 0)
-	if m.ticking || !moves && (m.overlay == nil || m.overlay.kind != overlayAgents) {
+	if m.ticking || !moves && (m.overlay == nil || !m.overlay.tree) {
 		return nil
 	}
 	m.ticking = true
@@ -341,11 +340,18 @@ func (m *model) printQueue() tea.Cmd {
 	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
 }
 
+// maxEchoRows is how many lines of a message are shown. Of a longer one, which was pasted, the first and the last are.
+const maxEchoRows = 12
+
 // echo shows a message of the person.
 func (m *model) echo(text string) {
 	m.printAll(m.transcript.flush(m))
-	m.transcript.add(entry{head: "> " + text})
-	m.printText("\n" + Paint(m.st.Bold, m.wrapped("> "+clean(text), "")))
+	m.transcript.add(entry{head: "you", body: text})
+	rows := strings.Split(clean(text), "\n")
+	if more := len(rows) - maxEchoRows; more > 0 {
+		rows = append(rows[:1:1], fmt.Sprintf("[%d lines; Ctrl-O shows all]", len(rows)), rows[len(rows)-1])
+	}
+	m.printText("\n" + Paint(m.st.Bold, m.wrapped("> "+strings.Join(rows, "\n"), "")))
 }
 
 // wrapped wraps text to the terminal behind an indent.
@@ -448,7 +454,7 @@ func (m *model) status(columns int) string {
 		add("mode " + mode)
 	}
 	if m.window > 0 {
-		add(fmt.Sprintf("%d%% of %s", 100*m.context/m.window, budget.Rounded(int64(m.window))))
+		add(fmt.Sprintf("%d%% of %s", min(100, 100*m.context/m.window), budget.Rounded(int64(m.window))))
 	}
 	if m.cost > 0 {
 		add(fmt.Sprintf("$%.2f", m.cost))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/chat"
@@ -14,20 +15,11 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// overlayKind says what is shown above the conversation.
-type overlayKind int
-
-const (
-	overlayPage overlayKind = iota
-	overlayAgents
-	overlayApprovals
-	overlaySessions
-)
-
 // overlay is a text or a list above the conversation, on the alternate screen.
 type overlay struct {
-	kind  overlayKind
 	title string
+	// tree is true if it is the tree of agents, which is filled anew while it is open.
+	tree bool
 	// rows are made for width columns by fill, so that they follow the window and what happens.
 	rows  []string
 	width int
@@ -38,6 +30,11 @@ type overlay struct {
 	// stop is for the key x on a row, if that does something. question is what x asks before it is pressed again.
 	stop     func(i int, again bool)
 	question string
+	// search is the text that n and N look for, and found the number of the row that has it. typing is true while the
+	// text is typed, behind a /.
+	search string
+	found  int
+	typing bool
 	// asked is when members were asked for.
 	asked time.Time
 }
@@ -67,7 +64,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 	case chat.OpenDiffs:
 		return &overlay{title: "Edits of this conversation", fill: func(columns int) []string { return m.transcript.full(m, columns, true) }}
 	case chat.Sessions:
-		o := &overlay{kind: overlaySessions, title: "Go on with a session", Scroll: Scroll{List: true}}
+		o := &overlay{title: "Go on with a session", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, s := range msg {
 				rows = append(rows, OneLine(s.ID+"  "+s.When+"  "+s.Title))
@@ -77,7 +74,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 		o.choose = func(i int) { m.send(chat.Input{Text: "/resume " + msg[i].ID}) }
 		return o
 	case chat.Approvals:
-		o := &overlay{kind: overlayApprovals, title: "Decisions that wait", Scroll: Scroll{List: true}}
+		o := &overlay{title: "Decisions that wait", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, a := range msg {
 				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.DecisionText(a.GetName(), a.GetFor(), "  ", a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
@@ -90,7 +87,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 		return m.agentsOverlay()
 	case chat.Members:
 		m.transcript.members = msg
-		if m.overlay != nil && m.overlay.kind == overlayAgents {
+		if m.overlay != nil && m.overlay.tree {
 			m.overlay.width = 0
 			return m.overlay
 		}
@@ -117,35 +114,35 @@ func (p *questionPanel) first(a *symbiov1.Approval) {
 
 // agentsOverlay returns the tree: the agents of this conversation, then those of all nodes.
 func (m *model) agentsOverlay() *overlay {
-	o := &overlay{kind: overlayAgents, title: "Agents of all nodes: Enter speaks to one, x stops one", Scroll: Scroll{List: true}}
+	o := &overlay{tree: true, title: "Agents of all nodes: Enter speaks to one, x stops one", Scroll: Scroll{List: true}}
 	var ids []string
 	o.fill = func(columns int) (rows []string) {
 		ids = nil
 		t := &m.transcript
-		for _, id := range t.order {
-			rows, ids = append(rows, agentText(m.st, t.agents[id], columns-2)), append(ids, id)
+		for _, id := range t.agents.Order {
+			rows, ids = append(rows, agentText(m.st, t.agents.Get(id), columns-2)), append(ids, id)
 		}
 		for _, b := range t.members {
-			if t.agents[b.GetId()] != nil || len(b.GetAccepts()) == 0 {
+			if t.agents.Get(b.GetId()) != nil || len(b.GetAccepts()) == 0 {
 				continue
 			}
 			state := ""
 			if !b.GetAvailable() {
 				state = "unavailable"
 			}
-			rows, ids = append(rows, agentText(m.st, &agentRow{id: b.GetId(), name: b.GetName(), node: b.GetNodeName(), state: state}, columns-2)), append(ids, b.GetId())
+			rows, ids = append(rows, agentText(m.st, &chat.AgentRow{ID: b.GetId(), Name: b.GetName(), Node: b.GetNodeName(), State: state}, columns-2)), append(ids, b.GetId())
 		}
 		return rows
 	}
 	o.choose = func(i int) {
-		if m.target = ids[i]; m.target == m.transcript.root {
+		if m.target = ids[i]; m.target == m.transcript.agents.Root {
 			m.target = ""
 		}
 	}
 	asked := ""
 	o.stop = func(i int, again bool) {
 		switch id := ids[i]; {
-		case id == m.transcript.root:
+		case id == m.transcript.agents.Root:
 			o.question = "Ctrl-C in the conversation stops the answer of this agent"
 		case again && id == asked:
 			m.send(chat.Input{Stop: id})
@@ -161,7 +158,17 @@ func (m *model) overlayKey(k tea.KeyPressMsg) {
 	o := m.overlay
 	question := o.question
 	o.question = ""
+	if o.typing {
+		o.searchKey(k)
+		return
+	}
 	switch k.String() {
+	case "/":
+		o.search, o.typing, o.found = "", true, o.Top-1
+	case "n":
+		o.find(1)
+	case "N":
+		o.find(-1)
 	case "esc", "q":
 		m.overlay = nil
 	case "x":
@@ -176,6 +183,38 @@ func (m *model) overlayKey(k tea.KeyPressMsg) {
 	default:
 		o.Key(k.String())
 	}
+}
+
+// searchKey handles a key while the text to look for is typed.
+func (o *overlay) searchKey(k tea.KeyPressMsg) {
+	switch k.String() {
+	case "esc":
+		o.search, o.typing = "", false
+	case "enter":
+		o.typing = false
+		o.find(1)
+	case "backspace":
+		o.search = ansi.Truncate(o.search, ansi.StringWidth(o.search)-1, "")
+	default:
+		o.search += OneLine(k.Text)
+	}
+}
+
+// find goes to the next row that has the text, in any case, or with step -1 to the one before. Behind the last comes the
+// first.
+func (o *overlay) find(step int) {
+	from := o.found
+	if o.List {
+		from = o.Chosen
+	}
+	for i := range o.rows {
+		at := ((from+step*(i+1))%len(o.rows) + len(o.rows)) % len(o.rows)
+		if o.search != "" && strings.Contains(strings.ToLower(ansi.Strip(o.rows[at])), strings.ToLower(o.search)) {
+			o.found, o.Chosen, o.Top = at, at, at
+			return
+		}
+	}
+	o.found, o.question = -1, "nothing has "+cmp.Or(o.search, "the text: / asks for one")
 }
 
 // view returns what is open for the whole screen.
@@ -193,15 +232,20 @@ func (o *overlay) view(m *model) string {
 			row = m.st.Selected.Render("> ") + row
 		} else if o.List {
 			row = "  " + row
+		} else if i == o.found && o.search != "" && !o.typing {
+			row = m.st.Selected.Render(ansi.Strip(row))
 		}
 		rows = append(rows, Cut(row, columns))
 	}
 	for len(rows) < page+1 {
 		rows = append(rows, "")
 	}
-	keys := "Esc closes"
+	keys := "Esc closes  / searches"
 	if o.List {
-		keys += "  Enter chooses"
+		keys = "Esc closes  Enter chooses  / searches"
+	}
+	if o.typing {
+		keys = "/" + o.search + "_"
 	}
 	return strings.Join(append(rows, Paint(m.st.Dim, Cut(fmt.Sprintf("%s  ↑↓ PgUp PgDn  %d-%d of %d", keys, min(from+1, to), to, len(o.rows)), columns))), "\n")
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,7 +21,8 @@ const (
 // files: as words, in quotes or with escaped spaces. A path is replaced by the name of the picture.
 func (in *input) takePictures(text string) (string, []*symbiov1.Picture) {
 	var found []*symbiov1.Picture
-	for _, word := range pathWords(text) {
+	words := regexp.MustCompile(`(?:\\.|'[^']*'|"[^"]*"|[^\s\\'"])+`) // up to spaces that are neither escaped nor in quotes
+	for _, word := range words.FindAllString(text, -1) {
 		name := strings.TrimPrefix(strings.NewReplacer(`\ `, " ", `'`, "", `"`, "").Replace(word), "file://")
 		kinds := []string{".png", ".jpg", ".jpeg", ".gif", ".webp"}
 		if !slices.Contains(kinds, strings.ToLower(filepath.Ext(name))) || len(found) == maxPictures {
@@ -35,29 +37,6 @@ func (in *input) takePictures(text string) (string, []*symbiov1.Picture) {
 		}
 	}
 	return text, found
-}
-
-// pathWords splits a text at spaces that are neither escaped nor in quotes.
-func pathWords(text string) (words []string) {
-	var quote rune
-	escaped, begin := false, 0
-	for i, r := range text {
-		switch {
-		case escaped:
-			escaped = false
-		case r == '\\':
-			escaped = true
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '\'' || r == '"':
-			quote = r
-		case r == ' ' || r == '\n':
-			words, begin = append(words, text[begin:i]), i+1
-		}
-	}
-	return append(words, text[begin:])
 }
 
 // readPicture returns the picture in a file; nil if there is none of a kind that models take.

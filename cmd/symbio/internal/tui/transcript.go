@@ -18,10 +18,7 @@ import (
 // transcript makes rows of the events of a conversation: the text of the first agent as prose, each
 // tool call as one line when it has ended, and those of sub-agents indented below their names.
 type transcript struct {
-	// root is the id of the first agent, agents are all of the tree by id, order are their ids.
-	root   string
-	agents map[string]*agentRow
-	order  []string
+	agents chat.Agents
 	// answer is the text that is being written; turnText all of it in the turn whose number is turn.
 	answer   stream
 	turnText strings.Builder
@@ -37,26 +34,11 @@ type transcript struct {
 	members []*symbiov1.LocatedMember
 }
 
-// agentRow is one agent of the tree; depth is 0 for the first one.
-type agentRow struct {
-	id, name, node, task, state string
-	depth                       int
-	began                       time.Time
-	// tokens are those of the latest request, until spent is known.
-	tokens int
-	spent  *budget.Spent
-}
-
 // entry is a part of the conversation in full. diff is the change of an edit.
 type entry struct{ head, body, diff string }
 
-// The limits of what is remembered. The oldest go first.
-const (
-	maxEntryBytes = 8 << 20
-	maxAgents     = 2000
-)
-
-func newTranscript() transcript { return transcript{agents: map[string]*agentRow{}} }
+// maxEntryBytes bounds what is remembered. The oldest entries go first.
+const maxEntryBytes = 8 << 20
 
 func (t *transcript) add(e entry) {
 	t.entries = append(t.entries, e)
@@ -69,44 +51,44 @@ func (e entry) size() int { return len(e.head) + len(e.body) + len(e.diff) }
 
 // event handles an event and returns the texts that are finished.
 func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []string) {
-	row := t.agent(e, f)
+	row := t.agents.Event(e, f)
 	switch e.Type {
 	case "task":
-		row.began, row.task, row.state = e.Time, f.Text, "working"
-		if row.depth > 0 {
+		row.Began, row.Task, row.State = e.Time, f.Text, "working"
+		if row.Depth > 0 {
 			done = append(done, t.line(m, row, m.st.Bold.Render(OneLine(f.Text))))
 		}
 	case "text":
-		if row.depth == 0 && e.Agent != "" {
+		if row.Depth == 0 && e.Agent != "" {
 			done = t.text(m, f)
 		}
 	case "thought":
-		if row.depth == 0 {
+		if row.Depth == 0 {
 			t.thought.WriteString(f.Text)
 		}
 	case "turn":
-		row.tokens = cmp.Or(f.Context, row.tokens)
-		if row.depth == 0 {
+		row.Tokens = cmp.Or(f.Context, row.Tokens)
+		if row.Depth == 0 {
 			done = t.flush(m)
 		}
 	case "tool_call":
-		if e.Agent == t.root {
+		if e.Agent == t.agents.Root {
 			done = t.flush(m)
 		}
 		t.running.Event(e, f)
-		row.state = t.running[len(t.running)-1].What
+		row.State = t.running[len(t.running)-1].What
 	case "progress":
 		t.running.Event(e, f)
 	case "tool_result":
 		done = t.endCall(m, e, row, f)
 	case "done", "failed":
-		row.state, row.spent = e.Type, cmp.Or(f.Spent, row.spent)
-		if row.depth > 0 {
+		row.State, row.Spent = e.Type, cmp.Or(f.Spent, row.Spent)
+		if row.Depth > 0 {
 			text, style := "is done", m.st.Dim
 			if e.Type == "failed" {
 				text, style = "failed: "+f.Why, m.st.Bad
 			}
-			done = append(done, t.line(m, row, style.Render(OneLine(text+"  "+chat.UsageAndTime(f.Spent, e.Time.Sub(row.began))))))
+			done = append(done, t.line(m, row, style.Render(OneLine(text+"  "+chat.UsageAndTime(f.Spent, e.Time.Sub(row.Began))))))
 		}
 	case "result":
 		done = t.result(m, f)
@@ -120,7 +102,7 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 
 // Conversation returns the messages of an agent as rows of at most columns cells, as a conversation shows them.
 func Conversation(s Styles, messages []llm.Message, columns int, links bool) []string {
-	m := &model{config: config{links: links, prose: true}, st: s, width: columns + 1, transcript: newTranscript()}
+	m := &model{config: config{links: links, prose: true}, st: s, width: columns + 1, transcript: transcript{}}
 	for _, shown := range chat.Past("agent", messages) {
 		switch shown := shown.(type) {
 		case chat.Echo:
@@ -132,33 +114,10 @@ func Conversation(s Styles, messages []llm.Message, columns int, links bool) []s
 	return m.queue
 }
 
-// agent returns the row of the agent of an event, and creates it at the first event. An event without
-// an agent gets a row of its own that is not kept.
-func (t *transcript) agent(e event.Event, f event.Fields) *agentRow {
-	if e.Agent == "" {
-		return &agentRow{}
-	}
-	a := t.agents[e.Agent]
-	if a == nil {
-		a = &agentRow{id: e.Agent, began: e.Time}
-		if p := t.agents[f.Parent]; p != nil {
-			a.depth = p.depth + 1
-		}
-		if t.root == "" {
-			t.root = e.Agent
-		}
-		if t.agents[e.Agent] = a; len(t.order) < maxAgents {
-			t.order = append(t.order, e.Agent)
-		}
-	}
-	a.name, a.node = cmp.Or(f.Name, a.name), cmp.Or(e.Node, a.node)
-	return a
-}
-
 // nameOf returns the name of an agent for people.
 func (t *transcript) nameOf(id string) string {
-	if a := t.agents[id]; a != nil {
-		return cmp.Or(OneLine(a.name), id)
+	if a := t.agents.Get(id); a != nil {
+		return cmp.Or(OneLine(a.Name), id)
 	}
 	return id
 }
@@ -209,16 +168,16 @@ func (t *transcript) flush(m *model) (done []string) {
 }
 
 // endCall returns the line of a call that has ended, and the change that it made.
-func (t *transcript) endCall(m *model, e event.Event, row *agentRow, f event.Fields) []string {
+func (t *transcript) endCall(m *model, e event.Event, row *chat.AgentRow, f event.Fields) []string {
 	call, took := t.running.Event(e, f)
-	row.state = "working"
+	row.State = "working"
 	style, mark, summary := m.st.Dim, m.st.Good.Render("✓ "), chat.ResultSummary(f.Text)
 	if f.Failed {
 		style, mark, summary = m.st.Bad, m.st.Bad.Render("✗ "), "failed: "+chat.FirstLine(f.Text)
 	}
-	t.add(entry{head: strings.TrimSpace(row.name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + f.Text), diff: f.Diff})
+	t.add(entry{head: strings.TrimSpace(row.Name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + f.Text), diff: f.Diff})
 	// The summary gets at most half of the row when the call is long.
-	room := m.width - 12 - 2*row.depth - ansi.StringWidth(took)
+	room := m.width - 12 - 2*row.Depth - ansi.StringWidth(took)
 	what := Cut(OneLine(call.What), max(room-ansi.StringWidth(summary), room/2))
 	summary = Cut(OneLine(summary), max(0, room-ansi.StringWidth(what)))
 	done := []string{t.line(m, row, mark+style.Render(strings.TrimRight(what+"  "+summary+"  "+took, " ")))}
@@ -241,10 +200,10 @@ func (t *transcript) result(m *model, f event.Fields) (done []string) {
 }
 
 // line returns a line about an agent: behind its indentation and, for a sub-agent, its name.
-func (t *transcript) line(m *model, row *agentRow, text string) string {
+func (t *transcript) line(m *model, row *chat.AgentRow, text string) string {
 	indent := "  "
-	if row.depth > 0 {
-		indent = strings.Repeat("  ", min(row.depth, 10)+1) + Cut(OneLine(row.name), 24) + "  "
+	if row.Depth > 0 {
+		indent = strings.Repeat("  ", min(row.Depth, 10)+1) + Cut(OneLine(row.Name), 24) + "  "
 	}
 	return Cut(indent+text, m.width-1)
 }
@@ -264,14 +223,14 @@ func (t *transcript) live(m *model, columns, room int) (rows []string) {
 	}
 	for _, c := range t.running[max(0, len(t.running)-maxRunningRows):] {
 		text := strings.TrimSpace(c.What + " " + c.Progress)
-		if a := t.agents[c.Agent]; a != nil && a.depth > 0 {
-			text = a.name + ": " + text
+		if a := t.agents.Get(c.Agent); a != nil && a.Depth > 0 {
+			text = a.Name + ": " + text
 		}
 		rows = append(rows, Cut("  "+m.st.Accent.Render("● ")+OneLine(text)+" "+m.st.Dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
 	}
 	agents := 0
-	for _, id := range t.order {
-		if a := t.agents[id]; a.depth > 0 && a.state != "done" && a.state != "failed" && agents < maxAgentRows {
+	for _, id := range t.agents.Order {
+		if a := t.agents.Get(id); a.Depth > 0 && a.State != "done" && a.State != "failed" && agents < maxAgentRows {
 			agents++
 			rows = append(rows, agentText(m.st, a, columns))
 		}
@@ -280,15 +239,15 @@ func (t *transcript) live(m *model, columns, room int) (rows []string) {
 }
 
 // agentText returns the row of an agent of the tree.
-func agentText(s Styles, a *agentRow, columns int) string {
+func agentText(s Styles, a *chat.AgentRow, columns int) string {
 	used := ""
 	switch {
-	case a.spent != nil:
-		used = chat.UsageText(*a.spent)
-	case a.tokens > 0:
-		used = budget.Rounded(int64(a.tokens)) + " tokens"
+	case a.Spent != nil:
+		used = chat.UsageText(*a.Spent)
+	case a.Tokens > 0:
+		used = budget.Rounded(int64(a.Tokens)) + " tokens"
 	}
-	row := strings.Repeat("  ", min(a.depth, 10)) + "└ " + OneLine(cmp.Or(a.name, a.id)) + s.Dim.Render(fmt.Sprintf(" on %s  %s  %s", OneLine(cmp.Or(a.node, "?")), OneLine(cmp.Or(a.state, "idle")), used))
+	row := strings.Repeat("  ", min(a.Depth, 10)) + "└ " + OneLine(cmp.Or(a.Name, a.ID)) + s.Dim.Render(fmt.Sprintf(" on %s  %s  %s", OneLine(cmp.Or(a.Node, "?")), OneLine(cmp.Or(a.State, "idle")), used))
 	return Cut(row, columns)
 }
 
