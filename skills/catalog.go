@@ -73,11 +73,11 @@ func (c Catalog) Find(nameOrPath string) (Skill, error) {
 		switch {
 		case nameOrPath == s.Path, nameOrPath == s.Dir:
 			return s, nil
-		case nameOrPath == s.Name:
+		case nameOrPath == s.Name && !s.Superseded:
 			named = append(named, s)
 		}
 	}
-	named = newestOfScope(ownBeforePeers(named))
+	named = ownBeforePeers(named)
 	switch len(named) {
 	case 1:
 		return named[0], nil
@@ -99,18 +99,6 @@ func ownBeforePeers(named []Skill) []Skill {
 		return named
 	}
 	return own
-}
-
-// newestOfScope leaves out the skills of which the same scope has a newer version. All must have
-// the same name.
-func newestOfScope(named []Skill) []Skill {
-	newest := map[Scope]string{}
-	for _, s := range named {
-		if format.Compare(s.Version, newest[s.Scope]) > 0 {
-			newest[s.Scope] = s.Version
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(named), func(s Skill) bool { return format.Compare(s.Version, newest[s.Scope]) < 0 })
 }
 
 // notFound returns ErrNotFound with the name, and with the name of a skill that was probably meant.

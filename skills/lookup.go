@@ -32,11 +32,11 @@ func (c Catalog) Resolve(nameOrPath string, d Duplicates) (Skill, error) {
 func (c Catalog) first(name string) Skill {
 	var named []Skill
 	for _, s := range c.Skills {
-		if s.Name == name {
+		if s.Name == name && !s.Superseded {
 			named = append(named, s)
 		}
 	}
-	return slices.MinFunc(newestOfScope(named), func(a, b Skill) int {
+	return slices.MinFunc(named, func(a, b Skill) int {
 		return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(depth(b.Dir), depth(a.Dir)), cmp.Compare(a.Path, b.Path))
 	})
 }
