@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"symbio/skills/format"
 	"symbio/skills/walk"
@@ -29,7 +31,7 @@ type job struct {
 }
 
 // diskScan is one scan in progress. The goroutine of run owns all fields except reads and the jobs
-// that it has sent.
+// that workers have.
 type diskScan struct {
 	cfg Config
 	// last is the scan before; nil = there was none.
@@ -38,10 +40,10 @@ type diskScan struct {
 	at time.Time
 	// jobs are all jobs in the order of the walk.
 	jobs []*job
-	// next is the current batch, which was not sent yet.
+	// next is the current batch, which no worker has yet.
 	next []*job
-	// out carries batches to the workers. It has room for one batch per worker.
-	out chan []*job
+	// workers read the batches.
+	workers errgroup.Group
 
 	// reads counts the files that workers have read. It is atomic because all of them write it.
 	reads atomic.Int64
@@ -59,30 +61,16 @@ type diskScan struct {
 // error is the cause of ctx; a scan does not fail because of a file. last saves the reading of
 // files that have not changed.
 func (c Config) survey(ctx context.Context, last *scanResult) (*scanResult, error) {
-	s := diskScan{cfg: c, last: last, at: time.Now(), out: make(chan []*job, walk.Workers())}
-	var wg sync.WaitGroup
-	for range walk.Workers() {
-		wg.Go(func() {
-			for jobs := range s.out {
-				for _, j := range jobs {
-					if ctx.Err() == nil {
-						s.read(j)
-					}
-				}
-			}
-		})
-	}
+	s := diskScan{cfg: c, last: last, at: time.Now()}
+	s.workers.SetLimit(walk.Workers())
 	for _, root := range c.orderedRoots() {
 		if ctx.Err() != nil {
 			break
 		}
 		s.root(ctx, root)
 	}
-	s.flush()
-	// The workers drain the channel also after a cancellation, so that s.root never blocks for
-	// good.
-	close(s.out)
-	wg.Wait()
+	s.flush(ctx)
+	_ = s.workers.Wait() // they return no error
 	s.bundled = readAllBundled(c)
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("scan for skills: %w", err)
@@ -114,7 +102,7 @@ func (s *diskScan) root(ctx context.Context, root Root) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.add(&job{place: p, scope: cmp.Or(root.Scope, ScopeProject)})
+		s.add(ctx, &job{place: p, scope: cmp.Or(root.Scope, ScopeProject)})
 	}
 	s.watched = append(s.watched, w.Watched...)
 	for _, n := range w.Notes {
@@ -123,20 +111,26 @@ func (s *diskScan) root(ctx context.Context, root Root) {
 	s.limited = s.limited || w.Limited
 }
 
-// add queues a job and sends the batch if it is full. It blocks while all workers are busy.
-func (s *diskScan) add(j *job) {
+// add queues a job, and starts the batch if it is full. It blocks while all workers are busy.
+func (s *diskScan) add(ctx context.Context, j *job) {
 	s.jobs = append(s.jobs, j)
 	if s.next = append(s.next, j); len(s.next) == batch {
-		s.flush()
+		s.flush(ctx)
 	}
 }
 
-// flush sends the last batch, which may be smaller.
-func (s *diskScan) flush() {
-	if len(s.next) > 0 {
-		s.out <- s.next
-		s.next = nil
-	}
+// flush starts to read the current batch. It reads nothing after the end of ctx.
+func (s *diskScan) flush(ctx context.Context) {
+	jobs := s.next
+	s.next = nil
+	s.workers.Go(func() error {
+		for _, j := range jobs {
+			if ctx.Err() == nil {
+				s.read(j)
+			}
+		}
+		return nil
+	})
 }
 
 // read sets j.known, from the last scan if the file is unchanged, else from the disk. Workers call
@@ -233,28 +227,23 @@ func readAllBundled(cfg Config) (bundled []*knownSkill) {
 // of the clock leaves no trace. It stats every path, in several goroutines, and stops at the first
 // difference. If ctx ends, it returns false.
 func (v *scanResult) unchanged(ctx context.Context) bool {
-	paths := v.watched
 	var changed atomic.Bool
-	var next atomic.Int64
-	// step is how many paths a goroutine takes at a time.
-	const step = 256
-	var wg sync.WaitGroup
-	for range min(walk.Workers(), 1+len(paths)/step) {
-		wg.Go(func() {
-			for !changed.Load() && ctx.Err() == nil {
-				from := int(next.Add(step)) - step
-				if from >= len(paths) {
-					return
-				}
-				for _, w := range paths[from:min(from+step, len(paths))] {
-					if m, _ := walk.MarkOf(w.Path); m != w.Mark || !m.Settled(v.at) {
-						changed.Store(true)
-						return
-					}
+	var workers errgroup.Group
+	workers.SetLimit(walk.Workers())
+	for some := range slices.Chunk(v.watched, 256) {
+		if changed.Load() || ctx.Err() != nil {
+			break
+		}
+		workers.Go(func() error {
+			for _, w := range some {
+				if m, _ := walk.MarkOf(w.Path); m != w.Mark || !m.Settled(v.at) {
+					changed.Store(true)
+					break
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = workers.Wait() // they return no error
 	return !changed.Load() && ctx.Err() == nil
 }
