@@ -105,12 +105,12 @@ type Walk struct {
 	root, canonical        string
 	opened, entries, found int // directories, entries, skills
 
-	real, links []Place // still to visit; links wait until no real directory is left, so that a
-	// skill is found under its own name first
-	lowPriority []Place         // bulky and hidden ones; they wait for the links
-	deep        []string        // those that are too far down
-	visited     []string        // canonical
-	seen        map[string]bool // visited, made when the first link asks
+	// queues are still to visit: real directories, then links, so that a skill is found under its own
+	// name first, then hidden directories.
+	queues  [3][]Place
+	deep    []string        // those that are too far down
+	visited []string        // canonical
+	seen    map[string]bool // visited, made when the first link asks
 }
 
 // New prepares a walk. It follows a root that is a link, but not to a directory above the link, nor
@@ -132,7 +132,7 @@ func New(root string, cfg Config) (*Walk, error) {
 	if canonical != Join(parent, filepath.Base(abs)) && Within(canonical, parent) || cfg.Project && !Within(project, canonical) {
 		return nil, fmt.Errorf("%s is not searched: links lead to %s, out of the project or above the link", root, canonical)
 	}
-	return &Walk{cfg: cfg, root: abs, canonical: canonical, real: []Place{{Path: abs, Canonical: canonical}}}, nil
+	return &Walk{cfg: cfg, root: abs, canonical: canonical, queues: [3][]Place{{{Path: abs, Canonical: canonical}}}}, nil
 }
 
 // All yields each directory with a SKILL.md. It ends early when yield returns false.
@@ -262,23 +262,25 @@ func (p *Place) leadsToDir(e Entry) bool {
 
 // next returns the next directories to visit. It returns links one at a time, because the target of
 // one decides whether the next is visited.
-func (w *Walk) next() (next []Place) {
-	switch {
-	case len(w.real) > 0:
-		n := min(listBatch, len(w.real))
-		next, w.real = w.real[:n], w.real[n:]
-	case len(w.links) > 0:
-		if w.seen == nil {
+func (w *Walk) next() []Place {
+	for rank, queue := range w.queues {
+		if len(queue) == 0 {
+			continue
+		}
+		n := 1
+		if rank == 0 {
+			n = min(listBatch, len(queue))
+		}
+		if queue[0].linked && w.seen == nil {
 			w.seen = make(map[string]bool, len(w.visited))
 			for _, v := range w.visited {
 				w.seen[v] = true
 			}
 		}
-		next, w.links = w.links[:1], w.links[1:]
-	case len(w.lowPriority) > 0:
-		next, w.lowPriority = w.lowPriority[:1], w.lowPriority[1:]
+		w.queues[rank] = queue[n:]
+		return queue[:n]
 	}
-	return next
+	return nil
 }
 
 // push queues the directories among the entries of p.
@@ -303,18 +305,16 @@ func (w *Walk) push(p Place, entries []Entry) {
 			w.deep = append(w.deep, child.Path)
 			continue
 		}
-		if isLink {
-			w.links = append(w.links, child)
-			continue
-		}
-		if w.seen != nil {
+		if w.seen != nil && !isLink {
 			w.seen[child.Canonical] = true
 		}
-		if e.Name[0] == '.' {
-			w.lowPriority = append(w.lowPriority, child)
-			continue
+		rank := 0
+		if isLink {
+			rank = 1
+		} else if e.Name[0] == '.' {
+			rank = 2
 		}
-		w.real = append(w.real, child)
+		w.queues[rank] = append(w.queues[rank], child)
 	}
 }
 
