@@ -135,19 +135,13 @@ func (c Catalog) shown(o PromptOptions) []Skill {
 	if o.Duplicates != DuplicatesPrecedence {
 		return shown
 	}
-	first := map[string]string{}
-	for _, s := range shown {
+	first := map[string]string{} // the ids
+	return slices.DeleteFunc(shown, func(s Skill) bool {
 		if _, known := first[s.Name]; !known {
 			first[s.Name] = c.first(s.Name).ID
 		}
-	}
-	kept := shown[:0]
-	for _, s := range shown {
-		if first[s.Name] == s.ID {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+		return first[s.Name] != s.ID
+	})
 }
 
 // promptEntry is the text of one skill before it is cut to the budget.

@@ -1,5 +1,7 @@
 package skills
 
+import "slices"
+
 // Scope is where a skill comes from. The zero value counts as ScopeProject, whose skills grant
 // nothing without a person's trust.
 type Scope string
@@ -25,15 +27,5 @@ func (s Scope) Grants() bool { return s == ScopeUser || s == ScopeConfig || s ==
 
 // rank orders scopes by precedence. The lowest rank wins.
 func (s Scope) rank() int {
-	switch s {
-	case ScopeUser:
-		return 1
-	case ScopeConfig:
-		return 2
-	case ScopeBundled:
-		return 3
-	case ScopePeer:
-		return 4
-	}
-	return 0
+	return max(0, slices.Index([]Scope{ScopeProject, ScopeUser, ScopeConfig, ScopeBundled, ScopePeer}, s))
 }
