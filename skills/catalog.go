@@ -2,7 +2,6 @@ package skills
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,15 +41,6 @@ func (p Problem) Message() string {
 		}
 	}
 	return strings.Join(texts, "; ")
-}
-
-// MarshalJSON writes path, message and diagnostics.
-func (p Problem) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Path        string              `json:"path"`
-		Message     string              `json:"message"`
-		Diagnostics []format.Diagnostic `json:"diagnostics"`
-	}{p.Path, p.Message(), p.Diagnostics})
 }
 
 // Err returns an error that names every skill that was left out and the reason, nil if there is

@@ -1,10 +1,6 @@
 package format
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Severity is the effect of a Diagnostic on the skill.
 type Severity string
@@ -171,16 +167,6 @@ type Diagnostic struct {
 	Field    string   `json:"field"` // the front matter field; "" when it is about none
 	Line     int      `json:"line"`  // in the file, from 1; 0 when it is about none
 	Message  string   `json:"message"`
-}
-
-// String returns the diagnostic as one line for people.
-func (d Diagnostic) String() string {
-	var b strings.Builder
-	if d.Line > 0 {
-		fmt.Fprintf(&b, "line %d: ", d.Line)
-	}
-	fmt.Fprintf(&b, "%s: %s [%s]", d.Severity, d.Message, d.Code)
-	return b.String()
 }
 
 // Failed reports whether ds has an error, so that the skill cannot be used.

@@ -31,7 +31,7 @@ func TestEdgeMessagesAreThoseOfTheGoldenFile(t *testing.T) {
 				b.WriteString(" ok")
 			}
 			for _, d := range diags {
-				fmt.Fprintf(&b, "\n  %d %s %s", d.Line, cmpOr(d.Field, "-"), strings.ReplaceAll(d.String(), "\n", `\n`))
+				fmt.Fprintf(&b, "\n  %d %s %s", d.Line, cmpOr(d.Field, "-"), strings.ReplaceAll(oneDiagnostic(d), "\n", `\n`))
 			}
 			b.WriteString("\n")
 		}
@@ -55,4 +55,13 @@ func cmpOr(s, other string) string {
 		return other
 	}
 	return s
+}
+
+// oneDiagnostic returns a diagnostic as a line of the file.
+func oneDiagnostic(d format.Diagnostic) string {
+	text := fmt.Sprintf("%s: %s [%s]", d.Severity, d.Message, d.Code)
+	if d.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", d.Line, text)
+	}
+	return text
 }

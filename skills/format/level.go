@@ -35,13 +35,7 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // String returns the name of the level.
 func (l Level) String() string {
-	switch l {
-	case Standard:
-		return "standard"
-	case Lenient:
-		return "lenient"
-	}
-	return "strict"
+	return [...]string{Standard: "standard", Strict: "strict", Lenient: "lenient"}[l]
 }
 
 // Policy is how skills are read. The zero value is level Standard with ASCII names.
