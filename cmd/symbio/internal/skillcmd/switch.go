@@ -187,10 +187,7 @@ func pickSkills(ctx context.Context, env *command.Env, file string) error {
 		return err
 	}
 	p := s.picker()
-	in, ok := env.In.(*os.File)
-	if !ok {
-		return errors.New("this is not a terminal")
-	}
+	in, _ := env.In.(*os.File) // canPick has seen that it is one
 	// The list is drawn on the alternate screen and the terminal is restored before Show returns,
 	// so the report below is printed as usual.
 	keep, err := p.Show(ctx, in, env.Out, env.Getenv("NO_COLOR") == "")
