@@ -125,7 +125,9 @@ func FuzzFill(f *testing.F) {
 		fields := fieldsOf(json.RawMessage(form))
 		values, err := fill(fields, typed)
 		for name, one := range fields {
-			one.String()
+			if text := one.String(); !strings.Contains(text, one.Description) {
+				t.Errorf("the field is shown as %q, without %q", text, one.Description)
+			}
 			if _, ok := values[name]; err == nil && one.Required && !ok {
 				t.Errorf("%q is missing in %v", name, values)
 			}
