@@ -26,24 +26,29 @@ import (
 // cmdSkillsValidate returns the command skills validate. Its exit status is 1 if any skill has an
 // error, and 4 if a directory does not exist. It needs no running node.
 func cmdSkillsValidate(env *command.Env) *cobra.Command {
+	var name string
 	var strict, lenient bool
 	cmd := &cobra.Command{
 		Use: "validate [PATH|NAME]...",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			level := format.Standard
 			switch {
-			case strict && lenient:
-				return command.Usage(errors.New("--strict and --lenient exclude each other"))
+			case strict && lenient, (strict || lenient) && cmd.Flags().Changed("level"):
+				return command.Usage(errors.New("--level, --strict and --lenient exclude each other"))
 			case strict:
-				level = format.Strict
+				name = "strict"
 			case lenient:
-				level = format.Lenient
+				name = "lenient"
+			}
+			level, err := format.ParseLevel(name)
+			if err != nil {
+				return command.Usage(err)
 			}
 			return validateSkills(cmd.Context(), env, validated(cmd.Context(), env, args), level)
 		},
 	}
-	cmd.Flags().BoolVar(&strict, "strict", false, "check at the level strict; warnings are errors")
-	cmd.Flags().BoolVar(&lenient, "lenient", false, "check at the level lenient")
+	cmd.Flags().StringVar(&name, "level", "standard", "`LEVEL` of the check: strict, standard or lenient")
+	cmd.Flags().BoolVar(&strict, "strict", false, "the same as --level strict, and warnings are errors")
+	cmd.Flags().BoolVar(&lenient, "lenient", false, "the same as --level lenient")
 	return cmd
 }
 
