@@ -412,3 +412,22 @@ func TestRefreshSeesWhatIsNewOnTheDiskAndDoesNotLookAllTheTime(t *testing.T) {
 		}
 	})
 }
+
+func TestRefreshNowSeesEditsAtOnce(t *testing.T) {
+	root := real(t)
+	file := filepath.Join(skill(t, filepath.Join(root, "one")), "SKILL.md")
+	skill(t, filepath.Join(root, "two"))
+	old(t, root)
+	r, _ := registry(t, user(root))
+	before := r.Now()
+	if c, err := r.RefreshNow(t.Context()); err != nil || len(c.Skills) != 2 || r.Now() != before {
+		t.Errorf("unchanged: %d skills, %v, another catalog: %t", len(c.Skills), err, r.Now() != before)
+	}
+	for _, text := range []string{"Other", "Again"} {
+		write(t, file, "---\nname: one\ndescription: "+text+"\n---\n")
+		c, err := r.RefreshNow(t.Context())
+		if one, _ := c.Get("one"); err != nil || one.Description != text {
+			t.Errorf("got %q, %v; want %q", one.Description, err, text)
+		}
+	}
+}
