@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // The work of TestWorkOfManyItemsOutlivesOneNode: items that a model takes a fixed time for, on four nodes with as many
@@ -22,12 +25,18 @@ import (
 const (
 	mapItems, mapPlaces = 200, 5
 	mapLatency          = 500 * time.Millisecond // a figure needs more, so that what the test itself takes does not count
+	// mapQueue is how many items may wait: of two commands 64 each are under way. tasksQueue is how many tasks of
+	// replicate_agent may. Both are below what there is without those that have a place.
+	mapQueue, tasksQueue = 80, 175
+	// mapFirst is how many tasks of replicate_agent take mapLong, so that the others come before a place is free, however slow
+	// the machine is.
+	mapFirst, mapLong = 32, 6 * mapLatency
 )
 
 const mapConfig = `
 agents: %[1]s/agents
 model: scripted:%[1]s/model.yaml
-placement: {local: %[2]d}
+placement: {local: %[2]d, queue: %[3]d}
 capabilities: [{name: agents.spawn, agents: [worker, steady], concurrency: %[2]d, per_node: %[2]d}]
 authorize: [{from: "*", invoke: ["*", agents.spawn]}]
 permissions: {preset: none, default: deny, allow: [replicate_agent, "invoke_capability(agents.spawn)"]}
@@ -39,6 +48,9 @@ turns:
 - match: {user: '^item'}
   stall: %v
   text: 'did {{user}}'
+- match: {user: '^part 0'}
+  stall: %[2]v
+  text: did it
 - match: {user: '^part'}
   stall: %[1]v
   text: did it
@@ -47,31 +59,39 @@ turns:
 - match: {user: '^all', after: [replicate_agent]}
   calls:
   - {tool: wait_agents, args: {}}
-- match: {user: '^all (?P<agent>.*)'}
-  calls:
 `
 
-// replicateCalls are calls of replicate_agent for so many tasks.
-func replicateCalls(tasks int) string {
+// replicateTurn is the turn with calls of replicate_agent for so many tasks, numbered from first.
+func replicateTurn(agent string, first, tasks int) string {
 	var b strings.Builder
-	for i := 0; tasks > 0; i++ {
+	fmt.Fprintf(&b, "- match: {user: '^all %s'}\n  calls:\n", agent)
+	for i := first; tasks > 0; i++ {
 		n := min(tasks, 16)
-		fmt.Fprintf(&b, "  - {tool: replicate_agent, args: {reason: many parts, agent: '{{agent}}', name: p%d, count: %d, task: 'part %[1]d', budget: {agents: 1, model_calls: 4, tokens: 100000}}}\n", i, n)
+		fmt.Fprintf(&b, "  - {tool: replicate_agent, args: {reason: many parts, agent: %s, name: p%d, count: %d, task: 'part %[2]d', budget: {agents: 1, model_calls: 4, tokens: 100000}}}\n", agent, i, n)
 		tasks -= n
 	}
 	return b.String()
 }
 
-// mapLab is a lab of four nodes that lend agents; the first one has the work.
-func mapLab(t *testing.T) *lab {
+// mapScript is the script of the models. tasks are the numbers of tasks that agents get of replicate_agent.
+func mapScript(first int, tasks map[string]int) string {
+	text := fmt.Sprintf(mapModel, mapLatency, mapLong)
+	for agent, n := range tasks {
+		text += replicateTurn(agent, first, n)
+	}
+	return text
+}
+
+// mapLab is a lab of four nodes that lend agents; the first one has the work, and a queue.
+func mapLab(t *testing.T, queue int) *lab {
 	l := newLab(t, plugIn(t, 1), plugIn(t, 2), plugIn(t, 3), plugIn(t, 4))
 	dir := l.hosts[0].state
 	if err := os.Mkdir(filepath.Join(dir, "agents"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"lab.yaml": fmt.Sprintf(mapConfig, dir, mapPlaces), "model.yaml": fmt.Sprintf(mapModel, mapLatency) + replicateCalls(mapItems/2), "agents/worker.md": workerDefinition,
-		"agents/steady.md": "---\nname: steady\ndescription: Does a part of the work.\nrepeatable: true\n---\nYou do a part of the work.\n",
+		"lab.yaml": fmt.Sprintf(mapConfig, dir, mapPlaces, queue), "model.yaml": mapScript(0, map[string]int{"worker": mapItems / 2, "steady": mapItems / 2}), "agents/worker.md": workerDefinition,
+		"agents/steady.md": steadyDefinition,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -90,15 +110,51 @@ func mapLab(t *testing.T) *lab {
 	return l
 }
 
+// watchQueues looks how many tasks wait at each node until the returned function is called, which checks that host1, where
+// all tasks come from, had a full queue, and no node one that is longer.
+func (l *lab) watchQueues(bound uint32) (check func()) {
+	client, most := l.nodes["host1"].client, map[string]uint32{}
+	ctx, stop := context.WithCancel(l.t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for every := time.NewTicker(50 * time.Millisecond); ctx.Err() == nil; {
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+			}
+			reply, err := client.Nodes(ctx, &symbiov1.NodesRequest{Load: true})
+			if err != nil && ctx.Err() == nil {
+				l.t.Errorf("the lengths of the queues: %v", err)
+				return
+			}
+			for _, n := range reply.GetNodes() {
+				most[n.GetName()] = max(most[n.GetName()], n.GetWaiting())
+			}
+		}
+	})
+	return func() {
+		stop()
+		watching.Wait()
+		l.t.Logf("at most so many tasks waited: %v", most)
+		if most["host1"] < bound*9/10 {
+			l.t.Errorf("at most %d tasks waited, want about the %d that may: the test does not try the bound", most["host1"], bound)
+		}
+		for name, n := range most {
+			if n > bound {
+				l.t.Errorf("at %s %d tasks waited, at most %d may", name, n, bound)
+			}
+		}
+	}
+}
+
 // makespan logs how long the work took in relation to the best that the places could do. killed is when one node's places
 // were lost.
-func makespan(t *testing.T, what string, items int, took, killed time.Duration) {
-	work := time.Duration(items) * mapLatency
+func makespan(t *testing.T, what string, work, took, killed time.Duration) {
 	ideal := work / (4 * mapPlaces)
 	if ideal > killed {
 		ideal = killed + (work-killed*4*mapPlaces)/(3*mapPlaces)
 	}
-	t.Logf("%s: %d items of %v took %v, one node killed after %v; ideal %v: %.2f of it", what, items, mapLatency, took.Round(time.Millisecond), killed.Round(time.Millisecond), ideal.Round(time.Millisecond), float64(took)/float64(ideal))
+	t.Logf("%s: %v of work took %v, one node killed after %v; ideal %v: %.2f of it", what, work, took.Round(time.Millisecond), killed.Round(time.Millisecond), ideal.Round(time.Millisecond), float64(took)/float64(ideal))
 }
 
 // mapped is what the results of symbio map say.
@@ -110,6 +166,7 @@ type mapped struct {
 	Lost     bool
 	Node     string
 	Attempts int
+	State    string // only in the journal
 }
 
 // Two hundred items on four nodes, one of which dies in the middle: each has one result or is lost, and is not lost if it is repeatable.
@@ -119,7 +176,7 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 		t.Skip("it takes too long under the race detector")
 	}
 	onASwitch(t, func(t *testing.T) {
-		l := mapLab(t)
+		l := mapLab(t, mapQueue)
 		dir := l.hosts[0].state
 		var lines bytes.Buffer
 		for i := range mapItems / 2 {
@@ -128,6 +185,7 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "lines"), lines.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		checkQueues := l.watchQueues(mapQueue)
 		begun := time.Now()
 		var runs errgroup.Group
 		for _, agent := range []string{"worker", "steady"} {
@@ -148,67 +206,94 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = runs.Wait()
-		makespan(t, "symbio map", mapItems, time.Since(begun), killed)
+		makespan(t, "symbio map", mapItems*mapLatency, time.Since(begun), killed)
+		checkQueues()
 		for _, agent := range []string{"worker", "steady"} {
 			checkMapped(t, filepath.Join(dir, agent), agent == "steady")
 		}
 	})
 }
 
-// The same for sub-agents that a model spawns all at once.
+// The same for sub-agents that a model spawns all at once. Those for which there is no room in the queue are tried again when
+// it has the results of the others.
 func TestTasksOfReplicateAgentOutliveOneNode(t *testing.T) {
 	t.Parallel()
 	if slow > 1 {
 		t.Skip("it takes too long under the race detector")
 	}
 	onASwitch(t, func(t *testing.T) {
-		l := mapLab(t)
-		begun := time.Now()
-		said := map[string][]byte{}
-		var mu sync.Mutex
-		var runs errgroup.Group
-		for _, agent := range []string{"worker", "steady"} {
-			runs.Go(func() error {
-				out, err := l.hosts[0].inside("symbio", "run", "--node", "host1", "--output-format", "json", "all "+agent).Output()
-				mu.Lock()
-				defer mu.Unlock()
-				said[agent] = out
-				return err
-			})
-		}
-		pause(t, 5*mapLatency)
-		killed := time.Since(begun)
-		if err := l.nodes["host4"].cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := runs.Wait(); err != nil {
-			t.Error(err)
-		}
-		makespan(t, "replicate_agent", mapItems, time.Since(begun), killed)
-		for _, agent := range []string{"worker", "steady"} {
-			var run struct{ Text string }
-			var waited struct {
-				Agents []struct{ Name, Status, Result, Error string }
+		l := mapLab(t, tasksQueue)
+		checkQueues := l.watchQueues(tasksQueue)
+		tasks := map[string]int{"worker": mapItems / 2, "steady": mapItems / 2}
+		begun, lost := time.Now(), 0
+		for round := 0; len(tasks) > 0; round++ {
+			said := map[string][]byte{}
+			var mu sync.Mutex
+			var runs errgroup.Group
+			for agent := range tasks {
+				runs.Go(func() error {
+					out, err := l.hosts[0].inside("symbio", "run", "--node", "host1", "--output-format", "json", "all "+agent).Output()
+					mu.Lock()
+					defer mu.Unlock()
+					said[agent] = out
+					return err
+				})
 			}
-			if err := errors.Join(json.Unmarshal(said[agent], &run), json.Unmarshal([]byte(run.Text), &waited)); err != nil {
-				t.Fatalf("%s: %v: %s", agent, err, said[agent])
-			}
-			lost := 0
-			for _, one := range waited.Agents {
-				switch {
-				case one.Result == "did it":
-				case agent == "worker" && strings.Contains(one.Error, "it is lost"):
-					lost++
-				default:
-					t.Errorf("%s: %+v", agent, one)
+			var killed time.Duration
+			if round == 0 {
+				pause(t, mapLong+2*mapLatency)
+				killed = time.Since(begun)
+				if err := l.nodes["host4"].cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
 				}
 			}
-			t.Logf("%s: %d lost", agent, lost)
-			if n := len(waited.Agents); n != mapItems/2 {
-				t.Errorf("%s: %d tasks", agent, n)
+			if err := runs.Wait(); err != nil {
+				t.Error(err)
+			}
+			took, refused := time.Since(begun), 0
+			for agent, n := range tasks {
+				ended, gone := checkReplicated(t, agent, said[agent])
+				if ended == 0 || ended > n {
+					t.Fatalf("%s: %d of %d tasks ended", agent, ended, n)
+				}
+				if refused, lost, tasks[agent] = refused+n-ended, lost+gone, n-ended; n == ended {
+					delete(tasks, agent)
+				}
+			}
+			if t.Logf("%d tasks were refused", refused); round > 0 {
+				continue
+			}
+			makespan(t, "replicate_agent", time.Duration(mapItems-refused)*mapLatency+mapFirst*(mapLong-mapLatency), took, killed)
+			if err := os.WriteFile(filepath.Join(l.hosts[0].state, "model.yaml"), []byte(mapScript(100, tasks)), 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
+		t.Logf("%d lost", lost)
+		checkQueues()
 	})
+}
+
+// checkReplicated checks the answer of an agent that has waited for its sub-agents. It returns how many have ended, and how
+// many of these are lost.
+func checkReplicated(t *testing.T, agent string, said []byte) (ended, lost int) {
+	t.Helper()
+	var run struct{ Text string }
+	var waited struct {
+		Agents []struct{ Name, Status, Result, Error string }
+	}
+	if err := errors.Join(json.Unmarshal(said, &run), json.Unmarshal([]byte(run.Text), &waited)); err != nil {
+		t.Fatalf("%s: %v: %s", agent, err, said)
+	}
+	for _, one := range waited.Agents {
+		switch {
+		case one.Result == "did it":
+		case agent == "worker" && strings.Contains(one.Error, "it is lost"):
+			lost++
+		default:
+			t.Errorf("%s: %+v", agent, one)
+		}
+	}
+	return len(waited.Agents), lost
 }
 
 // checkMapped checks that each item of a file of results has one result or is lost.

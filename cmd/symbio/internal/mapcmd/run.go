@@ -95,8 +95,8 @@ const waiting, begun = "waiting", "begun"
 
 // put keeps an outcome. What an earlier run began stays begun until its outcome is known.
 func (r *run) put(o *outcome, state string) error {
-	if state != waiting || !o.again {
-		o.State = state
+	if o.State = state; state == waiting && o.again {
+		o.State = begun
 	}
 	return r.journal.put(*o)
 }
