@@ -74,15 +74,15 @@ func newChooser(p *parts) *placement.Chooser {
 // loads returns the load of this node and of those that lend agents to it.
 func loads(ctx context.Context, p *parts) map[community.MemberID]placement.Load {
 	all := p.chooser.Loads(ctx)
-	own := all[community.MemberID(p.id)]
-	own.Running = loadOf(p).Running // also those that were not placed
+	own := loadOf(p)
+	own.Free = all[community.MemberID(p.id)].Free
 	all[community.MemberID(p.id)] = own
 	return all
 }
 
-// loadOf returns what runs on this node and its free memory, for the nodes that it lends agents to.
+// loadOf returns what runs and waits on this node and its free memory, for the nodes that it lends agents to.
 func loadOf(p *parts) placement.Load {
-	return placement.Load{Running: len(p.community.Catalog().Members) - 1, Memory: freeMemory()} // minus the node itself
+	return placement.Load{Running: len(p.community.Catalog().Members) - 1, Waiting: p.chooser.Waiting(), Memory: freeMemory()} // minus the node itself
 }
 
 // freeMemory returns how much memory programs may take without swapping, in bytes; 0 where the

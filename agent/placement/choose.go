@@ -147,25 +147,19 @@ func (c *Chooser) ask(ctx context.Context, nodes []community.Member) {
 	asking.Wait()
 }
 
-// Loads asks the nodes that lend agents for their load, and returns it by node, with the free places of
-// this one. A node that does not answer within a second is not there. It changes nothing.
+// Loads returns the load of the nodes that lend agents, which it asks for as a choice does, and the free
+// places of this one. A node that does not answer within a second is not there.
 func (c *Chooser) Loads(ctx context.Context) map[community.MemberID]Load {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	here, _ := c.local(Request{})
-	all := map[community.MemberID]Load{c.cfg.Self.ID: {Free: here.free}}
-	var mu sync.Mutex // guards all
-	var asking sync.WaitGroup
-	for _, m := range c.cfg.Lenders("") {
-		asking.Go(func() {
-			if load, err := c.cfg.Load(ctx, m); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				all[m.ID] = load.Checked()
-			}
-		})
+	all, lenders := map[community.MemberID]Load{c.cfg.Self.ID: {Free: here.free}}, c.cfg.Lenders("")
+	c.ask(ctx, lenders)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range lenders {
+		if n := c.nodes[m.ID]; n != nil && n.err == nil {
+			all[m.ID] = n.load
+		}
 	}
-	asking.Wait()
 	return all
 }
 

@@ -70,6 +70,8 @@ type Load struct {
 	Running int `json:"running"`
 	Lent    int `json:"lent"`
 	Free    int `json:"free"`
+	// Waiting is how many tasks of its own wait in its queue.
+	Waiting int `json:"waiting,omitempty"`
 	// Memory is what is available, in bytes; 0 = not known.
 	Memory int64 `json:"memory,omitempty"`
 }
@@ -81,7 +83,7 @@ const maxCount = 1 << 16
 // large that a sum could overflow.
 func (l Load) Checked() Load {
 	count := func(n int) int { return min(max(n, 0), maxCount) }
-	return Load{count(l.Running), count(l.Lent), count(l.Free), min(max(l.Memory, 0), 1<<60)}
+	return Load{count(l.Running), count(l.Lent), count(l.Free), count(l.Waiting), min(max(l.Memory, 0), 1<<60)}
 }
 
 // Config sets up a Chooser. Self is required.
@@ -232,6 +234,23 @@ func (c *Chooser) before(t *ticket) (n int) {
 	return n
 }
 
+// waiting returns how many tasks are in the queue. The caller must hold mu.
+func (c *Chooser) waiting() (n int) {
+	for _, t := range c.tickets {
+		if t.waiting {
+			n++
+		}
+	}
+	return n
+}
+
+// Waiting returns how many tasks wait for a place, or are being started after they did.
+func (c *Chooser) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting()
+}
+
 // queue puts a ticket without a place into the queue, and says after what time it should look again.
 func (c *Chooser) queue(t *ticket) (time.Duration, error) {
 	c.mu.Lock()
@@ -239,12 +258,7 @@ func (c *Chooser) queue(t *ticket) (time.Duration, error) {
 	if t.placed {
 		return 0, nil
 	}
-	waiting := 0
-	for _, other := range c.tickets {
-		if other.waiting {
-			waiting++
-		}
-	}
+	waiting := c.waiting()
 	if !t.waiting && (t.request.Waiting == nil || waiting >= c.cfg.Queue) {
 		return 0, community.Explain(community.ErrBusy, fmt.Sprintf("all places are taken, and %d tasks wait already", waiting))
 	}

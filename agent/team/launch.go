@@ -2,9 +2,11 @@ package team
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
@@ -75,6 +77,9 @@ func (l *launch) enqueue(c *Child) (err error, begun bool) {
 	return nil, false
 }
 
+// busyPause is how long a lost task waits before it asks for room in the queue again.
+const busyPause = 250 * time.Millisecond
+
 // perform spawns a sub-agent for the task, has it do the task, and does so again while Repeat says
 // so.
 func (l *launch) perform(ctx context.Context) {
@@ -82,6 +87,14 @@ func (l *launch) perform(ctx context.Context) {
 	for times := 0; ; times++ {
 		c := l.child
 		next, s, err := l.spawn(ctx)
+		for times > 0 && errors.Is(err, community.ErrBusy) && ctx.Err() == nil {
+			// It was begun, so a queue that is full now does not refuse it.
+			select {
+			case <-time.After(busyPause):
+			case <-ctx.Done():
+			}
+			next, s, err = l.spawn(ctx)
+		}
 		if err == nil {
 			l.replace(next)
 		}

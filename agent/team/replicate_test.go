@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"symbio/agent/budget"
@@ -45,4 +46,40 @@ func TestReplicateReportsUnassignedTask(t *testing.T) {
 		}
 		team.Close(t.Context())
 	}
+}
+
+// A task whose node is lost while the queue is full waits until there is room, and is not refused, since it was begun.
+func TestLostTaskWaitsForRoomInQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spawns, sends := 0, 0
+		var ended error
+		team := New(Config{
+			Spawn: func(context.Context, SpawnRequest) (*Child, error) {
+				if spawns++; spawns > 1 && spawns < 10 {
+					return nil, community.ErrBusy
+				}
+				return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}, Account: budget.New(budget.Limits{})}, nil
+			},
+			Fix:      func(ctx context.Context) context.Context { return ctx },
+			OnBehalf: func(context.Context, *Child) ([]byte, error) { return nil, nil },
+			Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
+				if sends++; sends == 1 {
+					return community.Reply{}, community.ErrUnavailable
+				}
+				return community.Reply{}, nil
+			},
+			Deadline: func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
+			Done:     func(_ *Child, _ string, err error) { ended = err },
+			Repeat:   func(*Child, SpawnRequest, int) bool { return true },
+		})
+		if _, err := team.launch(t.Context(), SpawnRequest{Name: "helper"}, "", "t"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		team.Close(t.Context())
+		if ended != nil || spawns != 10 || sends != 2 {
+			t.Errorf("it ended with %v after %d spawns and %d sends, want none, 10 and 2", ended, spawns, sends)
+		}
+	})
 }

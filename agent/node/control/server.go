@@ -194,7 +194,7 @@ func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1
 		if n.ID != "" {
 			out.Labels = labels[community.MemberID(n.ID)]
 			if load, known := loads[community.MemberID(n.ID)]; known {
-				out.Running, out.Free = new(uint32(load.Running)), new(uint32(load.Free))
+				out.Running, out.Free, out.Waiting = new(uint32(load.Running)), new(uint32(load.Free)), new(uint32(load.Waiting))
 			}
 			if over := c.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
 				out.Why = optional("left out: " + over)

@@ -776,8 +776,10 @@ type Node struct {
 	Labels map[string]string `protobuf:"bytes,60,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How many agents run there, and how many more it would take from here. Not there if that was not asked, the node did not
 	// answer in time, or it lends no agents to this one.
-	Running       *uint32 `protobuf:"varint,61,opt,name=running,proto3,oneof" json:"running,omitempty"`
-	Free          *uint32 `protobuf:"varint,62,opt,name=free,proto3,oneof" json:"free,omitempty"`
+	Running *uint32 `protobuf:"varint,61,opt,name=running,proto3,oneof" json:"running,omitempty"`
+	Free    *uint32 `protobuf:"varint,62,opt,name=free,proto3,oneof" json:"free,omitempty"`
+	// How many of its own tasks wait in its queue for a place.
+	Waiting       *uint32 `protobuf:"varint,63,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -927,6 +929,13 @@ func (x *Node) GetRunning() uint32 {
 func (x *Node) GetFree() uint32 {
 	if x != nil && x.Free != nil {
 		return *x.Free
+	}
+	return 0
+}
+
+func (x *Node) GetWaiting() uint32 {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
 	}
 	return 0
 }
@@ -4495,7 +4504,7 @@ func (x *Artifact) GetSessions() []string {
 type GetArtifactRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hash  string                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
-	// A node's name or id; empty = this node, else any that has it.
+	// Another node, by name or id, from which it is fetched; empty = this node has it. The hash has to be whole then.
 	On            string `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6331,7 +6340,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\a_missedB\x06\n" +
 	"\x04_why\"\"\n" +
 	"\fNodesRequest\x12\x12\n" +
-	"\x04load\x18\x01 \x01(\bR\x04load\"\xa6\x05\n" +
+	"\x04load\x18\x01 \x01(\bR\x04load\"\xd1\x05\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -6349,7 +6358,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\tauthority\x18( \x01(\bH\x02R\tauthority\x88\x01\x01\x123\n" +
 	"\x06labels\x18< \x03(\v2\x1b.symbio.v1.Node.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\arunning\x18= \x01(\rH\x03R\arunning\x88\x01\x01\x12\x17\n" +
-	"\x04free\x18> \x01(\rH\x04R\x04free\x88\x01\x01\x1a:\n" +
+	"\x04free\x18> \x01(\rH\x04R\x04free\x88\x01\x01\x12\x1d\n" +
+	"\awaiting\x18? \x01(\rH\x05R\awaiting\x88\x01\x01\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a9\n" +
@@ -6362,7 +6372,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"_authorityB\n" +
 	"\n" +
 	"\b_runningB\a\n" +
-	"\x05_free\"U\n" +
+	"\x05_freeB\n" +
+	"\n" +
+	"\b_waiting\"U\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"goroutines\x18\x01 \x01(\rR\n" +

@@ -35,8 +35,8 @@ func cmdNodes(env *command.Env) *cobra.Command {
 // nodeRow returns the columns of one node; the round-trip time is empty until it is measured. WHY
 // is why it is not connected, VIA the node that forwards to it, and SEEN BY the sources of
 // discovery. The days of the certificate are negative after its end. The round-trip time is in
-// milliseconds, with one decimal. AGENTS are those that run there, and the free places; empty if the
-// node does not say it.
+// milliseconds, with one decimal. AGENTS are those that run there, the free places, and its own tasks
+// that wait for one; empty if the node does not say it.
 func nodeRow(n *symbiov1.Node) []string {
 	rtt := ""
 	if n.GetRttMs() > 0 {
@@ -44,7 +44,7 @@ func nodeRow(n *symbiov1.Node) []string {
 	}
 	agents := ""
 	if n.Running != nil {
-		agents = fmt.Sprintf("%d, %d free", n.GetRunning(), n.GetFree())
+		agents = fmt.Sprintf("%d, %d free, %d wait", n.GetRunning(), n.GetFree(), n.GetWaiting())
 	}
 	var labels []string
 	for _, k := range slices.Sorted(maps.Keys(n.GetLabels())) {
