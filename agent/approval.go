@@ -7,6 +7,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
+	"symbio/community"
 	"symbio/security/audit"
 	"symbio/security/permission"
 	"symbio/security/visible"
@@ -65,12 +66,17 @@ func (i *instance) recordDecision(d tool.Decision) error {
 		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why, By: d.By, Reason: d.Reason,
 		Unasked: d.Unasked, Missing: d.Missing,
 	})
+	return appendDecision(i, d, i.self.Node, i.self.Name, i.permissions.onBehalfOf())
+}
+
+// appendDecision appends to the audit log a decision about a call of an agent of a node.
+func appendDecision(i *instance, d tool.Decision, node community.NodeID, name string, onBehalfOf []string) error {
 	if i.factory.cfg.Record == nil {
 		return nil
 	}
 	v := d.Verdict
 	return i.factory.cfg.Record(audit.Entry{
-		Node: string(i.self.Node), Agent: d.Agent, Name: i.self.Name, For: i.permissions.onBehalfOf(), Call: d.CallID, Tool: d.Tool, Args: args,
+		Node: string(node), Agent: d.Agent, Name: name, For: onBehalfOf, Call: d.CallID, Tool: d.Tool, Args: readable(d.Shown()),
 		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Approved: d.Approved, By: d.By, Reason: d.Reason,
 	})
 }

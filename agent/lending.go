@@ -16,7 +16,6 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
-	"symbio/security/audit"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
@@ -101,21 +100,16 @@ func askForBorrowed(ctx context.Context, i *instance, node community.Member, of 
 		Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff },
 		Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why},
 	}
-	answer := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}
+	answer, behalf := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}, append([]string{i.self.Name}, p.onBehalfOf()...)
 	if why == "" && i.ask != nil && q.Tool != trustTool {
 		// The event tells observers of i whose sub-agent it is.
 		i.factory.cfg.Report(Event{Type: EventProgress, Agent: of, Name: name, Parent: i.self.ID, Text: "asks for " + q.Tool})
-		answer = askPerson(ctx, i, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: append([]string{i.self.Name}, p.onBehalfOf()...)})
+		answer = askPerson(ctx, i, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: behalf})
 	}
 	answer.Always = answer.Always && !p.policy().NoMemory
-	if record := i.factory.cfg.Record; record != nil {
-		v := d.Verdict
-		if err := record(audit.Entry{
-			Node: string(node.Node), Agent: d.Agent, Name: name, For: append([]string{i.self.Name}, p.onBehalfOf()...), Tool: q.Tool, Args: readable(q.Args),
-			Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Why: cmp.Or(answer.Why, v.Why), Approved: answer.Allow, By: answer.By, Reason: answer.Reason,
-		}); err != nil {
-			return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
-		}
+	d.Approved, d.By, d.Reason, d.Verdict.Why = answer.Allow, answer.By, answer.Reason, cmp.Or(answer.Why, d.Verdict.Why)
+	if appendDecision(i, d, node.Node, name, behalf) != nil {
+		return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
 	}
 	return answer
 }

@@ -117,14 +117,6 @@ const (
 	lifeSlack = endTimeout + 10*time.Second
 )
 
-// lenders returns the reachable nodes that lend agents and have that name or id; "" = all of them.
-// A node is represented by the member whose id is the id of the node.
-func (b *Borrower) lenders(name string) []community.Member {
-	return slices.DeleteFunc(Lenders(b.Community, b.Self.Node, ""), func(m community.Member) bool {
-		return name != "" && name != m.Name && name != string(m.ID)
-	})
-}
-
 // Lenders returns the reachable nodes, without the own one, that lend a definition; "" = any.
 func Lenders(c peer.Community, own community.NodeID, definition string) []community.Member {
 	return slices.DeleteFunc(slices.Clone(c.Members()), func(m community.Member) bool {
@@ -167,33 +159,27 @@ func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call
 
 // Lender finds a node by its name or id, and checks that it lends that definition. The error lists
 // the nodes or definitions that there are.
-func (b *Borrower) Lender(name, definition string) (community.Member, error) {
-	found := b.lenders(name)
-	switch {
-	case len(found) > 1:
-		return community.Member{}, fmt.Errorf("%d nodes are called %q: name one by its id", len(found), name)
-	case len(found) == 0:
-		return community.Member{}, fmt.Errorf("no node %q lends agents; %s", name, b.listLenders())
-	}
-	// Without the schema of the capability the names are unknown; the lender then decides.
-	if c, ok := b.Capability(found[0].Node, Capability); ok {
-		if names := definitionsOf(c.Input); !slices.Contains(names, definition) {
-			return community.Member{}, fmt.Errorf("node %s lends no agent %q, but %s: name one of them as agent", found[0].Name, definition, strings.Join(names, ", "))
+func (b *Borrower) Lender(name, definition string) (m community.Member, err error) {
+	var names []string
+	found := 0
+	for _, one := range Lenders(b.Community, b.Self.Node, "") {
+		if names = append(names, one.Name); one.Name == name || string(one.ID) == name {
+			m, found = one, found+1
 		}
 	}
-	return found[0], nil
-}
-
-// listLenders names the nodes that lend agents, for a model's error message.
-func (b *Borrower) listLenders() string {
-	var names []string
-	for _, m := range b.lenders("") {
-		names = append(names, m.Name)
+	// Without the schema of the capability the definitions are unknown; the lender then decides.
+	c, known := b.Capability(m.Node, Capability)
+	switch lent := definitionsOf(c.Input); {
+	case found > 1:
+		err = fmt.Errorf("%d nodes are called %q: name one by its id", found, name)
+	case names == nil:
+		err = fmt.Errorf("no node %q lends agents; none does now", name)
+	case found == 0:
+		err = fmt.Errorf("no node %q lends agents; these do: %s", name, strings.Join(names, ", "))
+	case known && !slices.Contains(lent, definition):
+		err = fmt.Errorf("node %s lends no agent %q, but %s: name one of them as agent", m.Name, definition, strings.Join(lent, ", "))
 	}
-	if len(names) == 0 {
-		return "none does now"
-	}
-	return "these do: " + strings.Join(names, ", ")
+	return m, err
 }
 
 // Order describes the agent to borrow.
@@ -559,14 +545,7 @@ func (b *BorrowedAgent) progress(p community.Progress) {
 // Steer delivers a text to the agent while it works, with the lender's capability agents.steer. The
 // lender's rules decide whether this node may do that. It blocks until the delivery is known.
 func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
-	id := b.id()
-	data, err := json.Marshal(struct {
-		Member community.MemberID `json:"member"`
-		Text   string             `json:"text"`
-	}{id, text})
-	if err != nil {
-		return r, err
-	}
+	data, _ := json.Marshal(map[string]any{"member": b.id(), "text": text}) // of strings it cannot fail
 	s := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)}
 	if s.OnBehalf, err = b.borrower.Constraints(ctx); err != nil {
 		return r, err

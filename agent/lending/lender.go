@@ -219,29 +219,24 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	if err != nil {
 		return community.Reply{}, invalid("the request: %v", err)
 	}
+	id := cmp.Or(in.End, in.Account)
 	if in.Answer != nil {
-		if n := l.find(node, in.Answer.Member); n == nil || !n.answer(*in.Answer) {
-			return community.Reply{}, community.ErrNotFound
-		}
-		return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
+		id = in.Answer.Member
 	}
-	if in.Load {
+	one := l.find(node, id)
+	switch {
+	case in.Load:
 		return replyOf(update{Load: new(l.load(node))})
-	}
-	if id := cmp.Or(in.End, in.Account); id != "" {
-		n := l.find(node, id)
-		switch {
-		case n == nil:
-			return community.Reply{}, community.ErrNotFound
-		// The final report is the reply of the call that is the lease, so this reply has no content
-		// of use.
-		case in.End != "":
-			n.end(errEnded)
-			return community.Reply{Data: []byte("true"), ContentType: "application/json"}, nil
-		}
-		return replyOf(update{Spent: new(n.Account.Total())})
-	}
-	if !community.HasListener(ctx) {
+	case id != "" && one == nil, in.Answer != nil && !one.answer(*in.Answer):
+		return community.Reply{}, community.ErrNotFound
+	case in.Answer != nil:
+		return replyOf(update{})
+	case in.End != "": // the reply of the call that is the lease has the final report
+		one.end(errEnded)
+		return replyOf(update{})
+	case in.Account != "":
+		return replyOf(update{Spent: new(one.Account.Total())})
+	case !community.HasListener(ctx):
 		return community.Reply{}, invalid("the call must be a streaming one, because the spawned agent's id is in its output")
 	}
 	n, err := l.lease(in, s)
@@ -293,7 +288,7 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints, Sandbox: in.Sandbox,
 		Manifest: in.Workspace, Skills: in.Skills, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
-		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions),
+		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions), CloseWorkspace: func() error { return nil },
 	}
 	if n.MaxLifetime <= 0 {
 		return nil, invalid("its share has no time")
@@ -360,7 +355,11 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.MaxLifetime, errTime)
 	defer cancel()
 	n.report, n.done = func(p community.Progress) { community.Report(ctx, p) }, ctx.Done()
-	defer l.removeWorkspace(n)
+	defer func() {
+		if err := n.CloseWorkspace(); err != nil { // it stays until the next start of the node
+			l.cfg.Logger.Warn("workspace of a lent agent not removed", "err", err)
+		}
+	}()
 	m, err := l.cfg.Spawn(ctx, n)
 	switch {
 	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable), errors.Is(err, community.ErrInvalid):
@@ -380,17 +379,6 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	watching.Go(func() { n.end(l.watch(ctx, n.Node, m.ID)) })
 	n.stream(ctx, m)
 	return context.Cause(ctx), nil
-}
-
-// removeWorkspace removes the workspace of an agent that has ended. What cannot be removed stays until
-// the next start of the node.
-func (l *Lender) removeWorkspace(n *Lease) {
-	if n.CloseWorkspace == nil {
-		return
-	}
-	if err := n.CloseWorkspace(); err != nil {
-		l.cfg.Logger.Warn("workspace of a lent agent not removed", "err", err)
-	}
 }
 
 // reportInterval is how often a lender reports although nothing was spent: a borrower that loses it

@@ -179,12 +179,8 @@ func readRequest(data []byte) (request, error) {
 		return request{}, errors.New("something follows it")
 	}
 	switch {
-	case in.End != "" && !memberID.MatchString(string(in.End)):
-		return request{}, errors.New("end is no member's id")
-	case in.Account != "" && !memberID.MatchString(string(in.Account)):
-		return request{}, errors.New("account is no member's id")
-	case in.Parent != "" && !memberID.MatchString(in.Parent):
-		return request{}, errors.New("parent is no member's id")
+	case slices.ContainsFunc([]string{string(in.End), string(in.Account), in.Parent}, func(id string) bool { return id != "" && !memberID.MatchString(id) }):
+		return request{}, errors.New("end, account or parent is no member's id")
 	case in.Answer != nil && !memberID.MatchString(string(in.Answer.Member)):
 		return request{}, errors.New("an answer names no member")
 	case in.End == "" && in.Account == "" && in.Answer == nil && in.Agent == "" && !in.Load:

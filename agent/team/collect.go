@@ -213,15 +213,7 @@ func summary(p *workspace.Plan) (files []changedFile, more int) {
 // countLines counts the lines that a unified diff adds and removes.
 func countLines(diff string) (added, removed int) {
 	_, hunks, _ := strings.Cut(diff, "\n@@")
-	for line := range strings.Lines(hunks) {
-		switch line[0] {
-		case '+':
-			added++
-		case '-':
-			removed++
-		}
-	}
-	return added, removed
+	return strings.Count(hunks, "\n+"), strings.Count(hunks, "\n-")
 }
 
 // diffOf returns the diffs of all steps, for people. A file without one is named.

@@ -115,7 +115,12 @@ func (o options) run(ctx context.Context, env *command.Env, client symbiov1.Cont
 		return err
 	}
 	r.progress = &progress{env: env, begun: time.Now(), counts: counts{Type: "progress", Total: in.total, Nodes: map[string]int{}}}
-	if err := r.watched(ctx); err != nil {
+	shown, stop := context.WithCancel(ctx)
+	var show sync.WaitGroup
+	show.Go(func() { r.progress.show(shown) })
+	err = r.all(ctx)
+	stop()
+	if show.Wait(); err != nil {
 		if c := r.progress.now(); o.out != "" && c.Done > 0 {
 			env.Notef("%d items have an outcome, which is kept in %s: the same command goes on with the others", c.Done, file.Name())
 		}
@@ -125,16 +130,6 @@ func (o options) run(ctx context.Context, env *command.Env, client symbiov1.Cont
 		return err
 	}
 	return r.progress.summary()
-}
-
-// watched is all, with the progress shown meanwhile.
-func (r *run) watched(ctx context.Context) error {
-	shown, stop := context.WithCancel(ctx)
-	var show sync.WaitGroup
-	show.Go(func() { r.progress.show(shown) })
-	defer show.Wait()
-	defer stop()
-	return r.all(ctx)
 }
 
 // openFile opens the file of the journal: beside the output, for this run alone, else a temporary one.
