@@ -367,7 +367,7 @@ func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 // unknownKey, presetOnly and goType match the parts of a yaml.v3 error that name
 // Go types, which a reader of the file does not know.
 var (
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type [\w.]+`)
 	presetOnly = regexp.MustCompile("cannot unmarshal !!str `([^`]*)` into (?:config.Sandbox|permission.Config)")
 	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
 )

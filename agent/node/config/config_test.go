@@ -26,7 +26,7 @@ func TestEmptyFileIsTheDefault(t *testing.T) {
 func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"unknown key":            {"node:\n  nmae: x\n", "line 2: unknown key nmae; did you mean \"name\"?"},
-		"servers of MCP":         {"mcp: {servers: {}}\n", "mcp.json: symbio mcp add writes it"},
+		"servers of MCP":         {"mcp: {servers: {}}\nnode: {nmae: x}\n", "mcp.json: symbio mcp add writes it; line 2: unknown key nmae;"},
 		"unknown top key":        {"sandbx: {}\n", "line 1: unknown key sandbx; did you mean \"sandbox\"?"},
 		"wrong kind of value":    {"budget:\n  depth: deep\n", "line 2: cannot unmarshal"},
 		"broken YAML":            {"node: [\n", "line 1"},

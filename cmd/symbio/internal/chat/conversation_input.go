@@ -44,11 +44,11 @@ func (t *conversation) line(ctx context.Context, line string, ok bool) error {
 	if len(t.questions.open) > 0 {
 		return t.submit(ctx, line)
 	}
-	text, more := command.JoinContinued(t.partial, line)
-	if more {
-		t.partial = append(t.partial, strings.TrimSuffix(line, `\`))
+	rest, more := strings.CutSuffix(line, `\`)
+	if t.partial = append(t.partial, rest); more {
 		return nil
 	}
+	text := strings.Join(t.partial, "\n")
 	t.partial = nil
 	return t.submit(ctx, text)
 }

@@ -108,28 +108,26 @@ func (env *Env) Confirm(ctx context.Context, question string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// JoinContinued joins line to the lines in before, which ended in a backslash. more is true when
-// line ends in a backslash, too: then the text is not complete and the next line belongs to it.
-func JoinContinued(before []string, line string) (text string, more bool) {
-	rest, more := strings.CutSuffix(line, `\`)
-	return strings.Join(append(before, rest), "\n"), more
+// argument returns the argument of a command; for "-" the whole of standard input.
+func argument(env *Env, arg string) ([]byte, error) {
+	if arg != "-" {
+		return []byte(arg), nil
+	}
+	data, err := io.ReadAll(env.In)
+	if err != nil {
+		return nil, fmt.Errorf("reading standard input: %w", err)
+	}
+	return data, nil
 }
 
 // Text returns the text argument of a command, called name in the error: args joined, or the whole
 // of standard input when it is "-". Blank text is wrong usage.
 func (env *Env) Text(name string, args []string) (string, error) {
-	text := strings.Join(args, "")
-	if text == "-" {
-		data, err := io.ReadAll(env.In)
-		if err != nil {
-			return "", fmt.Errorf("reading standard input: %w", err)
-		}
-		text = string(data)
+	text, err := argument(env, strings.Join(args, ""))
+	if err == nil && len(bytes.TrimSpace(text)) == 0 {
+		err = Usage(fmt.Errorf("there is no %s: give it as an argument, or - to read standard input", name))
 	}
-	if strings.TrimSpace(text) == "" {
-		return "", Usage(fmt.Errorf("there is no %s: give it as an argument, or - to read standard input", name))
-	}
-	return text, nil
+	return string(text), err
 }
 
 // maxPiped bounds what is piped to a command beside its argument, in bytes: about 64,000 tokens.
@@ -189,17 +187,13 @@ func PipedInput(ctx context.Context, env *Env, wait time.Duration) (string, erro
 // Payload returns the DATA argument of a command as JSON. Valid JSON is passed through, other text
 // becomes a JSON string, "" becomes null, and "-" reads the whole of standard input.
 func (env *Env) Payload(arg string) ([]byte, error) {
-	data := []byte(arg)
-	if arg == "-" {
-		var err error
-		if data, err = io.ReadAll(env.In); err != nil {
-			return nil, fmt.Errorf("reading standard input: %w", err)
-		}
-	}
-	if len(data) == 0 {
+	data, err := argument(env, arg)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) == 0:
 		return []byte("null"), nil
-	}
-	if json.Valid(data) {
+	case json.Valid(data):
 		return data, nil
 	}
 	return json.Marshal(string(data))
@@ -217,11 +211,9 @@ func ToolCall(env *Env, name, text string) (permission.Call, error) {
 	if text == "" {
 		return call, nil
 	}
-	data := []byte(text)
-	if text == "-" {
-		if data, err = io.ReadAll(env.In); err != nil {
-			return call, fmt.Errorf("reading standard input: %w", err)
-		}
+	data, err := argument(env, text)
+	if err != nil {
+		return call, err
 	}
 	if call.Args, err = tool.DecodeArgs(data); err != nil {
 		return call, Usage(fmt.Errorf("ARGS: want a JSON object such as {\"file_path\": \"notes.md\"}: %w", err))
