@@ -199,7 +199,7 @@ func (p *parts) openSkills() (err error) {
 // agents, which uses them all.
 func (p *parts) openTools() (err error) {
 	c := p.cfg
-	hooks := exec.Config{Denied: p.rules.Denied, Report: p.report.sandbox, Disarmed: p.report.disarmed, Artifact: p.artifacts.Open}
+	hooks := exec.Config{Denied: p.rules.Denied, Report: p.report.sandbox, Disarmed: p.report.disarmed, Artifacts: p.artifacts}
 	var onAsk func(context.Context, agent.ApprovalRequest) func(tool.Answer)
 	if p.telemetry != nil {
 		hooks.OnRun, onAsk = p.telemetry.Run, p.telemetry.Asked

@@ -90,6 +90,15 @@ func (s *Server) Give(to community.NodeID, h content.Hash) {
 	}
 }
 
+// Keep stores what r holds as an artifact of this node, and lets a node fetch it.
+func (s *Server) Keep(to community.NodeID, r io.Reader) (content.Hash, error) {
+	h, _, err := s.cfg.Store.Put(r, math.MaxInt64)
+	if err == nil {
+		s.Give(to, h)
+	}
+	return h, err
+}
+
 // HasGiven reports whether a node may fetch any artifact without a rule.
 func (s *Server) HasGiven(to community.NodeID) bool {
 	s.mu.Lock()

@@ -51,14 +51,17 @@ func (r *Runner) Command(c config.Capability, depth int) *Command {
 
 // policy returns what a process of the command may do now. It is computed for
 // each call, because a reload may change the denied files. env are variables of
-// this call, which the process may see, and dir is a directory of it, which the
-// process may read; "" = it has none.
+// this call, which the process may see, and dir has its artifacts, which the
+// process may read and add to; "" = it has none.
 func (c *Command) policy(env []string, dir string) (sandbox.Policy, error) {
 	p, err := c.runner.Policy(c.sandbox)
 	for _, path := range []string{c.real, dir} {
 		if path != "" { // also where a private /tmp stands in the place of its directory
 			p.Files.Read = append(slices.Clip(p.Files.Read), path)
 		}
+	}
+	if dir != "" {
+		p.Files.Write = append(slices.Clip(p.Files.Write), filepath.Join(dir, madeDir))
 	}
 	p.Env = append(slices.Clip(p.Env), execEnv...)
 	for _, v := range env {
@@ -70,12 +73,14 @@ func (c *Command) policy(env []string, dir string) (sandbox.Policy, error) {
 
 // Answer runs the command with input on standard input and returns the JSON
 // that it prints. An artifact that input names is the path of a file there; it
-// is fetched from caller, the calling node. Answer blocks until the command and
+// is fetched from caller, the calling node, which may fetch those of the result:
+// they stand there in the place of paths in artifactsEnv. Answer blocks until the command and
 // all processes that it started have ended; ctx, or the timeout of the
 // capability, ends them. Errors: community.ErrInvalid if input is not JSON,
 // nested too deep, or names an artifact that the caller did not give, ErrDenied
 // if the sandbox cannot hold the command, ErrTooLarge if it prints more than
-// Config.MaxOutput, ErrAgentFailed if it fails or prints no JSON. Callers of
+// Config.MaxOutput, ErrAgentFailed if it fails, prints no JSON, or gives a file
+// that cannot be kept. Callers of
 // other nodes see the explanation of the error only; the rest may name files of
 // this machine.
 func (c *Command) Answer(ctx context.Context, input []byte, caller community.NodeID) ([]byte, error) {
@@ -91,12 +96,18 @@ func (c *Command) Answer(ctx context.Context, input []byte, caller community.Nod
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox: %w", err)
 	}
-	input, dir, err := c.takeArtifacts(ctx, input, caller)
+	dir, err := c.makeDir()
 	defer os.RemoveAll(dir) // of "" nothing; what cannot be removed stays among the temporary files
+	if err == nil {
+		input, err = c.takeArtifacts(ctx, input, caller, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
 	spec := sandbox.Spec{Argv: c.capability.Exec, Dir: c.runner.cfg.Dir, Stdin: bytes.NewReader(input), Env: traceEnv(community.TraceOf(ctx)), Keep: c.runner.maxOutput(), Flood: execFlood}
+	if dir != "" {
+		spec.Env = append(spec.Env, artifactsEnv+"="+filepath.Join(dir, madeDir))
+	}
 	errOut := &lines{emit: func(line string) { community.Report(ctx, progressOf(line)) }}
 	if c.capability.Progress {
 		spec.Stderr = errOut
@@ -107,7 +118,11 @@ func (c *Command) Answer(ctx context.Context, input []byte, caller community.Nod
 	}
 	r, err := box.Run(ctx, policy, spec)
 	errOut.end()
-	return parseOutput(ctx, r, err, spec.Keep)
+	output, err := parseOutput(ctx, r, err, spec.Keep)
+	if err != nil {
+		return nil, err
+	}
+	return c.giveArtifacts(output, caller, dir)
 }
 
 // parseOutput returns the result that a command printed, or the error of the
@@ -120,7 +135,7 @@ func parseOutput(ctx context.Context, r sandbox.Result, err error, limit int) ([
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%w: %w", community.Explain(community.ErrDenied, toCaller(refused)), refused)
 	case errors.Is(err, sandbox.ErrFlood), err == nil && r.Stdout.Cut > 0:
-		return nil, community.Explain(community.ErrTooLarge, fmt.Sprintf("the command printed more than %d KiB (limits.message of its node)", limit>>10))
+		return nil, community.Explain(community.ErrTooLarge, fmt.Sprintf("the command printed more than %d KiB (limits.message of its node): let it write that to a file in $%s, and print the path", limit>>10, artifactsEnv))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, sandbox.ErrNotStarted):

@@ -8,15 +8,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"sync"
 	"time"
 
-	"symbio/agent/content"
 	"symbio/agent/node/config"
 	"symbio/agent/tool"
-	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
@@ -45,9 +42,8 @@ type Config struct {
 	OnRun func(ctx context.Context, argv []string) func(sandbox.Result, error)
 	// MaxOutput is the largest result of a capability, in bytes. Default 1 MiB.
 	MaxOutput int
-	// Artifact opens an artifact that the node of a call gave with it, and returns
-	// an error for any other one. Default: commands take none.
-	Artifact func(ctx context.Context, from community.NodeID, h content.Hash) (io.ReadSeekCloser, error)
+	// Artifacts are those of the node. Default: commands take and give none.
+	Artifacts Artifacts
 }
 
 // Runner makes sandboxes for commands. It probes the machine when the first

@@ -46,38 +46,40 @@ func printArtifacts(env *command.Env, all []*symbiov1.Artifact) error {
 
 // cmdArtifactsGet returns the command artifacts get. Its exit status is 4 if the node has no such artifact.
 func cmdArtifactsGet(env *command.Env) *cobra.Command {
-	var file string
+	var file, on string
 	cmd := &cobra.Command{
 		Use:  "get HASH",
 		Args: command.ExactArgs(1),
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, args []string) error {
+			r := &symbiov1.GetArtifactRequest{Hash: args[0], On: on}
 			switch {
 			case file != "":
-				return writeArtifact(ctx, env, client, args[0], file)
+				return writeArtifact(ctx, env, client, r, file)
 			case env.JSON:
 				return command.Usage(errors.New("--json describes the file that was written: give -o FILE"))
 			case !env.OutIsTerminal:
-				_, _, err := receiveArtifact(ctx, client, args[0], env.Out, "")
+				_, _, err := receiveArtifact(ctx, client, r, env.Out, "")
 				return err
 			}
 			var text bytes.Buffer
-			_, _, err := receiveArtifact(ctx, client, args[0], &text, "text/")
+			_, _, err := receiveArtifact(ctx, client, r, &text, "text/")
 			return errors.Join(err, env.PrintText(text.String()))
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write it to `FILE`")
+	cmd.Flags().StringVar(&on, "on", "", "fetch it from another `NODE`, by name or id")
 	return cmd
 }
 
 // receiveArtifact writes an artifact to w, and returns its size and type. It is an error if the type does not begin
 // as it is wanted.
-func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, hash string, w io.Writer, want string) (size int, kind string, err error) {
-	stream, err := client.GetArtifact(ctx, &symbiov1.GetArtifactRequest{Hash: hash})
+func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, r *symbiov1.GetArtifactRequest, w io.Writer, want string) (size int, kind string, err error) {
+	stream, err := client.GetArtifact(ctx, r)
 	for err == nil {
 		var c *symbiov1.Chunk
 		if c, err = stream.Recv(); err == nil {
 			if kind = c.GetContentType(); !strings.HasPrefix(kind, want) {
-				return 0, kind, command.Usage(fmt.Errorf("artifact %s is %s, which a terminal cannot show; write it to a file with -o FILE", hash, kind))
+				return 0, kind, command.Usage(fmt.Errorf("artifact %s is %s, which a terminal cannot show; write it to a file with -o FILE", r.GetHash(), kind))
 			}
 			size += len(c.GetData())
 			_, err = w.Write(c.GetData())
@@ -90,12 +92,12 @@ func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, hash st
 }
 
 // writeArtifact writes an artifact to a file, which is removed if it does not come whole.
-func writeArtifact(ctx context.Context, env *command.Env, client symbiov1.ControlClient, hash, file string) error {
+func writeArtifact(ctx context.Context, env *command.Env, client symbiov1.ControlClient, r *symbiov1.GetArtifactRequest, file string) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	size, kind, err := receiveArtifact(ctx, client, hash, f, "")
+	size, kind, err := receiveArtifact(ctx, client, r, f, "")
 	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
