@@ -54,7 +54,7 @@ func (c *Calls) Event(e event.Event, f event.Fields) (ended RunningCall, took st
 // Past returns what was shown of messages when they came: an Echo for each of the person's, and the events of the agent. It
 // is not known when they came, so the events have no times.
 func Past(agent string, messages []llm.Message) (shown []any) {
-	add := func(kind string, f event.Fields) {
+	add := func(kind string, f map[string]any) {
 		data, _ := json.Marshal(f) // it cannot fail: the arguments were decoded from JSON
 		shown = append(shown, event.Event{Type: kind, Agent: agent, Data: data})
 	}
@@ -63,14 +63,14 @@ func Past(agent string, messages []llm.Message) (shown []any) {
 		case m.Role == llm.User:
 			shown = append(shown, Echo(m.Text))
 		case m.Text != "":
-			add("text", event.Fields{Turn: i + 1, Text: m.Text})
-			add("turn", event.Fields{})
+			add("text", map[string]any{"turn": i + 1, "text": m.Text})
+			add("turn", nil)
 		}
 		for _, c := range m.Calls {
-			add("tool_call", event.Fields{Tool: c.Name, Call: c.ID, Args: json.RawMessage(c.Args)})
+			add("tool_call", map[string]any{"tool": c.Name, "call": c.ID, "args": c.Args})
 		}
 		for _, r := range m.Results {
-			add("tool_result", event.Fields{Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError})
+			add("tool_result", map[string]any{"tool": r.Name, "call": r.CallID, "text": r.Text, "failed": r.IsError})
 		}
 	}
 	return shown

@@ -266,6 +266,10 @@ func (t *conversation) event(ctx context.Context, e event.Event) error {
 	case t.isInteractive() && (e.Type == "receipt" || e.Type == "steered"):
 		return t.receipt(e)
 	case t.isInteractive() && e.Type == "transcript":
+		if t.prompted { // the prompt comes again below
+			t.prompted = false
+			fmt.Fprintln(t.env.Err)
+		}
 		return t.view.printTranscript(e)
 	case (e.Type == "approval" || e.Type == "answered") && t.isInteractive():
 		return t.question(ctx, e)

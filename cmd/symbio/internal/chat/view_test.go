@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"symbio/agent/event"
+	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 )
 
@@ -104,6 +105,13 @@ func TestViewPrintsPastAsItWasShown(t *testing.T) {
 			t.Errorf("with the notes %q: got\n%s\nwant\n%s", c.notes, got, c.want)
 		}
 		stdout.Reset()
+	}
+}
+
+func TestLogOfPastNamesItsTools(t *testing.T) {
+	a, _, stderr := onTerminals(true, false)
+	if err := newView(a).past("a", []llm.Message{{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "Read", Args: []byte(`{}`)}}}}); err != nil || !strings.HasSuffix(stderr.String(), "tool_call a tool=Read\n") {
+		t.Errorf("the log has %q, %v", stderr, err)
 	}
 }
 
