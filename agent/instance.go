@@ -17,6 +17,7 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/replicate"
 	"symbio/agent/tool/security"
+	"symbio/agent/workspace"
 	"symbio/community"
 	"symbio/skills"
 )
@@ -83,6 +84,9 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	}
 	if i.parent == nil {
 		i.artifacts.start(i.record.past)
+		for _, dir := range workspace.RemoveLeftovers(i.workspace.Dir) {
+			i.notice(dir + " is left of a patch that was not applied to its end. Files that you had may be only there: put back what you need, and remove it.")
+		}
 	}
 	i.factory.instances.add(i)
 	i.agent = newAgent(i)

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -223,7 +224,7 @@ func mergeText(base, ours, theirs []byte) ([]byte, error) {
 // Apply does what the plan says, all or nothing. With conflicts it does nothing and returns ErrConflict, unless partial is
 // true: then it takes the other steps. ErrChanged means that a file is not what it was when the plan was made. New contents
 // are written to a directory of its own in the workspace first, and files that go are kept there until all steps are taken.
-// After a crash the files are there; a later Apply removes the directory if no old files are in it.
+// After a crash the files are there: see RemoveLeftovers.
 func (p *Plan) Apply(ctx context.Context, partial bool) error {
 	if c := p.Conflicts(); len(c) > 0 && !partial {
 		return fmt.Errorf("apply a patch to %s: %w in %d files, such as %s; nothing was changed", p.root.Name(), ErrConflict, len(c), c[0].Path)
@@ -234,7 +235,6 @@ func (p *Plan) Apply(ctx context.Context, partial bool) error {
 	}
 	defer root.Close()
 	a := &applier{root: root, staging: stagingPrefix + rand.Text()}
-	removeLeftovers(root)
 	steps := slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return s.Conflict != "" || s.Action == Same })
 	if err := a.apply(ctx, steps, p.store); err != nil {
 		return fmt.Errorf("apply a patch to %s: %w", p.root.Name(), errors.Join(err, a.rollback()))
@@ -249,16 +249,24 @@ const (
 	maxApply      = time.Hour
 )
 
-// removeLeftovers removes the staging directories of applies that a crash has ended, unless files were set aside there: these
-// may be the only ones of their kind. Nothing is put back, since other programs can write there.
-func removeLeftovers(root *os.Root) {
-	left, _ := fs.Glob(root.FS(), stagingPrefix+"*") // the pattern is right
-	for _, dir := range left {
-		info, err := root.Lstat(dir)
-		if _, old := root.Lstat(dir + "/old"); err == nil && time.Since(info.ModTime()) > maxApply && errors.Is(old, fs.ErrNotExist) {
-			_ = root.RemoveAll(dir) // else the next one does
+// RemoveLeftovers removes what applies that a crash has ended left in a directory. It returns the paths of those that it leaves,
+// because files were set aside there: these may be the only ones of their kind. Nothing is put back, since other programs can write
+// there.
+func RemoveLeftovers(dir string) (kept []string) {
+	left, _ := fs.Glob(os.DirFS(dir), stagingPrefix+"*") // the pattern is right
+	for _, name := range left {
+		name = filepath.Join(dir, name)
+		info, err := os.Lstat(name)
+		if err != nil || time.Since(info.ModTime()) <= maxApply {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(name, "old")); !errors.Is(err, fs.ErrNotExist) {
+			kept = append(kept, name)
+		} else {
+			_ = os.RemoveAll(name) // else the next one does
 		}
 	}
+	return kept
 }
 
 // applier takes the steps of a plan. The staging directory has the new files and the old ones. undo are the steps back, in

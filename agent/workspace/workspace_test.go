@@ -508,8 +508,8 @@ func TestFileForDirectoryIsConflict(t *testing.T) {
 	check(t, read(t, dir), tree{"a": "one", "n": "mine", "d/mine/deep": "mine", "e": "file", "l": "->a", "x/y": "mine", "f/g": "new", "g/f": "x", "g/d/x": "x", "h/f/n": "new", "h/d": "file"})
 }
 
-// What a crash leaves of a patch does not travel. The next apply removes it, unless it holds files that may be nowhere else,
-// or may be in use.
+// What a crash leaves of a patch does not travel. It is removed, unless it holds files that may be nowhere else, or may be
+// in use.
 func TestLeftoversOfPatch(t *testing.T) {
 	was := tree{"a": "1"}
 	left := tree{".symbio-patch-A/new/x": "new", ".symbio-patch-B/old/a": "mine", ".symbio-patch-B/new/a": "x", ".symbio-patch-C/done/a": "0", ".symbio-patch-D/new/x": "in use"}
@@ -523,6 +523,9 @@ func TestLeftoversOfPatch(t *testing.T) {
 	s := take(t, dir, workspace.Options{})
 	if len(s.Files) != 1 || len(s.Omitted) != len(left) || !strings.Contains(s.Omitted[0].Why, "not applied to its end") {
 		t.Errorf("%d files travel, and %v do not", len(s.Files), s.Omitted)
+	}
+	if kept := workspace.RemoveLeftovers(dir); len(kept) != 1 || kept[0] != filepath.Join(dir, ".symbio-patch-B") {
+		t.Errorf("kept are %q, want B", kept)
 	}
 	if err := pl.Apply(t.Context(), false); err != nil {
 		t.Fatal(err)
