@@ -136,7 +136,7 @@ func (t *conversation) sessionEvent(e event.Event) error {
 	}
 	before := t.session
 	t.session.id, t.session.node, t.session.tasks, t.session.gone = f.ID, e.Node, f.Tasks, false
-	var notes []string
+	notes := []string{}
 	if before.resumed && before.id == "" {
 		notes = []string{"session " + f.ID + ": " + terminal.Printable(f.Text)}
 	}
@@ -160,7 +160,7 @@ func (t *conversation) sessionEvent(e event.Event) error {
 		return err
 	}
 	if past && !t.closing {
-		t.view.pastNotes = notes
+		t.view.pastNotes, t.view.pastShown = notes, before.gone
 		return t.link.askTranscript()
 	}
 	for _, text := range notes {

@@ -179,6 +179,31 @@ func TestChatGoesOnWhenItsNodeIsBack(t *testing.T) {
 	})
 }
 
+func TestChatShowsOnlyAnswerThatItMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNode{}
+		in, shown, _, over := chatOn(t, n, Options{Keep: true, Reconnect: true}, &symbiov1.RunRequest{})
+		n.emit("session", `{"id":"s1","state":"idle","tasks":1}`)
+		io.WriteString(in, "m2\n")
+		synctest.Wait()
+		n.failure <- errGone
+		time.Sleep(time.Minute)
+		n.emit("session", `{"id":"s1","state":"done","tasks":2}`)
+		n.emit("transcript", `{"transcript":[{"role":"user","text":"m1"},{"role":"assistant","text":"a1"},{"role":"user","text":"m2"},{"role":"assistant","text":"a2"}]}`)
+		synctest.Wait()
+		if want := []string{"m2", "transcript"}; !slices.Equal(n.sent, want) {
+			t.Errorf("sent %q, want %q", n.sent, want)
+		}
+		if text := shown.String(); !strings.Contains(text, "> m2\na2\n") || strings.Contains(text, "a1") || !strings.Contains(text, "(2 messages before these are not shown)") {
+			t.Errorf("shown: %q", text)
+		}
+		in.Close()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestChatLeavesWhileItsNodeIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNode{}

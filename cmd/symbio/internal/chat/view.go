@@ -30,8 +30,9 @@ type view struct {
 	// written below the question.
 	paused bool
 	// pastNotes are shown below the next transcript, which is then the past of a conversation that
-	// goes on.
+	// goes on. pastShown is true if it was shown before, but for its last answer.
 	pastNotes []string
+	pastShown bool
 	// heldEvents are the events since the question was shown, at most maxHeldEvents.
 	heldEvents []event.Event
 }
@@ -137,6 +138,12 @@ func (s *view) printTranscript(e event.Event) error {
 	t, err := e.Fields()
 	if err != nil {
 		return err
+	}
+	for i := len(t.Transcript) - 1; s.pastNotes != nil && s.pastShown && i > 0; i-- {
+		if t.Transcript[i].Role == llm.User {
+			t.Omitted, t.Transcript = t.Omitted+uint64(i), t.Transcript[i:]
+			break
+		}
 	}
 	title := "What the agent remembers"
 	if len(t.Transcript) == 0 {
