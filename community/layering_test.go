@@ -20,6 +20,7 @@ var lines = map[string][]string{
 	"security/identity":    {"proto", "security/private"},
 	"discovery":            {},
 	"community":            {"actor", "security"},
+	"community/waittest":   {}, // so that the tests of every package can import it
 	"skills":               {"actor", "security/filename", "security/gitenv", "security/permission", "security/private", "security/visible"},
 	"transport":            {"proto", "community", "discovery", "security/identity", "security/visible", "actor/term", "actor/backoff"},
 	"agent/content":        {"security/visible"},

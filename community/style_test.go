@@ -7,7 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -16,12 +16,12 @@ import (
 // maxFileLines is how many lines a hand-written file may have; more is probably two subjects.
 const maxFileLines = 600
 
-// The limits of the product's code: all but tests and generated files.
+// The limits of the product's code: all but tests, the packages that only tests import, and generated files.
 const (
 	maxMethods       = 30     // of one type
 	maxComplexity    = 30     // cyclomatic, of one function
 	maxComplexityP95 = 11     // that 95 of 100 functions keep to
-	maxCode          = 96_364 // lines that are neither blank nor a comment
+	maxCode          = 96_169 // lines that are neither blank nor a comment
 )
 
 // vague package names say where code was put, not what it does.
@@ -61,8 +61,8 @@ func TestCodeKeepsTheHouseStyle(t *testing.T) {
 func TestCodeStaysSmall(t *testing.T) {
 	lines, methods, complexities := 0, map[string]int{}, map[string]int{}
 	var all []int
-	walkCode(t, func(path string, _ *token.FileSet, f *ast.File, text []byte) {
-		if strings.HasSuffix(path, "_test.go") {
+	walkCode(t, func(file string, _ *token.FileSet, f *ast.File, text []byte) {
+		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(path.Dir(file), "test") {
 			return
 		}
 		for line := range bytes.Lines(text) {
@@ -77,12 +77,12 @@ func TestCodeStaysSmall(t *testing.T) {
 			}
 			name := f.Name.Name
 			if receiver := receiverOf(f); receiver != "" {
-				methods[filepath.ToSlash(filepath.Dir(path))+" "+receiver]++
+				methods[path.Dir(file)+" "+receiver]++
 				name = receiver + "." + name
 			}
 			n := complexity(f)
 			all = append(all, n)
-			complexities[path+" "+name] = n
+			complexities[file+" "+name] = n
 		}
 	})
 	checkLimit(t, "methods", methods, maxMethods)
