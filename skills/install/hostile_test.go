@@ -281,7 +281,7 @@ func TestRepositoryExecutesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := newPlace(t).plan("file://" + r.bare); err == nil {
-		t.Log("the object was still there")
+		t.Fatal("the object was still there")
 	}
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("something was executed")
