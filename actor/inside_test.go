@@ -1,14 +1,21 @@
 package actor
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-// What is tested here lasts an instant, too short to be met from outside.
+// What is tested here lasts an instant, too short to be met from outside, or depends on the number of processors.
 
 func TestGateNeverExceedsItsLimit(t *testing.T) {
 	for range 300 {
@@ -60,4 +67,48 @@ func TestMessageThatBeginsWhileItsActorIsKilledIsCancelled(t *testing.T) {
 	if o := <-c.answer; !errors.Is(o.err, ErrStopped) {
 		t.Errorf("Receive's context ended with %v, want ErrStopped", o.err)
 	}
+}
+
+func TestAsManyGoroutinesStayIdleAsMay(t *testing.T) {
+	d := newDispatcher(new(sync.WaitGroup))
+	if _, ok := d.acquireIdle(); ok {
+		t.Error("a goroutine stays though there is no actor")
+	}
+	d.open()
+	for range d.maxIdle {
+		if _, ok := d.acquireIdle(); !ok {
+			t.Fatal("fewer goroutines stay than may")
+		}
+	}
+	if _, ok := d.acquireIdle(); ok {
+		t.Errorf("more than %d goroutines stay", d.maxIdle)
+	}
+	d.releaseIdle()
+	if _, ok := d.acquireIdle(); !ok {
+		t.Error("none stays for the one that has work again")
+	}
+}
+
+func TestLinesOfProtoActorAreThrottledAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := engineLogger(slog.New(slog.NewTextHandler(&log, nil))).With("k", "v").WithGroup("g")
+		lines := func(n int) string {
+			log.Reset()
+			for range n {
+				l.Warn("x")
+			}
+			return strings.TrimSpace(regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(log.String(), ""))
+		}
+		line := "level=WARN msg=x lib=proto.actor k=v"
+		check := func(got string, want ...string) {
+			t.Helper()
+			if want := strings.Join(want, "\n"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		}
+		check(lines(maxLinesPerSecond+2), slices.Repeat([]string{line}, maxLinesPerSecond)...)
+		time.Sleep(time.Second)
+		check(lines(2), line+" g.unlogged=2", line)
+	})
 }

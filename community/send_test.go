@@ -235,3 +235,37 @@ func TestAgentsOwnErrorReachesALocalCaller(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A signal that is refused at once is an error of Tell itself; what fails later is reported to Undelivered.
+func TestTellReturnsWhatRefusesTheSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		offline := errors.New("no route")
+		c, _ := withPeer(t, &wire{tell: func(community.NodeID, community.Call) error { return offline }},
+			func(cfg *community.Config) { cfg.System, cfg.MaxMessage = withMailbox(t, 1), 100 })
+		release := make(chan bool)
+		ann := spawn(t, c, "ann", &worker{receive: func(context.Context, community.Signal) (community.Reply, error) {
+			<-release
+			return community.Reply{}, nil
+		}}).ID
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		ben, large := id[community.MemberID]("b1"), work(string(make([]byte, 101)))
+		check := func(about string, got, want error) {
+			t.Helper()
+			var e *community.Error
+			if !errors.Is(got, want) || want != nil && !errors.As(got, &e) {
+				t.Errorf("%s: got %v, want %v as an Error", about, got, want)
+			}
+		}
+		check("a context that has ended", c.Tell(ended, ann, work("")), context.Canceled)
+		check("what she does not accept", c.Tell(t.Context(), ann, community.Signal{Perception: "play"}), community.ErrNotAccepted)
+		check("the first", c.Tell(t.Context(), ann, work("")), nil)
+		synctest.Wait()
+		check("the second, which waits", c.Tell(t.Context(), ann, work("")), nil)
+		check("the third", c.Tell(t.Context(), ann, work("")), community.ErrBusy)
+		check("an unknown member", c.Tell(t.Context(), "nobody", work("")), community.ErrNotFound)
+		check("a node that cannot be reached", c.Tell(t.Context(), ben, work("")), offline)
+		check("what is too large for a node", c.Tell(t.Context(), ben, large), community.ErrTooLarge)
+		close(release)
+	})
+}

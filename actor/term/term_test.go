@@ -183,3 +183,18 @@ func TestConcurrentEndsEndOnce(t *testing.T) {
 		}
 	}
 }
+
+// Who asks for the ends of a Term that has ended already does not wait.
+func TestEndsOfATermThatHasEnded(t *testing.T) {
+	for name, end := range map[string]func(*term.Term){"close": (*term.Term).Close, "end": func(one *term.Term) { one.End(errWhy) }} {
+		one := term.New(context.Background())
+		end(one)
+		_, own := term.Ends(one)
+		select {
+		case <-own:
+		default:
+			t.Errorf("%s: it goes on", name)
+		}
+		one.Close()
+	}
+}
