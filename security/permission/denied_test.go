@@ -19,7 +19,7 @@ func TestDeniedFilesAreThoseOfTheWholeChain(t *testing.T) {
 	}
 	t.Setenv("HOME", filepath.Join(top, "home"))
 	dir := filepath.Join(top, "ws")
-	for _, name := range []string{"ws/.env", "ws/sub/.env", "ws/s/a", "ws/s/pub/b", "ws/c.pem", "ws/w", "home/key", "home/.env"} {
+	for _, name := range []string{"ws/.env", "ws/sub/.env", "ws/s/a", "ws/s/pub/b", "ws/c.pem", "ws/written", "home/key", "home/.env"} {
 		at := filepath.Join(top, name)
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)
@@ -54,10 +54,10 @@ func TestDeniedFilesAreThoseOfTheWholeChain(t *testing.T) {
 		{name: "home", links: []permission.Config{deny("Read(~/key)", "Write(~/k*)")}, hidden: "home/key", readOnly: "home/key"},
 		{name: "a link", links: []permission.Config{deny("Read(link)")}, hidden: "home/key"},
 		{name: "absent", links: []permission.Config{deny("Read(no)", "Write(~/no/*)", "Read(/no/such/*)")}},
-		{name: "the directory of commands", links: []permission.Config{deny("Read(./*)")}, hidden: "home/key ws/.env ws/c.pem ws/s ws/sub ws/w"},
+		{name: "the directory of commands", links: []permission.Config{deny("Read(./*)")}, hidden: "home/key ws/.env ws/c.pem ws/s ws/sub ws/written"},
 		{name: "every file to write", links: []permission.Config{deny("Write")}, readOnly: "/"},
-		{name: "several links", links: []permission.Config{deny("Read(.env)"), deny("Write(w)"), deny("Edit(c.pem)")}, hidden: "ws/.env ws/sub/.env", readOnly: "ws/c.pem ws/w"},
-		{name: "a guardrail", links: []permission.Config{deny()}, guard: &permission.Guardrail{Deny: []permission.Rule{rule(t, "Read(w)")}}, hidden: "ws/w"},
+		{name: "several links", links: []permission.Config{deny("Read(.env)"), deny("Write(written)"), deny("Edit(c.pem)")}, hidden: "ws/.env ws/sub/.env", readOnly: "ws/c.pem ws/written"},
+		{name: "a guardrail", links: []permission.Config{deny()}, guard: &permission.Guardrail{Deny: []permission.Rule{rule(t, "Read(written)")}}, hidden: "ws/written"},
 		{name: "override", links: []permission.Config{lifting(deny("Read(./s/*)", "Read(.env)"), "Read(./s/pub/*)", "Read(./.env)")}, hidden: "ws/s/a ws/sub/.env"},
 		{name: "override of another link", links: []permission.Config{deny("Read(./.env)"), lifting(deny(), "Read(./.env)")}, hidden: "ws/.env"},
 		{name: "override of final deny", links: []permission.Config{{Preset: "permissive", FinalDeny: permission.Rules("Read(./.env)"), Override: permission.Rules("Read(./.env)")}}, hidden: "ws/.env"},
