@@ -5,8 +5,10 @@ PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/trust.proto symbi
 TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 SCRIPTS ?= 1000000
+SEED    ?= 1
+COUNT   ?= 150
 
-.PHONY: help generate catalog build test oracle lint bench soak fuzz-shell demo cross
+.PHONY: help generate catalog build test oracle lint bench soak fuzz-shell mutate demo cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +44,9 @@ soak: ## ten minutes of six nodes under load, of which one after another is kill
 
 fuzz-shell: ## run what the rules allow in the real bash, a million random scripts (SCRIPTS=n)
 	SYMBIO_FUZZ_SEED=$${SYMBIO_FUZZ_SEED:-$$(date +%s)} SYMBIO_FUZZ_SCRIPTS=$(SCRIPTS) $(GO) test -run TestBashRunsNothingThatWasNotAllowed -count 1 -timeout 0 -v ./security/permission
+
+mutate: ## change the code at random places, one at a time, and list the changes that no test notices (SEED=n COUNT=n)
+	@cd .tools && $(GO) run ./mutate -seed $(SEED) -count $(COUNT)
 
 demo: ## two nodes, one community, a survey of this directory
 	$(GO) run ./cmd/symbio demo
