@@ -66,6 +66,7 @@ override:
 		"a deny that is wide":  {`deny: [{rule: "Bash", not_match: ["ls"]}]`, `it must not match "ls"`},
 		"many tools":           {`allow: [{rule: "mcp__a__*", match: [x]}]`, "one tool"},
 		"an unknown key":       {`allow: [{rule: Read, matches: [x]}]`, `no key "matches"`},
+		"an empty example":     {`allow: [{rule: "Git(log:*)", match: [" "]}]`, `it must match " "`},
 		"no rule":              {`allow: [{match: [x]}]`, "it is empty"},
 	} {
 		var cfg permission.Config

@@ -39,6 +39,17 @@ func TestPatternMatch(t *testing.T) {
 	}
 }
 
+func TestPatternIsOneCommandOfLiteralWords(t *testing.T) {
+	for text, want := range map[string]bool{
+		"git log": true, "timeout 5 make": true, "LANG=C sort": true,
+		"": false, "''": false, "a; b": false, "a | b": false, "a > b": false, "a < b": false, "a $x": false, "a *": false, "a $(b)": false, "if": false, "a\x00": false,
+	} {
+		if got := command.Parse(text, "", false).First != ""; got != want {
+			t.Errorf("%q is a pattern: %t, want %t", text, got, want)
+		}
+	}
+}
+
 func TestPatternMayMean(t *testing.T) {
 	for _, c := range []struct {
 		pattern, command string

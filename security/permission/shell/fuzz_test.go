@@ -62,6 +62,7 @@ func TestGuardsMeanPrograms(t *testing.T) {
 	for text, want := range map[string]bool{
 		"find . -delete": true, "find . -name x": false, "/usr/bin/find . -delete": true, "git -c a=b log": true, "git log": false,
 		"sort -o x": true, "sort -k2": false, "sed 's/a/b/w x' y": true, "sed s/a/b/ y": false, "nothing -o x --exec": false, "git-log --output=x": true,
+		"go build -o /dev/null": false, "go build -o /tmp/x": false, "go build -o a/x": false, "go build -o /etc/x": true, "go build -o ../x": true, "go build -o /tmp/../x": true, "go build -o ~/x": true, "go build -o": true,
 	} {
 		c := shell.Parse(text).Commands[0]
 		if got := shell.Guard(c, 1); (got != "") != want {
@@ -101,6 +102,19 @@ func TestSedAndAwkProgramsAreReadWithAPositiveList(t *testing.T) {
 	} {
 		if got := shell.Guard(shell.Parse(text).Commands[0], 1); (got == "") != want {
 			t.Errorf("%s: got %q, want it plain: %v", text, got, want)
+		}
+	}
+}
+
+// A comparison of what only the shell knows does nothing by itself, if its number of words and its operator are certain.
+func TestComparisonsThatAreCertainAreFree(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[ x ]": true, "[ -n x ]": true, "[ a = b ]": true, `[ "$a" = b ]`: true, "[ ! -f x ]": true, "test -f x": true, `test a -eq "$b"`: true, "[ ! a = b ]": true,
+		`[ "$a" = b`: false, `[ "$a" = b c`: false, "[ $a = b ]": false, `[ "$a" "$b" ]`: false, `[ a "$b" c ]`: false, "[ -v a ]": false, `[ -v "x$a" ]`: false, `[ a -a "x$b" -a c ]`: false,
+	} {
+		p := shell.Parse(text)
+		if got := p.Commands[0].Free && len(p.Problems) == 0; got != want {
+			t.Errorf("%s: free is %t, want %t; %v", text, got, want, p.Problems)
 		}
 	}
 }
