@@ -13,6 +13,7 @@ import (
 	"symbio/agent/node/config"
 	"symbio/agent/node/state"
 	"symbio/agent/session"
+	"symbio/community/waittest"
 )
 
 // steps is a model that calls a tool, and is never heard after it, unless it is told of a restart.
@@ -46,7 +47,7 @@ func TestTaskGoesOnUnderNewIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithCancel(waittest.Context(t))
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()

@@ -74,15 +74,15 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 }
 
 func TestTimeoutEndsAStep(t *testing.T) {
-	waits := step.Func(func(ctx context.Context, d time.Duration) (string, error) {
-		select {
-		case <-time.After(d):
-			return "done", nil
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	})
 	synctest.Test(t, func(t *testing.T) {
+		waits := step.Func(func(ctx context.Context, d time.Duration) (string, error) {
+			select {
+			case <-time.After(d):
+				return "done", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		})
 		s := step.Timeout(2*time.Second, waits)
 		if got := run(t, s, time.Second); got != "done" {
 			t.Errorf("in time: %q", got)

@@ -10,6 +10,7 @@ import (
 
 	wire "github.com/miekg/dns"
 
+	"symbio/community/waittest"
 	"symbio/discovery"
 	"symbio/discovery/dns"
 )
@@ -99,22 +100,15 @@ func TestHeadlessServiceIsFoundThroughARealNameServer(t *testing.T) {
 	s := open(t, dns.Config{Names: []string{service}, Resolver: resolver, Every: 20 * time.Millisecond})
 	heard := make(chan discovery.Sighting, 10)
 	ctx, cancel := context.WithCancel(t.Context())
-	begun, done := time.Now(), make(chan error, 1)
+	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, func(sg discovery.Sighting) { heard <- sg }) }()
 	defer func() { cancel(); <-done }()
 
 	next := func() discovery.Sighting {
 		t.Helper()
-		select {
-		case sg := <-heard:
-			return sg
-		case <-time.After(10 * time.Second):
-			t.Fatalf("nothing was reported within 10s; health: %v", s.Health())
-			panic("unreachable")
-		}
+		return waittest.Receive(t, "a report", heard)
 	}
 	first, second := next(), next()
-	t.Logf("both pods were found after %v", time.Since(begun))
 	if want := "symbio-0.symbio.default.svc.cluster.local:7946 of " + service; first.Key != want {
 		t.Errorf("the first key is %q, want %q", first.Key, want)
 	}
@@ -123,7 +117,7 @@ func TestHeadlessServiceIsFoundThroughARealNameServer(t *testing.T) {
 	}
 
 	server.set(wire.RcodeServerFailure)
-	waitFor(t, func() bool { return s.Health() != nil }) // it has asked, and been refused
+	waittest.Until(t, "a refusal", func() (any, bool) { err := s.Health(); return err, err != nil })
 	server.set(wire.RcodeSuccess, srv0, a0, aaaa0, a1)
 	if sg := next(); !sg.Gone || sg.Key != second.Key {
 		t.Errorf("reported %+v, want that %s is gone", sg, second.Key)
@@ -143,20 +137,5 @@ func TestAddressesAreFoundThroughARealNameServer(t *testing.T) {
 	}
 	if got := peers["nodes.example.:7946"]; len(got) != 3 {
 		t.Errorf("found %v, want a peer for each of 3 addresses", got)
-	}
-}
-
-// waitFor polls a fact that nothing announces.
-func waitFor(t *testing.T, fact func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(10 * time.Second)
-	for !fact() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatal("it did not come true within 10s")
-		}
 	}
 }

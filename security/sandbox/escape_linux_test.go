@@ -2,7 +2,6 @@ package sandbox_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
+	"symbio/community/waittest"
 	"symbio/security/sandbox"
 )
 
@@ -33,7 +32,8 @@ type world struct {
 	tcp                net.Listener
 	udp                net.PacketConn
 	victim             *exec.Cmd
-	heard              chan string // who was reached: one name for each contact
+	contacts           chan contact
+	at                 map[string]net.Addr // of the listeners
 }
 
 func newWorld(t *testing.T) *world {
@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	if top, err = filepath.EvalSymlinks(top); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{dir: filepath.Join(top, "work"), outside: filepath.Join(top, "outside"), self: filepath.Join(top, "self"), heard: make(chan string, 100)}
+	w := &world{dir: filepath.Join(top, "work"), outside: filepath.Join(top, "outside"), self: filepath.Join(top, "self"), contacts: make(chan contact, 100), at: map[string]net.Addr{}}
 	for _, dir := range []string{w.dir, w.outside} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -112,8 +112,8 @@ func (w *world) reset(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for len(w.heard) > 0 {
-		<-w.heard
+	for len(w.contacts) > 0 {
+		<-w.contacts
 	}
 }
 
@@ -125,13 +125,15 @@ func (w *world) listen(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
+		w.at[name] = l.Addr()
 		go func() {
 			for {
 				c, err := l.Accept()
 				if err != nil {
 					return
 				}
-				w.heard <- name
+				said, _ := io.ReadAll(c) // a contact that is cut off is one, too
+				w.contacts <- contact{name, string(said) == mark}
 				c.Close()
 			}
 		}()
@@ -143,12 +145,14 @@ func (w *world) listen(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
+		w.at[name] = c.LocalAddr()
 		go func() {
-			for {
-				if _, _, err := c.ReadFrom(make([]byte, 10)); err != nil {
+			for said := make([]byte, 10); ; {
+				n, _, err := c.ReadFrom(said)
+				if err != nil {
 					return
 				}
-				w.heard <- name
+				w.contacts <- contact{name, string(said[:n]) == mark}
 			}
 		}()
 		return c
@@ -164,17 +168,33 @@ func (w *world) abstract() string { return "@symbio-test-" + filepath.Base(filep
 
 func (w *world) port() string { return strconv.Itoa(w.tcp.Addr().(*net.TCPAddr).Port) }
 
-// reached says whether somebody heard of it. A contact is told after it was made: that takes a moment.
-func (w *world) reached(name string, patience time.Duration) bool {
-	for end := time.After(patience); ; {
-		select {
-		case got := <-w.heard:
-			if got == name {
-				return true
-			}
-		case <-end:
-			return false
+// contact is one that a listener of the world had.
+type contact struct {
+	name string
+	mark bool // it was the test's own
+}
+
+// mark is what the test itself says to a listener.
+const mark = "mark"
+
+// reached reports whether a process that has ended has reached the listener. A listener takes its contacts in their
+// order: what comes before a contact of the test's own is all there was.
+func (w *world) reached(t *testing.T, name string) (reached bool) {
+	t.Helper()
+	c, err := new(net.Dialer).DialContext(waittest.Context(t), w.at[name].Network(), w.at[name].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, mark); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for {
+		got := waittest.Receive(t, "the test's own contact with "+name, w.contacts)
+		if got == (contact{name, true}) {
+			return reached
 		}
+		reached = reached || got.name == name
 	}
 }
 
@@ -184,7 +204,7 @@ type attempt struct {
 	// argv is the command; "@" stands for this binary as an attempt.
 	argv func(*world) []string
 	// harm says that it worked, as seen from outside; nil = its exit status says so.
-	harm func(*world, time.Duration) bool
+	harm func(*testing.T, *world) bool
 	// policy changes the standard one without a network.
 	policy func(*world, *sandbox.Policy)
 	// admitted are the levels that do not prevent it, and say so before.
@@ -214,13 +234,13 @@ func full(_ *world, p *sandbox.Policy) { p.Network = sandbox.NetworkFull }
 
 func nothing(_ *world, p *sandbox.Policy) { p.Files = sandbox.ReadOnly() }
 
-func heard(name string) func(*world, time.Duration) bool {
-	return func(w *world, patience time.Duration) bool { return w.reached(name, patience) }
+func heard(name string) func(*testing.T, *world) bool {
+	return func(t *testing.T, w *world) bool { return w.reached(t, name) }
 }
 
 // holds says that a file has a text in it, or any if text is empty.
-func holds(file, text string) func(*world, time.Duration) bool {
-	return func(w *world, _ time.Duration) bool {
+func holds(file, text string) func(*testing.T, *world) bool {
+	return func(_ *testing.T, w *world) bool {
 		got, err := os.ReadFile(strings.NewReplacer("OUTSIDE", w.outside, "DIR", w.dir).Replace(file))
 		return err == nil && bytes.Contains(got, []byte(text))
 	}
@@ -303,7 +323,7 @@ func (a attempt) run(t *testing.T, w *world, b *sandbox.Box) (worked bool, said 
 		c := exec.Command(argv[0], argv[1:]...)
 		c.Dir = w.dir
 		out, err := c.CombinedOutput()
-		return err == nil && (a.harm == nil || a.harm(w, 5*time.Second)), string(out)
+		return err == nil && (a.harm == nil || a.harm(t, w)), string(out)
 	}
 	p := w.policy(t)
 	if a.policy != nil {
@@ -315,7 +335,7 @@ func (a attempt) run(t *testing.T, w *world, b *sandbox.Box) (worked bool, said 
 	if err != nil {
 		t.Fatalf("%v: %v", level, err)
 	}
-	worked = r.Code == 0 && (a.harm == nil || a.harm(w, 20*time.Millisecond))
+	worked = r.Code == 0 && (a.harm == nil || a.harm(t, w))
 	if worked && slices.Contains(a.admitted, level) && level == sandbox.Landlock && lacks == nil {
 		t.Errorf("%v does not prevent it, and did not say so", level)
 	}
@@ -404,9 +424,7 @@ func TestEscapesAsAnOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	c := exec.CommandContext(ctx, w.self, "-test.run=^TestEscapes$|^TestEscapesToWhatIsHidden$|^TestAPolicyShows|^TestNothingSurvives|^TestProcessesAreBounded|^TestMemoryIsBounded|^TestASymlinkPlanted", "-test.v")
+	c := exec.CommandContext(waittest.Context(t), w.self, "-test.run=^TestEscapes$|^TestEscapesToWhatIsHidden$|^TestAPolicyShows|^TestNothingSurvives|^TestProcessesAreBounded|^TestMemoryIsBounded|^TestASymlinkPlanted", "-test.v")
 	c.Dir = top
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + top, "TMPDIR=/tmp"}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -258,13 +258,13 @@ func FuzzFrame(f *testing.F) {
 		}
 		remote, _ := callerOf(ctx)
 		own := &caller{Peer: remote.Peer}
-		in := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: verifiedInfo{caller: own}}), in: []*pb.Frame{&m}}
-		_ = s.Link(in)
+		stream := &frames{ctx: peer.NewContext(context.Background(), &peer.Peer{AuthInfo: verifiedInfo{caller: own}}), in: []*pb.Frame{&m}}
+		_ = s.Link(stream)
 		if !reflect.ValueOf(&own.calls).Elem().IsZero() {
 			t.Errorf("after the end %+v is left", &own.calls)
 		}
 		answered := map[uint64]int{}
-		for _, a := range in.out {
+		for _, a := range stream.out {
 			if answered[a.GetId()]++; answered[a.GetId()] > len(m.Calls) {
 				t.Errorf("call %d of %v was answered too often", a.GetId(), &m)
 			}

@@ -90,7 +90,7 @@ func TestEndedCertificateReachesOnlyRenewal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, trust, ctx := pb.NewPeerClient(cc), pb.NewTrustClient(cc), bounded(t)
+			p, trust, ctx := pb.NewPeerClient(cc), pb.NewTrustClient(cc), in(t, patience)
 			_, describe := p.Describe(ctx, &pb.DescribeRequest{})
 			_, invoke := p.Invoke(ctx, &pb.InvokeRequest{Capability: "echo"})
 			_, show := trust.Show(ctx, &pb.ShowRequest{})

@@ -31,6 +31,7 @@ type home struct {
 	network *grpcpeer.Network
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+	limit   func() (context.Context, context.CancelFunc) // of a wait
 }
 
 // live runs a community on a network until the test ends or stop is called.
@@ -57,6 +58,11 @@ func live(t testing.TB, id community.NodeID, name string, n *grpcpeer.Network, t
 	return h
 }
 
+// inBubble is the limit of a wait in a bubble.
+func inBubble() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}
+
 func (h *home) leave() {
 	h.stop()
 	h.done.Wait()
@@ -64,13 +70,15 @@ func (h *home) leave() {
 
 func (s *station) live(name string, tune ...func(*community.Config)) *home {
 	s.lan.t.Helper()
-	return live(s.lan.t, s.id, name, s.network, tune...)
+	h := live(s.lan.t, s.id, name, s.network, tune...)
+	h.limit = inBubble
+	return h
 }
 
 // sees waits until a change makes want true of the members.
 func (h *home) sees(what string, want func([]community.Member) bool) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := h.limit()
 	defer cancel()
 	sub := h.Subscribe()
 	defer sub.Close()

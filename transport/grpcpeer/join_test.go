@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/community"
+	"symbio/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
@@ -123,7 +124,7 @@ func TestTokenAndAnAddressMakeANodeAMember(t *testing.T) {
 	holder := l.onLoopback(seed)
 	addr := holder.network.Addr().String()
 	token := l.token("worker")
-	a, err := grpcpeer.Enrol(bounded(t), addr, token, l.key("bob"), "bob", nil)
+	a, err := grpcpeer.Enrol(waittest.Context(t), addr, token, l.key("bob"), "bob", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestJoinThatIsRefusedIsUnderstood(t *testing.T) {
 	holder := l.onLoopback(seed)
 	local, member := plain.onLoopback("local"), l.onLoopback("member")
 	used := l.token("")
-	if _, err := grpcpeer.Enrol(bounded(t), holder.network.Addr().String(), used, l.key("first"), "first", nil); err != nil {
+	if _, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), used, l.key("first"), "first", nil); err != nil {
 		t.Fatal(err)
 	}
 	gone := l.key("gone")
@@ -169,7 +170,7 @@ func TestJoinThatIsRefusedIsUnderstood(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
-			_, err := grpcpeer.Enrol(bounded(t), c.at.network.Addr().String(), c.token, c.key, "x", nil)
+			_, err := grpcpeer.Enrol(waittest.Context(t), c.at.network.Addr().String(), c.token, c.key, "x", nil)
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("got %v, want %v with %q", err, c.want, c.words)
 			}
@@ -186,7 +187,7 @@ func TestJoinSendsNothingToWrongCluster(t *testing.T) {
 	holder := l.onLoopback(seed)
 	send := func(token identity.Token) (int, error) {
 		s := &spy{}
-		_, err := grpcpeer.Enrol(bounded(t), holder.network.Addr().String(), token, l.key("bob"), "bob", func(ctx context.Context, addr string) (c net.Conn, err error) {
+		_, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), token, l.key("bob"), "bob", func(ctx context.Context, addr string) (c net.Conn, err error) {
 			s.Conn, err = new(net.Dialer).DialContext(ctx, "tcp", addr)
 			return s, err
 		})
@@ -230,7 +231,7 @@ func TestWithoutACertificateOnlyJoinIsReached(t *testing.T) {
 		}
 		defer cc.Close()
 		p, j := pb.NewPeerClient(cc), pb.NewJoinClient(cc)
-		ctx := bounded(t)
+		ctx := waittest.Context(t)
 		_, describe := p.Describe(ctx, &pb.DescribeRequest{})
 		_, invoke := p.Invoke(ctx, &pb.InvokeRequest{Capability: "echo"})
 		stream, watch := p.Watch(ctx, &pb.WatchRequest{})
@@ -253,7 +254,7 @@ func TestWithoutACertificateOnlyJoinIsReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cc.Close()
-	if _, err := pb.NewJoinClient(cc).Join(bounded(t), &pb.JoinRequest{}); status.Code(err) != codes.Unimplemented {
+	if _, err := pb.NewJoinClient(cc).Join(waittest.Context(t), &pb.JoinRequest{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a peer that joins: got %v, want %v", err, codes.Unimplemented)
 	}
 }
@@ -277,14 +278,14 @@ func TestTriesToJoinAreCountedAndBounded(t *testing.T) {
 	holder := l.onLoopback(seed)
 	addr := holder.network.Addr().String()
 	token := l.token("")
-	if _, err := grpcpeer.Enrol(bounded(t), addr, token, l.key("first"), "", nil); err != nil {
+	if _, err := grpcpeer.Enrol(waittest.Context(t), addr, token, l.key("first"), "", nil); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 16)
 	for i := range errs {
 		k := l.key("k" + string(rune('a'+i)))
-		wg.Go(func() { _, errs[i] = grpcpeer.Enrol(bounded(t), addr, token, k, "", nil) })
+		wg.Go(func() { _, errs[i] = grpcpeer.Enrol(waittest.Context(t), addr, token, k, "", nil) })
 		if i%4 == 3 {
 			wg.Wait() // 8 connections at once are all there may be
 		}
@@ -305,7 +306,7 @@ func TestTriesToJoinAreCountedAndBounded(t *testing.T) {
 		t.Errorf("%d were answered and %d told to wait, want 9 and 7", used, often)
 	}
 	// Peers are served all the while.
-	if _, err := client(t, l.identity("bob"), tcp(holder)).Describe(bounded(t), &pb.DescribeRequest{}); err != nil {
+	if _, err := client(t, l.identity("bob"), tcp(holder)).Describe(waittest.Context(t), &pb.DescribeRequest{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -314,7 +315,7 @@ func TestLargeRequestToJoinIsRefused(t *testing.T) {
 	l := newCluster(t)
 	holder := l.onLoopback(seed)
 	token := l.token("")
-	raw, err := tcp(holder)(bounded(t))
+	raw, err := tcp(holder)(waittest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +326,7 @@ func TestLargeRequestToJoinIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cc.Close()
-	_, err = pb.NewJoinClient(cc).Join(bounded(t), &pb.JoinRequest{Request: make([]byte, 16<<10)})
+	_, err = pb.NewJoinClient(cc).Join(waittest.Context(t), &pb.JoinRequest{Request: make([]byte, 16<<10)})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v, want %v", err, codes.ResourceExhausted)
 	}
@@ -431,12 +432,12 @@ func TestNodeLearnsRemovalsFromItsCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, _ := l.cluster.Revocations().Current()
-	d, err := caller.Describe(bounded(t), &pb.DescribeRequest{Revocations: list})
+	d, err := caller.Describe(waittest.Context(t), &pb.DescribeRequest{Revocations: list})
 	if err != nil || d.GetRevocations().GetEpoch() != list.GetEpoch() || d.GetHoldsAuthority() {
 		t.Errorf("bob describes himself as %v, %v; want him to have the list, and no authority", d, err)
 	}
 	forged := &pb.Revocations{Epoch: 9, Nodes: []string{string(bob.id)}, Signature: list.GetSignature()}
-	if d, err = caller.Describe(bounded(t), &pb.DescribeRequest{Revocations: forged}); err != nil || d.GetRevocations().GetEpoch() != list.GetEpoch() {
+	if d, err = caller.Describe(waittest.Context(t), &pb.DescribeRequest{Revocations: forged}); err != nil || d.GetRevocations().GetEpoch() != list.GetEpoch() {
 		t.Errorf("after a forged list: %v, %v; want the one before", d, err)
 	}
 }

@@ -24,15 +24,14 @@ func hubID(name string) community.NodeID {
 }
 
 func TestMemoryPassesNetworkSuite(t *testing.T) {
-	runSuite(t, Suite{Bubble: true, New: func(*testing.T) Fixture {
+	runSuite(t, Suite{New: func(*testing.T) Fixture {
 		return hubLAN{memory.NewHub(memory.Config{})}
 	}})
 }
 
 func TestSlowMemoryPassesNetworkSuite(t *testing.T) {
 	runSuite(t, Suite{
-		Bubble: true,
-		Slack:  300 * time.Millisecond, // a few times there and back
+		Slack: 300 * time.Millisecond, // a few times there and back
 		New: func(*testing.T) Fixture {
 			return hubLAN{memory.NewHub(memory.Config{Delay: 20 * time.Millisecond, Jitter: 30 * time.Millisecond, Seed: 7})}
 		},

@@ -19,6 +19,7 @@ import (
 
 	"symbio/actor"
 	"symbio/community"
+	"symbio/community/waittest"
 	"symbio/discovery"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
@@ -142,7 +143,7 @@ func TestCallToAKilledProcessFailsAtOnce(t *testing.T) {
 	a.finds(node)
 	called := make(chan error, 1)
 	go func() {
-		_, err := a.Invoke(bounded(t), community.MemberID(node), "stuck", community.Signal{})
+		_, err := a.Invoke(waittest.Context(t), community.MemberID(node), "stuck", community.Signal{})
 		called <- err
 	}()
 	c.line(t)
@@ -192,7 +193,7 @@ func TestFrozenProcessComesBack(t *testing.T) {
 	if took := time.Since(woken); !promised(took, 5*time.Second) {
 		t.Errorf("the node was back after %v, want 5s", took)
 	}
-	r, err := a.Invoke(bounded(t), community.MemberID(node), "echo", community.Signal{Data: []byte("morning")})
+	r, err := a.Invoke(waittest.Context(t), community.MemberID(node), "echo", community.Signal{Data: []byte("morning")})
 	if err != nil || string(r.Data) != "morning" {
 		t.Errorf("it answered %q, %v", r.Data, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"symbio/community"
+	"symbio/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
@@ -318,7 +319,7 @@ func TestNodeThatOnlyDialsOutIsCalledOverSockets(t *testing.T) {
 	b.offers("echo", echo)
 	payload := make([]byte, 300<<10)
 	for range 20 {
-		r, err := a.network.Invoke(bounded(t), b.id, community.Call{Capability: "echo", Payload: payload})
+		r, err := a.network.Invoke(waittest.Context(t), b.id, community.Call{Capability: "echo", Payload: payload})
 		if err != nil || len(r.Data) != len(payload) {
 			t.Fatalf("got %d bytes, %v; want %d", len(r.Data), err, len(payload))
 		}

@@ -162,7 +162,7 @@ func TestUnreadingListenerDelaysItsOwnCallOnly(t *testing.T) {
 			t.Errorf("the provider has made %d reports", n)
 		}
 		for range 10 {
-			if r, err := c.Invoke(bounded(t), &pb.InvokeRequest{Capability: "echo", Payload: []byte("x")}); err != nil || string(r.GetPayload()) != "x" {
+			if r, err := c.Invoke(in(t, patience), &pb.InvokeRequest{Capability: "echo", Payload: []byte("x")}); err != nil || string(r.GetPayload()) != "x" {
 				t.Errorf("a call beside it got %v, %v", r, err)
 			}
 		}
@@ -198,7 +198,7 @@ func TestUnreadCallFreesItsPlaceAtDeadline(t *testing.T) {
 		if n := ended.Load(); n != calls {
 			t.Errorf("%d of %d providers have ended", n, calls)
 		}
-		if _, err := c.Invoke(bounded(t), &pb.InvokeRequest{Capability: "echo"}); err != nil {
+		if _, err := c.Invoke(in(t, patience), &pb.InvokeRequest{Capability: "echo"}); err != nil {
 			t.Errorf("the next call got %v", err)
 		}
 	})
@@ -251,7 +251,7 @@ func TestForeignClientListens(t *testing.T) {
 			}
 			return community.Reply{Data: []byte("done")}, nil
 		})
-		s, err := c.InvokeStream(bounded(t), &pb.InvokeRequest{Capability: "long"})
+		s, err := c.InvokeStream(in(t, patience), &pb.InvokeRequest{Capability: "long"})
 		var got []string
 		for err == nil {
 			var e *pb.InvokeEvent
@@ -263,7 +263,7 @@ func TestForeignClientListens(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 		for capability, want := range map[string]string{"nothing": "not provide"} {
-			s, err := c.InvokeStream(bounded(t), &pb.InvokeRequest{Capability: capability})
+			s, err := c.InvokeStream(in(t, patience), &pb.InvokeRequest{Capability: capability})
 			if err == nil {
 				_, err = s.Recv()
 			}

@@ -2,13 +2,15 @@
 // of a few nodes, runs a community on each, and checks the contract of the architecture: who is seen, what a call
 // carries, which error says what, and how fast a lost node is noticed.
 //
-// The cases of one run are independent of each other and run one after another, each on a fresh Fixture. With
-// Suite.Bubble each runs in a testing/synctest bubble, where seconds cost nothing and bounds are exact; without it,
-// Slack is added to them. The suite does not test how nodes find or authenticate each other.
+// The cases of one run are independent of each other and run one after another, each on a fresh Fixture and in a
+// testing/synctest bubble, where seconds cost nothing and bounds are exact but for Slack: a Fixture has no real sockets.
+// A bubble's clock starts on 2000-01-01; make certificates inside it. The suite does not test how nodes find or
+// authenticate each other.
 
 package grpcpeer_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -19,14 +21,11 @@ import (
 
 // Suite says how to make Fixtures.
 type Suite struct {
-	// Bubble runs each case, New included, in a synctest bubble: for transports that use no real
-	// sockets. A bubble's clock starts on 2000-01-01; make certificates inside it.
-	Bubble bool
-	// Slack is added to every bound on time. Default: 10 ms in a bubble, because what is due at the
-	// very bound is in time, else 2 s, because a busy machine is slow.
+	// Slack is added to every bound on time. Default: 10 ms, because what is due at the very bound is
+	// in time.
 	Slack time.Duration
-	// New makes a network with no nodes. Clean up through t.Cleanup; the suite ends the nodes
-	// before that.
+	// New makes a network with no nodes, in the bubble of a case. Clean up through t.Cleanup; the
+	// suite ends the nodes before that.
 	New func(t *testing.T) Fixture
 }
 
@@ -75,25 +74,14 @@ type Shutter interface {
 
 // runSuite runs every case as a subtest of t.
 func runSuite(t *testing.T, s Suite) {
-	switch {
-	case s.Slack != 0:
-	case s.Bubble:
-		s.Slack = 10 * time.Millisecond
-	default:
-		s.Slack = 2 * time.Second
-	}
+	s.Slack = cmp.Or(s.Slack, 10*time.Millisecond)
 	for _, c := range slices.Concat(cases, streamCases) {
 		t.Run(c.name, func(t *testing.T) {
-			one := func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				l := &caseLAN{t: t, fixture: s.New(t), slack: s.Slack}
 				defer l.end()
 				c.run(t, l)
-			}
-			if s.Bubble {
-				synctest.Test(t, one)
-				return
-			}
-			one(t)
+			})
 		})
 	}
 }

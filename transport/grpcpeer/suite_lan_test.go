@@ -71,7 +71,7 @@ func (l *caseLAN) end() {
 	}
 }
 
-// patience is how long a case waits for what has no bound of its own.
+// patience is how long a case, which is in a bubble, waits for what has no bound of its own.
 const patience = 20 * time.Second
 
 // sees waits until the place's list of members satisfies want, and returns it.
@@ -135,8 +135,8 @@ func named(all []community.Member, name string) int {
 	return slices.IndexFunc(all, func(m community.Member) bool { return m.Name == name && m.Available })
 }
 
-// in bounds a call that has no deadline of its own to test.
-func in(t *testing.T, d time.Duration) context.Context {
+// in bounds a call in a bubble that has no deadline of its own to test.
+func in(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx

@@ -5,8 +5,5 @@ import (
 )
 
 func TestTransportSuite(t *testing.T) {
-	runSuite(t, Suite{
-		Bubble: true,
-		New:    func(t *testing.T) Fixture { return newLAN(t) },
-	})
+	runSuite(t, Suite{New: func(t *testing.T) Fixture { return newLAN(t) }})
 }

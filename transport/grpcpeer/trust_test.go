@@ -21,7 +21,7 @@ func (l *lan) takes(name string) func(*grpcpeer.Config) {
 }
 
 func (l *lan) joinAt(s *station, token identity.Token, name string) (*identity.Admission, error) {
-	return grpcpeer.Enrol(bounded(l.t), "second", token, l.key(name), name, func(ctx context.Context, _ string) (net.Conn, error) {
+	return grpcpeer.Enrol(in(l.t, patience), "second", token, l.key(name), name, func(ctx context.Context, _ string) (net.Conn, error) {
 		return s.listener.Dial(ctx)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/community"
+	"symbio/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/transport/grpcpeer"
 )
@@ -38,7 +40,9 @@ func (l *lan) onLoopback(name string, tune ...func(*grpcpeer.Config)) *home {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return live(l.t, cfg.Identity.ID(), name, n)
+	h := live(l.t, cfg.Identity.ID(), name, n)
+	h.limit = func() (context.Context, context.CancelFunc) { return context.WithCancel(waittest.Context(l.t)) }
+	return h
 }
 
 func tcp(h *home) func(context.Context) (net.Conn, error) {
@@ -47,11 +51,20 @@ func tcp(h *home) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// bounded fails a real-socket test that hangs instead of letting it.
-func bounded(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+// dialRaw connects to a real socket until the deadline of the test.
+func dialRaw(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	ctx := waittest.Context(t)
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := ctx.Deadline() // zero: none
+	if err := c.SetDeadline(at); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // TestAttackersAreRefusedAndTheServerGoesOn throws what strangers and a hostile member can at a real
@@ -68,41 +81,28 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 	friend := client(t, l.identity("friend"), tcp(victim))
 	works := func(t *testing.T) {
 		t.Helper()
-		if r, err := friend.Invoke(bounded(t), &pb.InvokeRequest{Capability: "echo", Payload: []byte("hi")}); err != nil || string(r.GetPayload()) != "hi" {
+		if r, err := friend.Invoke(waittest.Context(t), &pb.InvokeRequest{Capability: "echo", Payload: []byte("hi")}); err != nil || string(r.GetPayload()) != "hi" {
 			t.Fatalf("a friend was not served: %v, %v", r, err)
 		}
 	}
 	works(t)
 	describe := func(p pb.PeerClient) error {
-		_, err := p.Describe(bounded(t), &pb.DescribeRequest{})
+		_, err := p.Describe(waittest.Context(t), &pb.DescribeRequest{})
 		return err
 	}
 	refused := func(t *testing.T, why string) {
 		t.Helper()
 		// The other side hears that it is refused a moment before it is noted here.
-		ctx, look := bounded(t), time.NewTicker(time.Millisecond)
-		defer look.Stop()
-		for {
-			if s, ok := victim.status("", grpcpeer.StateRefused); ok && strings.Contains(s.Why, why) && s.Addr == "127.0.0.1" {
-				return
-			}
-			select {
-			case <-look.C:
-			case <-ctx.Done():
-				t.Fatalf("nodes are %+v, want one refused because %q", victim.network.Nodes(), why)
-			}
-		}
+		waittest.Until(t, "a node refused because "+why, func() (any, bool) {
+			s, ok := victim.status("", grpcpeer.StateRefused)
+			return victim.network.Nodes(), ok && strings.Contains(s.Why, why) && s.Addr == "127.0.0.1"
+		})
 	}
 	raw := func(t *testing.T, b []byte) {
 		t.Helper()
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		c := dialRaw(t, addr)
 		_, _ = c.Write(b)
-		if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) {
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("the server kept the connection")
 		}
 	}
@@ -154,10 +154,7 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 			if i%2 == 0 && len(b) > 5 {
 				copy(b, []byte{22, 3, 1, 2, 0}) // the header of a TLS handshake
 			}
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := dialRaw(t, addr)
 			_, _ = c.Write(b)
 			c.Close()
 		}
@@ -166,8 +163,8 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 	t.Run("random bytes of a proven member", func(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, 4))
 		for i := range 32 {
-			c, err := tls.Dial("tcp", addr, l.identity(fmt.Sprint("rogue", i%8)).ClientTLS(""))
-			if err != nil {
+			c := tls.Client(dialRaw(t, addr), l.identity(fmt.Sprint("rogue", i%8)).ClientTLS(""))
+			if err := c.HandshakeContext(waittest.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 			b := make([]byte, random.IntN(4096))
@@ -177,7 +174,6 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 			if i%2 == 0 {
 				b = append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"), b...)
 			}
-			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 			_, _ = c.Write(b)
 			_ = c.CloseWrite()
 			_, _ = io.Copy(io.Discard, c)
@@ -190,7 +186,7 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 		if err := describe(rogue); err != nil {
 			t.Fatal(err)
 		}
-		_, err := rogue.Invoke(bounded(t), &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, 100<<20)})
+		_, err := rogue.Invoke(waittest.Context(t), &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, 100<<20)})
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("got %v, want it refused as too large", err)
 		}
@@ -201,7 +197,7 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 	})
 	t.Run("headers without end", func(t *testing.T) {
 		rogue := client(t, l.identity("rogue"), tcp(victim))
-		ctx := metadata.AppendToOutgoingContext(bounded(t), "x", strings.Repeat("x", 1<<20))
+		ctx := metadata.AppendToOutgoingContext(waittest.Context(t), "x", strings.Repeat("x", 1<<20))
 		if _, err := rogue.Describe(ctx, &pb.DescribeRequest{}); err == nil {
 			t.Error("1 MiB of headers was taken")
 		}
@@ -214,7 +210,7 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 			return community.Reply{}, nil
 		})
 		rogue := l.identity("rogue")
-		ctx := metadata.AppendToOutgoingContext(bounded(t), "node", string(victim.id), "authorization", "Bearer x")
+		ctx := metadata.AppendToOutgoingContext(waittest.Context(t), "node", string(victim.id), "authorization", "Bearer x")
 		_, err := client(t, rogue, tcp(victim)).Invoke(ctx, &pb.InvokeRequest{Capability: "who", Requester: []string{string(victim.id)}})
 		if err != nil || from.ID != rogue.ID() {
 			t.Errorf("the call is from %q, %v; want %s, whose certificate it was", from.ID, err, rogue.ID())

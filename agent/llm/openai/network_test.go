@@ -19,6 +19,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/openai"
+	"symbio/community/waittest"
 )
 
 const whole = `data: {"choices":[{"delta":{"content":"Hello"}}]}` + "\n\n" + `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
@@ -358,11 +359,7 @@ func TestStoppingTheIterationEndsTheRequest(t *testing.T) {
 	for range m.Stream(t.Context(), earlier) {
 		break
 	}
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Second):
-		t.Error("the request goes on after the reader has stopped")
-	}
+	waittest.Closed(t, "the end of the request after its reader has stopped", ended)
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {

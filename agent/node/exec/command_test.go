@@ -116,15 +116,11 @@ func TestCommandThatFailsSaysHowAndNotWhere(t *testing.T) {
 func TestCommandEndsWithItsCallAndItsChildrenWithIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now()
-	_, err := boxed(t, sh(t, "sleep 60 & sleep 60")).Answer(ctx, []byte("1"), "")
+	_, err := boxed(t, sh(t, "sleep 86400 & sleep 86400")).Answer(ctx, []byte("1"), "")
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the deadline", err)
 	}
-	if took := time.Since(start); took > 40*time.Second {
-		t.Errorf("the call ended after %v", took)
-	}
-	c := sh(t, "sleep 60")
+	c := sh(t, "sleep 86400")
 	c.Timeout = 100 * time.Millisecond
 	if _, err := boxed(t, c).Answer(t.Context(), []byte("1"), ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the capability's own time-out", err)

@@ -3,12 +3,12 @@ package tui
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/community/waittest"
 )
 
 func TestTerminalPrintsBelowFirstFrame(t *testing.T) {
@@ -22,7 +22,8 @@ func TestTerminalPrintsBelowFirstFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	term.Show(chat.Note{Text: "hello"})
-	if err := person.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	late, _ := waittest.Context(t).Deadline() // zero: never
+	if err := person.SetReadDeadline(late); err != nil {
 		t.Fatal(err)
 	}
 	var all []byte
