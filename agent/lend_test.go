@@ -154,16 +154,20 @@ func (p *place) lend(t *testing.T, cfg lending.LenderConfig) {
 	}
 }
 
-// meet waits until the nodes know each other.
+// meet waits, in a bubble, until the nodes know each other.
 func (l *lan) meet() {
 	l.t.Helper()
 	for range 100 {
-		if len(l.a.community.WhoProvides(lending.Capability)) == 1 && l.b.knows(l.a) {
+		if l.met() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	l.t.Fatal("the nodes did not meet")
+}
+
+func (l *lan) met() bool {
+	return len(l.a.community.WhoProvides(lending.Capability)) == 1 && l.b.knows(l.a)
 }
 
 func (p *place) knows(o *place) bool {

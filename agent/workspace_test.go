@@ -21,6 +21,7 @@ import (
 	"symbio/agent/workspace"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
+	"symbio/community/waittest"
 	"symbio/security/permission"
 	"symbio/transport/memory"
 )
@@ -58,7 +59,7 @@ func newTraveller(t *testing.T, files map[string]string, model llm.Model) *trave
 	if err := l.b.community.Offer(c, l.b.workspaces.Provider(l.b.lender.Checkout)); err != nil {
 		t.Fatal(err)
 	}
-	l.meet()
+	waittest.Until(t, "nodes that know each other", func() (any, bool) { return l.a.community.Members(), l.met() })
 	t.Cleanup(func() {
 		for _, p := range []*place{l.a, l.b} {
 			if err := p.end(); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -119,9 +118,7 @@ func TestCheckByAHostileSchemaEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(n int) []byte { return []byte(`[` + strings.Repeat(`"xxxxxxxxxxxxxxxx",`, n) + `1]`) }
-	begun := time.Now()
 	err = s.check(list(maxWork/s.weight/19-1), "", MaxDepth)
-	t.Logf("%d parts: %v, %.100v", s.weight, time.Since(begun), err)
 	if err == nil || errors.Is(err, errTooLargeToCheck) {
 		t.Errorf("the largest that is checked: %v", err)
 	}
@@ -153,13 +150,9 @@ func FuzzSchema(f *testing.F) {
 			}
 			return
 		}
-		begun := time.Now()
 		err = s.check([]byte(data), "", MaxDepth)
 		if again := s.check([]byte(data), "", MaxDepth); (again == nil) != (err == nil) {
 			t.Errorf("once %v, and then %v", err, again)
-		}
-		if took := time.Since(begun); took > 20*time.Second {
-			t.Errorf("the checks took %v", took)
 		}
 		if err == nil && s != nil && len(data) > 0 && !json.Valid([]byte(data)) && strings.TrimSpace(data) != "" {
 			t.Errorf("%q is no JSON and fits", data)

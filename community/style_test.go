@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -145,11 +146,36 @@ func complexity(f *ast.FuncDecl) int {
 	return decisions
 }
 
-// walkCode calls f with each hand-written Go file; path begins at the root.
-func walkCode(t *testing.T, f func(path string, files *token.FileSet, parsed *ast.File, text []byte)) {
+// sourceFile is a hand-written Go file.
+type sourceFile struct {
+	path    string // from the root
+	text    []byte
+	parsed  *ast.File
+	imports map[string]string // the folders of our packages that it imports, by the name of the package
+	set     *token.FileSet
+}
+
+// isTest reports whether a file is of tests only.
+func (f *sourceFile) isTest() bool {
+	return strings.HasSuffix(f.path, "_test.go") || strings.HasSuffix(path.Dir(f.path), "test")
+}
+
+func (f *sourceFile) position(p token.Pos) string { return f.set.Position(p).String() }
+
+// sources returns all hand-written Go files.
+func sources(t *testing.T) []*sourceFile {
 	t.Helper()
+	all, err := parseSources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parseSources parses each file once for all tests of the house's rules.
+var parseSources = sync.OnceValues(func() (all []*sourceFile, err error) {
 	root, files := os.DirFS(".."), token.NewFileSet()
-	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -162,21 +188,31 @@ func walkCode(t *testing.T, f func(path string, files *token.FileSet, parsed *as
 		if !strings.HasSuffix(path, ".go") {
 			return nil
 		}
-		text, err := fs.ReadFile(root, path)
-		if err != nil {
+		f := &sourceFile{path: path, set: files, imports: map[string]string{}}
+		if f.text, err = fs.ReadFile(root, path); err != nil {
 			return err
 		}
-		parsed, err := parser.ParseFile(files, path, text, parser.ParseComments)
-		if err != nil {
+		if f.parsed, err = parser.ParseFile(files, path, f.text, parser.ParseComments); err != nil {
 			return err
 		}
-		if !ast.IsGenerated(parsed) {
-			f(path, files, parsed, text)
+		for _, i := range f.parsed.Imports {
+			if folder, ours := ourName(strings.Trim(i.Path.Value, `"`)); ours {
+				f.imports[folder[strings.LastIndex(folder, "/")+1:]] = folder
+			}
+		}
+		if !ast.IsGenerated(f.parsed) {
+			all = append(all, f)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	return all, err
+})
+
+// walkCode calls f with each hand-written Go file.
+func walkCode(t *testing.T, f func(path string, files *token.FileSet, parsed *ast.File, text []byte)) {
+	t.Helper()
+	for _, s := range sources(t) {
+		f(s.path, s.set, s.parsed, s.text)
 	}
 }
 

@@ -257,7 +257,7 @@ func TestOnlyAWholeHistoryIsTaken(t *testing.T) {
 		"an answer with results": {[]llm.Message{u, {Role: llm.Assistant, Results: results.Results}}, false},
 		"an unknown role":        {[]llm.Message{u, {Role: "system"}}, false},
 	} {
-		c := conversation.New(conversation.Config{Model: echo()})
+		c := conversation.New(conversation.Config{Model: describing("model")})
 		err := c.Replace(test.messages)
 		if (err == nil) != test.ok || err != nil && !errors.Is(err, conversation.ErrUnsound) {
 			t.Errorf("%s: %v", name, err)

@@ -230,19 +230,21 @@ func TestEventsThatCannotBeWrittenAreAGap(t *testing.T) {
 }
 
 func TestGapForEventsThatAreNotKept(t *testing.T) {
-	e := NewStream("a")
-	for i := range keptEvents + 1 {
-		e.Publish("tick", strconv.Itoa(i), struct{}{})
-	}
-	forgotten := keptEvents / 4
-	all := read(t, e.SubscribeAfter(10))
-	if g := all[0]; g.Type != Gap || g.Seq != uint64(forgotten) || string(g.Data) != `{"missed":`+strconv.Itoa(forgotten-10)+`}` || all[1].Seq != uint64(forgotten)+1 || g.Node != "a" {
-		t.Errorf("begins with %+v, %+v", g, all[1])
-	}
-	if all := read(t, e.SubscribeAfter(uint64(forgotten))); all[0].Seq != uint64(forgotten)+1 || all[0].Type != "tick" {
-		t.Errorf("without a hole: %+v", all[0])
-	}
-	if all := read(t, e.SubscribeAfter(1e6)); all[0].Type != Gap || all[1].Type != Gap || len(all) < 100 {
-		t.Errorf("numbers that began anew: %+v, %+v", all[0], all[1])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		e := NewStream("a")
+		for i := range keptEvents + 1 {
+			e.Publish("tick", strconv.Itoa(i), struct{}{})
+		}
+		forgotten := keptEvents / 4
+		all := read(t, e.SubscribeAfter(10))
+		if g := all[0]; g.Type != Gap || g.Seq != uint64(forgotten) || string(g.Data) != `{"missed":`+strconv.Itoa(forgotten-10)+`}` || all[1].Seq != uint64(forgotten)+1 || g.Node != "a" {
+			t.Errorf("begins with %+v, %+v", g, all[1])
+		}
+		if all := read(t, e.SubscribeAfter(uint64(forgotten))); all[0].Seq != uint64(forgotten)+1 || all[0].Type != "tick" {
+			t.Errorf("without a hole: %+v", all[0])
+		}
+		if all := read(t, e.SubscribeAfter(1e6)); all[0].Type != Gap || all[1].Type != Gap || len(all) < 100 {
+			t.Errorf("numbers that began anew: %+v, %+v", all[0], all[1])
+		}
+	})
 }

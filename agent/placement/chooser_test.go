@@ -89,53 +89,57 @@ func (l *lan) start(t *testing.T, c *placement.Chooser, r placement.Request) (wh
 }
 
 func TestStrategiesChoosePlace(t *testing.T) {
-	for strategy, want := range map[placement.Strategy]string{
-		"":                   "ann ann eve bob eve ann",
-		placement.Local:      "ann ann ann ann ann ann",
-		placement.LeastBusy:  "ann eve ann bob eve ann", // eve and ann alternate until both are as busy as bob
-		placement.Spread:     "ann eve bob ann eve ann",
-		placement.LocalFirst: "ann ann eve bob eve ann",
-	} {
-		l := newLAN()
-		c := l.chooser(placement.Config{Local: 2})
-		var got []string
-		for range 6 {
-			where, _ := l.start(t, c, placement.Request{Strategy: strategy})
-			node, _, _ := strings.Cut(where, "|")
-			if node == "" {
-				node = "ann"
+	synctest.Test(t, func(t *testing.T) {
+		for strategy, want := range map[placement.Strategy]string{
+			"":                   "ann ann eve bob eve ann",
+			placement.Local:      "ann ann ann ann ann ann",
+			placement.LeastBusy:  "ann eve ann bob eve ann", // eve and ann alternate until both are as busy as bob
+			placement.Spread:     "ann eve bob ann eve ann",
+			placement.LocalFirst: "ann ann eve bob eve ann",
+		} {
+			l := newLAN()
+			c := l.chooser(placement.Config{Local: 2})
+			var got []string
+			for range 6 {
+				where, _ := l.start(t, c, placement.Request{Strategy: strategy})
+				node, _, _ := strings.Cut(where, "|")
+				if node == "" {
+					node = "ann"
+				}
+				got = append(got, node)
 			}
-			got = append(got, node)
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("%q: %s, want %s", strategy, s, want)
+			}
 		}
-		if s := strings.Join(got, " "); s != want {
-			t.Errorf("%q: %s, want %s", strategy, s, want)
-		}
-	}
+	})
 }
 
 func TestReasonSaysWhyNodeWasChosen(t *testing.T) {
-	l := newLAN()
-	c := l.chooser(placement.Config{Local: 1})
-	denied := func(m community.Member) error {
-		if m.Name == "eve" {
-			return errors.New("a rule says no")
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN()
+		c := l.chooser(placement.Config{Local: 1})
+		denied := func(m community.Member) error {
+			if m.Name == "eve" {
+				return errors.New("a rule says no")
+			}
+			return nil
 		}
-		return nil
-	}
-	for _, tt := range []struct {
-		r    placement.Request
-		want string
-	}{
-		{placement.Request{}, "|this node has 0 of 1 places taken"},
-		{placement.Request{Where: labels(t, "arch=amd64")}, "eve|this node has 1 of 1 places taken, and eve has 0 of 2 places taken, and no other that fits has one free"},
-		{placement.Request{}, "bob|this node has 1 of 1 places taken, and bob has 1 of 2 places taken, the smallest part of 2 nodes"},
-		{placement.Request{Where: labels(t, "node=eve")}, "eve|eve has 1 of 2 places taken, and no other that fits has one free"},
-		{placement.Request{Allowed: denied}, "|this node has 1 of 1 places taken, but the task does not wait; passed by: eve: a rule says no"},
-	} {
-		if got, _ := l.start(t, c, tt.r); got != tt.want {
-			t.Errorf("%v: %s; want %s", tt.r.Where, got, tt.want)
+		for _, tt := range []struct {
+			r    placement.Request
+			want string
+		}{
+			{placement.Request{}, "|this node has 0 of 1 places taken"},
+			{placement.Request{Where: labels(t, "arch=amd64")}, "eve|this node has 1 of 1 places taken, and eve has 0 of 2 places taken, and no other that fits has one free"},
+			{placement.Request{}, "bob|this node has 1 of 1 places taken, and bob has 1 of 2 places taken, the smallest part of 2 nodes"},
+			{placement.Request{Where: labels(t, "node=eve")}, "eve|eve has 1 of 2 places taken, and no other that fits has one free"},
+			{placement.Request{Allowed: denied}, "|this node has 1 of 1 places taken, but the task does not wait; passed by: eve: a rule says no"},
+		} {
+			if got, _ := l.start(t, c, tt.r); got != tt.want {
+				t.Errorf("%v: %s; want %s", tt.r.Where, got, tt.want)
+			}
 		}
-	}
+	})
 }
 
 // The loads are asked for at the same time, and a node that is silent is left out after a second.
@@ -194,54 +198,58 @@ func labels(t *testing.T, texts ...string) []placement.Label {
 }
 
 func TestLabelsSelectNode(t *testing.T) {
-	for where, want := range map[string]string{
-		"gpu": "bob", "gpu=1": "bob", "gpu=2": "", "arch=arm64": "bob", "model=qwen3": "bob", "model=ollama:qwen3": "bob", "model=gpt": "bob", "model=wen": "", "model": "bob",
-		"node=eve": "eve", "node=id-bob": "bob", "node=": "!", "room": "ann", "room=cellar": "ann", "room=kitchen": "", "node=ann": "ann", "NODE": "!", "a b": "!", "x=\x1b[1m": "!",
-	} {
-		l := newLAN()
-		all, err := placement.ParseLabels([]string{where})
-		if (err != nil) != (want == "!") {
-			t.Errorf("%q: %v", where, err)
-		}
-		if err != nil {
-			continue
-		}
-		got := ""
-		_, err = l.chooser(placement.Config{}).Start(t.Context(), placement.Request{Definition: "worker", Where: all}, func(p placement.Place) error {
-			if got = p.Node.Name; got == "" {
-				got = "ann"
+	synctest.Test(t, func(t *testing.T) {
+		for where, want := range map[string]string{
+			"gpu": "bob", "gpu=1": "bob", "gpu=2": "", "arch=arm64": "bob", "model=qwen3": "bob", "model=ollama:qwen3": "bob", "model=gpt": "bob", "model=wen": "", "model": "bob",
+			"node=eve": "eve", "node=id-bob": "bob", "node=": "!", "room": "ann", "room=cellar": "ann", "room=kitchen": "", "node=ann": "ann", "NODE": "!", "a b": "!", "x=\x1b[1m": "!",
+		} {
+			l := newLAN()
+			all, err := placement.ParseLabels([]string{where})
+			if (err != nil) != (want == "!") {
+				t.Errorf("%q: %v", where, err)
 			}
-			return nil
-		})
-		if got != want {
-			t.Errorf("%q: %q, %v; want %q", where, got, err, want)
+			if err != nil {
+				continue
+			}
+			got := ""
+			_, err = l.chooser(placement.Config{}).Start(t.Context(), placement.Request{Definition: "worker", Where: all}, func(p placement.Place) error {
+				if got = p.Node.Name; got == "" {
+					got = "ann"
+				}
+				return nil
+			})
+			if got != want {
+				t.Errorf("%q: %q, %v; want %q", where, got, err, want)
+			}
+			if want == "" && (!errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "bob (arch=arm64 gpu=1 model=ollama:qwen3:8b,openai:gpt)")) {
+				t.Errorf("%q: the error does not list what there is: %v", where, err)
+			}
 		}
-		if want == "" && (!errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "bob (arch=arm64 gpu=1 model=ollama:qwen3:8b,openai:gpt)")) {
-			t.Errorf("%q: the error does not list what there is: %v", where, err)
+		if _, err := placement.ParseLabels(slices.Repeat([]string{"gpu"}, 17)); err == nil {
+			t.Error("17 labels are accepted")
 		}
-	}
-	if _, err := placement.ParseLabels(slices.Repeat([]string{"gpu"}, 17)); err == nil {
-		t.Error("17 labels are accepted")
-	}
-	for key, ok := range map[string]bool{"room": true, "arch": false, "node": false, "Room": false, "": false} {
-		if err := placement.CheckLabels(map[string]string{key: "x"}); (err == nil) != ok {
-			t.Errorf("own label %q: %v", key, err)
+		for key, ok := range map[string]bool{"room": true, "arch": false, "node": false, "Room": false, "": false} {
+			if err := placement.CheckLabels(map[string]string{key: "x"}); (err == nil) != ok {
+				t.Errorf("own label %q: %v", key, err)
+			}
 		}
-	}
+	})
 }
 
 func TestTaskWithoutNodeIsError(t *testing.T) {
-	l := newLAN()
-	c := l.chooser(placement.Config{})
-	_, err := c.Start(t.Context(), placement.Request{Definition: "unknown", NotHere: "there is no agent unknown", Waiting: func(int) {}}, nil)
-	if !errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "there is no agent unknown") {
-		t.Error(err)
-	}
-	l.errs["bob"], l.errs["eve"] = community.ErrDenied, community.ErrInvalid
-	_, err = c.Start(t.Context(), placement.Request{Where: labels(t, "gpu"), Waiting: func(int) {}}, nil)
-	if !errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "passed by: bob: denied") {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN()
+		c := l.chooser(placement.Config{})
+		_, err := c.Start(t.Context(), placement.Request{Definition: "unknown", NotHere: "there is no agent unknown", Waiting: func(int) {}}, nil)
+		if !errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "there is no agent unknown") {
+			t.Error(err)
+		}
+		l.errs["bob"], l.errs["eve"] = community.ErrDenied, community.ErrInvalid
+		_, err = c.Start(t.Context(), placement.Request{Where: labels(t, "gpu"), Waiting: func(int) {}}, nil)
+		if !errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "passed by: bob: denied") {
+			t.Error(err)
+		}
+	})
 }
 
 // queue starts a task in the background that waits, and then writes its name and where it is.

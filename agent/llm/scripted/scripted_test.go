@@ -298,20 +298,22 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
-		defer stop()
-		got, err := llm.Collect(m.Stream(ctx, llm.Request{Messages: []llm.Message{
-			user("survey a"), calls(llm.ToolCall{ID: "c1", Name: "x"}), results(llm.ToolResult{CallID: "c1", Name: "x", Text: "total 1"}),
-		}}), nil)
-		if err != nil {
-			return
-		}
-		ids := map[string]bool{"c1": true}
-		for _, c := range got.Message.Calls {
-			if !json.Valid(c.Args) || ids[c.ID] || c.Name == "" {
-				t.Errorf("call %+v", c)
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+			defer stop()
+			got, err := llm.Collect(m.Stream(ctx, llm.Request{Messages: []llm.Message{
+				user("survey a"), calls(llm.ToolCall{ID: "c1", Name: "x"}), results(llm.ToolResult{CallID: "c1", Name: "x", Text: "total 1"}),
+			}}), nil)
+			if err != nil {
+				return
 			}
-			ids[c.ID] = true
-		}
+			ids := map[string]bool{"c1": true}
+			for _, c := range got.Message.Calls {
+				if !json.Valid(c.Args) || ids[c.ID] || c.Name == "" {
+					t.Errorf("call %+v", c)
+				}
+				ids[c.ID] = true
+			}
+		})
 	})
 }
