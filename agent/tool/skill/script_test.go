@@ -16,6 +16,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/shell"
 	"symbio/agent/tool/skill"
+	"symbio/community/waittest"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 	"symbio/skills"
@@ -137,7 +138,7 @@ func TestSkillScriptRunsInItsDirectoryWithArguments(t *testing.T) {
 
 func TestSkillScriptKeepsItsThreeLimits(t *testing.T) {
 	w := newWorkshop(t, skills.ScopeUser, "", map[string]string{
-		"scripts/slow.sh": "#!/bin/sh\necho begun; sleep 300 & sleep 300\n", "scripts/loud.sh": "#!/bin/sh\nyes 0123456789\n", "scripts/fine.sh": "#!/bin/sh\nyes 0123456789 | head -c 900000\n",
+		"scripts/slow.sh": "#!/bin/sh\necho begun; sleep 86400 & sleep 86400\n", "scripts/loud.sh": "#!/bin/sh\nyes 0123456789\n", "scripts/fine.sh": "#!/bin/sh\nyes 0123456789 | head -c 900000\n",
 		"scripts/write.sh": "#!/bin/sh\necho x > here || echo cannot; echo x > scripts/write.sh || echo neither\n",
 	})
 	w.real()
@@ -148,7 +149,12 @@ func TestSkillScriptKeepsItsThreeLimits(t *testing.T) {
 	w.wants(w.run("fine.sh"), false, "bytes cut")
 	w.wants(w.run("write.sh"), false, "cannot", "neither") // it runs in the skill's directory, and does not change it
 	w.scripts.Timeout = time.Second
-	w.wants(w.run("slow.sh"), true, "begun", "longer than 1s")
+	waittest.Until(t, "a script that has begun before its time is up", func() (any, bool) {
+		got := w.run("slow.sh")
+		w.wants(got, true, "longer than "+w.scripts.Timeout.String())
+		w.scripts.Timeout *= 2
+		return got.Text, strings.Contains(got.Text, "begun")
+	})
 }
 
 func TestSkillScriptHasNetworkOnlyByGrant(t *testing.T) {

@@ -67,7 +67,7 @@ func serve(t *testing.T, provider string, answer http.HandlerFunc) *web.Engine {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	e, err := web.NewEngine(web.EngineConfig{Provider: provider, URL: server.URL, Key: llm.NewSecret(testKey), Timeout: 5 * time.Second, MaxBody: 100_000})
+	e, err := web.NewEngine(web.EngineConfig{Provider: provider, URL: server.URL, Key: llm.NewSecret(testKey), Timeout: time.Hour, MaxBody: 100_000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func instance(t *testing.T, answer http.HandlerFunc) (*web.Engine, string) {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	s, err := web.NewEngine(web.EngineConfig{URL: server.URL + "/searxng/", Timeout: 5 * time.Second, MaxBody: 100_000})
+	s, err := web.NewEngine(web.EngineConfig{URL: server.URL + "/searxng/", Timeout: time.Hour, MaxBody: 100_000})
 	if err != nil {
 		t.Fatal(err)
 	}
