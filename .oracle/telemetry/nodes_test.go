@@ -14,6 +14,7 @@ import (
 	"symbio/agent/node"
 	"symbio/agent/node/config"
 	"symbio/agent/node/state"
+	"symbio/community/waittest"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
 	"symbio/security/permission/authorize"
@@ -75,8 +76,7 @@ func doTask(t *testing.T) (output string) {
 	options := func(c config.Config) node.Config {
 		return node.Config{Settings: c, State: state.Dir(filepath.Join(dir, "state")), Dir: dir, Home: dir, Version: "1.2.3", Models: map[string]llm.Model{"script": llm.Func(script)}}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	b := settings("b")
 	b.Capabilities = []config.Capability{
 		{Name: "text.echo", Exec: []string{"/bin/cat"}}, {Name: "text.review", Agent: "general"},
