@@ -29,7 +29,7 @@ var clockUsers = map[string]string{
 }
 
 // notYet are the folders and files whose tests still wait by the clock.
-var notYet = []string{"cmd/symbio", "discovery/mdns", "agent/llm/llmtest/aimock_server_test.go", "agent/tool/mcp/everything_linux_test.go", "transport/grpcpeer/process_test.go"}
+var notYet = []string{"cmd/symbio", "discovery/mdns", "agent/llm/llmtest/aimock_server_test.go", "agent/tool/mcp/everything_linux_test.go"}
 
 // A wait with a limit of its own fails on a machine that is slower than its writer thought. In a bubble of testing/synctest
 // the time does not depend on the machine. Benchmarks measure the machine, and package waittest reads its clock.
@@ -56,7 +56,6 @@ func TestCodeWaitsForEventsNotClocks(t *testing.T) {
 
 // clockUse returns by what a node ends a wait, or judges one, by the clock of the machine; "" if it does not.
 func clockUse(n ast.Node) string {
-	now := func(n ast.Node) bool { return calls(n, "time.Now", "time.Since", "time.Until") }
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		name := calledName(n)
@@ -68,11 +67,7 @@ func clockUse(n ast.Node) string {
 			return "a loop that ends by time"
 		}
 	case *ast.IfStmt:
-		above := calls(n.Cond, ".After", ".Before") || has(n.Cond, func(n ast.Node) bool {
-			c, ok := n.(*ast.BinaryExpr)
-			return ok && (c.Op == token.GTR || c.Op == token.GEQ)
-		})
-		if above && (now(n.Cond) || n.Init != nil && now(n.Init)) {
+		if now(n.Cond) && calls(n.Cond, ".After", ".Before") || has(n.Cond, isTimeLimit) {
 			return "a limit of the time that something took"
 		}
 	case *ast.CompositeLit:
@@ -83,6 +78,25 @@ func clockUse(n ast.Node) string {
 		}
 	}
 	return ""
+}
+
+// now reports whether a node reads the clock.
+func now(n ast.Node) bool { return calls(n, "time.Now", "time.Since", "time.Until") }
+
+// isTimeLimit reports whether a node is a comparison that a time which something took can be too long for.
+func isTimeLimit(n ast.Node) bool {
+	c, ok := n.(*ast.BinaryExpr)
+	if !ok {
+		return false
+	}
+	measured := func(e ast.Expr) bool {
+		if id, ok := e.(*ast.Ident); ok && id.Obj != nil {
+			assigned, ok := id.Obj.Decl.(*ast.AssignStmt)
+			return ok && calls(assigned, "time.Since")
+		}
+		return now(e)
+	}
+	return (c.Op == token.GTR || c.Op == token.GEQ) && measured(c.X) || (c.Op == token.LSS || c.Op == token.LEQ) && measured(c.Y)
 }
 
 var setDeadline = regexp.MustCompile(`\.Set(Read|Write)?Deadline$`)
@@ -110,6 +124,7 @@ func TestSleeps(t *testing.T) { time.Sleep(1) }
 func TestRuns(t *testing.T) { t.Run("", func(t *testing.T) { <-time.After(1) }); synctest.Test(t, func(t *testing.T) {}) }
 func TestLoops(t *testing.T) { for time.Now().Before(end) {} }
 func TestJudges(t *testing.T) { if took := time.Since(begun); err == nil || took > time.Second {} }
+func TestJudgesLater(t *testing.T) { took := time.Since(begun); end(); if time.Second < took {} }
 func TestLooks(t *testing.T) { for { if time.Now().After(end) {} } }
 func TestReads(t *testing.T) { conn.SetReadDeadline(begun.Add(time.Minute)) }
 func TestDials(t *testing.T) { _ = net.Dialer{Timeout: 1} }
@@ -139,7 +154,7 @@ func (fake) unexported() { time.Sleep(1) }
 			got = append(got, d.name)
 		}
 	}
-	if diff := cmp.Diff(words("TestSleeps TestRuns TestLoops TestJudges TestLooks TestReads TestDials both fake.Exported"), got); diff != "" {
+	if diff := cmp.Diff(words("TestSleeps TestRuns TestLoops TestJudges TestJudgesLater TestLooks TestReads TestDials both fake.Exported"), got); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 }
