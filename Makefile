@@ -8,7 +8,7 @@ SCRIPTS ?= 1000000
 SEED    ?= 1
 COUNT   ?= 150
 
-.PHONY: help generate catalog build test oracle lint bench soak fuzz-shell mutate demo cross
+.PHONY: help generate catalog build test system oracle lint bench soak fuzz-shell mutate demo cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,12 @@ catalog: ## write the table of models, their windows and prices
 build: ## the binary, ./symbio (static, no C compiler)
 	CGO_ENABLED=0 $(GO) build -trimpath -o symbio ./cmd/symbio
 
-test: ## all tests
+test: ## first tier: what needs Go alone and no clock, in two minutes
 	$(GO) test ./...
+
+system: ## second tier: real processes, LANs of namespaces, kill -9, a browser, tmux, other people's programs (PKG=lan for one)
+	@.ci/needs || true
+	$(GO) test -tags system -count 1 ./cmd/symbio/systemtest/$(or $(PKG),...)
 
 oracle: ## our clients of models' servers against the providers' own
 	cd .oracle && CGO_ENABLED=0 $(GO) test ./...
@@ -31,16 +35,16 @@ oracle: ## our clients of models' servers against the providers' own
 lint: ## gofmt, vet, staticcheck, and the tests' own module in order
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(TOOL) staticcheck ./...
+	$(GO) vet -tags system ./cmd/symbio/systemtest/...
+	$(TOOL) staticcheck -tags system ./...
 	cd .oracle && $(GO) mod tidy -diff
 
 bench: ## every figure, as a ratio to a floor measured in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
-	SYMBIO_FIGURES=1 $(GO) test -run 'LAN|TwoNodes|Frozen|EndsAtOnce' -parallel 1 -count 1 -v ./cmd/symbio
-	SYMBIO_FIGURES=1 $(GO) test -run 'Process' -count 1 ./transport/grpcpeer
+	SYMBIO_FIGURES=1 $(GO) test -tags system -run 'LAN|TwoNodes|Frozen|AtOnce|Outlive' -parallel 1 -count 1 -v ./cmd/symbio/systemtest/lan ./cmd/symbio/systemtest/work
 
 soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off
-	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v ./cmd/symbio
+	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v -tags system ./cmd/symbio/systemtest/soak
 
 fuzz-shell: ## run what the rules allow in the real bash, a million random scripts (SCRIPTS=n)
 	SYMBIO_FUZZ_SEED=$${SYMBIO_FUZZ_SEED:-$$(date +%s)} SYMBIO_FUZZ_SCRIPTS=$(SCRIPTS) $(GO) test -run TestBashRunsNothingThatWasNotAllowed -count 1 -timeout 0 -v ./security/permission

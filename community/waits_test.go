@@ -18,18 +18,25 @@ var clockCalls = words(`time.After time.AfterFunc time.NewTimer time.NewTicker t
 
 // clockUsers are functions of tests that use the clock of the machine, with the reason why no machine is too slow for them.
 var clockUsers = map[string]string{
-	"agent/conversation/conversation_test.go tools":                                  "how long a tool works that the examples do not call",
-	"agent/llm/llmtest/suite_test.go endsWithTheContext":                             "input: the deadline of a call that is never answered",
-	"agent/node/exec/command_test.go TestCommandEndsWithItsCallAndItsChildrenWithIt": "input: when a command that would run for a day has to end",
-	"security/permission/bash_unix_test.go differential.runReal":                     "some scripts never end; of one that is ended early less is seen",
-	"security/permission/bash_unix_test.go differential.watch":                       "some scripts never end; of one that is ended early less is seen",
-	"security/permission/shell/awk_test.go TestPlainAwkProgramsDoNothing":            "some programs never end; of one that is ended early less is seen",
-	"security/sandbox/run_linux_test.go TestSandboxEndsSetsidDaemon":                 "input: when a command that would run for a day has to end",
-	"transport/grpcpeer/pipe_test.go deadline.set":                                   "the deadline that the product gives to a connection",
+	"agent/conversation/conversation_test.go tools":                                                     "how long a tool works that the examples do not call",
+	"agent/llm/llmtest/suite_test.go endsWithTheContext":                                                "input: the deadline of a call that is never answered",
+	"agent/node/exec/command_test.go TestCommandEndsWithItsCallAndItsChildrenWithIt":                    "input: when a command that would run for a day has to end",
+	"cmd/symbio/symbiotest/main.go Pause":                                                               "how long something lasts that the test does; nothing fails by it",
+	"cmd/symbio/symbiotest/strict_model.go StrictModel.ServeHTTP":                                       "how long the model takes for an answer",
+	"cmd/symbio/systemtest/crash/kill_nine_test.go killAtMoments":                                       "input: the random moment of a kill",
+	"cmd/symbio/systemtest/work/kill_nine_map_test.go TestItemsOfMapKilledAtAnyMomentAreDoneOnceOrLost": "input: the random moment of a kill",
+	"cmd/symbio/systemtest/lan/lan_rogue_test.go rogueOrder.carryOut":                                   "how quickly the attacker sends",
+	"cmd/symbio/systemtest/mdns/host_test.go ask":                                                       "for how long answers are collected; who wants one asks again",
+	"cmd/symbio/systemtest/mdns/library_test.go TestLibraryGaps":                                        "input: the context that the library does not heed",
+	"cmd/symbio/systemtest/soak/soak_load_test.go load.call":                                            "input: the deadlines of the calls",
+	"cmd/symbio/systemtest/soak/soak_test.go soak.until":                                                "how long a fault lasts",
+	"discovery/mdns/lan_test.go lan.unicast":                                                            "how long a packet is under way, in bubbles",
+	"security/permission/bash_unix_test.go differential.runReal":                                        "some scripts never end; of one that is ended early less is seen",
+	"security/permission/bash_unix_test.go differential.watch":                                          "some scripts never end; of one that is ended early less is seen",
+	"security/permission/shell/awk_test.go TestPlainAwkProgramsDoNothing":                               "some programs never end; of one that is ended early less is seen",
+	"security/sandbox/run_linux_test.go TestSandboxEndsSetsidDaemon":                                    "input: when a command that would run for a day has to end",
+	"transport/grpcpeer/pipe_test.go deadline.set":                                                      "the deadline that the product gives to a connection",
 }
-
-// notYet are the folders and files whose tests still wait by the clock.
-var notYet = []string{"cmd/symbio", "discovery/mdns", "agent/llm/llmtest/aimock_server_test.go", "agent/tool/mcp/everything_linux_test.go"}
 
 // A wait with a limit of its own fails on a machine that is slower than its writer thought. In a bubble of testing/synctest
 // the time does not depend on the machine. Benchmarks measure the machine, and package waittest reads its clock.
@@ -37,7 +44,7 @@ func TestCodeWaitsForEventsNotClocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, d := range outsideBubbles(sources(t)) {
 		name, folder := d.file.path+" "+d.name, path.Dir(d.file.path)
-		if len(d.clocks) == 0 || folder == "community/waittest" || slices.Contains(notYet, folder) || slices.Contains(notYet, d.file.path) {
+		if len(d.clocks) == 0 || folder == "community/waittest" {
 			continue
 		}
 		if used[name] = true; clockUsers[name] != "" {

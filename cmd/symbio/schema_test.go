@@ -1,43 +1,23 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"symbio/cmd/symbio/symbiotest"
+	"symbio/skills/format"
+
 	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
-
-	"symbio/skills/format"
 )
-
-// schema returns what symbio schema prints for the name.
-func (r *reading) schema(name string) *jsonschema.Resolved {
-	r.t.Helper()
-	text, err := r.shell("symbio schema " + name).Output()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(text, &s); err != nil {
-		r.t.Fatal(err)
-	}
-	resolved, err := s.Resolve(nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return resolved
-}
 
 func TestSchemasAcceptFilesOfPages(t *testing.T) {
 	t.Parallel()
-	r := newReading(t)
-	schemas := map[string]*jsonschema.Resolved{"config": r.schema("config"), "agent": r.schema("agent"), "skill": r.schema("skill")}
+	schemas := map[string]*jsonschema.Resolved{"config": symbiotest.Schema(t, "config"), "agent": symbiotest.Schema(t, "agent"), "skill": symbiotest.Schema(t, "skill")}
 	seen := map[string]int{}
-	for path, page := range pages(t) {
-		for _, b := range blocksOf(page) {
+	for path, page := range symbiotest.Pages(t, "../..") {
+		for _, b := range symbiotest.BlocksOf(page) {
 			name, text := schemaOf(b)
 			if name == "" {
 				continue
@@ -46,16 +26,16 @@ func TestSchemasAcceptFilesOfPages(t *testing.T) {
 			if name != "config" {
 				head, _, err := format.SplitFrontMatter([]byte(text))
 				if err != nil {
-					t.Fatalf("%s:%d: %v", path, b.line, err)
+					t.Fatalf("%s:%d: %v", path, b.Line, err)
 				}
 				text = string(head)
 			}
 			value := map[string]any{}
 			if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-				t.Fatalf("%s:%d: %v", path, b.line, err)
+				t.Fatalf("%s:%d: %v", path, b.Line, err)
 			}
 			if err := schemas[name].Validate(value); err != nil {
-				t.Errorf("%s:%d: %v", path, b.line, err)
+				t.Errorf("%s:%d: %v", path, b.Line, err)
 			}
 		}
 	}
@@ -65,41 +45,15 @@ func TestSchemasAcceptFilesOfPages(t *testing.T) {
 }
 
 // schemaOf returns the name of the schema for a block, "" if there is none.
-func schemaOf(b block) (name, text string) {
-	file := b.words["file"]
+func schemaOf(b symbiotest.Block) (name, text string) {
+	file := b.Words["file"]
 	switch {
 	case filepath.Base(file) == "SKILL.md":
-		return "skill", b.text
-	case filepath.Ext(file) == ".md" && strings.HasPrefix(b.text, "---\n"):
-		return "agent", b.text
-	case b.lang == "yaml" && (file == "" || strings.Contains(b.text, "\nauthorize:") || strings.HasPrefix(b.text, "node:")):
-		return "config", b.text
+		return "skill", b.Text
+	case filepath.Ext(file) == ".md" && strings.HasPrefix(b.Text, "---\n"):
+		return "agent", b.Text
+	case b.Lang == "yaml" && (file == "" || strings.Contains(b.Text, "\nauthorize:") || strings.HasPrefix(b.Text, "node:")):
+		return "config", b.Text
 	}
 	return "", ""
-}
-
-func TestSchemaOfEventsAcceptsEventsOfTour(t *testing.T) {
-	t.Parallel()
-	r := newReading(t)
-	events := r.schema("events")
-	text, err := r.shell("symbio demo --json").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	types := map[string]bool{}
-	for _, line := range lines[:len(lines)-1] { // the last one is the result of the tour
-		var value map[string]any
-		if err := json.Unmarshal(line, &value); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if err := events.Validate(value); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-		kind, _ := value["type"].(string)
-		types[kind] = true
-	}
-	if len(types) < 10 {
-		t.Errorf("the tour has only events %v", types)
-	}
 }

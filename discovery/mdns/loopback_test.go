@@ -14,14 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"symbio/community/waittest"
+
 	responder "github.com/hashicorp/mdns"
 
 	"symbio/discovery"
 	"symbio/discovery/mdns"
 )
-
-// patience is how long a test on real sockets waits for what takes milliseconds, on a machine that does much else.
-const patience = 10 * time.Second
 
 // ownService returns a service type that nothing else on this machine uses: port 5353 is shared.
 func ownService() string { return fmt.Sprintf("_syt%08x._tcp", rand.Uint32()) }
@@ -55,15 +54,9 @@ func run(t *testing.T, cfg mdns.Config) *running {
 // wait returns the first sighting that passes f.
 func (r *running) wait(what string, f func(discovery.Sighting) bool) discovery.Sighting {
 	r.t.Helper()
-	late := time.After(patience)
 	for {
-		select {
-		case s := <-r.heard:
-			if f(s) {
-				return s
-			}
-		case <-late:
-			r.t.Fatalf("%s was not seen within %v; health: %v", what, patience, r.Health())
+		if s := waittest.Receive(r.t, what, r.heard); f(s) {
+			return s
 		}
 	}
 }
@@ -205,13 +198,8 @@ func TestOnLoopbackTheSenderIsLoopback(t *testing.T) {
 	}
 	defer stop()
 	run(t, mdns.Config{Node: nodeID(1), Port: 7001, Loopback: true, Service: ownService()})
-	select {
-	case a := <-senders:
-		if !a.IsLoopback() {
-			t.Errorf("something on loopback was sent by %s", a)
-		}
-	case <-time.After(patience):
-		t.Errorf("nothing was heard within %v", patience)
+	if a := waittest.Receive(t, "a packet", senders); !a.IsLoopback() {
+		t.Errorf("something on loopback was sent by %s", a)
 	}
 }
 

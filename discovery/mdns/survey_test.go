@@ -5,7 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
+
+	"symbio/community/waittest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -58,9 +59,7 @@ func TestSelfTestHearsItselfOnLoopback(t *testing.T) {
 	if v4, _ := Port(); v4 != nil {
 		t.Skipf("UDP port 5353 cannot be shared on this machine: %v", v4)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	took, err := SelfTest(ctx, Config{Loopback: true})
+	took, err := SelfTest(waittest.Context(t), Config{Loopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestNewOfferCutsTheOldOne(t *testing.T) {
 		}
 	}
 	at, _ := waittest.Context(t).Deadline() // zero: none
-	_ = far[0].SetDeadline(at) // an error when it is cut already
+	_ = far[0].SetDeadline(at)              // an error when it is cut already
 	if _, err := far[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the first connection: got %v, want that it is cut", err)
 	}

@@ -15,11 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"symbio/actor"
 	"symbio/community"
-	"symbio/community/waittest"
 	"symbio/discovery"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
@@ -125,76 +123,4 @@ func (c *child) line(t testing.TB) string {
 		t.Fatalf("the node's process ended: %v", c.out.Err())
 	}
 	return c.out.Text()
-}
-
-// promised says whether a time keeps its promise, where times are figures: make bench holds them against the clock.
-func promised(took, promise time.Duration) bool {
-	return os.Getenv("SYMBIO_FIGURES") == "" || took <= promise
-}
-
-func TestCallToAKilledProcessFailsAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a process and opens sockets on 127.0.0.1")
-	}
-	l := newLAN(t)
-	a, c := l.onLoopback("a"), l.child()
-	a.network.AddHint(c.hint)
-	node := community.NodeID(c.hint.Node)
-	a.finds(node)
-	called := make(chan error, 1)
-	go func() {
-		_, err := a.Invoke(waittest.Context(t), community.MemberID(node), "stuck", community.Signal{})
-		called <- err
-	}()
-	c.line(t)
-	killed := time.Now()
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	err := <-called
-	took := time.Since(killed)
-	t.Logf("the call failed %v after the kill", took)
-	if !errors.Is(err, community.ErrUnavailable) || !promised(took, 100*time.Millisecond) {
-		t.Errorf("the call failed after %v with %v, want %v within 100ms", took, err, community.ErrUnavailable)
-	}
-	a.sees("the node unavailable", func(all []community.Member) bool { return !available(all, node) })
-}
-
-func TestFrozenProcessComesBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a process, opens sockets on 127.0.0.1 and takes 8 s")
-	}
-	l := newLAN(t)
-	missed := make(chan struct{}, 64)
-	a, c := l.onLoopback("a", func(cfg *grpcpeer.Config) {
-		cfg.Report = func(e grpcpeer.Event) {
-			if e.Kind == grpcpeer.Unreachable {
-				missed <- struct{}{}
-			}
-		}
-	}), l.child()
-	a.network.AddHint(c.hint)
-	node := community.NodeID(c.hint.Node)
-	a.finds(node)
-	frozen := time.Now()
-	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	a.sees("the node unavailable", func(all []community.Member) bool { return len(all) == 2 && !available(all, node) })
-	if took := time.Since(frozen); !promised(took, 3*time.Second) {
-		t.Errorf("the frozen node was lost after %v, want 3s", took)
-	}
-	<-missed // it accepts connections, as the kernel does for it, and says nothing
-	if err := c.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	woken := time.Now()
-	a.finds(node)
-	if took := time.Since(woken); !promised(took, 5*time.Second) {
-		t.Errorf("the node was back after %v, want 5s", took)
-	}
-	r, err := a.Invoke(waittest.Context(t), community.MemberID(node), "echo", community.Signal{Data: []byte("morning")})
-	if err != nil || string(r.Data) != "morning" {
-		t.Errorf("it answered %q, %v", r.Data, err)
-	}
 }

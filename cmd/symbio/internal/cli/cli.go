@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +18,22 @@ import (
 	"symbio/cmd/symbio/internal/skillcmd"
 	"symbio/cmd/symbio/internal/topcmd"
 )
+
+// Run runs the command of args (without the program's name) until it ends or a signal cancels its
+// context, and returns the exit status of the process. It must be called once.
+func Run(args []string) int {
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	// Under nohup SIGHUP is ignored, and closing the terminal must not end the command.
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	defer stop()
+	// stop restores the default handling of signals, so that a second Ctrl-C ends a process that
+	// hangs.
+	context.AfterFunc(ctx, stop)
+	return Main(ctx, args)
+}
 
 // Main runs the command of args (without the program's name) until it ends or ctx does, prints its
 // error, and returns the exit status of the process. It blocks as long as the command runs. It

@@ -1,7 +1,0 @@
-//go:build !race
-
-package main
-
-const slow = 1
-
-func hasten() error { return nil }

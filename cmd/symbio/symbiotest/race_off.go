@@ -1,0 +1,5 @@
+package symbiotest
+
+const Slow = 1
+
+func hasten() error { return nil }
