@@ -1,0 +1,159 @@
+package lending
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"symbio/agent/budget"
+	"symbio/community"
+)
+
+// fakeNode is a community with one other node, that answers with invoke.
+type fakeNode struct {
+	Community
+	invoke func(in request) (community.Reply, error)
+}
+
+func (n fakeNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, s community.Signal, _ func(community.Update)) (community.Reply, error) {
+	var in request
+	if err := json.Unmarshal(s.Data, &in); err != nil {
+		return community.Reply{}, err
+	}
+	return n.invoke(in)
+}
+
+func (fakeNode) Member(id community.MemberID) (community.Member, bool) {
+	return community.Member{ID: id, Name: "helper"}, true
+}
+
+func TestLoadOfANodeThatSaysNone(t *testing.T) {
+	lost := errors.New("reset")
+	for data, want := range map[string]error{`{"load":{"lent":2,"free":1}}`: nil, `{}`: community.ErrInvalid, `{`: community.ErrInvalid, "": lost} {
+		load, err := Load(t.Context(), fakeNode{invoke: func(in request) (community.Reply, error) {
+			if data == "" {
+				return community.Reply{}, lost
+			}
+			return community.Reply{Data: []byte(data)}, nil
+		}}, community.Member{}, community.Member{Name: "attic"})
+		if !errors.Is(err, want) || err == nil && (load.Lent != 2 || load.Free != 1) {
+			t.Errorf("%q: %+v, %v, want %v", data, load, err, want)
+		}
+	}
+}
+
+// borrow returns a borrowed agent that the lender has named, unless member is "".
+func borrow(b *Borrower, member community.MemberID) *BorrowedAgent {
+	one := &BorrowedAgent{borrower: b, node: community.Member{Node: otherNode}, account: budget.New(budget.Limits{}), leased: context.Background(), identified: make(chan struct{}), ended: make(chan struct{})}
+	if member != "" {
+		one.receive(update{Member: &memberInfo{ID: member}})
+	}
+	return one
+}
+
+func TestProgressOfABorrowedAgent(t *testing.T) {
+	var got []string
+	b := &Borrower{Community: fakeNode{}, Progress: func(of community.Member, message string) { got = append(got, of.Name+": "+message) }}
+	borrow(b, "").progress(community.Progress{Message: "too early"})
+	one := borrow(b, "1")
+	one.progress(community.Progress{})
+	if len(got) != 0 || one.Activity() != "" {
+		t.Errorf("reported: %q", got)
+	}
+	one.progress(community.Progress{Message: "reading"})
+	if len(got) != 1 || got[0] != "helper: reading" || one.Activity() != "reading" {
+		t.Errorf("reported: %q, activity %q", got, one.Activity())
+	}
+}
+
+// A borrower that cannot ask waits for the end of the agent, or until it has waited long enough.
+func TestSpendingThatCannotBeAskedForIsAwaited(t *testing.T) {
+	for about, tt := range map[string]struct {
+		err  error
+		ends time.Duration
+		want time.Duration
+	}{"an answer": {nil, time.Hour, 0}, "no answer": {community.ErrUnavailable, time.Hour, memberTimeout}, "its end": {community.ErrNotFound, time.Second, time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			var spent int64
+			b := &Borrower{Spent: func(s budget.Spent) { spent += s.Tokens }, Community: fakeNode{invoke: func(in request) (community.Reply, error) {
+				return community.Reply{Data: []byte(`{"spent":{"tokens":7}}`)}, tt.err
+			}}}
+			one := borrow(b, "1")
+			parent := budget.New(budget.Limits{})
+			account, err := parent.Open(budget.Limits{}, budget.Limits{}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.account = account
+			end := time.AfterFunc(tt.ends, func() { close(one.ended) })
+			defer end.Stop()
+			begun := time.Now()
+			one.updateSpent(t.Context())
+			if took := time.Since(begun); took != tt.want || (spent == 7) != (tt.err == nil) {
+				t.Errorf("%s: %d tokens after %v, want it after %v", about, spent, took, tt.want)
+			}
+		})
+	}
+}
+
+func TestBorrowerWaitsForTheMemberThatTheLenderNames(t *testing.T) {
+	lost := errors.New("no such definition")
+	for about, tt := range map[string]struct {
+		do   func(*BorrowedAgent, context.CancelFunc)
+		join community.Member
+		want error
+		says string
+		took time.Duration
+	}{
+		"it comes":                 {join: community.Member{ID: "11111111111111111111111111111111", Node: otherNode}},
+		"it is another node's":     {join: community.Member{ID: "11111111111111111111111111111111", Node: borrowingNode}, want: community.ErrUnavailable, says: "is not among its members", took: memberTimeout},
+		"it does not come":         {want: community.ErrUnavailable, says: "is not among its members", took: memberTimeout},
+		"the lender does not name": {do: func(one *BorrowedAgent, _ context.CancelFunc) { one.identified = make(chan struct{}) }, want: community.ErrUnavailable, says: "did not name", took: spawnTimeout},
+		"the call ends": {do: func(one *BorrowedAgent, _ context.CancelFunc) {
+			one.identified = make(chan struct{})
+			one.end(lost)
+			close(one.ended)
+		}, want: lost},
+		"the caller ends": {do: func(one *BorrowedAgent, cancel context.CancelFunc) { one.identified = make(chan struct{}); cancel() }, want: context.Canceled},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := community.New(community.Config{Node: borrowingNode})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var running sync.WaitGroup
+				defer running.Wait()
+				life, end := context.WithCancel(context.Background())
+				defer end()
+				running.Go(func() {
+					if err := c.Run(life); err != nil {
+						t.Error(err)
+					}
+				})
+				sub := c.Subscribe()
+				defer sub.Close()
+				one := borrow(&Borrower{}, "11111111111111111111111111111111")
+				if tt.do != nil {
+					tt.do(one, cancel)
+				}
+				if tt.join.ID != "" {
+					tt.join.Name, tt.join.Accepts, tt.join.Available = "helper", []string{"text"}, true
+					c.Attach(community.Peer{ID: otherNode, Name: "attic"}).Snapshot(community.Catalog{Members: []community.Member{tt.join}})
+				}
+				begun := time.Now()
+				m, err := one.awaitMember(ctx, sub)
+				if took := time.Since(begun); !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.says) || took != tt.took {
+					t.Errorf("got %v after %v, want %v after %v", err, took, tt.want, tt.took)
+				}
+				if err == nil && m.ID != tt.join.ID {
+					t.Errorf("got %+v", m)
+				}
+			})
+		})
+	}
+}
