@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -40,5 +41,26 @@ func TestOutputSaysHowMuchIsMissing(t *testing.T) {
 	o := Output{Head: []byte("ab"), Tail: []byte("yz"), Cut: 22}
 	if got, want := o.String(), "ab\n[… 22 bytes cut …]\nyz"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Both streams of a command are written by goroutines of their own; the race detector sees what is used without its lock.
+func TestOutputMayBeWrittenByManyGoroutines(t *testing.T) {
+	ended := 0
+	f := &flood{most: 399, over: func() { ended++ }}
+	out, errs := &recorder{keep: 20, flood: f}, &recorder{keep: 20, flood: f}
+	var all sync.WaitGroup
+	for _, r := range []*recorder{out, errs, out, errs} {
+		all.Go(func() {
+			for range 100 {
+				if _, err := r.Write([]byte("x")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if out.output().Cut != 180 || errs.output().Cut != 180 || ended != 1 {
+		t.Errorf("%d and %d bytes were cut, and the command was ended %d times, want 180, 180, once", out.output().Cut, errs.output().Cut, ended)
 	}
 }
