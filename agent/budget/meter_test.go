@@ -180,49 +180,38 @@ func TestRoundedHasAtMostFiveCharacters(t *testing.T) {
 // The race detector sees an account that is used without the lock of its tree.
 func TestAccountsMayBeUsedByManyGoroutines(t *testing.T) {
 	root := New(Limits{Agents: 1000, SpawnsPerMinute: 10_000, ModelCalls: 1_000_000, Tokens: 1 << 40, Depth: 9})
-	shared, err := root.Open(Limits{}, Limits{}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
 	m := &cachingModel{llm.Usage{Input: 1, Output: 1}}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 50 {
-				task := NewTask(root, time.Now(), time.Now().Add(time.Hour))
-				if err := ask(t, Meter(m, func() *Task { return task }), llm.Request{}); err != nil {
+	for range 50 {
+		loan, err := root.Open(Limits{}, Limits{SpawnsPerMinute: 1, ModelCalls: 100, Tokens: 1000}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := NewTask(root, time.Now(), time.Now().Add(time.Hour))
+		var all sync.WaitGroup
+		for _, use := range []func(){
+			func() { loan.Granted() },
+			func() { loan.Report(Spent{ModelCalls: 1, Tokens: 1}) },
+			func() { loan.CloseLost() },
+			func() { root.Charge(Spent{Tokens: 1}) },
+			func() { root.Renew() },
+			func() { root.Total() },
+			func() { task.Alerts(0.5) },
+			func() { _ = task.Outcome("", nil) },
+			func() { _ = ask(t, Meter(m, func() *Task { return task }), llm.Request{}) },
+			func() { _ = ask(t, MeterAside(m, func() *Task { return task }), llm.Request{MaxTokens: 1}) },
+			func() {
+				if child, err := root.Open(Limits{}, Limits{}, false); err != nil {
 					t.Error(err)
+				} else {
+					child.Close()
+					_ = child.Reopen()
+					child.Close()
 				}
-				if err := ask(t, MeterAside(m, func() *Task { return task }), llm.Request{MaxTokens: 1}); err != nil {
-					t.Error(err)
-				}
-				task.Alerts(0.5)
-				if err := task.Outcome("", nil); err != nil {
-					t.Error(err)
-				}
-				task.Close()
-				root.Charge(Spent{Tokens: 1})
-				root.Renew()
-				root.Total()
-				child, err := root.Open(Limits{}, Limits{}, false)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				child.Close()
-				if err := child.Reopen(); err != nil {
-					t.Error(err)
-				}
-				child.Close()
-			}
-		})
-		all.Go(func() {
-			for range 50 {
-				shared.Granted()
-				shared.Report(Spent{ModelCalls: 1, Tokens: 1})
-			}
-			shared.CloseLost()
-		})
+			},
+		} {
+			all.Go(use)
+		}
+		all.Wait()
+		task.Close()
 	}
-	all.Wait()
 }
