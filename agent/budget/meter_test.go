@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,6 +141,28 @@ func TestRequestBesideTheTurnsThatCannotBePaidFails(t *testing.T) {
 	if err := task.Outcome("done", nil); err != nil {
 		t.Errorf("the task has ended by it: %v", err)
 	}
+}
+
+// A call for which nothing can pay fails at once, and does not wait for others.
+func TestCallThatCannotBePaidForFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited, unpriced := begin(t, New(Limits{Cost: 1})), &answeringModel{}
+		closed := New(Limits{})
+		closed.closed = true
+		ended, priced := begin(t, closed), &answeringModel{paid: paid{llm.Prices{"paid": {Input: 3}}}}
+		for _, meter := range []func(llm.Model, func() *Task) llm.Model{Meter, MeterAside} {
+			for want, err := range map[string]error{
+				"its price under prices":      ask(t, meter(unpriced, func() *Task { return limited }), llm.Request{}),
+				"the agent has ended":         ask(t, meter(priced, func() *Task { return ended }), llm.Request{}),
+				"there is no task to pay for": ask(t, meter(priced, func() *Task { return nil }), llm.Request{}),
+			} {
+				var exceeded *ExceededError
+				if !errors.As(err, &exceeded) || !strings.Contains(exceeded.Limit, want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		}
+	})
 }
 
 func TestErrorsNameTheLimitThatBinds(t *testing.T) {

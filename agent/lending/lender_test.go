@@ -136,21 +136,25 @@ func TestQuestionToTheBorrower(t *testing.T) {
 
 // The race detector sees a lender that is used without its lock.
 func TestLenderMayBeUsedByManyGoroutines(t *testing.T) {
-	l := newTestLender(t)
-	var all sync.WaitGroup
-	for _, node := range []community.NodeID{borrowingNode, otherNode} {
-		all.Go(func() {
-			for range 100 {
-				n := &Lease{Node: node, member: "1"}
+	for range 50 {
+		l := newTestLender(t)
+		lent(t, l, otherNode, "1")
+		n := &Lease{Node: borrowingNode, member: "2"}
+		var all sync.WaitGroup
+		for _, use := range []func(){
+			func() {
 				if err := l.add(n); err != nil {
 					t.Error(err)
 				}
-				if !l.Has(node, "1") || l.Checkout(node, "1") != nil || l.load(node).Lent == 0 {
-					t.Error("it is not lent")
-				}
-				l.remove(n)
-			}
-		})
+			},
+			func() { l.Has(borrowingNode, "2") },
+			func() { l.Checkout(borrowingNode, "2") },
+			func() { l.load(borrowingNode) },
+			func() { l.remove(n) },
+			func() { l.add(&Lease{Node: borrowingNode}) },
+		} {
+			all.Go(use)
+		}
+		all.Wait()
 	}
-	all.Wait()
 }

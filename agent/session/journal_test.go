@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -195,5 +197,34 @@ func TestFindByPrefix(t *testing.T) {
 		if err == nil && got.ID != want || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("find %q: %q, %v; want %s", id, got.ID, err, want)
 		}
+	}
+}
+
+// All sessions of a node share its journal; the race detector sees what is used without its lock.
+func TestJournalMayBeUsedByManyGoroutines(t *testing.T) {
+	j := session.NewJournal(inMemory(t), "n")
+	for range 20 {
+		l := j.Create(session.Info{})
+		id := l.Info().ID
+		var all sync.WaitGroup
+		for _, use := range []func() error{
+			func() error { return l.Commit(text("a")) },
+			func() error { return l.Add(text("b")) },
+			func() error { return l.SetKeep(true) },
+			func() error { l.SetMember("ann", "1"); l.SetRequester("bob", ""); l.SetSettings("m", ""); return nil },
+			func() error { j.Suspend(true); j.Suspend(false); return nil },
+			func() error { j.IsInUse(id); return nil },
+			func() error { l.Info(); return nil },
+			func() error { j.Create(session.Info{}).Close(); return nil },
+			func() error { _, err := j.Prune(t.Context(), time.Now().Add(-time.Hour), 1<<30); return err },
+		} {
+			all.Go(func() {
+				if err := use(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		l.Close()
 	}
 }

@@ -236,20 +236,26 @@ func TestDifferenceForAPersonIsBounded(t *testing.T) {
 
 // The race detector sees a team that is used without its lock.
 func TestTeamMayBeUsedByManyGoroutines(t *testing.T) {
-	team := newTeam(t, func(context.Context, community.MemberID) (community.Reply, error) { return community.Reply{}, nil })
-	var all sync.WaitGroup
-	for _, name := range []string{"a", "b", "c"} {
-		add(t, team, name, &fakeHandle{steer: func(string) (conversation.Receipt, error) {
+	for range 50 {
+		team := newTeam(t, func(context.Context, community.MemberID) (community.Reply, error) { return community.Reply{}, nil })
+		steer := func(string) (conversation.Receipt, error) {
 			return conversation.Receipt{Outcome: conversation.Returned}, nil
-		}}, nil)
-		all.Go(func() {
-			for range 50 {
-				team.message(t.Context(), messageArgs{Agent: name, Message: name})
-				team.wait(t.Context(), waitArgs{Until: "any"})
-				team.wait(t.Context(), waitArgs{Until: "now"})
-				team.IsClosed()
-			}
-		})
+		}
+		add(t, team, "a", &fakeHandle{steer: steer}, &task{done: true})
+		add(t, team, "b", &fakeHandle{steer: steer}, &task{done: true})
+		var all sync.WaitGroup
+		for _, use := range []func(){
+			func() { team.wait(t.Context(), waitArgs{Until: "now"}) },
+			func() { team.wait(t.Context(), waitArgs{Until: "any"}) },
+			func() { team.wait(t.Context(), waitArgs{}) },
+			func() { team.message(t.Context(), messageArgs{Agent: "a", Message: "go"}) },
+			func() { team.message(t.Context(), messageArgs{Agent: "a", Message: "go on"}) },
+			func() { team.message(t.Context(), messageArgs{Agent: "b", Message: "go too"}) },
+			func() { _ = team.Add(&Child{Member: community.Member{Name: "c"}, Handle: &fakeHandle{}}) },
+			func() { team.IsClosed() },
+		} {
+			all.Go(use)
+		}
+		all.Wait()
 	}
-	all.Wait()
 }
