@@ -79,7 +79,11 @@ func TestSignalIsTold(t *testing.T) {
 func TestCommandThatIsNotThereSaysSo(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		dir := t.TempDir()
-		for _, argv := range [][]string{{"no-such-program"}, {"/no/such/program"}, {dir}, {""}, {}, {"a\x00b"}} {
+		junk := filepath.Join(dir, "junk") // the kernel takes it for no program
+		if err := os.WriteFile(junk, []byte("\x00"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, argv := range [][]string{{"no-such-program"}, {"/no/such/program"}, {dir}, {junk}, {""}, {}, {"a\x00b"}} {
 			if _, err := sh(t, t.Context(), b, dir, "", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Argv = argv }); !errors.Is(err, sandbox.ErrNotStarted) {
 				t.Errorf("%q: %v, want ErrNotStarted", argv, err)
 			}

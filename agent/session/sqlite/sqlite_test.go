@@ -194,3 +194,12 @@ func BenchmarkBill(b *testing.B) {
 		})
 	}
 }
+
+func TestFileThatCannotBeMadeIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	for about, path := range map[string]string{"in no directory": filepath.Join(dir, "none", "sessions.db"), "a directory": dir} {
+		if s, err := sqlite.Open(path); err == nil {
+			t.Errorf("%s: opened %v", about, s)
+		}
+	}
+}

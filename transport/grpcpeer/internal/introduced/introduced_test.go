@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,6 +209,45 @@ func FuzzIntroductions(f *testing.F) {
 		s.Disconnected(someID(1), true)
 		if len(s.by)+len(s.introducers) != 0 {
 			t.Errorf("%v and %v are left of an introducer that was removed", s.by, s.introducers)
+		}
+	})
+}
+
+// A node is reported when it comes, when its addresses change and when it goes, and not in between.
+func TestOnlyChangesAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, x := New(someID(0)), someID(9)
+		var reports []string
+		done := make(chan error)
+		go func() {
+			done <- s.Run(ctx, func(g discovery.Sighting) { reports = append(reports, fmt.Sprint(g.Addrs, g.Gone)) })
+		}()
+		for _, step := range []struct {
+			said *pb.Introductions
+			want string
+		}{
+			{presents(x, "10.0.1.1:1"), "[10.0.1.1:1] false"},
+			{presents(x, "10.0.1.1:1"), ""},
+			{presents(x, "10.0.1.2:1"), "[10.0.1.2:1] false"},
+			{presents(x, "10.0.1.2:1"), ""},
+			{&pb.Introductions{Gone: []string{string(x)}}, "[] true"},
+			{&pb.Introductions{Gone: []string{string(x)}}, ""},
+			{presents(x, "10.0.1.1:1", "10.0.1.2:1"), "[10.0.1.1:1 10.0.1.2:1] false"},
+		} {
+			reports = nil
+			s.Add(someID(1), "10.0.0.1:1", step.said)
+			s.mu.Lock()
+			s.dirty[x] = true // as if others said the same
+			s.mu.Unlock()
+			time.Sleep(2 * time.Minute) // the source looks once a minute
+			if got := strings.Join(reports, "; "); got != step.want {
+				t.Errorf("after %v: got %q, want %q", step.said, got, step.want)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }
