@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -422,4 +423,22 @@ func FuzzDecodeManifest(f *testing.F) {
 			t.Errorf("%q is too large", data)
 		}
 	})
+}
+
+// Other nodes fetch at the same time; the race detector sees what is used without its lock.
+func TestSkillIsFetchedByManyAtOnce(t *testing.T) {
+	dir := tree(t, map[string]string{"a.md": "x"})
+	want := read(t, dir).Hash()
+	for range 10 {
+		_, call := serving(share.Config{All: true}, dir)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if p, err := share.Fetch(t.Context(), call, "my-skill", ""); err != nil || p.Hash() != want {
+					t.Errorf("got %v, %v", p, err)
+				}
+			})
+		}
+		all.Wait()
+	}
 }

@@ -49,9 +49,13 @@ func TestProcessIsAHelperOnlyIfArgumentAndEnvironmentSaySo(t *testing.T) {
 	}
 }
 
-// TestMain ends at once in the processes of the test above.
+// TestMain ends at once in the processes of the test above, and mounts in those of TestMountThatFailsIsAnError.
 func TestMain(m *testing.M) {
-	if os.Getenv("SYMBIO_TEST_INSIDE") == "1" {
+	switch os.Getenv("SYMBIO_TEST_INSIDE") {
+	case "1":
+		return
+	case "mount":
+		mountOverDirectory()
 		return
 	}
 	os.Exit(m.Run())
