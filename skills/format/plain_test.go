@@ -167,3 +167,13 @@ func BenchmarkFront(b *testing.B) {
 		}
 	})
 }
+
+func TestBytesOfAPlainKey(t *testing.T) {
+	const first, later = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz", "0123456789-"
+	for c := range 256 {
+		isFirst, isLater := strings.IndexByte(first, byte(c)) >= 0, strings.IndexByte(later, byte(c)) >= 0
+		if keyByte(byte(c), 0) != isFirst || keyByte(byte(c), 1) != (isFirst || isLater) {
+			t.Errorf("%q: %t at the beginning, %t behind it", byte(c), keyByte(byte(c), 0), keyByte(byte(c), 1))
+		}
+	}
+}

@@ -161,6 +161,23 @@ func TestMigrationFromVersion2BillsOldEntries(t *testing.T) {
 	}
 }
 
+// What cannot be written as a whole is an error, and nothing of it is there.
+func TestCommitWithoutItsTablesFails(t *testing.T) {
+	for _, table := range []string{"sessions", "entries", "words", "contents"} {
+		t.Run(table, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "sessions.db")
+			s := open(t, path)
+			exec(t, path, "DROP TABLE "+table)
+			err := s.Commit([]session.Write{{Info: session.Info{ID: "a", Root: "a"}, Entries: []session.Entry{
+				{Kind: session.Text, Text: "hello"}, {Kind: session.Edit, Edit: &session.FileEdit{Path: "/x", Before: "b", Content: []byte("c")}},
+			}}})
+			if err == nil {
+				t.Error("it is committed")
+			}
+		})
+	}
+}
+
 // BenchmarkBill adds up the model calls of 10,000 sessions with a million entries, of which a quarter are calls: of all, and of a week of a
 // year.
 func BenchmarkBill(b *testing.B) {
