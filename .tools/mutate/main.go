@@ -9,15 +9,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -92,7 +90,9 @@ func run(ctx context.Context, areas []string, seed uint64, count int, reach, res
 		if err != nil {
 			return err
 		}
-		for _, m := range knownFirst(mutants, earlier) {
+		// A change of the code since the earlier run changes the draw, but not which mutants it decided.
+		slices.SortStableFunc(mutants, func(a, b mutant) int { return rank(earlier, a) - rank(earlier, b) })
+		for _, m := range mutants {
 			if quota == 0 {
 				break
 			}
@@ -119,31 +119,25 @@ func run(ctx context.Context, areas []string, seed uint64, count int, reach, res
 	return err
 }
 
-// knownFirst returns the mutants that were decided earlier, then the others, both in the order of the
-// draw: a change of the code between two runs changes the draw, but the decided mutants stay.
-func knownFirst(mutants []mutant, earlier map[string]decision) []mutant {
-	var known, others []mutant
-	for _, m := range mutants {
-		if _, ok := earlier[m.key()]; ok {
-			known = append(known, m)
-		} else {
-			others = append(others, m)
-		}
+// rank orders the mutants that were decided earlier before the others.
+func rank(earlier map[string]decision, m mutant) int {
+	if _, known := earlier[m.key()]; known {
+		return 0
 	}
-	return append(known, others...)
+	return 1
 }
 
 // readDecisions returns the decisions of an earlier run by the key of their mutant; none without a file.
 func readDecisions(file string) (map[string]decision, error) {
 	decisions := map[string]decision{}
+	if file == "" {
+		return decisions, nil
+	}
 	err := eachLine(file, 8, func(f []string) {
 		name, _, _ := strings.Cut(f[1], ":")
 		m := mutant{file: name, function: f[3], before: f[4], after: f[5]}
 		decisions[m.key()] = decision{outcome: f[6], by: f[7]}
 	})
-	if file == "" && errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
 	return decisions, err
 }
 
@@ -151,26 +145,19 @@ func readDecisions(file string) (map[string]decision, error) {
 // are: file, function, before, after, reason.
 func readReasons(file string) (map[string]string, error) {
 	reasons := map[string]string{}
-	err := eachLine(file, 5, func(f []string) {
-		reasons[strings.Join(f[:4], "\t")] = f[4]
-	})
+	err := eachLine(file, 5, func(f []string) { reasons[strings.Join(f[:4], "\t")] = f[4] })
 	return reasons, err
 }
 
 // eachLine calls visit with the columns of each line that has n columns.
 func eachLine(file string, n int, visit func(columns []string)) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if columns := strings.Split(lines.Text(), "\t"); len(columns) == n {
+	text, err := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); len(columns) == n {
 			visit(columns)
 		}
 	}
-	return lines.Err()
+	return err
 }
 
 // printTable counts the outcomes of each area and of each kind.
