@@ -17,6 +17,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // person answers questions, and keeps them. nil = there is no person.
@@ -263,7 +264,7 @@ func TestNestedQuestionGoesToFirstNode(t *testing.T) {
 		})
 		l := newLAN(t, model, general(), slow())
 		l.b.lendAs(t, lending.LenderConfig{}, agent.Order{Policy: about(t, permission.Allow)})
-		c := &place{id: nodeID("carl"), name: "carl", hub: l.hub, model: model, tools: []tool.Tool{slow()}}
+		c := &place{id: grpcpeertest.ID("carl"), name: "carl", network: l.network, model: model, tools: []tool.Tool{slow()}}
 		c.start(t)
 		defer func() {
 			if err := c.end(); err != nil {
@@ -383,7 +384,7 @@ func TestAnswerIsTakenFromBorrowerAlone(t *testing.T) {
 			_, _ = l.a.task(ctx, m, "have help: x")
 		}()
 		settle(5 * time.Second)
-		for name, from := range map[string]community.NodeID{"another node": nodeID("eve"), "a guess": l.a.id} {
+		for name, from := range map[string]community.NodeID{"another node": grpcpeertest.ID("eve"), "a guess": l.a.id} {
 			data, err := json.Marshal(map[string]any{"answer": map[string]any{"member": l.b.here()[0].ID, "question": "guess", "allow": true}})
 			if err != nil {
 				t.Fatal(err)

@@ -169,9 +169,9 @@ func (s *storm) trouble(do int, cancel context.CancelFunc) {
 		s.mu.Lock()
 		s.calm = time.Now().Add(20 * time.Second)
 		s.mu.Unlock()
-		s.hub.Partition(s.b.id)
+		s.network.Partition(s.b.id)
 		time.Sleep(5 * time.Second)
-		s.hub.Heal()
+		s.network.Heal()
 		time.Sleep(5 * time.Second)
 	}
 	time.Sleep(3 * time.Second)

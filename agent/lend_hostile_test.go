@@ -15,6 +15,7 @@ import (
 	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/community"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 func TestLenderTakesNothingAtItsWord(t *testing.T) {
@@ -64,7 +65,7 @@ func TestLoanIsItsBorrowersAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stranger := nodeID("eve")
+		stranger := grpcpeertest.ID("eve")
 		if _, err := l.b.community.Serve(t.Context(), community.Peer{ID: stranger}, community.Call{Capability: lending.Capability, Payload: end}); !errors.Is(err, community.ErrNotFound) {
 			t.Errorf("another node ends it: %v, want ErrNotFound", err)
 		}

@@ -3,8 +3,6 @@ package agent_test
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -25,21 +23,21 @@ import (
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/skills"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // lan is two nodes: agents of a may be lent agents of b.
 type lan struct {
-	t    *testing.T
-	hub  *memory.Hub
-	a, b *place
+	t       *testing.T
+	network *grpcpeertest.LAN
+	a, b    *place
 }
 
 // place is one node of it.
 type place struct {
 	id        community.NodeID
 	name      string
-	hub       *memory.Hub
+	network   *grpcpeertest.LAN
 	model     llm.Model
 	tools     []tool.Tool
 	community *community.Community
@@ -59,11 +57,6 @@ type place struct {
 	spawned []time.Time // agents, by others; guarded by mu
 }
 
-func nodeID(name string) community.NodeID {
-	sum := sha256.Sum256([]byte(name))
-	return community.NodeID(hex.EncodeToString(sum[:16]))
-}
-
 // worker is what is lent.
 func worker() definition.Definition {
 	d := definition.General()
@@ -73,18 +66,18 @@ func worker() definition.Definition {
 
 func newLAN(t *testing.T, model llm.Model, lend lending.LenderConfig, tools ...tool.Tool) *lan {
 	t.Helper()
-	return newLANOver(t, memory.Config{Delay: time.Millisecond}, model, lend, tools...)
+	return newLANOver(t, grpcpeertest.Config{Delay: time.Millisecond}, model, lend, tools...)
 }
 
-func newLANOver(t *testing.T, wire memory.Config, model llm.Model, lend lending.LenderConfig, tools ...tool.Tool) *lan {
+func newLANOver(t *testing.T, wire grpcpeertest.Config, model llm.Model, lend lending.LenderConfig, tools ...tool.Tool) *lan {
 	t.Helper()
-	hub := memory.NewHub(wire)
-	l := &lan{t: t, hub: hub}
+	network := grpcpeertest.NewLAN(t, wire)
+	l := &lan{t: t, network: network}
 	for _, p := range []struct {
 		to   **place
 		name string
 	}{{&l.a, "ann"}, {&l.b, "bob"}} {
-		*p.to = &place{id: nodeID(p.name), name: p.name, hub: hub, model: model, tools: tools}
+		*p.to = &place{id: grpcpeertest.ID(p.name), name: p.name, network: network, model: model, tools: tools}
 		(*p.to).start(t)
 	}
 	l.b.lend(t, lend)
@@ -103,7 +96,7 @@ func newLANOver(t *testing.T, wire memory.Config, model llm.Model, lend lending.
 func (p *place) start(t *testing.T) {
 	t.Helper()
 	system := actor.NewSystem(actor.Config{})
-	network := community.Network(p.hub.Node(p.id, p.name))
+	network := community.Network(p.network.Join(p.name).Network)
 	if p.frames != nil {
 		network = recordedNetwork{network, p.frames}
 	}
@@ -415,11 +408,11 @@ func TestLeaseEndsWithWhatItIsFor(t *testing.T) {
 	}{
 		"the parent ends":     {func(l *lan, p, _ community.Member) { l.a.community.Terminate(l.t.Context(), p.ID) }, 3 * time.Second, "", false},
 		"its node ends":       {func(l *lan, _, _ community.Member) { l.a.end() }, 3 * time.Second, "", true},
-		"its node is killed":  {func(l *lan, _, _ community.Member) { l.hub.Kill(l.a.id) }, time.Second, "", true},
-		"its node is frozen":  {func(l *lan, _, _ community.Member) { l.hub.Freeze(l.a.id) }, 5 * time.Second, "unavailable", true},
-		"a partition":         {func(l *lan, _, _ community.Member) { l.hub.Partition(l.a.id) }, 5 * time.Second, "unavailable", true},
+		"its node is killed":  {func(l *lan, _, _ community.Member) { l.network.Kill(l.a.id) }, time.Second, "", true},
+		"its node is frozen":  {func(l *lan, _, _ community.Member) { l.network.Freeze(l.a.id) }, 5 * time.Second, "unavailable", true},
+		"a partition":         {func(l *lan, _, _ community.Member) { l.network.Partition(l.a.id) }, 5 * time.Second, "unavailable", true},
 		"the lender ends":     {func(l *lan, _, _ community.Member) { l.b.end() }, 3 * time.Second, "unavailable", true},
-		"the lender is gone":  {func(l *lan, _, _ community.Member) { l.hub.Kill(l.b.id) }, 3 * time.Second, "unavailable", true},
+		"the lender is gone":  {func(l *lan, _, _ community.Member) { l.network.Kill(l.b.id) }, 3 * time.Second, "unavailable", true},
 		"the lender stops it": {func(l *lan, _, c community.Member) { l.b.community.Terminate(l.t.Context(), c.ID) }, 3 * time.Second, "stopped", false},
 		"its time is over":    {func(*lan, community.Member, community.Member) { time.Sleep(10 * time.Minute) }, time.Second, "", false},
 	} {
@@ -467,7 +460,7 @@ func TestLeaseEndsWithTheBorrowersNodeWhateverBecomesOfTheCall(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		lease(t, l)
-		l.hub.Partition(l.a.id)
+		l.network.Partition(l.a.id)
 		settle(5 * time.Second)
 		if left := l.b.here(); len(left) > 0 {
 			t.Errorf("5 s after the borrower's node is gone there are %v", left)
@@ -479,7 +472,7 @@ func TestAfterARestartALenderLendsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, helper(hang), general())
 		parent, said := lease(t, l)
-		l.hub.Kill(l.b.id)
+		l.network.Kill(l.b.id)
 		if got := <-said; !strings.Contains(got, "unavailable") {
 			t.Errorf("the parent reads %q", got)
 		}
@@ -530,7 +523,7 @@ func TestLostLentAgentIsReported(t *testing.T) {
 		if err != nil || len(lost) != 1 || lost[0].State != session.Lost || lost[0].Requester == "" {
 			t.Errorf("the lender's sessions are %+v, %v", lost, err)
 		}
-		l.hub.Kill(l.b.id)
+		l.network.Kill(l.b.id)
 		got := <-said
 		for _, want := range []string{`"status":"failed"`, "it is lost, because its node did not report its end; it had reported 1 model calls", `"spent":{"model_calls":41,`} { // of a share of 49
 			if !strings.Contains(got, want) {
@@ -652,7 +645,7 @@ func TestLentAgentHasTheToolsThatItsParentLeavesIt(t *testing.T) {
 func TestLentAgentReportsSpendingWithAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := helper(func(_ context.Context, r llm.Request, _ string) (llm.Message, error) { return say("done") })
-		l := newLANOver(t, memory.Config{Delay: time.Millisecond, Jitter: 80 * time.Millisecond, Seed: 3}, model, general())
+		l := newLANOver(t, grpcpeertest.Config{Delay: time.Millisecond, Jitter: 80 * time.Millisecond}, model, general())
 		for i := range 30 {
 			m := l.a.spawn(t, agent.Order{})
 			if got, err := l.a.task(t.Context(), m, "have help: x"); got != "done" || err != nil {

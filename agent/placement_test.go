@@ -215,7 +215,7 @@ func TestLostTaskIsRepeatedIfItMayBe(t *testing.T) {
 			own := worker()
 			own.Repeatable, own.Placement = repeatable, string(placement.Spread)
 			var l *lan
-			kill := func() { time.Sleep(3 * time.Second); l.hub.Kill(l.b.id) }
+			kill := func() { time.Sleep(3 * time.Second); l.network.Kill(l.b.id) }
 			l = newLAN(t, parts(nil, kill), lentPlaces(1), slow())
 			p := newPlaced(l, 1, own)
 			got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "2 10s")

@@ -23,7 +23,7 @@ import (
 	"symbio/community"
 	"symbio/community/waittest"
 	"symbio/security/permission"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // traveller is a LAN of two nodes with a directory each, whose sub-agents can have workspaces.
@@ -45,12 +45,12 @@ func newTraveller(t *testing.T, files map[string]string, model llm.Model) *trave
 		writeFiles(t, filepath.Join(l.dirs[name], "work"), map[string]string{"place": name + "'s own file"})
 	}
 	writeFiles(t, filepath.Join(l.dirs["ann"], "work"), files)
-	l.lan = &lan{t: t, hub: memory.NewHub(memory.Config{})}
+	l.lan = &lan{t: t, network: grpcpeertest.NewLAN(t, grpcpeertest.Config{})}
 	for _, p := range []struct {
 		to   **place
 		name string
 	}{{&l.a, "ann"}, {&l.b, "bob"}} {
-		*p.to = &place{id: nodeID(p.name), name: p.name, hub: l.hub, model: model, frames: &frames{}}
+		*p.to = &place{id: grpcpeertest.ID(p.name), name: p.name, network: l.network, model: model, frames: &frames{}}
 		l.open(t, *p.to)
 		(*p.to).start(t)
 	}

@@ -14,7 +14,7 @@
 //	'------^-----------------------^-----------------------|-------'
 //	       | Serve                 | Attach: a Lease       | Invoke
 //	.------|-----------------------|-----------------------v-------.
-//	|      Network: transport/grpcpeer or transport/memory         |
+//	|      Network: transport/grpcpeer                             |
 //	'--------------------------------------------------------------'
 //
 // Guarantees. Every operation ends in a result or a typed error (errors.go), and none waits for a

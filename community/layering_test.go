@@ -78,7 +78,9 @@ func TestPackagesImportOnlyWhatTheirLayerMay(t *testing.T) {
 			continue
 		}
 		for _, imp := range p.Imports {
-			if to, ours := ourName(imp); ours && !within(to, folder) && !slices.ContainsFunc(lines[folder], func(l string) bool { return within(to, l) }) {
+			if to, ours := ourName(imp); ours && isForTests(to) && !isForTests(pkg) {
+				t.Errorf("%s imports %s; only tests may, and packages for tests", pkg, to)
+			} else if ours && !within(to, folder) && !slices.ContainsFunc(lines[folder], func(l string) bool { return within(to, l) }) {
 				t.Errorf("%s imports %s; %s may import %v", pkg, to, folder, lines[folder])
 			}
 			for lib, at := range homes {
@@ -93,6 +95,10 @@ func TestPackagesImportOnlyWhatTheirLayerMay(t *testing.T) {
 func ourName(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, "symbio/")
 }
+
+// isForTests reports whether a package is for tests: the last word of its path ends in "test". It is no part of the
+// product, which does not import it.
+func isForTests(name string) bool { return strings.HasSuffix(path.Base(name), "test") }
 
 // within says whether name is folder or below it.
 func within(name, folder string) bool {

@@ -5,8 +5,8 @@ import "context"
 // PerceptionPrefix turns a perception into the capability name under which a signal travels.
 const PerceptionPrefix = "agent.perception."
 
-// Network is what a community needs to reach other nodes. Implementations: transport/memory,
-// transport/grpcpeer; both pass the suite in transport/grpcpeer (suite_*_test.go).
+// Network is what a community needs to reach other nodes. The implementation is
+// transport/grpcpeer; the suite there (suite_*_test.go) tests this contract.
 //
 // The community checks the sizes of payloads, on both sides; a Network does not check them again. A Network may
 // drop a message that is so large that it cannot be read.

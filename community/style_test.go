@@ -18,12 +18,12 @@ import (
 // maxFileLines is how many lines a hand-written file may have; more is probably two subjects.
 const maxFileLines = 600
 
-// The limits of the product's code: all but tests, the packages that only tests import, and generated files.
+// The limits of the product's code: all but tests, the packages for tests (isForTests), and generated files.
 const (
 	maxMethods       = 30     // of one type
 	maxComplexity    = 30     // cyclomatic, of one function
 	maxComplexityP95 = 11     // that 95 of 100 functions keep to
-	maxCode          = 96_169 // lines that are neither blank nor a comment
+	maxCode          = 95_646 // lines that are neither blank nor a comment
 )
 
 // vague package names say where code was put, not what it does.
@@ -64,7 +64,7 @@ func TestCodeStaysSmall(t *testing.T) {
 	lines, methods, complexities := 0, map[string]int{}, map[string]int{}
 	var all []int
 	walkCode(t, func(file string, _ *token.FileSet, f *ast.File, text []byte) {
-		if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(path.Dir(file), "test") {
+		if strings.HasSuffix(file, "_test.go") || isForTests(path.Dir(file)) {
 			return
 		}
 		for line := range bytes.Lines(text) {

@@ -35,7 +35,8 @@ var clockUsers = map[string]string{
 	"security/permission/bash_unix_test.go differential.watch":                                          "some scripts never end; of one that is ended early less is seen",
 	"security/permission/shell/awk_test.go TestPlainAwkProgramsDoNothing":                               "some programs never end; of one that is ended early less is seen",
 	"security/sandbox/run_linux_test.go TestSandboxEndsSetsidDaemon":                                    "input: when a command that would run for a day has to end",
-	"transport/grpcpeer/pipe_test.go deadline.set":                                                      "the deadline that the product gives to a connection",
+	"transport/grpcpeer/grpcpeertest/wire.go delayLine.Read":                                            "input: how long bytes are under way",
+	"transport/grpcpeer/grpcpeertest/pipe.go deadline.set":                                              "the deadline that the product gives to a connection",
 }
 
 // A wait with a limit of its own fails on a machine that is slower than its writer thought. In a bubble of testing/synctest

@@ -18,26 +18,22 @@ import (
 	"symbio/agent/tool/guardrail"
 	"symbio/agent/tool/peer"
 	"symbio/community"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // town is some nodes on a LAN in memory.
 type town struct {
-	t   *testing.T
-	hub *memory.Hub
-	of  map[string]*community.Community
-}
-
-func nodeID(name string) community.NodeID {
-	return community.NodeID(fmt.Sprintf("%032x", name))
+	t       *testing.T
+	network *grpcpeertest.LAN
+	of      map[string]*community.Community
 }
 
 func newTown(t *testing.T, names ...string) *town {
-	w := &town{t, memory.NewHub(memory.Config{}), map[string]*community.Community{}}
+	w := &town{t, grpcpeertest.NewLAN(t, grpcpeertest.Config{}), map[string]*community.Community{}}
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, name := range names {
-		c := community.New(community.Config{Node: nodeID(name), Name: name, Network: w.hub.Node(nodeID(name), name),
+		c := community.New(community.Config{Node: grpcpeertest.ID(name), Name: name, Network: w.network.Join(name).Network,
 			Authorize: func(community.Peer, community.Call) error { return nil }})
 		w.of[name] = c
 		wg.Go(func() { _ = c.Run(ctx) })
@@ -90,7 +86,7 @@ func TestCapabilityIsAStep(t *testing.T) {
 		w.counts("b", true, 0)
 		w.counts("c", true, 0)
 		want := count{3, "c"}
-		for _, name := range []string{"c", string(nodeID("c"))} {
+		for _, name := range []string{"c", string(grpcpeertest.ID("c"))} {
 			if got := run(t, on(w, "a", step.Capability[textIn, count]("text.count", name)), textIn{"one two three"}); got != want {
 				t.Errorf("on %s: got %+v, want %+v", name, got, want)
 			}
@@ -148,7 +144,7 @@ func TestAnotherProviderIsAskedWhenOneIsLostMeanwhile(t *testing.T) {
 			b, c := w.counts("b", idempotent, 5*time.Second), w.counts("c", idempotent, time.Second)
 			s := on(w, "a", step.Capability[textIn, count]("text.count"))
 			var wg sync.WaitGroup
-			wg.Go(func() { time.Sleep(2 * time.Second); w.hub.Kill(nodeID("b")) })
+			wg.Go(func() { time.Sleep(2 * time.Second); w.network.Kill(grpcpeertest.ID("b")) })
 			defer wg.Wait()
 			got, err := s.Run(t.Context(), textIn{"x"})
 			if b.Load() != 1 {
@@ -192,7 +188,7 @@ func TestInvokeTriesProviderOnceWhenAllAreLost(t *testing.T) {
 		w := newTown(t, "a", "b")
 		w.counts("b", true, 0)
 		s := on(w, "a", step.Capability[textIn, count]("text.count"))
-		w.hub.Kill(nodeID("b"))
+		w.network.Kill(grpcpeertest.ID("b"))
 		synctest.Wait()
 		if _, err := s.Run(t.Context(), textIn{}); !errors.Is(err, community.ErrUnavailable) {
 			t.Errorf("got %v", err)
@@ -266,7 +262,7 @@ func TestSignalIsNotSentToAnotherWhenItsAgentIsLost(t *testing.T) {
 		for _, home := range []string{"b", "c"} {
 			w.spawn(home, "ann", clerk{[]string{"q"}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 				asked.Add(1)
-				w.hub.Kill(nodeID(home))
+				w.network.Kill(grpcpeertest.ID(home))
 				<-ctx.Done()
 				return community.Reply{}, ctx.Err()
 			}})
@@ -354,7 +350,7 @@ func TestEventsReachWhoListensToTheCall(t *testing.T) {
 		offer(w, "b", community.Capability{Name: "work"}, s.Run)
 		synctest.Wait()
 		var told []string
-		_, err := w.of["a"].InvokeStream(t.Context(), community.MemberID(nodeID("b")), "work", community.Signal{Data: []byte(`"x"`)}, func(u community.Update) {
+		_, err := w.of["a"].InvokeStream(t.Context(), community.MemberID(grpcpeertest.ID("b")), "work", community.Signal{Data: []byte(`"x"`)}, func(u community.Update) {
 			told = append(told, u.Progress.Message)
 		})
 		if diff := cmp.Diff([]string{"asked"}, told); err != nil || diff != "" {

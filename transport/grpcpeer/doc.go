@@ -1,5 +1,5 @@
 // Package grpcpeer connects the nodes of a community over gRPC and mutual TLS 1.3. It implements
-// community.Network for real machines; transport/memory does the same inside one process, for tests.
+// community.Network. Package grpcpeertest runs it over connections in memory, for tests.
 //
 // # Use
 //
@@ -74,9 +74,8 @@
 //
 // Implement community.Network (Run, Invoke, Tell) in a new package below transport, attach a lease per
 // connected node with Host.Attach, and hand incoming calls to Host.Serve and Host.ServeTell. The
-// suite_*_test.go files here test the contract: they run against this package and against
-// transport/memory (memory_suite_test.go shows how to plug in another one). The new transport is
-// chosen where agent/node makes its Network.
+// suite_*_test.go files here test the contract: suite_test.go shows how to run them over another
+// transport. The new transport is chosen where agent/node makes its Network.
 //
 // # Not done here
 //

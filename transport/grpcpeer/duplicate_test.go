@@ -22,11 +22,11 @@ func (l *lan) runTwin(ctx context.Context, name string, knows ...*station) error
 	s := l.add(name)
 	time.Sleep(time.Second) // a mark of the instant at which this run began would prove nothing
 	for _, o := range knows {
-		s.network.AddHint(o.hint())
+		s.Network.AddHint(o.Hint())
 	}
 	sys := actor.NewSystem(actor.Config{})
 	defer sys.Shutdown(context.Background())
-	return community.New(community.Config{Node: s.id, Name: name, Network: s.network, System: sys}).Run(ctx)
+	return community.New(community.Config{Node: s.ID, Name: name, Network: s.Network, System: sys}).Run(ctx)
 }
 
 func TestOfTwoNodesWithOneKeyTheLaterEnds(t *testing.T) {
@@ -35,8 +35,8 @@ func TestOfTwoNodesWithOneKeyTheLaterEnds(t *testing.T) {
 		var heardBob, heardSeed events
 		holder, bob := l.add(seed, reporting(&heardSeed)), l.add("bob", reporting(&heardBob))
 		h, b := holder.live(seed), bob.live("bob")
-		holder.network.AddHint(bob.hint())
-		bob.network.AddHint(holder.hint())
+		holder.Network.AddHint(bob.Hint())
+		bob.Network.AddHint(holder.Hint())
 		h.finds(b.id)
 		b.finds(h.id)
 		time.Sleep(time.Minute)
@@ -62,13 +62,13 @@ func TestRestartAfterCrashIsNoDuplicate(t *testing.T) {
 		l := newCluster(t)
 		holder, bob := l.add(seed), l.add("bob")
 		h, b := holder.live(seed), bob.live("bob")
-		holder.network.AddHint(bob.hint())
-		bob.network.AddHint(holder.hint())
+		holder.Network.AddHint(bob.Hint())
+		bob.Network.AddHint(holder.Hint())
 		h.finds(b.id)
 		time.Sleep(time.Minute)
 		l.Kill(b.id)
 		again := l.add("bob")
-		again.network.AddHint(holder.hint())
+		again.Network.AddHint(holder.Hint())
 		began := time.Now()
 		again.live("bob").finds(h.id)
 		if took := time.Since(began); took > 5*time.Second {
@@ -138,7 +138,7 @@ func TestTwoNodesWithOneKeyDetectEachOther(t *testing.T) {
 		go func() { done <- l.runTwin(ctx, "bob") }()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		bob.network.AddHint(l.all[len(l.all)-1].hint())
+		bob.Network.AddHint(l.stationOf(bob.ID).Hint())
 		if err := <-done; !errors.Is(err, grpcpeer.ErrDuplicate) {
 			t.Errorf("the later one, which was seen, ended with %v, want %v", err, grpcpeer.ErrDuplicate)
 		}
@@ -158,10 +158,10 @@ func TestForgedSightingsOfANodeItselfCostFewDials(t *testing.T) {
 			c.Dial = func(ctx context.Context, a netip.AddrPort) (net.Conn, error) { dials.Add(1); return dial(ctx, a) }
 		})
 		b := bob.live("bob")
-		hint := bob.hint()
+		hint := bob.Hint()
 		for i := range 3600 {
-			hint.Addrs = []netip.AddrPort{eve.addr, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(20000+i))}
-			bob.network.AddHint(hint)
+			hint.Addrs = []netip.AddrPort{eve.Addr, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(20000+i))}
+			bob.Network.AddHint(hint)
 			time.Sleep(time.Second)
 		}
 		if n := dials.Load(); n < 2 || n > 30 {
@@ -171,7 +171,7 @@ func TestForgedSightingsOfANodeItselfCostFewDials(t *testing.T) {
 			t.Errorf("nodes are %+v, want this one only", b.network.Nodes())
 		}
 		hint.Gone = true
-		bob.network.AddHint(hint)
+		bob.Network.AddHint(hint)
 		dials.Store(0)
 		time.Sleep(time.Hour)
 		if n := dials.Load(); n != 0 {

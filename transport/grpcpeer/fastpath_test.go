@@ -80,7 +80,7 @@ func serving(t *testing.T, tune ...func(*grpcpeer.Config)) (*home, pb.PeerClient
 	h := s.live("a")
 	h.offers("echo", echo)
 	h.offers("stuck", stuck)
-	return h, client(t, l.identity("rogue"), s.listener.Dial)
+	return h, client(t, l.identity("rogue"), s.Listener.Dial)
 }
 
 func TestLinkAnswersEachCallOnce(t *testing.T) {
@@ -226,9 +226,9 @@ func lyingLink(t *testing.T, l *lan, link func(grpc.BidiStreamingServer[pb.Frame
 		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}})
 	}
 	s := l.serves(id, &linking{&liar{describe: honest(id), events: events}, link})
-	sa.network.AddHint(s.hint())
+	sa.Network.AddHint(s.Hint())
 	synctest.Wait()
-	return a, s.id
+	return a, s.ID
 }
 
 func TestLostLaneFailsAllItsCallsAtOnce(t *testing.T) {
@@ -280,7 +280,7 @@ func TestGoodbyeAfterLaneEndIsApplied(t *testing.T) {
 			}
 			return nil
 		}})
-		sa.network.AddHint(s.hint())
+		sa.Network.AddHint(s.Hint())
 		time.Sleep(1100 * time.Millisecond)
 		if left, lost := seen.count(grpcpeer.Left), seen.count(grpcpeer.Lost); left != 1 || lost != 0 {
 			t.Errorf("it left %d times, and was lost %d times; want that it left", left, lost)
@@ -296,7 +296,7 @@ func TestNodeThatOnlySaysItSpeaksLinkIsRefused(t *testing.T) {
 		a := sa.live("a")
 		id := l.identity("eve")
 		unlinked := func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error { return status.Error(codes.Unimplemented, "") }
-		sa.network.AddHint(l.serves(id, &linking{&liar{describe: honest(id)}, unlinked}).hint())
+		sa.Network.AddHint(l.serves(id, &linking{&liar{describe: honest(id)}, unlinked}).Hint())
 		time.Sleep(20 * time.Second)
 		if s, ok := a.status("", grpcpeer.StateRefused); !ok || seen.count(grpcpeer.Refused) != 1 {
 			t.Errorf("got %+v, %d refusals", s, seen.count(grpcpeer.Refused))
@@ -401,8 +401,8 @@ func TestNodesLimitOfAMessageIsKept(t *testing.T) {
 		l := newLAN(t)
 		sa, sb := l.add("a", func(c *grpcpeer.Config) { c.Limits.Message = 4 << 20 }), l.add("b", func(c *grpcpeer.Config) { c.Limits.Message = 100 })
 		a, b := sa.live("a"), sb.live("b")
-		sa.network.AddHint(sb.hint())
-		sb.network.AddHint(sa.hint())
+		sa.Network.AddHint(sb.Hint())
+		sb.Network.AddHint(sa.Hint())
 		a.finds(b.id)
 		b.finds(a.id)
 		a.offers("grow", func(context.Context, community.Signal) (community.Reply, error) {

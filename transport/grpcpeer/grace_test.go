@@ -47,14 +47,14 @@ func TestNodeComesBackAfterItsCertificateEnded(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				server, friend, s := l.add(seed), l.add("ann"), l.add("bob", func(cfg *grpcpeer.Config) { cfg.Identity = bob })
+				server, friend, s := l.add(seed), l.add("ann"), l.addAs(bob, "bob")
 				holder, ann, h := server.live(seed), friend.live("ann"), s.live("bob")
-				s.network.AddHint(friend.hint()) // first the one that cannot help
+				s.Network.AddHint(friend.Hint()) // first the one that cannot help
 				time.Sleep(time.Second)
 				if st, ok := h.status(ann.id, grpcpeer.StateUnavailable); !ok || !strings.Contains(st.Why, "certificate has ended") {
 					t.Errorf("ann is %+v, want that bob's own certificate is what is wrong", st)
 				}
-				s.network.AddHint(server.hint())
+				s.Network.AddHint(server.Hint())
 				if c.why != "" {
 					time.Sleep(5 * time.Second)
 					if st, ok := h.status(holder.id, grpcpeer.StateRefused); !ok || !strings.Contains(st.Why, c.why) || !bob.Expired() {
@@ -85,7 +85,7 @@ func TestEndedCertificateReachesOnlyRenewal(t *testing.T) {
 			if at != "the gate" {
 				cfg = bob.ClientTLS("")
 			}
-			cc, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return server.listener.Dial(ctx) }),
+			cc, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return server.Listener.Dial(ctx) }),
 				grpc.WithTransportCredentials(rawTLS{TransportCredentials: credentials.NewTLS(cfg), cfg: cfg}))
 			if err != nil {
 				t.Fatal(err)

@@ -70,7 +70,7 @@ func (h *home) leave() {
 
 func (s *station) live(name string, tune ...func(*community.Config)) *home {
 	s.lan.t.Helper()
-	h := live(s.lan.t, s.id, name, s.network, tune...)
+	h := live(s.lan.t, s.ID, name, s.Network, tune...)
 	h.limit = inBubble
 	return h
 }
@@ -221,15 +221,11 @@ func (l *lan) serves(id *identity.Identity, p pb.PeerServer) *station {
 }
 
 func (l *lan) servesTLS(id *identity.Identity, cfg *tls.Config, p pb.PeerServer) *station {
-	s := &station{lan: l, id: id.ID(), listener: newPipeListener(), dead: make(chan struct{})}
-	l.mu.Lock()
-	s.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(1000+len(l.all)))
-	l.all = append(l.all, s)
-	l.mu.Unlock()
+	s := &station{l.Listen(id.ID()), l, id}
 	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(cfg)))
 	pb.RegisterPeerServer(g, p)
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = g.Serve(s.listener) })
+	wg.Go(func() { _ = g.Serve(s.Listener) })
 	l.t.Cleanup(func() { g.Stop(); wg.Wait() })
 	return s
 }

@@ -19,13 +19,6 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// townsfolk makes a lan on which nodes know where a connection is from, as with sockets.
-func townsfolk(t *testing.T) *lan {
-	l := newLAN(t)
-	l.addressed = true
-	return l
-}
-
 // moves makes a home that has a roster with the node's introductions, and is told of the others.
 func (l *lan) moves(name string, knows ...*station) (*home, *station) {
 	l.t.Helper()
@@ -37,23 +30,23 @@ func (s *station) meets(name string, knows ...*station) *home {
 	s.lan.t.Helper()
 	h := s.live(name)
 	ctx, stop := context.WithCancel(context.Background())
-	roster := discovery.NewRoster(discovery.Config{Self: string(s.id), Report: s.network.AddHint})
+	roster := discovery.NewRoster(discovery.Config{Self: string(s.ID), Report: s.Network.AddHint})
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := roster.Run(ctx, s.network.Introduced()); err != nil {
+		if err := roster.Run(ctx, s.Network.Introduced()); err != nil {
 			s.lan.t.Errorf("the roster of %s ended with %v", name, err)
 		}
 	})
 	s.lan.t.Cleanup(func() { stop(); running.Wait() })
 	for _, o := range knows { // as a configured peer: whose it is, nobody knows
-		s.network.AddHint(discovery.Candidate{Key: o.addr.String(), Addrs: []netip.AddrPort{o.addr}, Sources: []string{"static"}})
+		s.Network.AddHint(discovery.Candidate{Key: o.Addr.String(), Addrs: []netip.AddrPort{o.Addr}, Sources: []string{"static"}})
 	}
 	return h
 }
 
 func TestOneReachablePeerIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := townsfolk(t)
+		l := newLAN(t)
 		began := time.Now()
 		a, sa := l.moves("a")
 		b, _ := l.moves("b", sa)
@@ -96,7 +89,7 @@ func TestOneReachablePeerIsEnough(t *testing.T) {
 // A chain becomes a full mesh.
 func TestIntroductionsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := townsfolk(t)
+		l := newLAN(t)
 		const n = 12
 		var all []*home
 		var last []*station
@@ -112,17 +105,17 @@ func TestIntroductionsSpread(t *testing.T) {
 
 func TestUndialableNodeIsNotIntroduced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := townsfolk(t)
+		l := newLAN(t)
 		var dials atomic.Int32
 		a, sa := l.moves("a")
 		sb := l.add("b")
-		sb.shuts(true)
+		sb.SetDialOnly(true)
 		b := sb.meets("b", sa)
 		a.finds(b.id)
 		sc := l.add("c", func(cfg *grpcpeer.Config) {
 			dial := cfg.Dial
 			cfg.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-				if to == sb.addr {
+				if to == sb.Addr {
 					dials.Add(1)
 				}
 				return dial(ctx, to)
@@ -152,7 +145,7 @@ func introducing(said func() *pb.Introductions) func(*identity.Identity) *liar {
 
 func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := townsfolk(t)
+		l := newLAN(t)
 		var seen events
 		sa := l.add("a", reporting(&seen))
 		a := sa.meets("a")
@@ -160,9 +153,9 @@ func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 		a.finds(b.id)
 		nobody := "127.0.0.1:9"
 		eve := l.lies("eve", introducing(func() *pb.Introductions {
-			return &pb.Introductions{All: true, Nodes: []*pb.Introduction{{Id: string(b.id), Addrs: []string{nobody, sa.addr.String()}}}, Gone: []string{string(b.id)}}
+			return &pb.Introductions{All: true, Nodes: []*pb.Introduction{{Id: string(b.id), Addrs: []string{nobody, sa.Addr.String()}}}, Gone: []string{string(b.id)}}
 		}))
-		sa.network.AddHint(eve.hint())
+		sa.Network.AddHint(eve.Hint())
 		a.finds(b.id)
 		time.Sleep(10 * time.Minute)
 		if got := seen.count(grpcpeer.Lost) + seen.count(grpcpeer.Left); got != 0 {
@@ -183,7 +176,7 @@ func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 
 func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := townsfolk(t)
+		l := newLAN(t)
 		var dials, now, most atomic.Int32
 		sa := l.add("a", func(c *grpcpeer.Config) {
 			dial := c.Dial
@@ -208,7 +201,7 @@ func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 			}
 			return said
 		}))
-		sa.network.AddHint(eve.hint())
+		sa.Network.AddHint(eve.Hint())
 		time.Sleep(10 * time.Minute)
 		if got := most.Load(); got > 8 {
 			t.Errorf("%d dials at once, want 8 at the most", got)
@@ -220,9 +213,9 @@ func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 		// It is in nobody's way.
 		b, sb := l.moves("b")
 		began := time.Now()
-		hint := sb.hint()
+		hint := sb.Hint()
 		hint.Sources = []string{"mdns"}
-		sa.network.AddHint(hint)
+		sa.Network.AddHint(hint)
 		a.finds(b.id)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("b was seen after %v, want 1s at the most", took)

@@ -32,7 +32,7 @@ const seed = "seed"
 func newCluster(t testing.TB) *lan {
 	t.Helper()
 	l := newLAN(t)
-	c, err := identity.CreateCluster(filepath.Join(l.dir, "cluster"), "home")
+	c, err := identity.CreateCluster(filepath.Join(l.Dir(), "cluster"), "home")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (l *lan) member(k *identity.Key, name string) *identity.Identity {
 		}
 		return i
 	}
-	dir := filepath.Join(l.dir, name, "member")
+	dir := filepath.Join(l.Dir(), name, "member")
 	if _, _, err := identity.MemberOf(dir); err != nil {
 		holder := l.identity(seed)
 		token := l.token("")
@@ -96,15 +96,6 @@ func (l *lan) token(role string) identity.Token {
 	return t
 }
 
-func (l *lan) key(name string) *identity.Key {
-	l.t.Helper()
-	k, err := identity.LoadOrCreateKey(filepath.Join(l.dir, name, "key.pem"))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return k
-}
-
 // spy counts what a client writes before its handshake is over, and after.
 type spy struct {
 	net.Conn
@@ -124,14 +115,14 @@ func TestTokenAndAnAddressMakeANodeAMember(t *testing.T) {
 	holder := l.onLoopback(seed)
 	addr := holder.network.Addr().String()
 	token := l.token("worker")
-	a, err := grpcpeer.Enrol(waittest.Context(t), addr, token, l.key("bob"), "bob", nil)
+	a, err := grpcpeer.Enrol(waittest.Context(t), addr, token, l.Key("bob"), "bob", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Authority != "home" || a.Role != "worker" || a.ID != l.key("bob").ID() {
+	if a.Authority != "home" || a.Role != "worker" || a.ID != l.Key("bob").ID() {
 		t.Errorf("bob is %+v, want a worker of home", a.Peer)
 	}
-	if err := a.Save(filepath.Join(l.dir, "bob", "member")); err != nil {
+	if err := a.Save(filepath.Join(l.Dir(), "bob", "member")); err != nil {
 		t.Fatal(err)
 	}
 	bob := l.onLoopback("bob")
@@ -147,10 +138,10 @@ func TestJoinThatIsRefusedIsUnderstood(t *testing.T) {
 	holder := l.onLoopback(seed)
 	local, member := plain.onLoopback("local"), l.onLoopback("member")
 	used := l.token("")
-	if _, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), used, l.key("first"), "first", nil); err != nil {
+	if _, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), used, l.Key("first"), "first", nil); err != nil {
 		t.Fatal(err)
 	}
-	gone := l.key("gone")
+	gone := l.Key("gone")
 	if err := l.cluster.Remove(gone.ID()); err != nil {
 		t.Fatal(err)
 	}
@@ -162,10 +153,10 @@ func TestJoinThatIsRefusedIsUnderstood(t *testing.T) {
 		want  error
 		words string
 	}{
-		{"another cluster", away.token(""), holder, l.key("x"), identity.ErrWrongCluster, "nothing was sent"},
-		{"a used token", used, holder, l.key("x"), identity.ErrTokenUsed, "symbio cluster token"},
-		{"a node without the authority", used, member, l.key("x"), identity.ErrNoAuthority, "cluster init"},
-		{"a node without a cluster", used, local, l.key("x"), identity.ErrNoAuthority, "cluster init"},
+		{"another cluster", away.token(""), holder, l.Key("x"), identity.ErrWrongCluster, "nothing was sent"},
+		{"a used token", used, holder, l.Key("x"), identity.ErrTokenUsed, "symbio cluster token"},
+		{"a node without the authority", used, member, l.Key("x"), identity.ErrNoAuthority, "cluster init"},
+		{"a node without a cluster", used, local, l.Key("x"), identity.ErrNoAuthority, "cluster init"},
 		{"a removed node", l.token(""), holder, gone, identity.ErrRemoved, "symbio cluster leave"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -187,7 +178,7 @@ func TestJoinSendsNothingToWrongCluster(t *testing.T) {
 	holder := l.onLoopback(seed)
 	send := func(token identity.Token) (int, error) {
 		s := &spy{}
-		_, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), token, l.key("bob"), "bob", func(ctx context.Context, addr string) (c net.Conn, err error) {
+		_, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), token, l.Key("bob"), "bob", func(ctx context.Context, addr string) (c net.Conn, err error) {
 			s.Conn, err = new(net.Dialer).DialContext(ctx, "tcp", addr)
 			return s, err
 		})
@@ -278,13 +269,13 @@ func TestTriesToJoinAreCountedAndBounded(t *testing.T) {
 	holder := l.onLoopback(seed)
 	addr := holder.network.Addr().String()
 	token := l.token("")
-	if _, err := grpcpeer.Enrol(waittest.Context(t), addr, token, l.key("first"), "", nil); err != nil {
+	if _, err := grpcpeer.Enrol(waittest.Context(t), addr, token, l.Key("first"), "", nil); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 16)
 	for i := range errs {
-		k := l.key("k" + string(rune('a'+i)))
+		k := l.Key("k" + string(rune('a'+i)))
 		wg.Go(func() { _, errs[i] = grpcpeer.Enrol(waittest.Context(t), addr, token, k, "", nil) })
 		if i%4 == 3 {
 			wg.Wait() // 8 connections at once are all there may be
@@ -344,7 +335,7 @@ func (l *lan) assemble(names ...string) map[string]*home {
 	for a, s := range stations {
 		for b, o := range stations {
 			if a != b {
-				s.network.AddHint(o.hint())
+				s.Network.AddHint(o.Hint())
 			}
 		}
 	}
@@ -427,7 +418,7 @@ func TestNodeLearnsRemovalsFromItsCallers(t *testing.T) {
 	l := newCluster(t)
 	bob := l.onLoopback("bob")
 	caller := client(t, l.identity("ann"), tcp(bob))
-	gone := l.key("gone").ID()
+	gone := l.Key("gone").ID()
 	if err := l.cluster.Remove(gone); err != nil {
 		t.Fatal(err)
 	}
@@ -448,17 +439,15 @@ func TestReturningNodeLearnsRemovals(t *testing.T) {
 		homes := l.assemble("ann", "bob")
 		l.Partition(homes["bob"].id)
 		time.Sleep(time.Minute)
-		gone := l.key("gone").ID()
+		gone := l.Key("gone").ID()
 		if err := l.cluster.Remove(gone); err != nil {
 			t.Fatal(err)
 		}
 		l.Heal()
 		homes["bob"].finds(homes["ann"].id)
 		time.Sleep(5 * time.Second)
-		for _, s := range l.all {
-			if s.id == homes["bob"].id && !l.identities[s.id].Revocations().Has(gone) {
-				t.Error("bob did not learn of it")
-			}
+		if !l.stationOf(homes["bob"].id).identity.Revocations().Has(gone) {
+			t.Error("bob did not learn of it")
 		}
 	})
 }
@@ -469,12 +458,12 @@ func TestRunningNodeGetsItsNextCertificate(t *testing.T) {
 		bob := l.identity("bob")
 		time.Sleep(84*time.Hour - 2*time.Minute) // almost half its life, with nobody there
 		first := bob.NotAfter()
-		ann, s := l.add("ann"), l.add("bob", func(c *grpcpeer.Config) { c.Identity = bob })
+		ann, s := l.add("ann"), l.addAs(bob, "bob")
 		server := l.add(seed)
 		friend, h := ann.live("ann"), s.live("bob")
 		meet := func(a, b *station) {
-			a.network.AddHint(b.hint())
-			b.network.AddHint(a.hint())
+			a.Network.AddHint(b.Hint())
+			b.Network.AddHint(a.Hint())
 		}
 		meet(ann, s)
 		h.finds(friend.id)

@@ -37,16 +37,16 @@ func TestNodeThatMovedIsNotLookedForWhereItWas(t *testing.T) {
 		a, b := l.add(seed, muffled(silent, func(int) {})), l.add("b")
 		home := a.live(seed)
 		b.live("b")
-		hint := b.hint()
+		hint := b.Hint()
 		hint.Addrs = nil
 		for port := range 5 {
 			hint.Addrs = append(hint.Addrs, netip.AddrPortFrom(silent, uint16(1+port)))
 		}
 		begun := time.Now()
-		a.network.AddHint(hint)
+		a.Network.AddHint(hint)
 		time.Sleep(time.Second)
-		a.network.AddHint(b.hint())
-		home.finds(b.id)
+		a.Network.AddHint(b.Hint())
+		home.finds(b.ID)
 		if took := time.Since(begun); took > 2100*time.Millisecond {
 			t.Errorf("it was found after %v, want when the dial under way has ended, after 2s", took)
 		}
@@ -71,12 +71,12 @@ func TestDeadAddressDoesNotDelayOtherDials(t *testing.T) {
 		b.live("b")
 		for i := range 500 {
 			id := fmt.Sprintf("%032x", i+1)
-			a.network.AddHint(discovery.Candidate{Key: id, Node: id, Addrs: []netip.AddrPort{netip.AddrPortFrom(silent, uint16(1000+i))}})
+			a.Network.AddHint(discovery.Candidate{Key: id, Node: id, Addrs: []netip.AddrPort{netip.AddrPortFrom(silent, uint16(1000+i))}})
 		}
 		time.Sleep(time.Second)
 		begun := time.Now()
-		a.network.AddHint(b.hint())
-		home.finds(b.id)
+		a.Network.AddHint(b.Hint())
+		home.finds(b.ID)
 		if took := time.Since(begun); took > 100*time.Millisecond {
 			t.Errorf("b was found after %v, want at once", took)
 		}

@@ -65,8 +65,8 @@ func meet(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home) {
 	t.Helper()
 	sa, sb := l.add("a", tune...), l.add("b", tune...)
 	a, b = sa.live("a"), sb.live("b")
-	sa.network.AddHint(sb.hint())
-	sb.network.AddHint(sa.hint())
+	sa.Network.AddHint(sb.Hint())
+	sb.Network.AddHint(sa.Hint())
 	a.finds(b.id)
 	b.finds(a.id)
 	return a, b
@@ -147,7 +147,7 @@ func TestNodeWithoutWatchEventsIsLost(t *testing.T) {
 		var seen events
 		sa := l.add("a", reporting(&seen))
 		sa.live("a")
-		sa.network.AddHint(l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).hint())
+		sa.Network.AddHint(l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).Hint())
 		time.Sleep(3100 * time.Millisecond)
 		if c, g := seen.count(grpcpeer.Connected), seen.count(grpcpeer.Lost); c != 2 || g != 1 {
 			t.Errorf("connected %d times and lost %d times in 3.1 s, want 2 and 1", c, g)
@@ -201,7 +201,7 @@ func TestGoodbyeTakesEffectAtOnceAndNodeMayReturn(t *testing.T) {
 		}
 		sb := l.add("b")
 		sb.live("b")
-		a.network.AddHint(sb.hint())
+		a.network.AddHint(sb.Hint())
 		a.finds(b.id)
 	})
 }
@@ -226,9 +226,9 @@ func TestNodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
 		var seen events
 		sa, sb := l.add("a", reporting(&seen)), l.add("b")
 		a, b := sa.live("a"), sb.live("b")
-		sa.network.AddHint(sb.hint())
-		sa.network.AddHint(discovery.Candidate{Key: "static", Addrs: []netip.AddrPort{sb.addr}})
-		sa.network.AddHint(discovery.Candidate{Key: "static 2", Addrs: []netip.AddrPort{{}, sb.addr}})
+		sa.Network.AddHint(sb.Hint())
+		sa.Network.AddHint(discovery.Candidate{Key: "static", Addrs: []netip.AddrPort{sb.Addr}})
+		sa.Network.AddHint(discovery.Candidate{Key: "static 2", Addrs: []netip.AddrPort{{}, sb.Addr}})
 		a.finds(b.id)
 		time.Sleep(time.Hour)
 		if got := seen.count(grpcpeer.Connected); got != 1 {
@@ -239,7 +239,7 @@ func TestNodeHasOneConnectionWhateverAddressesItHas(t *testing.T) {
 			t.Errorf("nodes are %+v, want self and b", nodes)
 		}
 		// When the candidate that holds the connection goes, another one takes over.
-		sa.network.AddHint(discovery.Candidate{Key: string(b.id), Node: string(b.id), Gone: true})
+		sa.Network.AddHint(discovery.Candidate{Key: string(b.id), Node: string(b.id), Gone: true})
 		time.Sleep(time.Minute)
 		if got := seen.count(grpcpeer.Lost); got != 0 || !available(a.Members(), b.id) {
 			t.Errorf("a forged goodbye of discovery ended the connection")
@@ -254,13 +254,13 @@ func TestGoneCandidateIsDialedNoMore(t *testing.T) {
 		sa := l.add("a", reporting(&seen))
 		a := sa.live("a")
 		nobody := discovery.Candidate{Key: "nobody", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}}
-		sa.network.AddHint(nobody)
+		sa.Network.AddHint(nobody)
 		time.Sleep(time.Minute)
 		if got := seen.count(grpcpeer.Unreachable); got < 12 || got > 40 {
 			t.Errorf("%d dials in a minute, want a back-off from 100 ms to 4 s", got)
 		}
 		nobody.Gone = true
-		sa.network.AddHint(nobody)
+		sa.Network.AddHint(nobody)
 		synctest.Wait()
 		before := seen.count(grpcpeer.Unreachable)
 		time.Sleep(time.Hour)
@@ -279,13 +279,13 @@ func TestNewSightingEndsTheWait(t *testing.T) {
 		sa := l.add("a")
 		a := sa.live("a")
 		later := l.add("b") // its address is known, but it is not there yet
-		close(later.dead)
-		sa.network.AddHint(later.hint())
+		l.Kill(later.ID)
+		sa.Network.AddHint(later.Hint())
 		time.Sleep(time.Hour)
 		sb := l.add("b")
 		b := sb.live("b")
 		began := time.Now()
-		sa.network.AddHint(sb.hint())
+		sa.Network.AddHint(sb.Hint())
 		a.finds(b.id)
 		if took := time.Since(began); took > 150*time.Millisecond {
 			t.Errorf("it took %v after the new sighting", took)
@@ -306,7 +306,7 @@ func TestFloodOfHintsIsBounded(t *testing.T) {
 		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
 		a := sa.live("a")
 		for i := range 20000 {
-			sa.network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+			sa.Network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		}
 		time.Sleep(10 * time.Second)
 		if got := len(a.network.Nodes()); got > 4097 {
@@ -316,7 +316,7 @@ func TestFloodOfHintsIsBounded(t *testing.T) {
 			t.Errorf("%d dials at once, want 8", got)
 		}
 		// Those that were dialed in vain make room.
-		sa.network.AddHint(discovery.Candidate{Key: "late", Node: "late", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		sa.Network.AddHint(discovery.Candidate{Key: "late", Node: "late", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		time.Sleep(time.Minute)
 		if got := len(a.network.Nodes()); got > 4097 {
 			t.Errorf("%d candidates are kept, want 4096 and self", got)
@@ -336,12 +336,12 @@ func TestWithdrawnHintsLeaveTheDialQueue(t *testing.T) {
 		a := sa.live("a")
 		for i := range 2000 {
 			c := discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), 9)}}
-			sa.network.AddHint(c)
+			sa.Network.AddHint(c)
 			c.Gone = true
 			if i%2 == 0 { // some wait for their turn before they are withdrawn
 				synctest.Wait()
 			}
-			sa.network.AddHint(c)
+			sa.Network.AddHint(c)
 		}
 		synctest.Wait()
 		if got := len(a.network.Nodes()); got != 1 {
@@ -363,9 +363,9 @@ func TestHintsThatPointElsewhereAreNotDialed(t *testing.T) {
 		})
 		a := sa.live("a")
 		for i, addr := range []string{"192.0.2.7:443", "0.0.0.0:80", "127.0.0.1:0", "[ff02::1]:7946", "[2001:db8::1]:7946"} {
-			sa.network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
+			sa.Network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
 		}
-		sa.network.AddHint(discovery.Candidate{Key: "bad", Node: "../../etc", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		sa.Network.AddHint(discovery.Candidate{Key: "bad", Node: "../../etc", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		time.Sleep(10 * time.Minute)
 		if got := dials.Load(); got != 0 {
 			t.Errorf("%d dials, want none", got)
@@ -387,28 +387,28 @@ func TestWrongNodesAreRefusedWithTheReason(t *testing.T) {
 		{"another authority", func(l *lan, _ *station) discovery.Candidate {
 			other := newLAN(l.t)
 			id := other.identity("eve")
-			return l.serves(id, plain(id)).hint()
+			return l.serves(id, plain(id)).Hint()
 		}, grpcpeer.StateRefused, "belongs to another authority"},
 		{"another id than claimed", func(l *lan, _ *station) discovery.Candidate {
-			hint := l.lies("eve", plain).hint()
+			hint := l.lies("eve", plain).Hint()
 			hint.Node = string(l.identity("bob").ID())
 			return hint
 		}, grpcpeer.StateRefused, "another node answered"},
 		{"another id than in its certificate", func(l *lan, _ *station) discovery.Candidate {
-			return l.lies("eve", func(*identity.Identity) *liar { return &liar{describe: honest(l.identity("bob"))} }).hint()
+			return l.lies("eve", func(*identity.Identity) *liar { return &liar{describe: honest(l.identity("bob"))} }).Hint()
 		}, grpcpeer.StateRefused, "another node than its certificate"},
 		{"an empty description", func(l *lan, _ *station) discovery.Candidate {
-			return l.lies("eve", func(*identity.Identity) *liar { return &liar{describe: &pb.NodeDescriptor{}} }).hint()
+			return l.lies("eve", func(*identity.Identity) *liar { return &liar{describe: &pb.NodeDescriptor{}} }).Hint()
 		}, grpcpeer.StateRefused, "another node than its certificate"},
 		{"another major version", func(l *lan, _ *station) discovery.Candidate {
 			return l.lies("eve", func(id *identity.Identity) *liar {
 				d := honest(id)
 				d.Protocol.Major = 2
 				return &liar{describe: d}
-			}).hint()
+			}).Hint()
 		}, grpcpeer.StateIncompatible, "version 2.0 of the protocol"},
 		{"a copy of itself", func(l *lan, _ *station) discovery.Candidate {
-			hint := l.lies("a", plain).hint()
+			hint := l.lies("a", plain).Hint()
 			return discovery.Candidate{Key: "twin", Addrs: hint.Addrs}
 		}, grpcpeer.StateRefused, "was its folder copied"},
 	} {
@@ -418,7 +418,7 @@ func TestWrongNodesAreRefusedWithTheReason(t *testing.T) {
 				var seen events
 				sa := l.add("a", reporting(&seen))
 				a := sa.live("a")
-				sa.network.AddHint(c.put(l, sa))
+				sa.Network.AddHint(c.put(l, sa))
 				time.Sleep(45 * time.Second)
 				if s, ok := a.status("", c.state); !ok || !strings.Contains(s.Why, c.why) {
 					t.Errorf("nodes are %+v, want one %s with %q", a.network.Nodes(), c.state, c.why)
@@ -445,7 +445,7 @@ func TestServerThatRefusesTheClientIsUnderstood(t *testing.T) {
 		s := l.servesTLS(id, tls, &liar{describe: honest(id)})
 		sa := l.add("a")
 		a := sa.live("a")
-		sa.network.AddHint(s.hint())
+		sa.Network.AddHint(s.Hint())
 		time.Sleep(time.Second)
 		if st, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(st.Why, "rejected this node's certificate") {
 			t.Errorf("nodes are %+v, want one refused because it rejected the certificate", a.network.Nodes())
@@ -463,14 +463,14 @@ func TestNodeAnnouncesOnlyItsOwnMembers(t *testing.T) {
 			return &liar{describe: honest(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{
 				Members: []*pb.Member{
 					nil, {},
-					{Id: forged, Name: "forged", Node: string(sa.id), Accepts: []string{"work"}, Available: true},
-					{Id: string(sa.id), Name: "stolen", Node: string(id.ID()), Available: true},
+					{Id: forged, Name: "forged", Node: string(sa.ID), Accepts: []string{"work"}, Available: true},
+					{Id: string(sa.ID), Name: "stolen", Node: string(id.ID()), Available: true},
 					{Id: good, Name: "good", Node: string(id.ID()), Accepts: []string{"work"}, Available: true},
 				},
 				Capabilities: []*pb.Capability{nil, {}},
 			}}}}}
 		})
-		sa.network.AddHint(liar.hint())
+		sa.Network.AddHint(liar.Hint())
 		time.Sleep(time.Second)
 		all := a.Members()
 		if len(all) != 1 || all[0].ID != community.MemberID(good) {
@@ -492,7 +492,7 @@ func TestNodeThatAnnouncesWithoutEndIsRefused(t *testing.T) {
 			}
 			return lie
 		})
-		sa.network.AddHint(liar.hint())
+		sa.Network.AddHint(liar.Hint())
 		time.Sleep(2 * time.Second)
 		if s, ok := a.status("", grpcpeer.StateRefused); !ok || !strings.Contains(s.Why, "over 16384 members") {
 			t.Errorf("nodes are %+v, want one refused", a.network.Nodes())
@@ -610,8 +610,8 @@ func TestNodesMeetAfterTheirFirstCertificatesEnded(t *testing.T) {
 		sa, sb := l.add("a"), l.add("b")
 		a, b := sa.live("a"), sb.live("b")
 		time.Sleep(20 * 24 * time.Hour)
-		sa.network.AddHint(sb.hint())
-		sb.network.AddHint(sa.hint())
+		sa.Network.AddHint(sb.Hint())
+		sb.Network.AddHint(sa.Hint())
 		a.finds(b.id)
 		b.finds(a.id)
 	})
@@ -648,13 +648,13 @@ func TestNetworkThatOthersReachNeedsACluster(t *testing.T) {
 func TestSightNeverBlocks(t *testing.T) {
 	l := newLAN(t)
 	s := l.add("a")
-	s.network.AddHint(discovery.Candidate{})
-	s.network.AddHint(discovery.Candidate{Key: "x", Gone: true})
-	s.network.AddHint(s.hint())
-	if got := len(s.network.Nodes()); got != 1 {
+	s.Network.AddHint(discovery.Candidate{})
+	s.Network.AddHint(discovery.Candidate{Key: "x", Gone: true})
+	s.Network.AddHint(s.Hint())
+	if got := len(s.Network.Nodes()); got != 1 {
 		t.Errorf("%d nodes, want self only", got)
 	}
-	if slices.ContainsFunc(s.network.Nodes(), func(n grpcpeer.NodeStatus) bool { return n.State != grpcpeer.StateSelf }) {
+	if slices.ContainsFunc(s.Network.Nodes(), func(n grpcpeer.NodeStatus) bool { return n.State != grpcpeer.StateSelf }) {
 		t.Error("somebody else is listed")
 	}
 }

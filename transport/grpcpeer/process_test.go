@@ -97,7 +97,7 @@ func (l *lan) child(env ...string) *child {
 		l.t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env, cmd.Stderr = append(append(os.Environ(), childEnv+"="+l.dir), env...), os.Stderr
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), childEnv+"="+l.Dir()), env...), os.Stderr
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()
 	if err := errors.Join(err1, err2, cmd.Start()); err != nil {

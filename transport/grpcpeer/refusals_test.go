@@ -20,7 +20,7 @@ import (
 // knock makes a handshake with the certificate of another authority, and returns how it ended.
 func knock(t *testing.T, s *station, as *identity.Identity) error {
 	t.Helper()
-	raw, err := s.listener.Dial(t.Context())
+	raw, err := s.Listener.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestFailedHandshakesLimitTheirAddress(t *testing.T) {
 		// Who proves to be a node costs nothing of it, however often.
 		for range 3 {
 			for range 20 {
-				raw, err := s.listener.Dial(t.Context())
+				raw, err := s.Listener.Dial(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +95,7 @@ func TestRefusedConnectionIsNotifiedAndCounted(t *testing.T) {
 		s := l.add("a", func(c *grpcpeer.Config) { c.Limits.Connections, c.Limits.PerNode = 3, 2 })
 		a := s.live("a")
 		for i := range 3 {
-			if _, err := client(t, l.identity("rogue"), s.listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); (err == nil) != (i < 2) {
+			if _, err := client(t, l.identity("rogue"), s.Listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); (err == nil) != (i < 2) {
 				t.Errorf("connection %d of the rogue: %v; want two let in", i+1, err)
 			}
 		}
@@ -104,12 +104,12 @@ func TestRefusedConnectionIsNotifiedAndCounted(t *testing.T) {
 			t.Errorf("nothing was counted for the node that had too many connections: %v", a.network.Refusals(a.id))
 		}
 		synctest.Wait()
-		silent, err := s.listener.Dial(t.Context()) // the third, beside two of the rogue's
+		silent, err := s.Listener.Dial(t.Context()) // the third, beside two of the rogue's
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		c, err := s.listener.Dial(t.Context())
+		c, err := s.Listener.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestMessageThatIsNotReadIsCounted(t *testing.T) {
 		s := l.add("a", reporting(&heard))
 		a := s.live("a")
 		a.offers("echo", echo)
-		rogue := client(t, l.identity("rogue"), s.listener.Dial)
+		rogue := client(t, l.identity("rogue"), s.Listener.Dial)
 		id := community.NodeID(l.identity("rogue").ID())
 		for range 3 {
 			_, err := rogue.Invoke(t.Context(), &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, 2<<20)})

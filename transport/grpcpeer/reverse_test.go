@@ -23,9 +23,9 @@ func behind(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home, s
 	t.Helper()
 	sa := l.add("a", tune...)
 	sb = l.add("b", tune...)
-	sb.shuts(true)
+	sb.SetDialOnly(true)
 	a, b = sa.live("a"), sb.live("b")
-	sb.network.AddHint(sa.hint())
+	sb.Network.AddHint(sa.Hint())
 	return a, b, sb
 }
 
@@ -116,12 +116,12 @@ func TestReversedLinkEndsAsOthersDo(t *testing.T) {
 
 		t.Log("a new run of it, which is killed")
 		again := l.add("b")
-		again.shuts(true)
+		again.SetDialOnly(true)
 		b = again.live("b")
-		again.network.AddHint(l.all[0].hint())
+		again.Network.AddHint(l.stationOf(a.id).Hint())
 		a.finds(b.id)
 		killed := time.Now()
-		l.Kill(sb.id)
+		l.Kill(sb.ID)
 		a.sees("b unavailable", func(all []community.Member) bool { return !available(all, b.id) })
 		if took := time.Since(killed); took > 100*time.Millisecond {
 			t.Errorf("b was lost after %v, want 100ms at the most", took)
@@ -155,7 +155,7 @@ func TestReversedConnectionNeedsCertificate(t *testing.T) {
 		sa := l.add("a")
 		a := sa.live("a")
 		offer := func(as *identity.Identity) error {
-			raw, err := sa.listener.Dial(t.Context())
+			raw, err := sa.Listener.Dial(t.Context())
 			if err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func TestOffersWithoutEndAreBounded(t *testing.T) {
 		eve := l.identity("eve")
 		silent, taken := 0, 0
 		for range 64 {
-			raw, err := sa.listener.Dial(t.Context())
+			raw, err := sa.Listener.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,9 +218,9 @@ func TestOffersWithoutEndAreBounded(t *testing.T) {
 		}
 		// A real node is not in the way of that, nor it in the node's.
 		sb := l.add("b")
-		sb.shuts(true)
+		sb.SetDialOnly(true)
 		b := sb.live("b")
-		sb.network.AddHint(sa.hint())
+		sb.Network.AddHint(sa.Hint())
 		a.finds(b.id)
 		time.Sleep(time.Minute)
 		if _, ok := a.status(eve.ID(), grpcpeer.StateConnected); ok || len(a.Members()) != 1 {
@@ -237,10 +237,10 @@ func TestOfferThatIsNotNeededIsClosed(t *testing.T) {
 		sa := l.add("a", reporting(&seen))
 		sb := l.add("b")
 		a, b := sa.live("a"), sb.live("b")
-		sa.network.AddHint(sb.hint())
+		sa.Network.AddHint(sb.Hint())
 		a.finds(b.id)
 		for range 3 {
-			raw, err := sa.listener.Dial(t.Context())
+			raw, err := sa.Listener.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -275,12 +275,12 @@ func TestUnusedOffersBackOff(t *testing.T) {
 			c.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) { dials.Add(1); return dial(ctx, to) }
 		})
 		a := sa.live("a")
-		sa.network.AddHint(liar.hint())
+		sa.Network.AddHint(liar.Hint())
 		time.Sleep(5 * time.Minute)
 		if got := dials.Load(); got < 10 || got > 30 {
 			t.Errorf("%d connections in 5 minutes, want some, 15s apart in the end", got)
 		}
-		if s, ok := a.status(liar.id, grpcpeer.StateConnected); !ok || time.Since(s.Since) < 4*time.Minute {
+		if s, ok := a.status(liar.ID, grpcpeer.StateConnected); !ok || time.Since(s.Since) < 4*time.Minute {
 			t.Errorf("nodes are %+v, want the first connection still", a.network.Nodes())
 		}
 	})
@@ -290,9 +290,9 @@ func TestRemovedNodeIsCalledNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newCluster(t)
 		sa, sb := l.add(seed), l.add("b")
-		sb.shuts(true)
+		sb.SetDialOnly(true)
 		a, b := sa.live(seed), sb.live("b")
-		sb.network.AddHint(sa.hint())
+		sb.Network.AddHint(sa.Hint())
 		a.finds(b.id)
 		if err := l.cluster.Remove(b.id); err != nil {
 			t.Fatal(err)

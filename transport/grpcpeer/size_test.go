@@ -27,7 +27,7 @@ func TestServerRefusesLargeRequestOfHostilePeer(t *testing.T) {
 			return community.Reply{}, nil
 		})
 		rogue := community.NodeID(l.identity("rogue").ID())
-		lane := openLane(t, client(t, l.identity("rogue"), s.listener.Dial), &pb.Open{Bulk: true, MaxMessage: 1 << 63})
+		lane := openLane(t, client(t, l.identity("rogue"), s.Listener.Dial), &pb.Open{Bulk: true, MaxMessage: 1 << 63})
 		lane.call(1, "count", overLimit...)
 		if f := lane.answers(1)[1].GetFailure(); f.GetReason() != "TOO_LARGE" {
 			t.Errorf("a call got %v, want TOO_LARGE", f)
@@ -105,7 +105,7 @@ func hostileProvider(t *testing.T, announced uint64, answer func(*pb.InvokeReque
 				return &pb.InvokeReply{Payload: answer(r)}, nil
 			}}
 	})
-	sa.network.AddHint(s.hint())
+	sa.Network.AddHint(s.Hint())
 	synctest.Wait()
-	return a, community.MemberID(s.id)
+	return a, community.MemberID(s.ID)
 }

@@ -47,9 +47,9 @@ func lyingStream(t *testing.T, l *lan, tell func(grpc.ServerStreamingServer[pb.I
 	}
 	idle := func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error { <-s.Context().Done(); return nil }
 	s := l.serves(id, &telling{&linking{&liar{describe: d, events: events}, idle}, tell})
-	sa.network.AddHint(s.hint())
+	sa.Network.AddHint(s.Hint())
 	synctest.Wait()
-	return a, s.id
+	return a, s.ID
 }
 
 func progress(message string) *pb.InvokeEvent {

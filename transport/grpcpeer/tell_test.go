@@ -32,9 +32,9 @@ func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Fra
 		events = append(events, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}})
 	}
 	s := l.serves(id, &linking{&liar{describe: d, events: events}, link})
-	sa.network.AddHint(s.hint())
+	sa.Network.AddHint(s.Hint())
 	synctest.Wait()
-	return a, s.id
+	return a, s.ID
 }
 
 // member is one that may be eve's: nobody else has it.

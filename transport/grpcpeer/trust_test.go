@@ -17,12 +17,12 @@ import (
 
 // takes lets a node hold the authority.
 func (l *lan) takes(name string) func(*grpcpeer.Config) {
-	return func(c *grpcpeer.Config) { c.Authority = filepath.Join(l.dir, name, "cluster") }
+	return func(c *grpcpeer.Config) { c.Authority = filepath.Join(l.Dir(), name, "cluster") }
 }
 
 func (l *lan) joinAt(s *station, token identity.Token, name string) (*identity.Admission, error) {
-	return grpcpeer.Enrol(in(l.t, patience), "second", token, l.key(name), name, func(ctx context.Context, _ string) (net.Conn, error) {
-		return s.listener.Dial(ctx)
+	return grpcpeer.Enrol(in(l.t, patience), "second", token, l.Key(name), name, func(ctx context.Context, _ string) (net.Conn, error) {
+		return s.Listener.Dial(ctx)
 	})
 }
 
@@ -33,13 +33,13 @@ func TestPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 		time.Sleep(84*time.Hour - 5*time.Minute) // almost half its life
 		var heard events
 		first := l.add(seed)
-		second := l.add("bob", l.takes("bob"), reporting(&heard), func(c *grpcpeer.Config) { c.Identity = bobID })
-		third := l.add("carl", func(c *grpcpeer.Config) { c.Identity = carlID })
+		second := l.addAs(bobID, "bob", l.takes("bob"), reporting(&heard))
+		third := l.addAs(carlID, "carl")
 		f, b, c := first.live(seed), second.live("bob"), third.live("carl")
 		for _, s := range []*station{first, second, third} {
 			for _, o := range []*station{first, second, third} {
 				if s != o {
-					s.network.AddHint(o.hint())
+					s.Network.AddHint(o.Hint())
 				}
 			}
 		}
@@ -51,7 +51,7 @@ func TestPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 		if _, err := l.joinAt(second, l.token(""), "dora"); !errors.Is(err, identity.ErrNoAuthority) {
 			t.Errorf("joining at a node that does not hold it: got %v, want %v", err, identity.ErrNoAuthority)
 		}
-		if err := first.network.Promote(t.Context(), b.id); err != nil {
+		if err := first.Network.Promote(t.Context(), b.id); err != nil {
 			t.Fatal(err)
 		}
 		if heard.count(grpcpeer.Entrusted) != 1 {
@@ -72,7 +72,7 @@ func TestPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 		if bobID.Due() {
 			t.Error("bob did not renew its own certificate")
 		}
-		held, err := identity.OpenCluster(filepath.Join(l.dir, "bob", "cluster"))
+		held, err := identity.OpenCluster(filepath.Join(l.Dir(), "bob", "cluster"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,17 +97,17 @@ func TestPromoteNeedsHolderAndWillingReceiver(t *testing.T) {
 		l := newCluster(t)
 		first, second := l.add(seed), l.add("bob") // bob is not told where to keep one
 		f, b := first.live(seed), second.live("bob")
-		first.network.AddHint(second.hint())
-		second.network.AddHint(first.hint())
+		first.Network.AddHint(second.Hint())
+		second.Network.AddHint(first.Hint())
 		f.finds(b.id)
 		b.finds(f.id)
-		if err := first.network.Promote(t.Context(), b.id); err == nil || !strings.Contains(err.Error(), "not set up") {
+		if err := first.Network.Promote(t.Context(), b.id); err == nil || !strings.Contains(err.Error(), "not set up") {
 			t.Errorf("to who takes none: got %v", err)
 		}
-		if err := second.network.Promote(t.Context(), f.id); !errors.Is(err, identity.ErrNoAuthority) {
+		if err := second.Network.Promote(t.Context(), f.id); !errors.Is(err, identity.ErrNoAuthority) {
 			t.Errorf("from who holds none: got %v, want %v", err, identity.ErrNoAuthority)
 		}
-		if err := first.network.Promote(t.Context(), community.NodeID(l.key("eve").ID())); !errors.Is(err, community.ErrUnavailable) {
+		if err := first.Network.Promote(t.Context(), community.NodeID(l.Key("eve").ID())); !errors.Is(err, community.ErrUnavailable) {
 			t.Errorf("to who is not connected: got %v, want %v", err, community.ErrUnavailable)
 		}
 	})
@@ -125,18 +125,18 @@ func TestRemovalsOfBothSidesOfAPartitionHold(t *testing.T) {
 		}
 		l.Partition(homes[seed].id, homes["carl"].id)
 		time.Sleep(5 * time.Second)
-		if err := l.cluster.Remove(l.key("dora").ID()); err != nil {
+		if err := l.cluster.Remove(l.Key("dora").ID()); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.identities[homes["bob"].id].Cluster().Remove(l.key("eve").ID()); err != nil {
+		if err := l.stationOf(homes["bob"].id).identity.Cluster().Remove(l.Key("eve").ID()); err != nil {
 			t.Fatal(err)
 		}
 		l.Heal()
 		time.Sleep(20 * time.Second)
 		for _, name := range []string{seed, "bob", "carl"} {
-			revoked := l.identities[homes[name].id].Revocations()
+			revoked := l.stationOf(homes[name].id).identity.Revocations()
 			lists, _ := revoked.Lists()
-			if !revoked.Has(l.key("dora").ID()) || !revoked.Has(l.key("eve").ID()) || len(lists) != 1 {
+			if !revoked.Has(l.Key("dora").ID()) || !revoked.Has(l.Key("eve").ID()) || len(lists) != 1 {
 				t.Errorf("%s has %v, want one list with both", name, lists)
 			}
 			if available(homes[name].Members(), homes["dora"].id) || available(homes[name].Members(), homes["eve"].id) {
@@ -158,21 +158,18 @@ func TestOpenConnectionEndsWithUnrenewedCertificate(t *testing.T) {
 				began := time.Now()
 				time.Sleep(life - 5*time.Minute)
 				var heard events
-				as := func(i *identity.Identity) func(*grpcpeer.Config) {
-					return func(c *grpcpeer.Config) { c.Identity = i }
-				}
-				sa, sb := l.add("ann", as(ann), reporting(&heard)), l.add("bob", as(bob))
+				sa, sb := l.addAs(ann, "ann", reporting(&heard)), l.addAs(bob, "bob")
 				a, b := sa.live("ann"), sb.live("bob")
-				sa.network.AddHint(sb.hint())
-				sb.network.AddHint(sa.hint())
+				sa.Network.AddHint(sb.Hint())
+				sb.Network.AddHint(sa.Hint())
 				a.finds(b.id)
 				b.finds(a.id)
 				if renewed {
 					holder := l.add(seed)
 					holder.live(seed)
 					for _, s := range []*station{sa, sb} {
-						s.network.AddHint(holder.hint())
-						holder.network.AddHint(s.hint())
+						s.Network.AddHint(holder.Hint())
+						holder.Network.AddHint(s.Hint())
 					}
 				}
 				time.Sleep(9*time.Minute + 30*time.Second) // the tolerance for clocks is not over

@@ -14,6 +14,7 @@ import (
 	"symbio/discovery"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // Whoever only claims on the network to be somebody is dialed less and less; whom a person has configured,
@@ -34,7 +35,7 @@ func TestUnprovenCandidateBacksOff(t *testing.T) {
 					}
 				})
 				sa.live("a")
-				sa.network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{source}})
+				sa.Network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{source}})
 				time.Sleep(10 * time.Hour)
 				if got := dials.Load(); got < want.least || got > want.most {
 					t.Errorf("dialled %d times in 10 hours, want %d to %d", got, want.least, want.most)
@@ -50,10 +51,10 @@ func TestUnprovenRefusedCandidateBacksOffLonger(t *testing.T) {
 		var seen events
 		sa := l.add("a", reporting(&seen))
 		sa.live("a")
-		hint := l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).hint()
+		hint := l.lies("eve", func(id *identity.Identity) *liar { return &liar{describe: honest(id)} }).Hint()
 		hint.Node, hint.Sources = "00000000000000000000000000000001", []string{"mdns"} // not eve's id
 		hint.Key = hint.Node
-		sa.network.AddHint(hint)
+		sa.Network.AddHint(hint)
 		time.Sleep(10 * time.Hour)
 		if got := seen.count(grpcpeer.Refused); got < 10 || got > 20 {
 			t.Errorf("dialled %d times in 10 hours, want 30 s, 1 min, 2 min ... and then each hour", got)
@@ -69,8 +70,8 @@ func TestDeadAddressesDoNotDelayTheLivingOne(t *testing.T) {
 		sb := l.add("b")
 		sa = l.add("a", func(c *grpcpeer.Config) {
 			c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-				if addr == sb.addr {
-					return sa.dial(ctx, addr)
+				if addr == sb.Addr {
+					return sa.Dial(ctx, addr)
 				}
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -80,11 +81,11 @@ func TestDeadAddressesDoNotDelayTheLivingOne(t *testing.T) {
 		sb.live("b")
 		for i := range 300 {
 			addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), uint16(i+1))
-			sa.network.AddHint(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
+			sa.Network.AddHint(discovery.Candidate{Key: addr.String(), Addrs: []netip.AddrPort{addr}, Sources: []string{"dns"}})
 		}
-		sa.network.AddHint(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.addr}, Sources: []string{"dns"}})
+		sa.Network.AddHint(discovery.Candidate{Key: "living", Addrs: []netip.AddrPort{sb.Addr}, Sources: []string{"dns"}})
 		time.Sleep(10 * time.Second)
-		if all := a.Members(); !available(all, sb.id) {
+		if all := a.Members(); !available(all, sb.ID) {
 			t.Errorf("after 10 s the members are %+v, want the living one", all)
 		}
 	})
@@ -96,15 +97,15 @@ func TestPathThatLosesLargePacketsIsNamed(t *testing.T) {
 		l := newLAN(t)
 		sa := l.add("a", func(c *grpcpeer.Config) {
 			c.Dial = func(context.Context, netip.AddrPort) (net.Conn, error) {
-				near, far := newPipe()
+				near, far := grpcpeertest.Pipe(nil, nil)
 				t.Cleanup(func() { far.Close() })
 				return near, nil
 			}
 		})
 		sa.live("a")
-		sa.network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{"static"}})
+		sa.Network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{"static"}})
 		time.Sleep(6 * time.Second)
-		if all := sa.network.Nodes(); len(all) != 2 || !strings.Contains(all[1].Why, "MTU") {
+		if all := sa.Network.Nodes(); len(all) != 2 || !strings.Contains(all[1].Why, "MTU") {
 			t.Errorf("it lists %+v, want that large packets may be lost", all)
 		}
 	})
@@ -117,19 +118,19 @@ func TestGoneRefusedCandidateIsNotListed(t *testing.T) {
 		sa := l.add("a")
 		sa.live("a")
 		for range 2 {
-			conn, err := sa.listener.Dial(t.Context())
+			conn, err := sa.Listener.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 			time.Sleep(4 * time.Minute)
 			conn.Close()
-			if n := len(sa.network.Nodes()); n != 2 {
+			if n := len(sa.Network.Nodes()); n != 2 {
 				t.Errorf("%d nodes are listed 4 minutes after a stranger knocked, want this one and the stranger", n)
 			}
 		}
 		time.Sleep(2 * time.Minute)
-		if n := len(sa.network.Nodes()); n != 1 {
+		if n := len(sa.Network.Nodes()); n != 1 {
 			t.Errorf("%d nodes are listed 6 minutes after a stranger knocked last, want this one", n)
 		}
 	})

@@ -264,7 +264,7 @@ func TestLargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
 		s.live("a").offers("echo", echo)
-		c := client(t, l.identity("rogue"), s.listener.Dial)
+		c := client(t, l.identity("rogue"), s.Listener.Dial)
 		for _, size := range []int{1<<20 + 1, 2 << 20} { // just over the payload's limit, and over the message's
 			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, size)}); status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("%d bytes: got %v, want them refused", size, err)
@@ -281,7 +281,7 @@ func TestEnvelopesDeadlineCountsWithoutOneOfGRPC(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
 		s.live("a").offers("stuck", stuck)
-		c := client(t, l.identity("foreign"), s.listener.Dial)
+		c := client(t, l.identity("foreign"), s.Listener.Dial)
 		began := time.Now()
 		_, err := c.Invoke(context.Background(), &pb.InvokeRequest{Capability: "stuck", Deadline: durationpb.New(time.Second)})
 		if took := time.Since(began); status.Code(err) != codes.DeadlineExceeded || took != time.Second {
@@ -320,7 +320,7 @@ func TestSlowHandshakeIsCutOffAfterFiveSeconds(t *testing.T) {
 				l := newLAN(t)
 				s := l.add("a")
 				s.live("a")
-				conn, err := s.listener.Dial(t.Context())
+				conn, err := s.Listener.Dial(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -345,7 +345,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		rogue, friend := l.identity("rogue"), l.identity("friend")
 		ok := 0
 		for range 6 {
-			c := client(t, rogue, s.listener.Dial)
+			c := client(t, rogue, s.Listener.Dial)
 			if _, err := c.Describe(t.Context(), &pb.DescribeRequest{}); err == nil {
 				ok++
 			}
@@ -356,14 +356,14 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if st, found := a.status("", grpcpeer.StateRefused); !found || !strings.Contains(st.Why, "too many connections") {
 			t.Errorf("nodes are %+v, want the reason", a.network.Nodes())
 		}
-		if _, err := client(t, friend, s.listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
+		if _, err := client(t, friend, s.Listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
 			t.Errorf("a friend was not let in: %v", err)
 		}
 		synctest.Wait()
 		// Silent connections take what is left until they are cut off; more are closed at once.
 		var silent []net.Conn
 		for range 12 {
-			c, err := s.listener.Dial(t.Context())
+			c, err := s.Listener.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +376,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Errorf("a connection over the limit was kept for %v", took)
 		}
 		time.Sleep(6 * time.Second)
-		if _, err := client(t, friend, s.listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
+		if _, err := client(t, friend, s.Listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); err != nil {
 			t.Errorf("a friend was not let in after the silent ones were cut off: %v", err)
 		}
 		for _, c := range silent {
@@ -390,7 +390,7 @@ func TestWatchesOfOneConnectionAreLimited(t *testing.T) {
 		l := newLAN(t)
 		s := l.add("a")
 		s.live("a")
-		c := client(t, l.identity("rogue"), s.listener.Dial)
+		c := client(t, l.identity("rogue"), s.Listener.Dial)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for i := range 3 {
@@ -421,11 +421,11 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := s.network.Run(ctx, breaking{community.New(community.Config{})}); err != nil {
+			if err := s.Network.Run(ctx, breaking{community.New(community.Config{})}); err != nil {
 				t.Error(err)
 			}
 		})
-		c := client(t, l.identity("rogue"), s.listener.Dial)
+		c := client(t, l.identity("rogue"), s.Listener.Dial)
 		for range 3 {
 			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{}); status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 				t.Errorf("got %v, want an internal error that says nothing", err)

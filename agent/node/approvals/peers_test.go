@@ -16,7 +16,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
 	"symbio/security/permission/authorize"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // place is a node, as far as decisions that wait need one.
@@ -29,27 +29,27 @@ type place struct {
 // pair is two nodes on a LAN without a network: decisions wait on there, and here is where a person sits.
 type pair struct {
 	t           *testing.T
-	hub         *memory.Hub
+	network     *grpcpeertest.LAN
 	here, there place
 	stop        [2]context.CancelFunc
 }
 
 func newPair(t *testing.T, list ...authorize.Rule) *pair {
-	p := &pair{t: t, hub: memory.NewHub(memory.Config{})}
-	p.here, p.stop[0] = p.node("aa", "here")
-	p.there, p.stop[1] = p.node("bb", "there", list...)
+	p := &pair{t: t, network: grpcpeertest.NewLAN(t, grpcpeertest.Config{})}
+	p.here, p.stop[0] = p.node("here")
+	p.there, p.stop[1] = p.node("there", list...)
 	time.Sleep(3 * time.Second) // they have found each other
 	return p
 }
 
-func (p *pair) node(id, name string, list ...authorize.Rule) (place, context.CancelFunc) {
+func (p *pair) node(name string, list ...authorize.Rule) (place, context.CancelFunc) {
 	p.t.Helper()
 	rules, err := authorize.New(list)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	n := place{id: community.NodeID(strings.Repeat(id, 16))}
-	n.community = community.New(community.Config{Node: n.id, Name: name, Network: p.hub.Node(n.id, name), Authorize: func(from community.Peer, c community.Call) error {
+	n := place{id: grpcpeertest.ID(name)}
+	n.community = community.New(community.Config{Node: n.id, Name: name, Network: p.network.Join(name).Network, Authorize: func(from community.Peer, c community.Call) error {
 		if v := rules.Judge(authorize.Principal{Node: string(from.ID)}, authorize.KindInvoke, c.Capability); v.Action != permission.Allow {
 			return errors.New(v.Why)
 		}
@@ -103,7 +103,7 @@ func (p *pair) raw(capability, data string, requester ...string) (community.Repl
 }
 
 var (
-	mayAnswer = authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"approvals.*"}}
+	mayAnswer = authorize.Rule{From: string(grpcpeertest.ID("here")), Invoke: []string{"approvals.*"}}
 	mayAll    = authorize.Rule{From: "*", Invoke: []string{"*", "a*"}}
 	args      = map[string]any{"file_path": "a<b>\u202e", "content": "\x00\n"}
 )
@@ -224,7 +224,7 @@ func TestAnswerThatGetsLostIsANo(t *testing.T) {
 		defer p.end()
 		answer := p.asks(t.Context(), args)
 		a := p.seen("")[0]
-		p.hub.Partition(p.there.id)
+		p.network.Partition(p.there.id)
 		err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true})
 		if err == nil {
 			t.Error("an answer over a cut line is said to have arrived")
@@ -232,7 +232,7 @@ func TestAnswerThatGetsLostIsANo(t *testing.T) {
 		if got := <-answer; got.Allow || !strings.Contains(got.Why, "there was no answer") {
 			t.Errorf("it ended as %+v", got)
 		}
-		p.hub.Heal()
+		p.network.Heal()
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"symbio/agent/content"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // What one agent of a tree was shown, another one reads: a picture as a picture, a long line in pieces.
@@ -52,7 +52,7 @@ func TestSubAgentReadsWhatItsParentWasGiven(t *testing.T) {
 			}
 			return llm.Message{Text: "done"}
 		}
-		p := newPlace(t, memory.NewHub(memory.Config{}), "ann", m, both)
+		p := newPlace(t, grpcpeertest.NewLAN(t, grpcpeertest.Config{}), "ann", m, both)
 		p.task(t, "go", "both", "replicate_agent", "wait_agents")
 		if len(shown) != 2 {
 			t.Fatalf("the sub-agents read %v", shown)

@@ -2,8 +2,6 @@ package artifacts_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +24,7 @@ import (
 	"symbio/agent/tool/builtin"
 	"symbio/community"
 	"symbio/security/permission"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // place is one node.
@@ -43,13 +41,12 @@ type place struct {
 // model answers what a test says.
 type model func(r llm.Request) llm.Message
 
-func newPlace(t *testing.T, hub *memory.Hub, name string, m model, tools ...tool.Tool) *place {
+func newPlace(t *testing.T, network *grpcpeertest.LAN, name string, m model, tools ...tool.Tool) *place {
 	t.Helper()
-	sum := sha256.Sum256([]byte(name))
-	p := &place{id: community.NodeID(hex.EncodeToString(sum[:16]))}
+	p := &place{id: grpcpeertest.ID(name)}
 	system := actor.NewSystem(actor.Config{})
 	p.community = community.New(community.Config{
-		Node: p.id, Name: name, System: system, Network: hub.Node(p.id, name), Drain: time.Second, MaxCall: 5 * time.Minute,
+		Node: p.id, Name: name, System: system, Network: network.Join(name).Network, Drain: time.Second, MaxCall: 5 * time.Minute,
 		Authorize: func(from community.Peer, c community.Call) error {
 			if c.Capability == artifacts.Capability && !p.rule && !p.server.HasGiven(from.ID) {
 				return errors.New("no rule")
@@ -98,8 +95,8 @@ type lan struct{ a, b *place }
 
 func newLAN(t *testing.T, a, b model, tools ...tool.Tool) lan {
 	t.Helper()
-	hub := memory.NewHub(memory.Config{Delay: time.Millisecond})
-	l := lan{newPlace(t, hub, "ann", a, tools...), newPlace(t, hub, "bob", b, tools...)}
+	network := grpcpeertest.NewLAN(t, grpcpeertest.Config{Delay: time.Millisecond})
+	l := lan{newPlace(t, network, "ann", a, tools...), newPlace(t, network, "bob", b, tools...)}
 	d := definition.General()
 	d.Name = "worker"
 	lender := lending.NewLender(lending.LenderConfig{Community: l.b.community, Definitions: []definition.Definition{d}, Spawn: l.b.factory.Lend(agent.Order{Policy: allow(t, "Read", "big")})})
@@ -358,7 +355,7 @@ func TestArtifactsAreCollectedWhenNoSessionNamesThem(t *testing.T) {
 			}
 			return llm.Message{Text: result(r)}
 		}
-		p := newPlace(t, memory.NewHub(memory.Config{}), "ann", calls, big(text))
+		p := newPlace(t, grpcpeertest.NewLAN(t, grpcpeertest.Config{}), "ann", calls, big(text))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.server.Run(ctx) }()

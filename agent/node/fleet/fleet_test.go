@@ -20,7 +20,7 @@ import (
 	"symbio/security/permission"
 	"symbio/security/permission/authorize"
 	"symbio/transport/grpcpeer"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // place is a node with a fleet.
@@ -39,7 +39,7 @@ type place struct {
 // lan is a LAN of nodes.
 type lan struct {
 	t       testing.TB
-	hub     *memory.Hub
+	network *grpcpeertest.LAN
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -49,18 +49,18 @@ type lan struct {
 func newLAN(t testing.TB, model llm.Model) *lan {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	return &lan{t: t, hub: memory.NewHub(memory.Config{}), ctx: ctx, stop: stop, model: model}
+	return &lan{t: t, network: grpcpeertest.NewLAN(t, grpcpeertest.Config{}), ctx: ctx, stop: stop, model: model}
 }
 
 // start runs a node with a name of two letters; change may change it before.
 func (l *lan) start(name string, change func(*place)) *place {
-	n := &place{id: community.NodeID(strings.Repeat(name, 16)), authority: "local", offers: true, events: event.NewStream(name)}
+	n := &place{id: grpcpeertest.ID(name), authority: "local", offers: true, events: event.NewStream(name)}
 	var err error
 	if n.rules, err = authorize.New(nil); err != nil {
 		l.t.Fatal(err)
 	}
 	change(n)
-	n.community = community.New(community.Config{Node: n.id, Name: name, Network: l.hub.Node(n.id, name), Authorize: func(from community.Peer, c community.Call) error {
+	n.community = community.New(community.Config{Node: n.id, Name: name, Network: l.network.Join(name).Network, Authorize: func(from community.Peer, c community.Call) error {
 		if v := n.rules.Judge(authorize.Principal{Node: string(from.ID), Authority: n.authority}, authorize.KindInvoke, c.Capability); v.Action != permission.Allow {
 			return errors.New(v.Why)
 		}
@@ -274,7 +274,7 @@ func TestWatcherSeesAgentsOfBothNodesAsTheyWork(t *testing.T) {
 		if got := p.names(); !slices.Equal(got, []string{"aa/near"}) {
 			t.Errorf("agents = %v after the other one ended", got)
 		}
-		l.hub.Kill(there.id)
+		l.network.Kill(there.id)
 		settle(time.Second)
 		if n := p.node(there.id); n.GetState() != "unavailable" || n.GetVersion() != "" {
 			t.Errorf("the killed node: %v", n)
@@ -297,7 +297,7 @@ func TestNodesThatShowNothingSayWhy(t *testing.T) {
 		want   string // "" = it shows its agents
 	}{
 		{"the same user", func(*place) {}, ""},
-		{"another user", func(n *place) { n.authority, n.rules = "lab", everything }, `authorize: [{from: "` + strings.Repeat("aa", 16) + `", invoke: ["fleet.view"]}]`},
+		{"another user", func(n *place) { n.authority, n.rules = "lab", everything }, `authorize: [{from: "` + string(grpcpeertest.ID("aa")) + `", invoke: ["fleet.view"]}]`},
 		{"a deny", func(n *place) { n.rules = denies }, "authorize"},
 		{"an older version", func(n *place) { n.offers = false }, "update symbio on that node"},
 	} {

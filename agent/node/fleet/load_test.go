@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,16 +19,18 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/community"
+	"symbio/community/waittest"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission/authorize"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // The load that the view is designed for: each agent makes a turn with a call of a tool every
 // loadTurn.
 const (
-	loadNodes    = 40
-	loadAgents   = 1000
+	loadNodes    = 20
+	loadAgents   = 500
 	loadWatchers = 10
 	loadTurn     = 2 * time.Second
 	loadTime     = 10 * time.Second
@@ -91,16 +94,17 @@ func (n *loadNode) turn(id community.MemberID) {
 
 // startLoad starts the nodes; their agents work until ctx ends.
 func startLoad(b *testing.B, ctx context.Context, running *sync.WaitGroup) []*loadNode {
-	hub := memory.NewHub(memory.Config{Delay: time.Millisecond})
+	network := grpcpeertest.NewLAN(b, grpcpeertest.Config{Delay: time.Millisecond})
 	rules, err := authorize.New(nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var nodes []*loadNode
+	var known []*place
 	for i := range loadNodes {
 		n := &loadNode{name: fmt.Sprintf("node%02d", i), events: event.NewStream("x"), agents: map[community.MemberID]*agent.Activity{}}
-		id := community.NodeID(fmt.Sprintf("%032x", i+1))
-		net := community.New(community.Config{Node: id, Name: n.name, Network: hub.Node(id, n.name), Authorize: func(from community.Peer, c community.Call) error {
+		id := grpcpeertest.ID(n.name)
+		net := community.New(community.Config{Node: id, Name: n.name, Network: network.Join(n.name).Network, Authorize: func(from community.Peer, c community.Call) error {
 			rules.Judge(authorize.Principal{Node: string(from.ID), Authority: "local"}, authorize.KindInvoke, c.Capability)
 			return nil
 		}})
@@ -116,6 +120,16 @@ func startLoad(b *testing.B, ctx context.Context, running *sync.WaitGroup) []*lo
 		}
 		running.Go(func() { _ = net.Run(ctx) })
 		running.Go(func() { _ = n.Run(ctx) })
+		nodes, known = append(nodes, n), append(known, seen)
+	}
+	for _, n := range known {
+		waittest.Until(b, n.community.Name()+" sees all nodes", func() (any, bool) {
+			all := n.nodes()
+			unavailable := func(s grpcpeer.NodeStatus) bool { return s.State == grpcpeer.StateUnavailable }
+			return len(all), len(all) == loadNodes && !slices.ContainsFunc(all, unavailable)
+		})
+	}
+	for _, n := range nodes {
 		for _, id := range n.ids {
 			running.Go(func() {
 				for sleep(ctx, loadTurn/2+rand.N(loadTurn)) {
@@ -123,7 +137,6 @@ func startLoad(b *testing.B, ctx context.Context, running *sync.WaitGroup) []*lo
 				}
 			})
 		}
-		nodes = append(nodes, n)
 	}
 	return nodes
 }
@@ -148,7 +161,7 @@ func measure(b *testing.B) (core float64, heap uint64) {
 	return core, live[0].Value.Uint64()
 }
 
-// BenchmarkView measures what the view costs a node of 40 with 1,000 agents while 10 watchers look,
+// BenchmarkView measures what the view costs a node of 20 with 500 agents while 10 watchers look,
 // each on a node of its own or all on one: the part of a core and of the heap for each node, beyond
 // what the same community takes without watchers. Run it with -benchtime 1x.
 func BenchmarkView(b *testing.B) {
@@ -158,7 +171,7 @@ func BenchmarkView(b *testing.B) {
 				ctx, stop := context.WithCancel(context.Background())
 				var running sync.WaitGroup
 				nodes := startLoad(b, ctx, &running)
-				time.Sleep(20 * time.Second) // they have found each other, and their streams are full of events
+				time.Sleep(20 * time.Second) // their streams are full of events
 				idleCore, idleHeap := measure(b)
 				pictures := make([]*picture, loadWatchers)
 				var changes atomic.Int64

@@ -18,7 +18,7 @@ import (
 	"symbio/community"
 	"symbio/security/permission"
 	"symbio/security/permission/authorize"
-	"symbio/transport/memory"
+	"symbio/transport/grpcpeer/grpcpeertest"
 )
 
 // place is a node with agents.
@@ -49,10 +49,10 @@ func newWorkshop(t *testing.T, list ...authorize.Rule) *workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := memory.NewHub(memory.Config{})
+	network := grpcpeertest.NewLAN(t, grpcpeertest.Config{})
 	for id, n := range map[string]*place{"aa": &w.here, "bb": &w.there} {
-		n.id = community.NodeID(strings.Repeat(id, 16))
-		n.community = community.New(community.Config{Node: n.id, Name: id, Network: hub.Node(n.id, id), Authorize: func(from community.Peer, c community.Call) error {
+		n.id = grpcpeertest.ID(id)
+		n.community = community.New(community.Config{Node: n.id, Name: id, Network: network.Join(id).Network, Authorize: func(from community.Peer, c community.Call) error {
 			if v := rules.Judge(authorize.Principal{Node: string(from.ID)}, authorize.KindInvoke, c.Capability); v.Action != permission.Allow {
 				return errors.New(v.Why)
 			}
@@ -122,7 +122,7 @@ func TestInspectNamesThePartsOfTheLastRequestWhereItIsAllowed(t *testing.T) {
 	}{{"allowed", "agents.inspect", nil}, {"another capability is", "agents.state", community.ErrDenied}, {"all others are", "*", community.ErrDenied}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorkshop(t, authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{c.allowed}})
+				w := newWorkshop(t, authorize.Rule{From: string(grpcpeertest.ID("aa")), Invoke: []string{c.allowed}})
 				defer w.end()
 				done := w.work("go")
 				r, err := w.raw(agentsInspect, `{"member":"`+string(w.agent.ID)+`"}`)
@@ -167,7 +167,7 @@ func TestInspectShortensTheLongestTexts(t *testing.T) {
 	})
 }
 
-var maySteer = authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.*"}}
+var maySteer = authorize.Rule{From: string(grpcpeertest.ID("aa")), Invoke: []string{"agents.*"}}
 
 func TestAgentIsReachedFromItsNodeAndFromAnother(t *testing.T) {
 	for _, far := range []bool{false, true} {
@@ -243,7 +243,7 @@ func TestTranscriptThatIsTooLongIsSentWithoutItsBeginning(t *testing.T) {
 
 func TestOnlyANodeThatMayReachesAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkshop(t, authorize.Rule{From: strings.Repeat("aa", 16), Invoke: []string{"agents.state"}})
+		w := newWorkshop(t, authorize.Rule{From: string(grpcpeertest.ID("aa")), Invoke: []string{"agents.state"}})
 		defer w.end()
 		done := w.work("go")
 		_, err := w.here.Steer(t.Context(), w.agent.ID, "stop")
