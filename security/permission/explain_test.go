@@ -108,7 +108,7 @@ func TestExplanationMatchesVerdict(t *testing.T) {
 	}
 	other := []permission.Call{bash("curl x"), bash("rm -rf /other"), bash("git push other"), call("Write", "file_path", "/x/other"), call("mcp__a__b", "q", "other"), call("WebFetch", "url", "https://other.example/")}
 	changed := 0
-	for range 3000 {
+	for range 1500 {
 		var chain permission.Chain
 		for i := range 1 + g.IntN(2) {
 			chain = append(chain, permission.Link{Name: string(rune('a' + i)), Policy: permission.Policy{FinalDeny: some()[:0], Deny: some(), Override: some(), Allow: some(), Default: permission.Action(g.IntN(3))}})

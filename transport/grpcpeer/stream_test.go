@@ -186,7 +186,7 @@ func TestUnreadCallFreesItsPlaceAtDeadline(t *testing.T) {
 		var ended atomic.Int32
 		h.offers("chatty", func(ctx context.Context, _ community.Signal) (community.Reply, error) {
 			defer ended.Add(1)
-			return community.Reply{}, community.Emit(ctx, make([]byte, 8<<20), "")
+			return community.Reply{}, community.Emit(ctx, make([]byte, 2<<20), "")
 		})
 		const calls = 64 // as many as a node may have
 		for range calls {
