@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"net"
 	"net/http"
@@ -30,6 +29,7 @@ const (
 type secret struct {
 	hash [sha256.Size]byte
 	by   string // of a session: who acts, for the record
+	form string // of a session: what the forms of its pages have, and no other page knows
 	ends time.Time
 }
 
@@ -43,17 +43,15 @@ type secrets struct {
 	all []*secret // guarded by mu, the one used last at the end
 }
 
-// create returns a new secret of 256 random bits. by names where it is used; the
+// create returns a new secret of more than 256 random bits. by names where it is used; the
 // beginning of its hash, which identifies a session and gives no access, is
 // added.
 func (s *secrets) create(by string) string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	text := base64.RawURLEncoding.EncodeToString(b[:])
+	text := rand.Text() + rand.Text()
 	hash := sha256.Sum256([]byte(text))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, &secret{hash, hex.EncodeToString(hash[:4]) + by, time.Now().Add(s.life)})
+	s.all = append(s.all, &secret{hash, hex.EncodeToString(hash[:4]) + by, rand.Text(), time.Now().Add(s.life)})
 	s.all = s.all[max(0, len(s.all)-s.max):]
 	return text
 }
@@ -82,7 +80,7 @@ func (s *secrets) find(text string, once bool) (found *secret) {
 }
 
 // cookieName returns the name of the cookie. Browsers give the cookies of a
-// host to all its ports, so that two nodes of a machine need two names.
+// host to all its ports, and in the LAN two nodes of a machine have one host.
 func (s *site) cookieName() string {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
 	return "symbio-" + port
@@ -102,7 +100,7 @@ func (s *site) begin(w http.ResponseWriter, r *http.Request) *secret {
 func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	text := r.FormValue("token")
 	switch {
-	case text == "":
+	case text == "" || r.Method == http.MethodHead: // who only looks at an address does not use it up
 		w.Header().Set("Refresh", "0; url=/")
 		s.say(w, http.StatusOK, "Welcome", message{Text: "The dashboard opens by itself.", Back: "/"})
 	case s.tokens.find(text, true) == nil:
@@ -130,8 +128,16 @@ func (s *site) sessionOf(w http.ResponseWriter, r *http.Request) *secret {
 	return s.begin(w, r)
 }
 
+// refuse answers a request that would change something and comes from elsewhere.
+func (s *site) refuse(w http.ResponseWriter) {
+	s.say(w, http.StatusForbidden, "This request does not come from the dashboard", message{Text: "Nothing was changed. Open the page again and repeat what you did.", Back: "/"})
+}
+
 // sessionKey is the key of the session in the context of a request.
 type sessionKey struct{}
+
+// sessionIn returns the session of a request that authenticated let through.
+func sessionIn(ctx context.Context) *secret { return ctx.Value(sessionKey{}).(*secret) }
 
 // authenticated refuses requests without a session, and those that change
 // something and do not come from a page of the site.
@@ -142,7 +148,7 @@ func (s *site) authenticated(next http.Handler) http.Handler {
 		case session == nil:
 			s.say(w, http.StatusUnauthorized, "This browser is not known here", message{Text: "A session ends after twelve hours without use, and with the node.", Login: true})
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && !s.isOwn(r):
-			s.say(w, http.StatusForbidden, "This request does not come from the dashboard", message{Text: "Nothing was changed. Open the page again and repeat what you did.", Back: "/"})
+			s.refuse(w)
 		default:
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, session)))
 		}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -36,6 +37,10 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, p page) {
 		s.say(w, http.StatusBadRequest, "This form cannot be read", message{Text: "Nothing was changed. The form is too long, or of another version of symbio.", Back: r.URL.Path})
 		return
 	}
+	if subtle.ConstantTimeCompare([]byte(r.PostForm.Get("form")), []byte(sessionIn(r.Context()).form)) != 1 {
+		s.refuse(w)
+		return
+	}
 	if a.confirm != "" && r.PostForm.Get("confirmed") == "" {
 		s.say(w, http.StatusOK, "Please confirm", message{Text: a.confirm, Fields: r.PostForm, Back: r.URL.Path})
 		return
@@ -63,8 +68,9 @@ func (s *site) act(w http.ResponseWriter, r *http.Request, p page) {
 // record appends to the record of decisions what a session is about to do.
 func (s *site) record(r *http.Request, name string) error {
 	fields := maps.Clone(r.PostForm)
-	delete(fields, "action")
-	delete(fields, "confirmed")
+	for _, name := range []string{"action", "confirmed", "form"} {
+		delete(fields, name)
+	}
 	fields["page"] = []string{r.URL.Path}
 	args, err := json.Marshal(fields)
 	if err != nil {
@@ -73,6 +79,6 @@ func (s *site) record(r *http.Request, name string) error {
 	id := string(s.cfg.Identity.ID())
 	return s.cfg.Append(audit.Entry{
 		Time: time.Now(), Node: id, Kind: audit.KindDashboard, Agent: id, Name: "dashboard", Tool: name, Args: args,
-		Verdict: "allow", Approved: true, By: "dashboard " + r.Context().Value(sessionKey{}).(*secret).by,
+		Verdict: "allow", Approved: true, By: "dashboard " + sessionIn(r.Context()).by,
 	})
 }

@@ -107,7 +107,7 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 		}
 		d.sites[r.GetLan()] = s
 	}
-	return &symbiov1.DashboardReply{Url: s.origin(s.listener.Addr().String()) + "/login?token=" + s.tokens.create("")}, nil
+	return &symbiov1.DashboardReply{Url: s.origin() + "/login?token=" + s.tokens.create("")}, nil
 }
 
 // address returns where to listen: on loopback, or for the LAN on one address

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -143,7 +144,7 @@ func start(t *testing.T, c *control, change ...func(*dashboard.Config)) *board {
 		c.all = &symbiov1.FleetChange{Nodes: []*symbiov1.FleetNode{{Id: "n1", Name: "kitchen", Self: true, State: "self"}}}
 	}
 	jar, _ := cookiejar.New(nil)
-	b := &board{t: t, control: c, client: &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+	b := &board{t: t, control: c, client: &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DialContext: dialLocalhost}}}
 	cfg := dashboard.Config{Name: "kitchen", Identity: local(t), Listen: "127.0.0.1:7946", Client: c, Append: b.append, Rules: func(string) []permission.LocatedRule { return nil }, Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&cfg)
@@ -161,6 +162,14 @@ func start(t *testing.T, c *control, change ...func(*dashboard.Config)) *board {
 	})
 	t.Cleanup(func() { stop(); b.client.CloseIdleConnections(); done.Wait() })
 	return b
+}
+
+// dialLocalhost finds names below localhost on this machine, as browsers do.
+func dialLocalhost(ctx context.Context, network, addr string) (net.Conn, error) {
+	if host, port, _ := net.SplitHostPort(addr); strings.HasSuffix(host, ".localhost") {
+		addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
 // local returns an identity outside of a cluster.
@@ -253,9 +262,27 @@ func (b *board) get(path string) (int, string) { return b.do(b.request(http.Meth
 
 // post sends a form as a page of the dashboard does.
 func (b *board) post(path string, form url.Values) (int, string) {
+	b.t.Helper()
+	form.Set("form", b.form())
 	r := b.request(http.MethodPost, path, form.Encode())
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	return b.do(r)
+}
+
+// form returns what the forms of the dashboard's pages have in this browser.
+func (b *board) form() string {
+	b.t.Helper()
+	u, err := url.Parse(b.origin)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, c := range b.client.Jar.Cookies(u) {
+		if form := b.FormOfSession(c.Value); form != "" {
+			return form
+		}
+	}
+	b.t.Fatal("the browser has no session")
+	return ""
 }
 
 var titles = regexp.MustCompile(`<h1>(.*)</h1>`)

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -107,13 +108,21 @@ func printable(page []byte) []byte {
 	return b.Bytes()
 }
 
-// render returns a page as HTML.
-func (s *site) render(l layout) ([]byte, error) {
+// render returns a page as HTML. form is what its forms have that change
+// something; "" = what they have already.
+func (s *site) render(l layout, form string) ([]byte, error) {
 	l.Node, l.Pages = s.cfg.Name, s.pages
 	var b bytes.Buffer
 	err := s.templates[l.Page.Name].Execute(&b, l)
-	return printable(b.Bytes()), err
+	html := b.Bytes()
+	if form != "" { // in whole pages, so that no template can forget it
+		html = posts.ReplaceAll(html, []byte(`$0<input type="hidden" name="form" value="`+form+`">`))
+	}
+	return printable(html), err
 }
+
+// posts are the forms that change something. Text of others cannot be one: templates escape it.
+var posts = regexp.MustCompile(`<form method="post"[^>]*>`)
 
 // version returns the page as it is now. done is the action that was done on it.
 func (s *site) version(ctx context.Context, v *view, p page) ([]byte, error) {
@@ -125,7 +134,7 @@ func (s *site) version(ctx context.Context, v *view, p page) ([]byte, error) {
 	if of, ok := data.(interface{ Heading() string }); ok {
 		l.Title = of.Heading()
 	}
-	return s.render(l)
+	return s.render(l, sessionIn(ctx).form)
 }
 
 // show answers a request for a page, or for its stream.
@@ -155,7 +164,7 @@ type message struct {
 
 // say answers with a page that says one thing.
 func (s *site) say(w http.ResponseWriter, code int, title string, m message) {
-	html, err := s.render(layout{Page: page{Name: "message"}, Title: title, Data: m})
+	html, err := s.render(layout{Page: page{Name: "message"}, Title: title, Data: m}, "")
 	if err != nil {
 		s.cfg.Logger.Error("page of the dashboard", "err", err)
 	}

@@ -36,12 +36,55 @@ func TestTokenIsRefusedTheSecondTime(t *testing.T) {
 	}
 }
 
+// Programs that show what is behind a link in a message ask with HEAD.
+func TestLookAtAddressDoesNotUseItUp(t *testing.T) {
+	b := start(t, &control{})
+	address := b.open()
+	if code, _ := b.do(b.request(http.MethodHead, address, "")); code != http.StatusOK {
+		t.Errorf("HEAD: %d", code)
+	}
+	if code, _ := b.get("/"); code != http.StatusUnauthorized {
+		t.Errorf("after HEAD the browser is known: %d", code)
+	}
+	if code, page := b.get(address); code != http.StatusOK || title(page) != "Welcome" {
+		t.Errorf("GET after HEAD: %d %s", code, title(page))
+	}
+}
+
+func TestOnlyFilesForBrowsersAreServed(t *testing.T) {
+	b := start(t, &control{})
+	b.open()
+	for path, want := range map[string]int{
+		"/static/style.css": 200, "/static/%2e%2e/templates/agent.html": 404, "/static/..%2ftemplates/agent.html": 404, "/static/%2e%2e%2ftemplates%2fagent.html": 404,
+		"/static/templates/agent.html": 404, "/static/static/style.css": 404,
+	} {
+		if code, page := b.get(path); code != want {
+			t.Errorf("%s: %d, want %d: %s", path, code, want, title(page))
+		}
+	}
+}
+
+func TestPagesHaveTheFormOfTheirSession(t *testing.T) {
+	b := start(t, &control{all: family(), approvals: []*symbiov1.Approval{{Id: "1", Name: "bob"}}}).login()
+	for _, path := range []string{"/agents/a1", "/approvals"} {
+		_, page := b.get(path)
+		if n := strings.Count(page, `<form method="post"`); n == 0 || n != strings.Count(page, `name="form" value="`+b.form()+`"`) {
+			t.Errorf("%s: of %d forms not all have it:\n%s", path, n, page)
+		}
+	}
+}
+
 func TestForeignHostIsRefused(t *testing.T) {
 	b := start(t, &control{}).login()
-	_, port, _ := strings.Cut(strings.TrimPrefix(b.origin, "http://"), ":")
+	own := strings.TrimPrefix(b.origin, "http://")
+	name, port, _ := strings.Cut(own, ":")
+	if !strings.HasPrefix(name, "kitchen-") || !strings.HasSuffix(name, ".localhost") || len(name) < len("kitchen-.localhost")+16 {
+		t.Errorf("its name is %s, want one that cannot be guessed", name)
+	}
 	for host, want := range map[string]int{
 		"evil.example": 421, "evil.example:" + port: 421, "127.0.0.1": 421, "127.0.0.1:1": 421, "localhost": 421, "localhost.evil.example:" + port: 421, "[::1]:" + port: 421,
-		"127.0.0.1:" + port: 200, "localhost:" + port: 200,
+		"127.0.0.1:" + port: 421, "localhost:" + port: 421, "kitchen.localhost:" + port: 421, name: 421, name + ":1": 421, "x." + own: 421,
+		own: 200, strings.ToUpper(own): 200,
 	} {
 		for _, path := range []string{"/login", "/static/style.css"} {
 			r := b.request(http.MethodGet, path, "")
@@ -56,6 +99,7 @@ func TestForeignHostIsRefused(t *testing.T) {
 func TestPostMustComeFromDashboard(t *testing.T) {
 	c := &control{}
 	b := start(t, c).login()
+	form := "&form=" + b.form()
 	for name, headers := range map[string]map[string]string{
 		"stolen cookie without origin": {},
 		"cross-site":                   {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
@@ -65,7 +109,7 @@ func TestPostMustComeFromDashboard(t *testing.T) {
 		"old browser, null":            {"Origin": "null"},
 		"other scheme":                 {"Origin": strings.Replace(b.origin, "http:", "https:", 1)},
 	} {
-		r := b.request(http.MethodPost, "/approvals", "action=allow&id=1&digest=d")
+		r := b.request(http.MethodPost, "/approvals", "action=allow&id=1&digest=d"+form)
 		for k, v := range headers {
 			r.Header.Set(k, v)
 		}
@@ -73,10 +117,18 @@ func TestPostMustComeFromDashboard(t *testing.T) {
 			t.Errorf("%s: %d", name, code)
 		}
 	}
+	for name, form := range map[string]string{"stolen cookie with all headers": "", "form of another session": "&form=" + strings.Repeat("A", 26)} {
+		r := b.request(http.MethodPost, "/approvals", "action=allow&id=1&digest=d"+form)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Origin", b.origin)
+		if code, _ := b.do(r); code != http.StatusForbidden {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
 	if got := c.requests(); len(got) > 0 || len(b.recorded()) > 0 {
 		t.Errorf("something was done: %v %v", got, b.recorded())
 	}
-	r := b.request(http.MethodPost, "/approvals", "action=allow&id=1&digest=d")
+	r := b.request(http.MethodPost, "/approvals", "action=allow&id=1&digest=d"+form)
 	r.Header.Set("Origin", b.origin)
 	if code, page := b.do(r); code != http.StatusOK || len(c.requests()) != 1 {
 		t.Errorf("an old browser on the page: %d %s %v", code, title(page), c.requests())

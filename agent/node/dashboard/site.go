@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -26,7 +28,8 @@ const (
 type site struct {
 	*Dashboard
 	listener net.Listener
-	lan      bool // by TLS
+	lan      bool   // by TLS
+	host     string // what requests must be for, with the port
 	tokens   secrets
 	sessions secrets
 	streams  chan struct{} // has an element for each stream that runs
@@ -41,15 +44,34 @@ func newSite(d *Dashboard, l net.Listener, lan bool) *site {
 	if lan {
 		s.listener = tls.NewListener(l, identity.BrowserTLS(d.cfg.Identity))
 	}
+	s.host = l.Addr().String()
+	if !lan {
+		_, port, _ := net.SplitHostPort(s.host)
+		s.host = ownName(d.cfg.Name) + ".localhost:" + port
+	}
 	return s
 }
 
-// origin returns the scheme, host and port of the site, for one of its hosts.
-func (s *site) origin(host string) string {
+// ownName returns a name below localhost that no other program of the machine
+// knows. A browser gives the cookies of a host to all its ports: at 127.0.0.1,
+// or at a name that can be guessed, another local server that the person opens
+// would get the session.
+func ownName(node string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(node))
+	return strings.Trim(name[:min(len(name), 30)]+"-"+strings.ToLower(rand.Text()[:16]), "-")
+}
+
+// origin returns the scheme, host and port of the site.
+func (s *site) origin() string {
 	if s.lan {
-		return "https://" + host
+		return "https://" + s.host
 	}
-	return "http://" + host
+	return "http://" + s.host
 }
 
 // serve serves until ctx ends, and returns when all requests have ended.
@@ -71,9 +93,10 @@ func (s *site) serve(ctx context.Context) {
 
 // handler returns the whole of the site: the checks around the pages.
 func (s *site) handler() http.Handler {
+	static, _ := fs.Sub(embedded, "static") // its name is good
 	open := http.NewServeMux()
 	open.HandleFunc("GET /login", s.login)
-	open.Handle("GET /static/", http.FileServerFS(embedded))
+	open.Handle("GET /static/", http.StripPrefix("/static", http.FileServerFS(static)))
 	open.Handle("/", s.authenticated(s.routes()))
 	return s.guarded(http.NewCrossOriginProtection().Handler(open))
 }
@@ -105,7 +128,7 @@ func (s *site) guarded(next http.Handler) http.Handler {
 		} {
 			w.Header().Set(name, value)
 		}
-		if !s.isHost(r.Host) {
+		if !strings.EqualFold(r.Host, s.host) {
 			http.Error(w, "this is not the address of the dashboard; open the address that `symbio dashboard` prints", http.StatusMisdirectedRequest)
 			return
 		}
@@ -114,19 +137,11 @@ func (s *site) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// isHost reports whether host is the address of the site, or localhost with its
-// port.
-func (s *site) isHost(host string) bool {
-	addr := s.listener.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	return host == addr || !s.lan && strings.EqualFold(host, "localhost:"+port)
-}
-
 // isOwn reports whether a page of the site sent the request. A program with a
 // stolen cookie that sends neither header is refused, too.
 func (s *site) isOwn(r *http.Request) bool {
 	if from := r.Header.Get("Sec-Fetch-Site"); from != "" {
 		return from == "same-origin"
 	}
-	return r.Header.Get("Origin") == s.origin(r.Host)
+	return r.Header.Get("Origin") == s.origin()
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"golang.org/x/sync/errgroup"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spf13/cobra"
 
@@ -239,8 +241,9 @@ func printReady(env *command.Env, r node.Info) error {
 	return err
 }
 
-// printDashboard makes the node serve the dashboard at listen and prints the address that opens it
-// once. "" does nothing. A node that takes up a new identity serves it anew. The error ends the node.
+// printDashboard makes the node serve the dashboard at listen and prints its address: on a terminal the
+// one that opens it once, elsewhere, as in a journal that others read, the one without the token. "" does
+// nothing. A node that takes up a new identity serves it anew. The error ends the node.
 func printDashboard(ctx context.Context, env *command.Env, n *node.Node, listen string) error {
 	if listen == "" {
 		return nil
@@ -249,11 +252,17 @@ func printDashboard(ctx context.Context, env *command.Env, n *node.Node, listen 
 	if err != nil {
 		return err
 	}
+	if !env.OutIsTerminal {
+		url, _, _ = strings.Cut(url, "/login")
+	}
 	if env.JSON {
 		return env.PrintLine(struct {
 			Type string `json:"type"` // always "dashboard"
 			URL  string `json:"url"`
 		}{"dashboard", url})
+	}
+	if !env.OutIsTerminal {
+		url += ", which symbio dashboard opens"
 	}
 	return env.Printf("dashboard: %s\n", url)
 }

@@ -122,6 +122,11 @@ func (w *watched) address() string {
 	return strings.TrimSpace(string(out))
 }
 
+// at returns the address of the dashboard with another host.
+func (w *watched) at(host string) string {
+	return "http://" + host + w.home[strings.LastIndex(w.home, ":"):]
+}
+
 // enter opens the dashboard in the browser.
 func (w *watched) enter() {
 	w.t.Helper()
@@ -398,7 +403,7 @@ func TestDashboardShowsHostileTextAsText(t *testing.T) {
 		w.until(`!document.querySelector("form") && document.body.innerText != ""`)
 		w.wantFaults("403")
 	}
-	w.open(strings.Replace(w.home, "127.0.0.1", "evil.test", 1))
+	w.open(w.at("evil.test"))
 	w.see("body", "not the address")
 	w.wantFaults("Opener-Policy", "421") // the policy is of pages with TLS or of this machine
 
@@ -410,10 +415,11 @@ func TestDashboardShowsHostileTextAsText(t *testing.T) {
 	if err != nil || len(cookies) != 1 || !cookies[0].HTTPOnly {
 		t.Fatalf("the cookies are %+v, %v; want one that no script reads", cookies, err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.home+"/approvals", strings.NewReader("action=allow&id=1"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.at("127.0.0.1")+"/approvals", strings.NewReader("action=allow&id=1"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Host = strings.TrimPrefix(w.home, "http://")
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Cookie", cookies[0].Name+"="+cookies[0].Value)
 	reply, err := http.DefaultClient.Do(r)
