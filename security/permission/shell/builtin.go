@@ -17,11 +17,12 @@ import (
 func (v invocation) builtin(name string, args []Word) (done bool) {
 	c := v.command()
 	switch name {
-	case "true", "false", ":", "exit", "return", "break", "continue":
+	case "true", "false", ":":
 		c.Free = c.isPlain()
-	// With -v, or with arguments that form no clear test, bash may evaluate a subscript.
+	case "exit", "return", "break", "continue":
+		c.Free = c.isPlain() && numbers(args)
 	case "[", "test":
-		c.Free = len(c.Env) == 0 && (c.Literal() && Guard(*c, 1) == "" || comparison(name, args))
+		v.test(name, args)
 	case "set":
 		v.set(args)
 	case "cd":
@@ -44,20 +45,25 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 	case "source", ".":
 		c.Unread = true
 		v.scope.dirs.Unknown = true
+		if !c.Literal() { // as of source <(cmd)
+			v.unknownScript()
+		}
 	case "unset":
 		v.unset(args)
 	// wait -p NAME sets a variable.
 	case "wait":
 		v.sets(name, args)
-		c.Free = c.isPlain() && !options(args, "-n", "-f")
+		c.Free = c.isPlain() && numbers(args, "-n", "-f")
 	case "read", "export", "declare", "typeset", "readonly":
 		if name == "read" { // a blank IFS only says how it cuts a line
 			c.Env = slices.DeleteFunc(slices.Clone(c.Env), func(e Assign) bool { return e.Name == "IFS" })
 		}
-		// Free only if setting the variables was found to be harmless.
+		// Free only if setting the variables was found to be harmless, and no value has anything
+		// in it that bash might expand once more.
 		problems := len(v.problems)
 		v.sets(name, args)
-		c.Free = len(v.problems) == problems && len(args) > 0 && len(c.Env) == 0 && !options(args, "-r", "-x", "-a")
+		c.Free = len(v.problems) == problems && len(args) > 0 && c.isPlain() && !options(args, "-r", "-x", "-a") &&
+			!slices.ContainsFunc(args, func(w Word) bool { return strings.ContainsAny(w.Text, "($`<") })
 	case "local", "mapfile", "readarray", "getopts", "printf", "nameref", "let":
 		v.sets(name, args)
 	case "exec":
@@ -71,6 +77,16 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 
 // isPlain reports whether the command has only literal words and sets no variables.
 func (c Command) isPlain() bool { return c.Literal() && len(c.Env) == 0 }
+
+// number matches the number of a status, a loop, a job (%1) or a process.
+var number = regexp.MustCompile(`^[-%]?[0-9]+$`)
+
+func (w Word) mayBeNumber() bool { return w.Dynamic || number.MatchString(w.Text) }
+
+// numbers reports whether all words are numbers, as far as they are literal, or among the options.
+func numbers(args []Word, options ...string) bool {
+	return !slices.ContainsFunc(args, func(w Word) bool { return !w.mayBeNumber() && !slices.Contains(options, w.Text) })
+}
 
 // options reports whether one of the words may be an option that is not in but.
 func options(args []Word, but ...string) bool {
@@ -88,6 +104,25 @@ func (v invocation) unset(args []Word) {
 		}
 	}
 }
+
+// test makes a test Free unless a word may be -v or -R, which evaluate the subscript of a name. It is
+// a Problem if the name behind these is not plain, or a literal beside -eq no number.
+func (v invocation) test(name string, args []Word) {
+	c := v.command()
+	certain := c.Literal() && Guard(*c, 1) == "" || comparison(name, args)
+	v.unclearTest = v.unclearTest || !certain
+	for i, w := range args[min(1, len(args)):] {
+		before := args[i]
+		if (before.Is("-v") || before.Is("-R")) && (w.Dynamic || !syntax.ValidName(w.Text)) || calculates[before.Text] && !w.mayBeNumber() || calculates[w.Text] && !before.mayBeNumber() {
+			v.runs("test is given something that may run commands")
+			certain = false
+		}
+	}
+	c.Free = certain && len(c.Env) == 0
+}
+
+// calculates are the operators of test that compare numbers.
+var calculates = set("-eq -ne -lt -le -gt -ge")
 
 // comparison reports whether test or [ has as many words as make its operator certain (POSIX:
 // test decides by the number of arguments). Then a word that only the shell knows is compared and
@@ -233,20 +268,20 @@ func (v invocation) sets(name string, args []Word) {
 		case name == "wait" && (w.Dynamic || !isOption), w.Is("--"):
 		// export NAME=$VALUE: the name is literal.
 		case w.Dynamic && !w.Split && strings.Contains(w.Prefix(), "="):
-			v.setsName(name, w.Prefix())
+			v.setsName(name, w)
 		case w.Dynamic:
 			v.runs("only the shell knows which variable " + name + " sets")
 			return
-		case isOption && valuedOptions[name] != "":
-			i += v.setsByOption(name, args[i:])
 		// The first operand of getopts is a list of letters.
-		case name == "getopts" && i == 0, isOption && name != "let":
+		case name == "getopts" && i == 0:
+		case isOption && name != "let":
+			i += v.setsByOption(name, args[i:])
 		case name == "let":
 			if strings.Trim(w.Text, "0123456789+-*/ ()<>=!&|%") != "" {
 				v.runs("let calculates with something that is no number, which may run commands")
 			}
 		default:
-			v.setsName(name, w.Text)
+			v.setsName(name, w)
 		}
 	}
 }
@@ -256,6 +291,11 @@ func (v invocation) sets(name string, args []Word) {
 // next word, which the caller then skips.
 func (v invocation) setsByOption(name string, args []Word) (taken int) {
 	text := args[0].Text
+	// -i evaluates later values as arithmetic, -n makes a reference to another variable, -f is about
+	// functions.
+	if declares[name] && strings.Trim(text, "-aAFglprtux") != "" {
+		v.runs("it declares a variable in a way that may run something")
+	}
 	letter := strings.IndexAny(text, valuedOptions[name])
 	if letter < 1 {
 		return 0
@@ -263,35 +303,39 @@ func (v invocation) setsByOption(name string, args []Word) (taken int) {
 	value := text[letter+1:]
 	if value == "" && len(args) > 1 {
 		value, taken = args[1].Text, 1
+		if args[1].Split { // then the words behind the value have another meaning
+			v.runs("only the shell knows which variable " + name + " sets")
+		}
 	}
 	switch c := text[letter]; {
 	case c == 'C' || c == 'c':
 		v.runs(name + " runs what it is given")
 	case c == 'a' || name != "read" && (c == 'v' || c == 'p'):
-		v.setsVariable(name, value)
+		v.setsName(name, Word{Text: value})
 	}
 	return taken
 }
 
-// setsName records the variable of a word NAME or NAME=VALUE of a builtin.
-func (v invocation) setsName(builtin, text string) {
-	name, _, _ := strings.Cut(text, "=")
-	v.setsVariable(builtin, name)
-}
-
-// setsVariable records a variable that a builtin sets. Declaring builtins may export it (declare
-// -x), so programs may see it afterwards.
-func (v invocation) setsVariable(builtin, name string) {
+// setsName records the variable of a word NAME or NAME=VALUE of a builtin. Builtins that declare
+// may export it (declare -x), so programs may see it afterwards. They expand the elements of an array,
+// a value in parentheses, once more (declare -a 'x=($(cmd))'), also if it was made an array before.
+func (v invocation) setsName(builtin string, w Word) {
+	name, value, assigns := strings.Cut(w.Prefix(), "=")
 	if !syntax.ValidName(name) {
 		v.runs(builtin + " is given something that is no variable's name, which may run commands")
 		return
 	}
 	v.assign(name)
-	if declares[builtin] && !SafeVariable(name) {
-		v.exported[name] = true
+	v.arrays[name] = v.arrays[name] || builtin == "mapfile" || builtin == "readarray" || v.command().hasLetter("aA")
+	if !declares[builtin] {
+		return
 	}
+	if strings.HasPrefix(value, "(") {
+		v.runs(builtin + " may expand a value in parentheses once more")
+	}
+	v.unread[name] = v.unread[name] || assigns && value == "" && w.Dynamic
+	v.exported[name] = v.exported[name] || !SafeVariable(name)
 }
 
-// declares are the builtins that can make a variable one that programs see. The options are not
-// looked at.
+// declares are the builtins that give variables attributes, such as that programs see them.
 var declares = set("export declare typeset readonly local")

@@ -52,6 +52,7 @@ func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign
 		}
 	}
 	name := as.Name.Value
+	a.arrays[name] = a.arrays[name] || as.Array != nil || as.Index != nil
 	if !before || as.Index != nil || as.Array != nil || as.Append {
 		a.assign(name)
 		return nil
@@ -70,13 +71,7 @@ func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
 	for _, as := range c.Args {
 		switch {
 		case as.Name == nil && as.Value != nil: // an option, or a name that only the shell knows
-			w := a.word(as.Value, s)
-			words = append(words, w)
-			// A subscript is evaluated. -n makes a reference to another variable, -i evaluates
-			// later values as arithmetic, -f is about functions, and + takes an attribute away.
-			if w.Dynamic || strings.ContainsAny(w.Text, "[=") || strings.HasPrefix(w.Text, "-") && strings.ContainsAny(w.Text, "nif") || strings.HasPrefix(w.Text, "+") {
-				a.runs("it declares a variable in a way that may run something")
-			}
+			words = append(words, a.word(as.Value, s))
 		case as.Name == nil:
 			a.hard("it holds a declaration that is not known here")
 		default:

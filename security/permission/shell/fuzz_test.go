@@ -109,8 +109,9 @@ func TestSedAndAwkProgramsAreReadWithAPositiveList(t *testing.T) {
 // A comparison of what only the shell knows does nothing by itself, if its number of words and its operator are certain.
 func TestComparisonsThatAreCertainAreFree(t *testing.T) {
 	for text, want := range map[string]bool{
-		"[ x ]": true, "[ -n x ]": true, "[ a = b ]": true, `[ "$a" = b ]`: true, "[ ! -f x ]": true, "test -f x": true, `test a -eq "$b"`: true, "[ ! a = b ]": true,
+		"[ x ]": true, "[ -n x ]": true, "[ a = b ]": true, `[ "$a" = b ]`: true, "[ ! -f x ]": true, "test -f x": true, `test "$a" -eq "$b"`: true, `test "$a" -gt 0`: true, "[ ! a = b ]": true,
 		`[ "$a" = b`: false, `[ "$a" = b c`: false, "[ $a = b ]": false, `[ "$a" "$b" ]`: false, `[ a "$b" c ]`: false, "[ -v a ]": false, `[ -v "x$a" ]`: false, `[ a -a "x$b" -a c ]`: false,
+		`test a -eq "$b"`: false, `[ 1 -lt 'a[0]' ]`: false, "[ -v 'a[0]' ]": false,
 	} {
 		p := shell.Parse(text)
 		if got := p.Commands[0].Free && len(p.Problems) == 0; got != want {

@@ -89,6 +89,9 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if problem == "" && (strings.Contains(text, "<(") || strings.Contains(text, ">(")) && joinedSubstitution(file) {
 		problem = "a <( stands behind something else in its word, which reads differently when it is printed"
 	}
+	if problem == "" && strings.Contains(text, "{") && namesDescriptor(file) {
+		problem = "a { stands directly before a redirection, which shells read differently"
+	}
 	// The print of a text that is formatted in the printer's way is the text. Then it needs no
 	// second parse.
 	printed, err := printTree(file)
@@ -138,6 +141,19 @@ func joinedSubstitution(f *syntax.File) bool {
 	})
 }
 
+// namesDescriptor reports whether a word such as {a['x']} stands directly before a redirection. bash
+// takes it for the variable of the descriptor, and evaluates the subscript. The parser does not if
+// there are quotes in it.
+func namesDescriptor(f *syntax.File) bool {
+	return contains(f, func(st *syntax.Stmt) bool {
+		call, is := st.Cmd.(*syntax.CallExpr)
+		return is && slices.ContainsFunc(call.Args, func(w *syntax.Word) bool {
+			lit, is := w.Parts[0].(*syntax.Lit)
+			return is && strings.HasPrefix(lit.Value, "{") && strings.Contains(lit.Value, "[") && slices.ContainsFunc(st.Redirs, func(r *syntax.Redirect) bool { return r.Pos() == w.End() })
+		})
+	})
+}
+
 // contains reports whether the node or one below it has type N and satisfies means. top must not
 // be split by syntax.SplitBraces: syntax.Walk panics on a BraceExp.
 func contains[N syntax.Node](top syntax.Node, means func(N) bool) (found bool) {
@@ -166,7 +182,7 @@ type analysis struct {
 
 // newAnalysis returns an analysis without commands, ready for a walk.
 func newAnalysis() *analysis {
-	return &analysis{variables: variables{assigned: map[string]bool{}, exported: map[string]bool{}, looped: map[string]bool{}}}
+	return &analysis{variables: variables{assigned: map[string]bool{}, exported: map[string]bool{}, looped: map[string]bool{}, arrays: map[string]bool{}, unread: map[string]bool{}}}
 }
 
 // scope is what statements that follow each other share, such as the directory. What a subshell,

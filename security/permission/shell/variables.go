@@ -17,6 +17,11 @@ type variables struct {
 	exported map[string]bool
 	// looped are those that a for loop sets.
 	looped map[string]bool
+	// arrays are those that may be arrays, unread those that a declaring builtin sets to a value
+	// of which not even the beginning is known.
+	arrays, unread map[string]bool
+	// unclearTest means that only the shell knows what some call of test asks.
+	unclearTest bool
 	// used are those whose value the program uses, with duplicates.
 	used []string
 	// trapped means that a trap may run between any two commands, and so may set any variable.
@@ -33,6 +38,14 @@ func (a *analysis) checkUses() {
 		if (a.assigned[name] || a.trapped) && a.looped[name] {
 			a.runs("it sets the variable " + name + ", which is a loop's, and uses it")
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.unread)) {
+		if a.unread[name] && a.arrays[name] {
+			a.runs("it declares the array " + name + " with a value that may be expanded once more")
+		}
+	}
+	if a.unclearTest && a.program.Computes {
+		a.runs("only the shell knows what test asks, which may run commands")
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.exported)) {
 		for i := range a.program.Commands {

@@ -255,8 +255,12 @@ func (a *analysis) redirects(list []*syntax.Redirect, s *scope) {
 	for _, r := range list {
 		// {NAME}>file assigns the number of the new descriptor to NAME.
 		if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
-			a.assign(strings.Trim(r.N.Value, "{}"))
+			name := strings.Trim(r.N.Value, "{}")
+			a.assign(name)
 			a.doubt("it keeps a file's number in a variable")
+			if !syntax.ValidName(name) {
+				a.runs("it keeps a file's number in an array, whose subscript may run commands")
+			}
 		}
 		if r.Hdoc != nil {
 			if text, busy := busyHeredoc(r.Hdoc); busy && !quotedDelimiter(r.Word) {
