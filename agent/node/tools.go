@@ -29,6 +29,13 @@ func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fe
 	commands := shell.Config{Policy: policy, Box: func(ctx context.Context) (*sandbox.Box, error) {
 		return runner.Box(c.Settings.Sandbox, tool.IsConstrained(ctx))
 	}}
+	if held := c.Settings.Sandbox; held.IsOff() {
+		held.Preset = "standard"
+		commands.Git.Box = func(context.Context) (*sandbox.Box, error) { return runner.Box(held, true) }
+		if commands.Git.Policy, err = held.Policy(c.Workspace(), c.Home); err != nil {
+			return nil, nil, err
+		}
+	}
 	return c.openDirectory(builtin.Config{Dir: c.Workspace(), Directories: c.Settings.Directories, Commands: commands}, registry, fetch)
 }
 

@@ -31,8 +31,8 @@ type Config struct {
 	Dir string
 	// Directories are further directories whose files the tools can open, by absolute paths.
 	Directories []string
-	// Security is the sandbox of Bash and Git, at the best level that the machine has. Default: the
-	// standard sandbox. What an agent may do with the tools is set in its agent.Order or
+	// Security is the sandbox of Bash and Git, at the best level that the machine has. Git has the
+	// standard sandbox where Bash has none. Default: the standard sandbox. What an agent may do with the tools is set in its agent.Order or
 	// tool.SetConfig.
 	Security security.Config
 	// Commands sets up Bash and Git. If it has a Box, that and its Policy are used in place of
@@ -75,6 +75,12 @@ func New(cfg Config) (*Workspace, error) {
 		cfg.Commands.Box = probeOnce(cfg.Security.Off())
 		if cfg.Commands.Policy, err = cfg.Security.SandboxPolicy(w.dir); err != nil {
 			return nil, errors.Join(err, w.Close())
+		}
+		if cfg.Security.Off() {
+			cfg.Commands.Git.Box = probeOnce(false)
+			if cfg.Commands.Git.Policy, err = sandbox.Standard(w.dir); err != nil {
+				return nil, errors.Join(err, w.Close())
+			}
 		}
 	}
 	w.cfg = cfg

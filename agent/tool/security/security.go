@@ -38,8 +38,8 @@ type Config struct {
 // directory.
 func Standard() Config { return preset("standard", "standard") }
 
-// Development lets an agent also write, use git and work with other agents. Commands run without a
-// sandbox.
+// Development lets an agent also write, use git and work with other agents. Bash runs without a
+// sandbox, Git in the standard one.
 func Development() Config { return preset("development", "off") }
 
 // Restrictive lets an agent read below its working directory. Commands are denied, and would write

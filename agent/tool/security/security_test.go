@@ -3,13 +3,18 @@ package security_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"symbio/agent/llm"
 	"symbio/agent/tool"
+	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/security"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
@@ -85,5 +90,56 @@ func TestTerminalEndsWithItsContext(t *testing.T) {
 	}
 	if got := <-answers; !got.Allow {
 		t.Errorf("the answer is %+v", got)
+	}
+}
+
+// Git runs in a sandbox, also where Bash has none: what a repository's configuration names reaches
+// nothing outside of it, and an alias is a question.
+func TestGitOfDevelopmentRunsInASandbox(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip(err)
+	}
+	if level := sandbox.Probe(t.Context(), sandbox.Config{}).Status().Level; level < sandbox.Bwrap {
+		t.Skipf("this machine has the sandbox level %v only", level)
+	}
+	dir, outside := t.TempDir(), t.TempDir()
+	setup := exec.Command("sh", "-ec", `git init -q .; echo a >a; git add .; git -c user.name=n -c user.email=e commit -qm 1; echo b >a
+		printf '* diff=evil filter=evil\n' >.gitattributes
+		git config diff.external "$EVIL/external #"; git config diff.evil.textconv "$EVIL/textconv #"; git config diff.evil.command "$EVIL/command #"
+		git config filter.evil.clean "$EVIL/clean; cat"; git config filter.evil.smudge "$EVIL/smudge; cat"; git config gpg.program "$EVIL/gpg #"; git config log.showSignature true
+		git config core.fsmonitor "$EVIL/fsmonitor"; git config core.pager "$EVIL/pager"; git config alias.evil "!$EVIL/alias"
+		git config merge.evil.driver "$EVIL/merge"; git config credential.helper "!$EVIL/credential"; git config trailer.evil.command "$EVIL/trailer"`)
+	setup.Dir, setup.Env = dir, append(os.Environ(), "EVIL=touch "+outside)
+	if out, err := setup.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := security.Development()
+	rules, err := s.Permissions.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := builtin.New(builtin.Config{Dir: dir, Security: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	asked := 0
+	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: rules}}, Dir: dir, Ask: func(context.Context, tool.Decision) tool.Answer { asked++; return tool.Answer{} }}, w.Tools()...)
+	for args, want := range map[string]string{
+		`{"command": "diff"}`: "-a\n+b", `{"command": "log", "args": ["-p"]}`: "+a", `{"command": "show"}`: "+a", `{"command": "blame", "args": ["a"]}`: "b",
+		`{"command": "status"}`: "modified", `{"command": "add", "args": ["a"]}`: "", `{"command": "stash"}`: "", `{"command": "checkout", "args": ["a"]}`: "", `{"command": "grep", "args": ["a"]}`: "",
+	} {
+		if r := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Git", Args: json.RawMessage(args)}})[0]; !strings.Contains(r.Text, want) {
+			t.Errorf("%s: %s, want %q", args, r.Text, want)
+		}
+	}
+	if asked > 0 {
+		t.Errorf("asked %d times", asked)
+	}
+	if set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Git", Args: json.RawMessage(`{"command": "evil"}`)}}); asked != 1 {
+		t.Errorf("asked %d times about an alias, want once", asked)
+	}
+	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
+		t.Errorf("programs of the repository made %v, %v", made, err)
 	}
 }

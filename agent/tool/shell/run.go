@@ -19,6 +19,9 @@ type Config struct {
 	Box func(ctx context.Context) (*sandbox.Box, error)
 	// Policy is what commands may do. The zero Policy is the strictest.
 	Policy sandbox.Policy
+	// Git is what holds Git where Box runs commands without a sandbox, since git runs programs that a
+	// repository's configuration names. Default: each call of Git is a question then.
+	Git GitSandbox
 	// Bash is the program that runs scripts. Default: "/bin/bash". It must be bash, because the
 	// checks parse bash.
 	Bash string
@@ -29,6 +32,12 @@ type Config struct {
 	SkillDirs func(agent string) []string
 	// Env are variables that every command gets, as NAME=VALUE. Default: none.
 	Env []string
+}
+
+// GitSandbox is a sandbox for Git and what it lets Git do.
+type GitSandbox struct {
+	Box    func(ctx context.Context) (*sandbox.Box, error)
+	Policy sandbox.Policy
 }
 
 // The limits of a command. defaultTimeout and maxTimeout are those of the spec's Bash tool.
@@ -45,8 +54,16 @@ func Tools(cfg Config) []tool.Tool {
 	if cfg.Bash == "" {
 		cfg.Bash = "/bin/bash"
 	}
-	r := &runner{cfg}
-	return []tool.Tool{r.bash(), r.git()}
+	git := cfg
+	if held := cfg.Git; held.Box != nil {
+		git.Policy, git.Box = held.Policy, func(ctx context.Context) (*sandbox.Box, error) {
+			if box, err := held.Box(ctx); err != nil || box.Status().Level != sandbox.None {
+				return box, err
+			}
+			return cfg.Box(ctx) // this machine has no sandbox
+		}
+	}
+	return []tool.Tool{(&runner{cfg}).bash(), (&runner{git}).git()}
 }
 
 // runner runs the commands of both tools. It has no state, so calls may run in parallel.

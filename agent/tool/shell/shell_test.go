@@ -242,6 +242,49 @@ func TestMissingSandboxIsAsked(t *testing.T) {
 	}
 }
 
+// Where commands run without a sandbox, Git has its own one, or is a question.
+func TestGitIsHeldWhereBashIsNot(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	p := newPlace(t, permissive)
+	held, policy := p.cfg.Box, p.cfg.Policy
+	box := func(levels ...sandbox.Level) func(context.Context) (*sandbox.Box, error) {
+		b := sandbox.Probe(t.Context(), sandbox.Config{Levels: levels, Env: os.Environ()})
+		return func(context.Context) (*sandbox.Box, error) { return b, nil }
+	}
+	p.cfg.Box, p.cfg.Policy = box(sandbox.Off), sandbox.Permissive()
+	outside := filepath.Join(t.TempDir(), "f")
+	if out, err := exec.Command("git", "init", "-q", p.dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	for _, test := range []struct {
+		name  string
+		git   shell.GitSandbox
+		asked bool
+	}{
+		{"nothing holds it", shell.GitSandbox{}, true},
+		{"a machine without a sandbox", shell.GitSandbox{Box: box([]sandbox.Level{}...), Policy: policy}, true},
+		{"held", shell.GitSandbox{Box: held, Policy: policy}, false},
+	} {
+		p.cfg.Git = test.git
+		var asked []tool.Decision
+		set := tool.NewSet(tool.SetConfig{Guard: p.guard, Dir: p.dir, Ask: func(_ context.Context, d tool.Decision) tool.Answer {
+			asked = append(asked, d)
+			return tool.Answer{Allow: true}
+		}}, shell.Tools(p.cfg)...)
+		wants(t, test.name, set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Git", Args: json.RawMessage(`{"command": "status"}`)}})[0], false, "No commits yet")
+		if len(asked) > 0 != test.asked || test.asked && !strings.Contains(asked[0].Verdict.Why, "repository's configuration names") {
+			t.Errorf("%s: asked %+v", test.name, asked)
+		}
+		wants(t, "Bash", set.Run(t.Context(), []llm.ToolCall{{ID: "2", Name: "Bash", Args: json.RawMessage(`{"command": "echo x > ` + outside + `"}`)}})[0], false)
+	}
+	wants(t, "what it writes outside", p.call("Git", map[string]any{"command": "diff", "args": []any{"--no-index", "--output=" + outside + "2", "/dev/null", outside}}), true)
+	if _, err := os.Stat(outside + "2"); err == nil {
+		t.Error("Git wrote outside of the workspace")
+	}
+}
+
 func TestGitRunsWithoutAShell(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")

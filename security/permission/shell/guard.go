@@ -32,6 +32,9 @@ func Guard(c Command, spelled int) string {
 		return ""
 	}
 	w := guardedCommand{guard: *g, name: name, spelled: spelled - 1, args: args}
+	if name != c.Name() {
+		w.Known = nil // a program of its own is no alias
+	}
 	if len(g.Subs) == 0 && len(g.Banned) == 0 {
 		return w.scan(0)
 	}
@@ -114,6 +117,9 @@ func (w guardedCommand) subcommand() string {
 	sub := w.args[at].Text
 	if slices.Contains(w.Banned, sub) && at >= w.spelled {
 		return "it is asked to " + sub
+	}
+	if _, own := w.Subs[sub]; !own && len(w.Known) > 0 && at >= w.spelled && !slices.Contains(w.Known, sub) {
+		return "it is asked to " + sub + ", which may be an alias"
 	}
 	// Whether git config writes depends on its words as a whole, not on single options.
 	if w.name == "git" && sub == "config" {

@@ -112,6 +112,9 @@ type guard struct {
 	Subs map[string]guard
 	// Banned are sub-commands of which nothing is covered.
 	Banned []string
+	// Known are sub-commands beside those of Subs and Banned, if no other is covered: one that is not
+	// the program's own may be an alias that a repository names.
+	Known []string
 	// Globals are the options before the sub-command that take the next word as a value.
 	Globals []string
 	// Operands is how many operands are covered: 0 is any number, a negative number is none.
