@@ -51,10 +51,11 @@ const (
 
 // Login lets a person log in at a server by OAuth 2.1, with PKCE and a client that is registered for
 // this login, and keeps the tokens in Config.Logins. show is called with the address that the person
-// opens in a browser on this machine, which leads back to a port on loopback. Login blocks until the
+// opens in a browser on this machine, which leads back to a port on loopback; its context ends when
+// nobody waits for the person any more, and has no deadline but that of ctx. Login blocks until the
 // person has come back, or ctx ends. It returns ErrUnknown for an unknown server, and ErrNoLogin if
 // the server answers without one.
-func (m *Manager) Login(ctx context.Context, name string, show func(address string)) error {
+func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.Context, address string)) error {
 	s, err := m.find(name)
 	switch {
 	case err != nil:
@@ -79,12 +80,12 @@ func (m *Manager) Login(ctx context.Context, name string, show func(address stri
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
 			ClientName: "symbio", RedirectURIs: []string{redirect}, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
 		}},
-		RedirectURL: redirect, RequestRefreshToken: true, Client: m.tokenClient(),
+		RedirectURL: redirect, RequestRefreshToken: true, Client: m.tokenClient(s.URL),
 		AuthorizationCodeFetcher: func(ctx context.Context, a *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if err := back.expect(a.URL); err != nil {
 				return nil, err
 			}
-			show(a.URL)
+			show(ctx, a.URL)
 			return back.wait(ctx)
 		},
 		NewTokenSource: func(_ context.Context, c *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
@@ -127,27 +128,13 @@ func (m *Manager) streamable(s Server, login auth.OAuthHandler) *sdk.StreamableC
 	return &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: m.client(s), MaxEventSize: maxMessage, MaxRetries: 2, OAuthHandler: login}
 }
 
-// tokenClient returns the client for requests about tokens. They go to hosts that the server names,
-// so they carry no headers of the entry.
-func (m *Manager) tokenClient() *http.Client {
-	return &http.Client{Transport: limitedTransport{m.cfg.HTTP}, Timeout: tokenTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+// tokenClient returns the client for requests about tokens of the server with that URL. They go to
+// hosts that the server names, so they carry no headers of the entry, and reach this machine and its
+// networks only if the server is there, too.
+func (m *Manager) tokenClient(server string) *http.Client {
+	return &http.Client{Transport: newTokenTransport(m.cfg.HTTP, server), Timeout: tokenTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server for logins sends elsewhere, which is refused")
 	}}
-}
-
-// limitedTransport limits answers to maxToken bytes. A nil base is http.DefaultTransport.
-type limitedTransport struct{ base http.RoundTripper }
-
-func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	base := l.base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	resp, err := base.RoundTrip(r)
-	if err == nil {
-		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxToken}
-	}
-	return resp, err
 }
 
 // callback takes what the browser brings back. Requests that do not belong to the login are refused,
@@ -233,7 +220,7 @@ func (l storedLogin) Token() (*oauth2.Token, error) {
 		return login.Token, nil
 	}
 	c := oauth2.Config{ClientID: login.ClientID, ClientSecret: login.ClientSecret, Endpoint: oauth2.Endpoint{TokenURL: login.TokenURL, AuthStyle: login.AuthStyle}}
-	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, l.m.tokenClient())
+	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, l.m.tokenClient(l.s.URL))
 	t, err := c.TokenSource(ctx, login.Token).Token()
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", l.needed("no longer accepts the login"), shortError(err))

@@ -102,8 +102,11 @@ func newVendor(t *testing.T) *vendor {
 }
 
 // browser opens an address and follows it back.
-func browser(t *testing.T) func(string) {
-	return func(address string) {
+func browser(t *testing.T) func(context.Context, string) {
+	return func(ctx context.Context, address string) {
+		if at, limited := ctx.Deadline(); limited { // a person may need a minute, and more
+			t.Errorf("the person has until %s, want as long as it takes", at)
+		}
 		if resp, err := http.Get(strings.Replace(address, "state=", "state=forged", 1)); err != nil || resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("an answer to another login was taken: %v %v", resp, err)
 		}
@@ -159,6 +162,71 @@ func TestLoginIsKeptRenewedAndForgotten(t *testing.T) {
 	}
 	if _, err := call(); err == nil || !strings.Contains(err.Error(), "symbio mcp login issues") {
 		t.Errorf("after the logout: %v", err)
+	}
+}
+
+// rerouted sends requests for one host to a server, and the others where they belong.
+type rerouted struct {
+	host string
+	to   *httptest.Server
+}
+
+func (r rerouted) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == r.host {
+		req = req.Clone(req.Context())
+		req.URL.Host = strings.TrimPrefix(r.to.URL, "http://")
+	}
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+// A server elsewhere that asks for a login names addresses which symbio fetches: none of this machine or its networks.
+func TestLoginFetchesNothingOfThisMachine(t *testing.T) {
+	asked := false
+	secret := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer secret.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(secret.URL, "http://"), ":")
+	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"} {
+		evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metadata" {
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(map[string]any{"resource": "http://mcp.example/mcp", "authorization_servers": []string{"http://" + host + ":" + port}})
+				return
+			}
+			where := "http://mcp.example/metadata"
+			if r.URL.Path == "/direct" {
+				where = "http://" + host + ":" + port + "/metadata"
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+where+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		for _, path := range []string{"/mcp", "/direct"} {
+			m, ctx := run(t, Config{HTTP: rerouted{"mcp.example", evil}, Servers: []Server{{Name: "evil", Type: HTTP, URL: "http://mcp.example" + path}}, Logins: private.Book[Login]{Dir: t.TempDir(), Key: func(l Login) string { return l.URL }}})
+			if err := m.Login(ctx, "evil", func(_ context.Context, address string) { t.Errorf("the person is sent to %s", address) }); err == nil {
+				t.Errorf("%s of %s: the login succeeds", path, host)
+			}
+		}
+		evil.Close()
+	}
+	if asked {
+		t.Error("it was fetched")
+	}
+}
+
+func TestLocalHosts(t *testing.T) {
+	for host, want := range map[string]bool{
+		"example.com": false, "203.0.113.7": false, "2001:db8::1": false, "localhost.example": false, "": false,
+		"127.0.0.1": true, "127.9.9.9": true, "10.1.2.3": true, "172.16.0.1": true, "192.168.1.1": true, "169.254.169.254": true, "100.64.0.1": true, "0.0.0.0": true,
+		"::1": true, "::": true, "fe80::1%eth0": true, "fd00::1": true, "::ffff:10.0.0.1": true, "localhost": true, "Localhost.": true, "x.localhost": true,
+	} {
+		if got := isLocalHost(host); got != want {
+			t.Errorf("%q: %v, want %v", host, got, want)
+		}
+	}
+	if err := dialPublic("tcp", "192.168.1.1:443", nil); err == nil {
+		t.Error("a name that stands for a router is dialled")
+	}
+	if err := dialPublic("tcp", "203.0.113.7:443", nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -215,7 +215,9 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 		}
 		return errors.New(text)
 	}
-	session, err := s.client().Connect(ctx, withTasks(l.transport), nil)
+	client := s.client()
+	client.AddSendingMiddleware(limitAnswers)
+	session, err := client.Connect(ctx, withTasks(l.transport), nil)
 	if err != nil {
 		return false, fail(fmt.Errorf("the handshake: %w", err))
 	}
@@ -273,7 +275,7 @@ func (s *server) serve(ctx context.Context, session *sdk.ClientSession) error {
 
 // client returns an SDK client that offers the server nothing but Config.Root as its root, elicit and sample, so the
 // server cannot send other requests. The handlers of notifications must not block: the SDK calls them from its
-// reading goroutine.
+// reading goroutine. Its requests have no limits of time: in a login a person answers them.
 func (s *server) client() *sdk.Client {
 	can := &sdk.ClientCapabilities{}
 	addRoot := s.root(can)
@@ -293,7 +295,6 @@ func (s *server) client() *sdk.Client {
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.onProgress(r.Params) },
 	})
 	addRoot(c)
-	c.AddSendingMiddleware(limitAnswers)
 	return c
 }
 

@@ -103,7 +103,7 @@ func edit(env *command.Env, file string, project bool, name string, change func(
 // without a login.
 func loginCommand(env *command.Env) *cobra.Command {
 	return accountCommand(env, "login", func(ctx context.Context, m *mcp.Manager, name string) error {
-		return m.Login(ctx, name, func(address string) {
+		return m.Login(ctx, name, func(_ context.Context, address string) {
 			env.Notef("To log in, open this address in a browser on this machine; Ctrl-C gives up.\n")
 			env.Notef("%s", address)
 		})
