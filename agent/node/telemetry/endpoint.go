@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -59,8 +61,27 @@ func (e *Endpoint) orGRPC(pages http.Handler) http.Handler {
 			e.grpc.ServeHTTP(w, r)
 			return
 		}
+		if !isOwnHost(r.Host) {
+			http.Error(w, "ask for the address of this machine, or its host name", http.StatusMisdirectedRequest)
+			return
+		}
 		pages.ServeHTTP(w, r)
 	})
+}
+
+// isOwnHost reports whether a request is for this machine as its people call it: by an address, as localhost, or by its
+// host name, in any domain. A page of another site reaches it by a name of its own, by DNS rebinding.
+func isOwnHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	own, err := os.Hostname()
+	label, _, _ := strings.Cut(host, ".")
+	ownLabel, _, _ := strings.Cut(own, ".")
+	return strings.EqualFold(host, "localhost") || err == nil && ownLabel != "" && strings.EqualFold(label, ownLabel)
 }
 
 // serveHealth answers 200 while the node serves, else 503.

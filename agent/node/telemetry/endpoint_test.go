@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +136,43 @@ func TestTelemetryIsOffWithoutVariables(t *testing.T) {
 		}
 		if all, err := telemetry.New(t.Context(), telemetry.Config{Getenv: getenv}); all != nil || err != nil {
 			t.Errorf("%s: New = %v, %v; want nothing", name, all, err)
+		}
+	}
+}
+
+// A page of another site reaches the port under a name of its own (DNS rebinding).
+func TestEndpointAnswersOwnHostsOnly(t *testing.T) {
+	e, err := telemetry.Listen("127.0.0.1:0", http.NotFoundHandler(), telemetry.NewHealth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	hosts := map[string]bool{
+		"127.0.0.1": true, "127.0.0.1:9464": true, "[::1]:9464": true, "10.0.0.7:9464": true, "localhost:9464": true, "LOCALHOST": true,
+		"evil.example": false, "evil.example:9464": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+	}
+	if own, err := os.Hostname(); err == nil {
+		label, _, _ := strings.Cut(own, ".")
+		hosts[own+":9464"], hosts[label+".lan"], hosts["x"+label] = true, true, false
+	}
+	for host, want := range hosts {
+		for _, page := range []string{"/metrics", "/healthz"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+e.Addr().String()+page, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			reply, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply.Body.Close()
+			if got := reply.StatusCode != http.StatusMisdirectedRequest; got != want {
+				t.Errorf("%s of host %s: %d", page, host, reply.StatusCode)
+			}
 		}
 	}
 }
