@@ -132,6 +132,9 @@ func (s *school) tell(m community.Member, task string, calls ...llm.ToolCall) st
 			calls = calls[1:]
 			return call(c)
 		}
+		if results == nil {
+			return say("There was nothing to do.")
+		}
 		return say(strings.Join(results, "\n---\n"))
 	}
 	r, err := s.community.Send(s.t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte(task)})

@@ -25,6 +25,8 @@ var (
 	ErrIdle = errors.New("nothing is in flight")
 	// ErrTurns: the model was not done within the limit of turns.
 	ErrTurns = errors.New("too many turns")
+	// ErrNoAnswer: the model answered with neither calls nor a text, also when it was asked again.
+	ErrNoAnswer = errors.New("it answered with nothing")
 	// ErrUnsound: a history has a call without its result, or what cannot be there otherwise.
 	ErrUnsound = errors.New("the history is not whole")
 )
@@ -205,7 +207,7 @@ type Reply struct {
 // Send sends a message to the model, runs the tools that it calls until it answers without a call, and
 // returns that answer. Sends run one at a time, in their order; the others block.
 //
-// The error is ErrBusy, at once, when Config.Waiting others wait. After ErrInterrupted, ErrTurns and the cause
+// The error is ErrBusy, at once, when Config.Waiting others wait. After ErrInterrupted, ErrTurns, ErrNoAnswer and the cause
 // of ctx, the history keeps the messages up to the last complete turn, and the next message tells the model
 // that this one was interrupted. Any other error is that of the model or of Config.System; the history is then
 // as before, because the model may have failed at one of the new messages. Reply has what there is, also with

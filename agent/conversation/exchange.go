@@ -95,7 +95,7 @@ func (x *exchange) close() {
 
 // run alternates between the model and its tools until the model answers without a call, and then decides
 // which messages the conversation keeps: all after an answer, those up to the interruption after an end of
-// ctx or ErrTurns, and none after another error.
+// ctx, ErrTurns or ErrNoAnswer, and none after another error.
 func (x *exchange) run(do func(*exchange) error) error {
 	err := do(x)
 	x.reply.Turns = int(x.turn.Load())
@@ -110,7 +110,7 @@ func (x *exchange) run(do func(*exchange) error) error {
 			x.emit(Event{Kind: Interrupted})
 		}
 		x.keepWhole(session.Interrupted, err)
-	case x.resumed, errors.Is(err, ErrTurns):
+	case x.resumed, errors.Is(err, ErrTurns), errors.Is(err, ErrNoAnswer):
 		x.keepWhole(session.Failed, err)
 	case errors.Is(err, ErrIdle):
 	default:
@@ -212,6 +212,7 @@ func (x *exchange) ask() (llm.Response, error) {
 		answer, err = x.request()
 	}
 	answer, err = x.resume(answer, err)
+	answer, err = x.askAgain(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
 			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}}, session.Interrupted) // as far as it was received; request has recorded its usage
@@ -257,6 +258,49 @@ func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) 
 		x.reply.Text = answer.Message.Text
 	}
 	return answer, err
+}
+
+// maxAsks is how often a model that answered with nothing is asked again.
+const maxAsks = 2
+
+// emptyNote and droppedNote are what it is told then. They are no part of the history, and neither is the answer:
+// servers refuse messages without content.
+const (
+	emptyNote   = "[Your answer was empty. Go on: call a tool, or answer in words.]"
+	droppedNote = "[You wanted to call a tool, but no call arrived. Make the call again, or answer in words.]"
+)
+
+// askAgain requests another answer in place of one that has neither a call nor a text, or that was to have calls and has
+// none. After maxAsks tries the error is ErrNoAnswer. The first answers are recorded by what they cost.
+func (x *exchange) askAgain(answer llm.Response, err error) (llm.Response, error) {
+	for i := 1; err == nil && x.ctx.Err() == nil; i++ {
+		note := missing(answer)
+		if note == "" {
+			return answer, nil
+		}
+		addReport(x, answer.Usage, x.begun, nil)
+		if i > maxAsks {
+			return answer, fmt.Errorf("%w, %d times", ErrNoAnswer, i)
+		}
+		name := x.history.session.Model.Name()
+		x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: ErrNoAnswer}}})
+		answer, err = x.resume(x.request(llm.Message{Role: llm.User, Text: note}))
+	}
+	return answer, err
+}
+
+// missing returns what to tell a model whose answer is neither calls nor an answer; "" if it is one. An answer that was cut
+// or refused has a failure of its own.
+func missing(answer llm.Response) string {
+	switch {
+	case len(answer.Message.Calls) > 0 || answer.Stop == llm.StopLength || answer.Stop == llm.StopFilter:
+		return ""
+	case answer.Stop == llm.StopTools:
+		return droppedNote
+	case strings.TrimSpace(answer.Message.Text) == "":
+		return emptyNote
+	}
+	return ""
 }
 
 // request sends one request: the history, and more messages after it that the history does not keep.

@@ -67,7 +67,7 @@ var kinds = []struct {
 	err  error
 	name string
 }{
-	{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, {conversation.ErrInterrupted, "interrupted"}, {conversation.ErrTurns, "too_many_turns"}, {budget.ErrExceeded, "budget_exceeded"},
+	{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, {conversation.ErrInterrupted, "interrupted"}, {conversation.ErrTurns, "too_many_turns"}, {conversation.ErrNoAnswer, "no_answer"}, {budget.ErrExceeded, "budget_exceeded"},
 	{community.ErrDenied, "denied"}, {community.ErrBusy, "busy"}, {community.ErrUnavailable, "unavailable"}, {community.ErrNotFound, "not_found"}, {community.ErrNotProvided, "not_found"},
 	{community.ErrTooLarge, "too_large"}, {community.ErrInvalid, "invalid"}, {community.ErrStopped, "stopped"}, {community.ErrAgentFailed, "agent_failed"},
 	{llm.ErrRateLimited, "rate_limited"}, {llm.ErrQuota, "quota"}, {llm.ErrAuth, "auth"}, {llm.ErrContextLength, "context_length"}, {llm.ErrRefused, "refused"}, {llm.ErrUnavailable, "unavailable"},
