@@ -241,6 +241,7 @@ func TestOnlyChangesAreReported(t *testing.T) {
 			s.dirty[x] = true // as if others said the same
 			s.mu.Unlock()
 			time.Sleep(2 * time.Minute) // the source looks once a minute
+			synctest.Wait()             // at this very moment, too
 			if got := strings.Join(reports, "; "); got != step.want {
 				t.Errorf("after %v: got %q, want %q", step.said, got, step.want)
 			}
