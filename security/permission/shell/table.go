@@ -147,6 +147,10 @@ type files struct {
 	Writes string
 	// Hidden says that it looks into files with a dot by itself.
 	Hidden bool
+	// From are letters, Froms long names of options whose value is a file to read, even if the
+	// operands are no files. Operands are read, too, behind one of Opens.
+	From         string
+	Froms, Opens []string
 }
 
 // Certainty is how sure something is. Values are ordered, so min and max combine them. The zero

@@ -43,13 +43,16 @@ var (
 func Uses(c Command) []Use {
 	name := c.Name()
 	f := c.files()
+	if c.hasLong(f.Opens...) {
+		f.Read = Yes
+	}
 	switch {
 	case len(c.Words) < 2 && !(f.Always && known(name).Files != nil):
 		return nil
 	case name == "find" || name == "gfind":
 		return findUses(c)
 	case f.Read == No && f.Write == No:
-		return outputs(c)
+		return append(outputs(c), c.inputs(f)...)
 	}
 	u := user{files: f, Command: c, last: -1}
 	u.tree = f.Always || c.hasLetter(f.Trees) || c.hasLong("recursive", "archive")
@@ -60,7 +63,49 @@ func Uses(c Command) []Use {
 	if u.tree && u.Write == Yes && (name == "gofmt" || name == "rg") {
 		u.Write = Maybe
 	}
-	return u.uses()
+	return append(u.uses(), c.inputs(f)...)
+}
+
+// inputs returns the files that options make a program read (files.From). An option of which only the
+// shell knows whether it is one may name any file, and so does a list of files that are read.
+func (c Command) inputs(f files) (uses []Use) {
+	for i, w := range c.Words[1:] {
+		if f.From+strings.Join(f.Froms, "") == "" || w.Is("--") {
+			break
+		}
+		if w.Dynamic {
+			if w.MayBeOption() && strings.ContainsRune(w.Pattern, Any) {
+				uses = append(uses, Use{Word: anything, Read: Maybe})
+			}
+			continue
+		}
+		value, attached, is := f.input(w.Text)
+		if is && !attached && i+2 < len(c.Words) {
+			uses = append(uses, Use{Word: c.Words[i+2], Read: Yes})
+		} else if is {
+			uses = append(uses, Use{Word: Word{Text: value}, Read: Yes})
+		}
+		if is && f.Read == Yes && (strings.HasPrefix(w.Text, "--files") || c.Name() == "tar" && strings.Contains(w.Text, "T")) {
+			uses = append(uses, Use{Word: anything, Read: Maybe})
+		}
+	}
+	return uses
+}
+
+// whole are options that begin like one of files.Froms, and abbreviate none.
+var whole = set("exclude include file")
+
+// input reports whether an argument is, or may abbreviate, an option that names a file to read.
+// attached says that the name is in the same word.
+func (f files) input(text string) (value string, attached, is bool) {
+	if long, ok := strings.CutPrefix(text, "--"); ok {
+		long, value, attached = strings.Cut(long, "=")
+		return value, attached, long != "" && slices.ContainsFunc(f.Froms, func(name string) bool { return name == long || strings.HasPrefix(name, long) && !whole[long] })
+	}
+	if at := strings.IndexAny(text, f.From); at > 0 && text[0] == '-' {
+		return text[at+1:], at+1 < len(text), true
+	}
+	return "", false, slices.Contains(f.Froms, text)
 }
 
 // files returns what the command does with its operands. A program that is not in the table reads
@@ -163,7 +208,7 @@ func (u *user) operand(i int) (all []Use) {
 		all = append(all, Use{Word: anything, Write: Maybe})
 	}
 	// The pattern of grep is no file, unless -e or -f has given it: then the first operand is a
-	// file. A word that may be split may also hold a file.
+	// file (inputs has the value of -f). A word that may be split may also hold a file.
 	if u.operands <= u.Skip && !w.Split && !u.hasLetter("ef") {
 		return all
 	}
@@ -202,9 +247,9 @@ func ddUse(w Word) (read, write Certainty) {
 	return No, No
 }
 
-// findUses returns the files that find's actions write, such as -fprint FILE, and, with -delete,
-// the directories that it starts from. The names that find reads are no uses: it reads
-// directories, and -exec is a command of its own.
+// findUses returns the files that find's options read (-files0-from) and actions write, such as
+// -fprint FILE, and, with -delete, the directories that it starts from. The names that find reads are
+// no uses: it reads directories, and -exec is a command of its own.
 func findUses(c Command) (uses []Use) {
 	deletes, expression := false, false
 	var starts []Use
@@ -214,6 +259,8 @@ func findUses(c Command) (uses []Use) {
 			deletes = true
 		case before.Is("-fprint"), before.Is("-fprint0"), before.Is("-fprintf"), before.Is("-fls"):
 			uses = append(uses, Use{Word: w, Write: Yes})
+		case before.Is("-files0-from"):
+			uses = append(uses, Use{Word: w, Read: Yes})
 		}
 		expression = expression || !w.Dynamic && (strings.HasPrefix(w.Text, "-") || w.Is("(") || w.Is("!"))
 		if !expression {
