@@ -162,6 +162,7 @@ func (w *world) check(t *rapid.T) {
 
 // TestGrantsAreThoseOfTheActiveSkillsWhateverHappens does what agents, people and editors may do, in any order.
 func TestGrantsAreThoseOfTheActiveSkillsWhateverHappens(t *testing.T) {
+	t.Parallel()
 	base := real(t)
 	worlds := 0
 	rapid.Check(t, func(rt *rapid.T) {

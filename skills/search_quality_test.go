@@ -138,6 +138,7 @@ func plainBM25(c skills.Catalog) func(string) []string {
 // with: of 1,296 skills the wanted one is among the first three at least 10 points more often than by
 // plain BM25.
 func TestSearchFindsWhatParaphrasesAsk(t *testing.T) {
+	t.Parallel()
 	c := searchCatalog(t)
 	plain := plainBM25(c)
 	ours := func(query string) (names []string) {
