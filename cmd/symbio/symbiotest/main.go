@@ -10,10 +10,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +32,9 @@ func Main(m *testing.M, roles map[string]func()) {
 	}
 	if err := hasten(); err != nil {
 		panic(err)
+	}
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: what ends with its terminal is to end in tests, too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // what a process catches is not ignored by those that it starts
 	}
 	if !strings.HasPrefix(filepath.Base(os.Args[0]), "symbio") || strings.Contains(os.Args[0], ".test") { // else it plays the program
 		flag.Parse()
