@@ -158,12 +158,6 @@ func (n *LabNode) Peer(name string) *symbiov1.Node {
 	return nil
 }
 
-// Await waits until a condition holds. What tells more when it fails is waittest.Until.
-func Await(t waittest.T, what string, holds func() bool) {
-	t.Helper()
-	waittest.Until(t, what, func() (any, bool) { ok := holds(); return ok, ok })
-}
-
 // callTimeout is what the calls of a test give to the nodes: as much as any machine needs.
 const callTimeout = time.Hour
 

@@ -195,6 +195,12 @@ type scriptTest struct {
 func (s scriptTest) Helper()                     {}
 func (s scriptTest) Deadline() (time.Time, bool) { return s.t.Deadline() }
 
+// Await waits until a condition holds. What tells more when it fails is waittest.Until.
+func Await(t waittest.T, what string, holds func() bool) {
+	t.Helper()
+	waittest.Until(t, what, func() (any, bool) { ok := holds(); return ok, ok })
+}
+
 // AwaitProgram waits until a condition holds that starts programs to see whether it does.
 func AwaitProgram(t *testing.T, what string, holds func() bool) {
 	t.Helper()
