@@ -175,7 +175,6 @@ func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 }
 
 func TestFloodOfIntroductionsIsBounded(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var dials, now, most atomic.Int32

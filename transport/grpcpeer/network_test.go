@@ -294,7 +294,6 @@ func TestNewSightingEndsTheWait(t *testing.T) {
 }
 
 func TestFloodOfHintsIsBounded(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var now, most atomic.Int32

@@ -65,7 +65,6 @@ func final(data string) *pb.InvokeEvent {
 }
 
 func TestListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
-	t.Parallel()
 	type sent = grpc.ServerStreamingServer[pb.InvokeEvent]
 	all := func(events ...*pb.InvokeEvent) func(sent) error {
 		return func(s sent) error {
@@ -182,7 +181,6 @@ func TestUnreadingListenerDelaysItsOwnCallOnly(t *testing.T) {
 
 // A call ends at its deadline for the node, also when its caller neither reads nor goes away.
 func TestUnreadCallFreesItsPlaceAtDeadline(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, c := serving(t)
 		var ended atomic.Int32

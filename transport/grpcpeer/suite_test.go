@@ -8,12 +8,10 @@ import (
 )
 
 func TestTransportSuite(t *testing.T) {
-	t.Parallel()
 	runSuite(t, Suite{New: func(t *testing.T) Fixture { return newLAN(t) }})
 }
 
 func TestTransportSuiteOnASlowLAN(t *testing.T) {
-	t.Parallel()
 	runSuite(t, Suite{
 		Slack: 300 * time.Millisecond, // a few times there and back
 		New: func(t *testing.T) Fixture {
