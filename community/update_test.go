@@ -182,14 +182,16 @@ func TestTextIsNotCutInACharacter(t *testing.T) {
 // An answer counts only with all the output before it.
 func TestAnswerWithoutItsOutputIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var served context.Context
 		call := serving(t, community.Config{}, func(ctx context.Context, _ community.Signal) (community.Reply, error) {
+			served = ctx
 			_ = community.Emit(ctx, make([]byte, 1), "a/b")
 			_ = community.Emit(ctx, make([]byte, 1), "c/d")
 			return community.Reply{Data: []byte("done")}, nil
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := call(ctx, func(community.Update) { <-ctx.Done() })
+		_, err := call(ctx, func(community.Update) { <-served.Done() }) // the second piece would be too late
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline", err)
 		}
