@@ -210,7 +210,7 @@ func theirBlocks(m llm.Message, thinks bool) (list []sdk.ContentBlockParamUnion)
 
 // ourBody returns the body and the header of a request of ours.
 func ourBody(t *testing.T, model string, r llm.Request) (body []byte, header http.Header) {
-	m, err := anthropic.New(anthropic.Config{MaxTokens: 4000, Config: wire.Config{Name: "own", BaseURL: "http://127.0.0.1:1", Model: model, Key: llm.NewSecret("the-key"), MaxRetries: -1,
+	m, err := anthropic.New(anthropic.Config{MaxTokens: 4000, Config: wire.Config{Name: "own", BaseURL: "http://127.0.0.1:1", Model: model, Key: llm.NewSecret("the-key"),
 		HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			body, _ = io.ReadAll(r.Body)
 			header = r.Header

@@ -49,7 +49,7 @@ func anthropicAnswer(ctx context.Context, server roundTrip) (answer, error) {
 }
 
 func anthropicModel(t testing.TB, s roundTrip) llm.Model {
-	m, err := anthropic.New(anthropic.Config{MaxTokens: 100, Config: wire.Config{BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1}})
+	m, err := anthropic.New(anthropic.Config{MaxTokens: 100, Config: wire.Config{BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -444,7 +444,7 @@ func completionsModel(t testing.TB, s roundTrip) llm.Model {
 }
 
 func modelAt(t testing.TB, base string, s roundTrip) llm.Model {
-	m, err := openai.New(openai.Config{BaseURL: base, Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1})
+	m, err := openai.New(openai.Config{BaseURL: base, Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func openaiAnswer(ctx context.Context, server roundTrip) (answer, error) {
 }
 
 func openaiModel(t testing.TB, s roundTrip) llm.Model {
-	m, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1})
+	m, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("the-key"), HTTP: &http.Client{Transport: s}})
 	if err != nil {
 		t.Fatal(err)
 	}

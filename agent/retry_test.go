@@ -10,6 +10,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/definition"
 	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
 )
 
 // broken is a model that is not there.
@@ -27,7 +28,7 @@ func TestModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		cost := 0.5
 		var kept []llm.Thinking
-		thinker := llm.First(broken{}, thinks(llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+		thinker := retry.New(retry.Config{}, broken{}, thinks(llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
 			for _, m := range r.Messages {
 				kept = append(kept, m.Thinking...)
 			}
@@ -42,8 +43,8 @@ func TestModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T)
 			t.Fatalf("%q, %v", got, err)
 		}
 		retries, turns := h.seen(agent.EventRetry), h.seen(agent.EventTurn)
-		if len(retries) != 1 || retries[0].Model != "broken" || retries[0].Next != "func" || retries[0].Turn != 1 || retries[0].Attempt != 1 || !strings.Contains(retries[0].Why, "not available") {
-			t.Errorf("retries = %+v, want one: the broken one is left alone then", retries)
+		if len(retries) != 2 || retries[0].Model != "broken" || retries[0].Next != "func" || retries[0].Turn != 1 || retries[0].Attempt != 1 || !strings.Contains(retries[0].Why, "not available") {
+			t.Errorf("retries = %+v, want one for each turn: after the second failure it is left alone", retries)
 		}
 		if len(turns) != 2 || turns[0].Usage.Cost == nil || *turns[0].Usage.Cost != cost {
 			t.Errorf("turns = %+v, want what each cost", turns)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
 	"symbio/agent/session"
 	"symbio/agent/tool"
 )
@@ -92,7 +93,7 @@ type Session struct {
 // these are nil.
 func (s Session) withDefaults() Session {
 	if s.Model == nil {
-		s.Model = llm.First()
+		s.Model = retry.New(retry.Config{})
 	}
 	if s.Tools == nil {
 		s.Tools = tool.NewSet(tool.SetConfig{})

@@ -318,6 +318,9 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 	if err != nil {
 		addReport(x, answer.Usage, x.begun, err)
 	}
+	for i, c := range answer.Message.Calls {
+		answer.Message.Calls[i] = x.history.session.Tools.Repair(c)
+	}
 	x.reply.Usage = x.reply.Usage.Add(answer.Usage)
 	if answer.Message.Text != "" {
 		x.reply.Text = answer.Message.Text

@@ -37,7 +37,7 @@ func (s *sentBody) RoundTrip(r *http.Request) (*http.Response, error) {
 func bothWires(t *testing.T) llm.Model {
 	t.Helper()
 	body := &sentBody{}
-	cfg := wire.Config{BaseURL: "http://127.0.0.1:1", Model: "m", HTTP: &http.Client{Transport: body}, MaxRetries: -1}
+	cfg := wire.Config{BaseURL: "http://127.0.0.1:1", Model: "m", HTTP: &http.Client{Transport: body}}
 	a, err := anthropic.New(anthropic.Config{Config: cfg})
 	if err != nil {
 		t.Fatal(err)

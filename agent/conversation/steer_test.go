@@ -16,6 +16,7 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
 )
 
 // interject says something in a goroutine of its own.
@@ -202,7 +203,7 @@ func TestUndeliveredSteeringIsReturned(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				model := answers(test.model)
 				if test.twice {
-					model = llm.First(model, model)
+					model = retry.New(retry.Config{Patience: -1}, model, model)
 				}
 				c := conversation.New(conversation.Config{Model: model, Tools: tools()})
 				ctx, cancel := context.WithCancel(t.Context())

@@ -20,7 +20,7 @@ type Definition struct {
 	Name        string
 	Description string
 	// Model replaces the node's model; "" means the node's. Several names, separated by commas, are
-	// tried in order; see llm.First.
+	// tried in order; see package retry.
 	Model string
 	// Accepts are the perceptions with which the agent receives tasks. Parse adds the name of the
 	// definition. Default: task.

@@ -136,7 +136,7 @@ func (f *parser) accepts(all []item) []string {
 }
 
 // model returns a function that reads a specification of a model, or a list of them, which becomes
-// one text with commas. The models are tried in that order (llm.First).
+// one text with commas. The models are tried in that order (package retry).
 func (f *parser) model(to *string) field {
 	check := func(one item) {
 		if f.loader.Model == nil {

@@ -16,15 +16,3 @@ func CostOf(m Model, u Usage) (cost float64, ok bool) {
 
 // CostOf makes priced a Coster.
 func (m pricedModel) CostOf(u Usage) (float64, bool) { return m.prices.Cost(m.Name(), u) }
-
-// CostOf returns the highest cost in the list, because any of the models may answer.
-func (f *first) CostOf(u Usage) (most float64, ok bool) {
-	for _, m := range f.models {
-		cost, known := CostOf(m, u)
-		if !known {
-			return 0, false
-		}
-		most = max(most, cost)
-	}
-	return most, len(f.models) > 0
-}

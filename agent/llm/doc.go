@@ -13,9 +13,9 @@
 //
 // Implementations are in packages below this one: openai for OpenAI and chat-completions servers, anthropic
 // for Messages servers, ollama for Ollama's own API, chat for models of other nodes, scripted for answers from a file; Func is a
-// Go function. Package wire has the HTTP code that the wires share, retry repeats failed requests,
+// Go function. Package wire has the HTTP code that the wires share, retry asks again, or the next model of a list,
 // replay records and replays exchanges, and provider picks a model by name or by environment
-// variables; catalog knows windows and prices. This package imports none of them. It also has First (failover between models), Prices
+// variables; catalog knows windows and prices. This package imports none of them. It also has Prices
 // (the cost of answers) and Generate (answers as Go values). It does not run tools, and does not
 // shorten conversations.
 package llm

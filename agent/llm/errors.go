@@ -48,6 +48,8 @@ type Error struct {
 	Model string
 	// Status is the HTTP status; 0 = there was no HTTP response.
 	Status int
+	// Unreached is set when there was no connection to the server: its address may be wrong.
+	Unreached bool
 	// RetryAfter is how long the server asked to wait, or 0.
 	RetryAfter time.Duration
 	// Detail is the server's message, or what this side found wrong: short, printable, and never

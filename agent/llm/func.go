@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 )
@@ -45,6 +46,24 @@ func (f Func) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 			got.Stop = StopEnd
 		}
 		yield(Chunk{Usage: &got.Usage, Stop: got.Stop}, nil)
+	}
+}
+
+// ErrStopped is what emit returns when the reader of an answer has stopped the iteration.
+var ErrStopped = errors.New("stopped")
+
+// Emitted returns the answer that ask emits: its chunks, then its error. ask must return the error of emit.
+func Emitted(ask func(emit func(Chunk) error) error) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		err := ask(func(c Chunk) error {
+			if !yield(c, nil) {
+				return ErrStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrStopped) {
+			yield(Chunk{}, err)
+		}
 	}
 }
 

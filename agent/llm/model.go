@@ -98,7 +98,8 @@ const MaxRaw = 1 << 20
 // ToolCall is a model's request to run a tool.
 type ToolCall struct {
 	// ID is unique within the conversation; the call's result names it.
-	ID   string `json:"id"`
+	ID string `json:"id"`
+	// Name is as the model wrote it: it may be empty.
 	Name string `json:"name"`
 	// Args are the arguments as the model wrote them. They are untrusted input. They are always
 	// valid JSON, but not always an object: see Args.

@@ -37,9 +37,13 @@ func (s Secret) Reveal() string {
 // Empty reports whether there is no key.
 func (s Secret) Empty() bool { return s.value == nil }
 
-// Scrub returns text with every occurrence of the key replaced.
+// shortest is the shortest key that Scrub replaces, in bytes. People give local servers keys such as "k", which are in
+// ordinary words, and no secrets.
+const shortest = 8
+
+// Scrub returns text with every occurrence of the key replaced, unless the key has less than 8 bytes.
 func (s Secret) Scrub(text string) string {
-	if s.value == nil {
+	if s.value == nil || len(*s.value) < shortest {
 		return text
 	}
 	return strings.ReplaceAll(text, *s.value, hidden)

@@ -18,13 +18,3 @@ func (m pricedModel) Window() int { return WindowOf(m.Model) }
 
 // Window makes textOnly a Windower.
 func (m textOnly) Window() int { return WindowOf(m.Model) }
-
-// Window returns the smallest window in the list, because any of the models may answer.
-func (f *first) Window() (smallest int) {
-	for _, m := range f.models {
-		if n := WindowOf(m); n > 0 && (smallest == 0 || n < smallest) {
-			smallest = n
-		}
-	}
-	return smallest
-}

@@ -69,7 +69,13 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 			return err
 		}
 	case c.Agent == "":
-		command := p.runner.Command(c, cmp.Or(p.cfg.Settings.Limits.JSONDepth, community.MaxDepth))
+		command, err := p.runner.Command(c, cmp.Or(p.cfg.Settings.Limits.JSONDepth, community.MaxDepth))
+		if err != nil {
+			return err
+		}
+		if c.Text && out.Output == nil {
+			out.Output = []byte(`{"type":"string"}`)
+		}
 		provide = func(ctx context.Context, s community.Signal) (community.Reply, error) {
 			answer, err := command.Answer(ctx, s.Data, community.NodeID(s.Requester[0])) // the calling node: the community puts it there
 			return community.Reply{Data: answer, ContentType: "application/json"}, err

@@ -88,8 +88,8 @@ type answer struct {
 
 	// parts are the blocks in the order of their beginnings, at most maxBlocks.
 	parts []*part
-	// size is the number of bytes of the answer so far, at most wire.MaxAnswer.
-	size int
+	// in counts the bytes of the answer.
+	in *wire.Exchange
 	// text is the number of bytes of text that were emitted, calls the number of calls that began.
 	// They are the position of the next thought.
 	text  int
@@ -196,7 +196,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 }
 
 // begin starts a block and emits the text or thought that it begins with. llm.ErrMalformed: the
-// answer has too many blocks or bytes.
+// answer has too many blocks; other errors are those of Grow.
 func (a *answer) begin(index int, p piece) error {
 	if len(a.parts) == maxBlocks {
 		return a.server.Fail(llm.ErrMalformed, 0, "more than 512 blocks in one answer")
@@ -205,7 +205,7 @@ func (a *answer) begin(index int, p piece) error {
 	if p.Type == "tool_use" && p.Name != a.outputTool {
 		a.calls++
 	}
-	if err := a.addSize(len(p.Text) + len(p.Thinking) + len(p.Signature) + len(p.Data) + len(p.ID) + len(p.Name) + len(p.Input)); err != nil {
+	if err := a.in.Grow(len(p.Text) + len(p.Thinking) + len(p.Signature) + len(p.Data) + len(p.ID) + len(p.Name) + len(p.Input)); err != nil {
 		return err
 	}
 	switch p.Type {
@@ -241,7 +241,7 @@ func (a *answer) grow(index int, d delta) error {
 		}
 		p = a.find(index)
 	}
-	if err := a.addSize(len(d.Text) + len(d.Thinking) + len(d.Signature) + len(d.JSON)); err != nil {
+	if err := a.in.Grow(len(d.Text) + len(d.Thinking) + len(d.Signature) + len(d.JSON)); err != nil {
 		return err
 	}
 	switch d.Type {
@@ -282,14 +282,6 @@ func (a *answer) end(index int) error {
 	return a.emit(llm.Chunk{Thinking: &block})
 }
 
-// addSize adds n bytes to the answer's size, and fails above wire.MaxAnswer.
-func (a *answer) addSize(n int) error {
-	if a.size += n; a.size > wire.MaxAnswer {
-		return a.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
-	}
-	return nil
-}
-
 // piece emits a piece of the answer's text, or of a thought for observers; a complete thought follows at the end of
 // its block. With a structured answer, text beside the tool is no part of it.
 func (a *answer) piece(text, thought string) error {
@@ -311,9 +303,6 @@ func (a *answer) End() error {
 	for _, p := range a.parts {
 		if p.Type != "tool_use" {
 			continue
-		}
-		if p.Name == "" {
-			return a.server.Fail(llm.ErrMalformed, 0, "a call without a name")
 		}
 		args, whole := p.args()
 		if cut && !whole {

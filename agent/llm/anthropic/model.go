@@ -90,15 +90,14 @@ func New(cfg Config) (*Model, error) {
 func (m *Model) Name() string { return m.server.Name() }
 
 // Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
-// Requests are repeated as package retry says, and only before the first chunk.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
-	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
+	return m.server.Stream(func(emit func(llm.Chunk) error) error {
 		x, w, err := m.ask(ctx, r)
 		if err != nil {
 			return err
 		}
 		defer x.Close()
-		a := &answer{server: m.server, ids: llm.NewCallIDs(r.Messages), emit: emit}
+		a := &answer{server: m.server, in: x, ids: llm.NewCallIDs(r.Messages), emit: emit}
 		if w.Choice != nil {
 			a.outputTool = w.Choice.Name
 		}

@@ -35,7 +35,7 @@ var earlier = llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hello"
 func served(t testing.TB, s roundTrip, change ...func(*anthropic.Config)) *anthropic.Model {
 	t.Helper()
 	cfg := anthropic.Config{Config: wire.Config{
-		BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret(key), KeyName: "ANTHROPIC_API_KEY", HTTP: &http.Client{Transport: s}, MaxRetries: -1,
+		BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret(key), KeyName: "ANTHROPIC_API_KEY", HTTP: &http.Client{Transport: s},
 	}}
 	for _, c := range change {
 		c(&cfg)

@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
 )
 
-// maxLine limits a line of a streamed answer, in bytes, and so the memory that another node can use
-// here.
-const maxLine = 1 << 20
+// maxLine limits a line of a streamed answer, in bytes, and maxAnswer all of them, and so the memory that another node can
+// use here.
+const (
+	maxLine   = 1 << 20
+	maxAnswer = 8 << 20
+)
 
 // Provider is a node that offers a model.
 type Provider struct {
@@ -37,8 +39,6 @@ type Config struct {
 	// MaxRequest is the largest request in bytes; images that do not fit are replaced by
 	// descriptions. Default: no limit.
 	MaxRequest int
-	// Retry configures how often all nodes are asked again.
-	Retry retry.Policy
 }
 
 // Model is a model of another node. It is safe for concurrent use.
@@ -52,9 +52,7 @@ func (m *Model) Name() string { return m.cfg.Name }
 
 // Stream asks the nodes that offer the model, one after the other, until one answers.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		m.cfg.Retry.Stream(ctx, m.cfg.Name, yield, func(emit func(llm.Chunk) error) error { return m.ask(ctx, r, emit) })
-	}
+	return llm.Emitted(func(emit func(llm.Chunk) error) error { return m.ask(ctx, r, emit) })
 }
 
 // ask asks the providers in order until one answers, or fails in a way that another node cannot
@@ -71,7 +69,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) err
 	for _, p := range providers {
 		began := false
 		err := m.askNode(ctx, p, r, func(c llm.Chunk) error { began = true; return emit(c) })
-		if err == nil || began || ctx.Err() != nil || errors.Is(err, retry.ErrStopped) || !canFailOver(err) {
+		if err == nil || began || ctx.Err() != nil || errors.Is(err, llm.ErrStopped) || !canFailOver(err) {
 			return err
 		}
 		failed = err
@@ -93,6 +91,7 @@ type answerReader struct {
 	stop   context.CancelFunc
 	rest   []byte // of a line that is not whole
 	text   strings.Builder
+	size   int // of texts and thoughts
 	failed error
 }
 
@@ -144,6 +143,10 @@ func (h *answerReader) write(piece []byte) {
 		if l.Text == "" && l.Thought == "" {
 			continue
 		}
+		if h.size += len(l.Text) + len(l.Thought); h.size > maxAnswer {
+			h.fail(llm.ErrMalformed)
+			return
+		}
 		h.text.WriteString(l.Text)
 		if err := h.emit(llm.Chunk{Text: l.Text, Thought: l.Thought}); err != nil {
 			h.fail(err)
@@ -191,9 +194,6 @@ func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) err
 	}
 	ids := llm.NewCallIDs(r.Messages)
 	for _, c := range got.Calls {
-		if c.Name == "" {
-			return bad("a call without a name")
-		}
 		chunks = append(chunks, llm.Chunk{Call: &llm.ToolCall{ID: ids.Reserve(c.ID), Name: c.Name, Args: llm.Args(string(c.Args))}})
 	}
 	switch {

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/anthropic"
@@ -19,7 +18,7 @@ import (
 func servedAnthropic(t testing.TB, s roundTrip) llm.Model {
 	t.Helper()
 	m, err := anthropic.New(anthropic.Config{Config: wire.Config{
-		BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret("sk-ant-test-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1,
+		BaseURL: "http://127.0.0.1:1", Model: "m", Key: llm.NewSecret("sk-ant-test-key"), HTTP: &http.Client{Transport: s},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +36,7 @@ func TestAnthropicModelPassesTheSuite(t *testing.T) {
 	runSuite(t, func(t *testing.T, a answer) llm.Model {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveAnthropic(w, r, a) }))
 		t.Cleanup(server.Close)
-		m, err := anthropic.New(anthropic.Config{Config: wire.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond}})
+		m, err := anthropic.New(anthropic.Config{Config: wire.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client()}})
 		if err != nil {
 			t.Fatal(err)
 		}

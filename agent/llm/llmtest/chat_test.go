@@ -7,7 +7,6 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/chat"
-	"symbio/agent/llm/retry"
 )
 
 func TestChatPassesTheSuite(t *testing.T) {
@@ -25,7 +24,7 @@ func TestChatPassesTheSuite(t *testing.T) {
 						return ctx.Err()
 					})
 				}}
-				return chat.New(chat.Config{Name: "peer:m", Find: func() []chat.Provider { return []chat.Provider{other} }, Retry: retry.Policy{Max: -1}})
+				return chat.New(chat.Config{Name: "peer:m", Find: func() []chat.Provider { return []chat.Provider{other} }})
 			})
 		})
 	}

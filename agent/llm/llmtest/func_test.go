@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"symbio/agent/llm"
+	"symbio/agent/llm/retry"
 )
 
 // answering is a function that gives an answer of the suite.
@@ -26,9 +27,13 @@ func TestFuncPassesTheSuite(t *testing.T) {
 	runSuite(t, func(_ *testing.T, a answer) llm.Model { return answering(a) })
 }
 
-func TestFirstPassesTheSuite(t *testing.T) {
+// broken is a model with a name of its own.
+type broken struct{ llm.Model }
+
+func (broken) Name() string { return "broken" }
+
+func TestListPassesTheSuite(t *testing.T) {
 	runSuite(t, func(_ *testing.T, a answer) llm.Model {
-		broken := answering(answer{Fault: llm.ErrUnavailable})
-		return llm.First(broken, answering(a))
+		return retry.New(retry.Config{Patience: -1}, broken{answering(answer{Fault: llm.ErrUnavailable})}, answering(a))
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/ollama"
@@ -19,7 +18,7 @@ import (
 func servedOllama(t testing.TB, s roundTrip) llm.Model {
 	t.Helper()
 	m, err := ollama.New(ollama.Config{Window: 8192, Config: wire.Config{
-		BaseURL: "http://127.0.0.1:1", Model: "m", HTTP: &http.Client{Transport: s}, MaxRetries: -1,
+		BaseURL: "http://127.0.0.1:1", Model: "m", HTTP: &http.Client{Transport: s},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +39,7 @@ func TestOllamaModelPassesTheSuite(t *testing.T) {
 		}
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOllama(w, r, a) }))
 		t.Cleanup(server.Close)
-		m, err := ollama.New(ollama.Config{Config: wire.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond}})
+		m, err := ollama.New(ollama.Config{Config: wire.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client()}})
 		if err != nil {
 			t.Fatal(err)
 		}

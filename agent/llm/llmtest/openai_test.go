@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/openai"
@@ -18,7 +17,7 @@ import (
 func servedOpenAI(t testing.TB, s roundTrip) llm.Model {
 	t.Helper()
 	m, err := openai.New(openai.Config{
-		BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("sk-test-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1,
+		BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret("sk-test-key"), HTTP: &http.Client{Transport: s},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +38,7 @@ func TestOpenAIModelPassesTheSuite(t *testing.T) {
 	runSuite(t, func(t *testing.T, a answer) llm.Model {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOpenAI(w, r, a) }))
 		t.Cleanup(server.Close)
-		m, err := openai.New(openai.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client(), BackOff: time.Millisecond})
+		m, err := openai.New(openai.Config{BaseURL: server.URL, Model: "m", HTTP: server.Client()})
 		if err != nil {
 			t.Fatal(err)
 		}

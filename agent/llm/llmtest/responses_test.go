@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/openai"
@@ -18,7 +17,7 @@ import (
 // servedResponses returns a model of OpenAI's own service, whose server is s. It never repeats a request.
 func servedResponses(t testing.TB, s roundTrip) llm.Model {
 	t.Helper()
-	m, err := openai.New(openai.Config{Model: "m", Key: llm.NewSecret("sk-test-key"), HTTP: &http.Client{Transport: s}, MaxRetries: -1})
+	m, err := openai.New(openai.Config{Model: "m", Key: llm.NewSecret("sk-test-key"), HTTP: &http.Client{Transport: s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func TestResponsesModelPassesTheSuite(t *testing.T) {
 			r.URL.Scheme, r.URL.Host = to.Scheme, to.Host
 			return server.Client().Transport.RoundTrip(r)
 		})
-		m, err := openai.New(openai.Config{Model: "m", HTTP: &http.Client{Transport: redirect}, BackOff: time.Millisecond})
+		m, err := openai.New(openai.Config{Model: "m", HTTP: &http.Client{Transport: redirect}})
 		if err != nil {
 			t.Fatal(err)
 		}

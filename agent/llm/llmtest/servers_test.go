@@ -60,7 +60,7 @@ func TestServersGetBackWhatTheySent(t *testing.T) {
 			if d := cmp.Diff(want, secondMessage(t, body)); d != "" {
 				t.Errorf("the next request (-want +got):\n%s", d)
 			}
-			other, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "other", HTTP: &http.Client{Transport: server}, MaxRetries: -1})
+			other, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1/v1", Model: "other", HTTP: &http.Client{Transport: server}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,6 +36,7 @@ type line struct {
 // answer collects one answer. One goroutine uses it. It implements wire.Answer.
 type answer struct {
 	server *wire.Server
+	in     *wire.Exchange // counts the bytes of the answer
 	ids    *llm.CallIDs
 	emit   func(llm.Chunk) error
 
@@ -43,7 +44,6 @@ type answer struct {
 	calls []llm.ToolCall
 	// thought has the text of all thoughts.
 	thought []byte
-	size    int
 	last    line // the line with Done
 }
 
@@ -60,9 +60,6 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 	if l.Message == nil && !l.Done {
 		return false, a.server.Fail(llm.ErrMalformed, 0, "not a line of this wire: "+wire.Start(data))
 	}
-	if a.size += len(data); a.size > wire.MaxAnswer {
-		return false, a.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
-	}
 	if l.Message != nil {
 		if err := a.add(l); err != nil {
 			return false, err
@@ -77,10 +74,17 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 // add emits the text and the thoughts of a line, and keeps its calls.
 func (a *answer) add(l line) error {
 	for _, c := range l.Message.ToolCalls {
-		if c.Function.Name == "" || len(a.calls) == maxCalls {
-			return a.server.Fail(llm.ErrMalformed, 0, "a call without a name, or more than 512 calls")
+		if len(a.calls) == maxCalls {
+			return a.server.Fail(llm.ErrMalformed, 0, "more than 512 calls in one answer")
 		}
 		a.calls = append(a.calls, llm.ToolCall{ID: a.ids.Reserve(c.ID), Name: c.Function.Name, Args: arguments(c.Function.Arguments)})
+	}
+	size := len(l.Message.Content) + len(l.Message.Thinking)
+	for _, c := range l.Message.ToolCalls {
+		size += len(c.ID) + len(c.Function.Name) + len(c.Function.Arguments)
+	}
+	if err := a.in.Grow(size); err != nil {
+		return err
 	}
 	a.thought = append(a.thought, l.Message.Thinking...)
 	if l.Message.Content == "" && l.Message.Thinking == "" {

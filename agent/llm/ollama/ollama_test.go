@@ -52,7 +52,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func model(t *testing.T, s *server, change ...func(*ollama.Config)) *ollama.Model {
 	t.Helper()
-	cfg := ollama.Config{Config: wire.Config{Model: "qwen3:8b", HTTP: &http.Client{Transport: s}, MaxRetries: -1}}
+	cfg := ollama.Config{Config: wire.Config{Model: "qwen3:8b", HTTP: &http.Client{Transport: s}}}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -71,8 +71,8 @@ type answer struct {
 	calls  calls
 	// own are the fields of the server's own, thoughts those that are parts of the content.
 	own, thoughts fields
-	// size is the number of bytes of the answer so far, at most wire.MaxAnswer.
-	size int
+	// in counts the bytes of the answer.
+	in *wire.Exchange
 	// text reports whether some text was emitted.
 	text bool
 	// finish is the finish_reason; "" = the answer has not said why it ends.
@@ -198,20 +198,19 @@ func (w wholeChoice) addTo(d *delta) {
 }
 
 // add adds a piece of the answer: text, a refusal, a thought or fragments of calls. Text and
-// thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls, or more
-// bytes than wire.MaxAnswer.
+// thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls; other errors are those of Grow.
 func (rd *answer) add(c choice) error {
 	text, thought := rd.texts(c.Delta)
 	rd.refused = rd.refused || c.Delta.Refusal != ""
-	rd.size += len(text) + len(thought) + rd.own.add(c.Delta.raw)
+	size := len(text) + len(thought) + rd.own.add(c.Delta.raw)
 	for _, f := range c.Delta.Calls {
-		rd.size += len(f.ID) + len(f.Function.Name) + len(f.Function.Arguments) + len(f.raw)
+		size += len(f.ID) + len(f.Function.Name) + len(f.Function.Arguments) + len(f.raw)
 		if err := rd.calls.add(f); err != nil {
 			return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
 		}
 	}
-	if rd.size > wire.MaxAnswer {
-		return rd.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
+	if err := rd.in.Grow(size); err != nil {
+		return err
 	}
 	if c.Finish != "" && c.Finish != "null" {
 		rd.finish = c.Finish
@@ -232,7 +231,6 @@ func (rd *answer) texts(d delta) (text, thought string) {
 	for _, one := range thoughts {
 		rd.thoughts.addPiece("content", append(append(json.RawMessage("["), one...), ']'))
 		thought += thoughtIn(one)
-		rd.size += len(one)
 	}
 	return text + d.Refusal, thought
 }
@@ -273,13 +271,9 @@ func (rd *answer) keep(f *fields, call string) error {
 }
 
 // End emits the calls and then the last chunk, with the usage and the reason of the end. At the
-// maximal length it leaves out calls whose arguments are incomplete. llm.ErrMalformed: a call has
-// no name, or calls were announced and there are none.
+// maximal length it leaves out calls whose arguments are incomplete. llm.ErrMalformed: calls were announced and there are none.
 func (rd *answer) End() error {
-	whole, err := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
-	if err != nil {
-		return rd.server.Fail(llm.ErrMalformed, 0, err.Error())
-	}
+	whole := rd.calls.whole(rd.finish == "length" || rd.finish == "max_tokens")
 	if err := rd.keep(&rd.own, ""); err != nil {
 		return err
 	}

@@ -101,8 +101,15 @@ func (c *calls) find(f fragment) *partial {
 	return p
 }
 
-// whole reports whether the arguments so far are a JSON document.
-func (p *partial) whole() bool { return json.Valid([]byte(p.args.String())) }
+// whole reports whether the arguments so far are a JSON document. Long ones are not looked at: a server that asks for it with
+// each piece would cost time by their square.
+func (p *partial) whole() bool {
+	args := p.args.String()
+	return strings.HasSuffix(args, "}") && len(args) <= maxChecked && json.Valid([]byte(args))
+}
+
+// maxChecked is the longest arguments that whole reads.
+const maxChecked = 256 << 10
 
 // write appends arguments. A string is a piece of their JSON text; any other value is all of them,
 // as some servers send.
@@ -116,6 +123,9 @@ func (p *partial) write(args json.RawMessage) {
 		p.args.WriteString(piece)
 		return
 	}
+	if p.args.String() == "{}" {
+		p.args.Reset() // an empty object, and the real arguments after it
+	}
 	if !p.whole() {
 		p.args.Write(args)
 	}
@@ -123,17 +133,13 @@ func (p *partial) write(args json.RawMessage) {
 
 // whole returns the calls. cut means that the answer reached its maximal length: a call whose
 // arguments are not an object was then not completed and is left out.
-func (c *calls) whole(cut bool) ([]wholeCall, error) {
-	var list []wholeCall
+func (c *calls) whole(cut bool) (list []wholeCall) {
 	for _, p := range c.list {
 		args := llm.Args(p.args.String())
 		if cut && (p.args.Len() == 0 || args[0] != '{') {
 			continue
 		}
-		if p.name == "" {
-			return nil, errors.New("a call without a name")
-		}
 		list = append(list, wholeCall{llm.ToolCall{ID: p.id, Name: p.name, Args: args}, &p.own})
 	}
-	return list, nil
+	return list
 }

@@ -74,9 +74,8 @@ func isOpenAI(base string) bool {
 func (m *Model) Name() string { return m.server.Name() }
 
 // Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
-// Requests are repeated as package retry says, and only before the first chunk.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
-	return m.server.Stream(ctx, func(emit func(llm.Chunk) error) error {
+	return m.server.Stream(func(emit func(llm.Chunk) error) error {
 		x, sent, err := m.ask(ctx, r)
 		if err != nil {
 			return err
@@ -84,9 +83,9 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 		defer x.Close()
 		ids := llm.NewCallIDs(r.Messages)
 		if sent&responses != 0 {
-			return x.Explain(x.Read(&responseAnswer{server: m.server, ids: ids, emit: emit}))
+			return x.Explain(x.Read(&responseAnswer{server: m.server, in: x, ids: ids, emit: emit}))
 		}
-		return x.Explain(x.Read(&answer{server: m.server, ids: ids, emit: emit}))
+		return x.Explain(x.Read(&answer{server: m.server, in: x, ids: ids, emit: emit}))
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/openai"
+	"symbio/agent/llm/retry"
 	"symbio/community/waittest"
 )
 
@@ -125,7 +126,7 @@ func TestCallersContextWins(t *testing.T) {
 				return reply(503, "", strings.NewReader("")), nil
 			},
 		} {
-			m := served(t, server, func(c *openai.Config) { c.MaxRetries, c.BackOff, c.MaxBackOff = 100, time.Minute, time.Minute })
+			m := retry.New(retry.Config{BackOff: time.Minute, MaxBackOff: time.Minute}, served(t, server))
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(3*time.Second, stop)
 			begin := time.Now()
@@ -148,83 +149,99 @@ func TestCancelledInTheMiddleYieldsNothingMore(t *testing.T) {
 	}
 }
 
-// failing answers with each status in turn, then with a whole answer.
-func failing(asked *int, header http.Header, statuses ...int) roundTrip {
-	return func(r *http.Request) (*http.Response, error) {
-		*asked++
-		if n := *asked - 1; n < len(statuses) {
-			if statuses[n] == 0 {
-				return nil, errors.New("connection refused")
-			}
-			resp := reply(statuses[n], "", strings.NewReader("no"))
-			for k, v := range header {
-				resp.Header[k] = v
-			}
-			return resp, nil
+func TestServerSaysWhenToComeBack(t *testing.T) {
+	head := func(pairs ...string) http.Header {
+		h := http.Header{}
+		for i := 0; i < len(pairs); i += 2 {
+			h.Set(pairs[i], pairs[i+1])
 		}
-		return reply(200, "", strings.NewReader(whole)), nil
+		return h
 	}
-}
-
-func TestRequestsAreRepeatedBeforeTheAnswerBegins(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		header   http.Header
-		statuses []int
-		want     error
-		asked    int
-		least    time.Duration
-		most     time.Duration
+		header http.Header
+		status int
+		body   string
+		want   time.Duration
 	}{
-		{"once", nil, nil, nil, 1, 0, 0},
-		{"busy servers", nil, []int{503, 429, 0}, nil, 4, 1750 * time.Millisecond, 3500 * time.Millisecond},
-		{"too often", nil, []int{503, 500, 502, 529, 503}, llm.ErrUnavailable, 4, 1750 * time.Millisecond, 3500 * time.Millisecond},
-		{"seconds", http.Header{"Retry-After": {"7"}}, []int{429}, nil, 2, 7 * time.Second, 7 * time.Second},
-		{"milliseconds", http.Header{"Retry-After-Ms": {"250"}, "Retry-After": {"9"}}, []int{429}, nil, 2, 250 * time.Millisecond, 250 * time.Millisecond},
-		{"a date", http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:10 GMT"}}, []int{503}, nil, 2, 10 * time.Second, 10 * time.Second},
-		{"a date in the past", http.Header{"Retry-After": {"Fri, 31 Dec 1999 00:00:10 GMT"}}, []int{503}, nil, 2, 250 * time.Millisecond, 500 * time.Millisecond},
-		{"too long a wait", http.Header{"Retry-After": {"3600"}}, []int{429}, llm.ErrRateLimited, 1, 0, 0},
-		{"a wait without end", http.Header{"Retry-After": {"1e300"}}, []int{429}, llm.ErrRateLimited, 1, 0, 0},
-		{"a wrong key", nil, []int{401}, llm.ErrAuth, 1, 0, 0},
-		{"a wrong request", nil, []int{400}, llm.ErrInvalid, 1, 0, 0},
+		{head("Retry-After", "7"), 429, "", 7 * time.Second},
+		{head("Retry-After", "3600"), 429, "", time.Hour},
+		{head("Retry-After", "1e300"), 503, "", 365 * 24 * time.Hour},
+		{head("Retry-After-Ms", "250", "Retry-After", "9"), 429, "", 250 * time.Millisecond},
+		{head("Retry-After", "Sat, 01 Jan 2000 00:00:10 GMT"), 503, "", 10 * time.Second},
+		{head("Retry-After", "Fri, 31 Dec 1999 00:00:10 GMT"), 503, "", 0},
+		{head("Retry-After", "-1"), 503, "", 0},
+		{head("Retry-After", "soon"), 503, "", 0},
+		{head("X-Ratelimit-Reset-Requests", "1s", "X-Ratelimit-Reset-Tokens", "6m0s"), 429, "", 6 * time.Minute},
+		{head("X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "20ms", "X-Ratelimit-Remaining-Tokens", "9000", "X-Ratelimit-Reset-Tokens", "6m0s"), 429, "", 20 * time.Millisecond},
+		{head("Anthropic-Ratelimit-Input-Tokens-Remaining", "0", "Anthropic-Ratelimit-Input-Tokens-Reset", "2000-01-01T00:00:30Z"), 429, "", 30 * time.Second},
+		{nil, 429, `{"error":{"code":429,"message":"Quota exceeded","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"2.5s"}]}}`, 2500 * time.Millisecond},
+		{nil, 429, `[{"error":{"code":429,"details":[{"retryDelay": "34s"}]}}]`, 34 * time.Second},
+		{nil, 429, `{"error":{"message":"Rate limit reached for m: Limit 30000. Please try again in 20s. Visit us."}}`, 20 * time.Second},
+		{nil, 429, `{"error":{"message":"Please try again in 6m0s."}}`, 6 * time.Minute},
+		{nil, 429, `{"error":{"message":"Please try again in 1h2m3.5s."}}`, time.Hour + 2*time.Minute + 3500*time.Millisecond},
+		{nil, 429, `{"error":{"message":"please retry after 350 milliseconds"}}`, 350 * time.Millisecond},
+		{nil, 503, `{"error":{"message":"Overloaded. Try again in 2 minutes 5 seconds"}}`, 2*time.Minute + 5*time.Second},
+		{nil, 429, `{"error":{"message":"try again in a while"}}`, 0},
+		{nil, 429, `{"error":{"message":"try again in 99999999999999999999h"}}`, 0},
+		{nil, 400, `{"error":{"message":"the text 'try again in 20s' is no number"}}`, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // the bubble's clock begins on 2000-01-01
-				asked := 0
-				m := served(t, failing(&asked, c.header, c.statuses...), func(c *openai.Config) { c.MaxRetries = 0 })
-				begin := time.Now()
-				_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
-				if !errors.Is(err, c.want) || asked != c.asked {
-					t.Errorf("%v after %d requests, want %v after %d", err, asked, c.want, c.asked)
-				}
-				if took := time.Since(begin); took < c.least || took > c.most {
-					t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
-				}
+		synctest.Test(t, func(t *testing.T) { // the bubble's clock begins on 2000-01-01
+			asked := 0
+			m := served(t, func(r *http.Request) (*http.Response, error) {
+				asked++
+				resp := reply(c.status, "", strings.NewReader(c.body))
+				resp.Header = c.header
+				return resp, nil
 			})
+			_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+			var e *llm.Error
+			if !errors.As(err, &e) || e.RetryAfter != c.want || e.Status != c.status || asked != 1 {
+				t.Errorf("%v %d %s: %v, wait %v, asked %d times; want %v, once", c.header, c.status, c.body, err, e.RetryAfter, asked, c.want)
+			}
 		})
 	}
 }
 
-func TestRetryAfterReachesTheCaller(t *testing.T) {
-	asked := 0
-	m := served(t, failing(&asked, http.Header{"Retry-After": {"3600"}}, 429))
-	_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
-	var e *llm.Error
-	if !errors.As(err, &e) || e.RetryAfter != time.Hour || e.Status != 429 {
-		t.Errorf("error = %#v, want an hour", err)
+func TestWhatStandsInTheWayIsNamed(t *testing.T) {
+	const nginx = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body><center><h1>404 Not Found</h1></center></body></html>"
+	for _, c := range []struct {
+		base   string
+		status int
+		body   string
+		kind   error
+		says   string
+		not    string
+	}{
+		{"http://h:1/api", 404, `{"detail":"Not Found"}`, llm.ErrInvalid, "nothing at http://h:1/api/chat/completions; the base URL probably has to end with /v1", "no such model"},
+		{"http://h:1/v1", 404, "404 page not found", llm.ErrInvalid, "nothing at http://h:1/v1/chat/completions; check the base URL", "/v1 ma"},
+		{"http://h:1/x?key=hush", 404, nginx, llm.ErrInvalid, "nothing at http://h:1/x/chat/completions;", "hush"},
+		{"http://h:1/v1", 404, `{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}`, llm.ErrInvalid, "nothing at", ""},
+		{"http://h:1/api", 200, `{"error":"Unexpected endpoint or method. (POST /api/chat/completions)"}`, llm.ErrInvalid, "the base URL probably has to end with /v1", ""},
+		{"http://h:1/v1", 404, `{"error":{"message":"model \"m\" not found, try pulling it first"}}`, llm.ErrNoModel, "try pulling it first", ""},
+		{"http://h:1/v1", 404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`, llm.ErrNoModel, "deployment", ""},
+		{"http://h:1/v1", 403, `<!DOCTYPE html><html lang="en"><head><title>Just a moment...</title><style>*{box-sizing:border-box}</style>`, llm.ErrInvalid, `the page "Just a moment..."`, "key"},
+		{"http://h:1/v1", 403, `{"error":{"message":"not for this project"}}`, llm.ErrAuth, "the key was refused", ""},
+		{"http://h:1/v1", 502, "<html><head><title>502 Bad Gateway</title></head></html>", llm.ErrUnavailable, `the page "502 Bad Gateway"`, "<html"},
+		{"http://h:1/v1", 502, "<HTML><body>down</body></HTML>", llm.ErrUnavailable, "an HTML page", "down"},
+	} {
+		m := served(t, func(r *http.Request) (*http.Response, error) {
+			resp := reply(c.status, "", strings.NewReader(c.body))
+			return resp, nil
+		}, func(cfg *openai.Config) { cfg.BaseURL = c.base })
+		_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) || c.not != "" && strings.Contains(err.Error(), c.not) {
+			t.Errorf("%s %d %s:\n%v\nwant %v with %q, without %q", c.base, c.status, c.body, err, c.kind, c.says, c.not)
+		}
 	}
 }
 
-func TestNoWaitGoesBeyondTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		m := served(t, failing(&asked, http.Header{"Retry-After": {"10"}}, 429), func(c *openai.Config) { c.MaxRetries = 3 })
-		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
-		defer stop()
-		if _, err := llm.Collect(m.Stream(ctx, earlier), nil); !errors.Is(err, llm.ErrRateLimited) {
-			t.Errorf("error = %v, want the server's", err)
-		}
-	})
+func TestShortKeysAreNotTakenOutOfWords(t *testing.T) {
+	m := served(t, func(*http.Request) (*http.Response, error) {
+		return reply(429, "", strings.NewReader(`{"error":{"message":"check your tokens"}}`)), nil
+	}, func(c *openai.Config) { c.Key = llm.NewSecret("k") })
+	if _, err := llm.Collect(m.Stream(t.Context(), earlier), nil); err == nil || !strings.Contains(err.Error(), "check your tokens") {
+		t.Errorf("error = %v", err)
+	}
 }
 
 func TestRetryEndsAfterFirstChunk(t *testing.T) {
@@ -250,8 +267,8 @@ func TestRetryEndsAfterFirstChunk(t *testing.T) {
 				m := served(t, func(*http.Request) (*http.Response, error) {
 					asked++
 					return reply(200, "", strings.NewReader(c.body)), nil
-				}, func(c *openai.Config) { c.MaxRetries = 2 })
-				_, err := llm.Collect(m.Stream(t.Context(), earlier), func(c llm.Chunk) {
+				})
+				_, err := llm.Collect(retry.New(retry.Config{Patience: 1500 * time.Millisecond}, m).Stream(t.Context(), earlier), func(c llm.Chunk) {
 					if c.Retry != nil {
 						told++
 						if c.Retry.Attempt != told || c.Retry.Model != "openai:m" || c.Retry.Wait <= 0 || c.Retry.Err == nil {
@@ -398,9 +415,10 @@ func TestKeyIsInNoErrorAndNoLog(t *testing.T) {
 	} {
 		m := served(t, f, func(c *openai.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			c.BaseURL, c.MaxRetries, c.BackOff = "http://models.example/v1", 1, time.Millisecond
+			c.BaseURL = "http://models.example/v1"
 		})
-		_, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
+		logged := retry.Config{Patience: time.Millisecond, BackOff: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		_, err := llm.Collect(retry.New(logged, m).Stream(t.Context(), earlier), nil)
 		said = append(said, fmt.Sprintf("%v %+v %#v", err, m, m))
 		if err == nil {
 			t.Error("no error")

@@ -77,7 +77,7 @@ type refusal struct {
 var refusals = sync.OnceValue(func() []refusal {
 	return []refusal{
 		{regexp.MustCompile(`(?i)v1/responses|not accessible via the /chat/completions|not supported in the v1/chat/completions|chat_?completion operation does not work|use the responses api`), 0, responses, false},
-		{regexp.MustCompile(`(?i)only supported in v1/chat/completions|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
+		{regexp.MustCompile(`(?i)only supported in v1/chat/completions|^the server has nothing at|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
 		{regexp.MustCompile(`stream_options`), streamOptions, 0, false},
 		{regexp.MustCompile(`max_completion_tokens`), maxTokens, 0, false},
 		{regexp.MustCompile(`(?i)missing a .?thought_signature`), 0, fillSignature, false},

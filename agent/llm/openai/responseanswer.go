@@ -82,10 +82,10 @@ type responseAnswer struct {
 	emit   func(llm.Chunk) error
 	// items are those of the answer in their order, at most maxItems.
 	items []*openItem
-	// size is the number of bytes so far, at most wire.MaxAnswer; text those of emitted text, and calls the
-	// number of calls that began.
-	size, text, calls int
-	refused           bool
+	// in counts the bytes of the answer; text are those of emitted text, and calls the number of calls that began.
+	in          *wire.Exchange
+	text, calls int
+	refused     bool
 	// last is the response at the end; its Status is "" before.
 	last response
 }
@@ -116,8 +116,8 @@ func (rd *responseAnswer) Event(e sse.Event) (last bool, err error) {
 	if err := rd.server.Decode(data, &ev); err != nil {
 		return false, err
 	}
-	if rd.size += len(ev.Delta) + len(ev.Item); rd.size > wire.MaxAnswer {
-		return false, rd.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
+	if err := rd.in.Grow(len(ev.Delta) + len(ev.Item)); err != nil {
+		return false, err
 	}
 	switch ev.Type {
 	case "response.output_item.added":
@@ -299,9 +299,6 @@ func (rd *responseAnswer) End() error {
 		args, whole := it.arguments()
 		if it.Type != "function_call" || cut && !whole {
 			continue
-		}
-		if it.Name == "" {
-			return rd.server.Fail(llm.ErrMalformed, 0, "a call without a name")
 		}
 		calls++
 		if err := rd.emit(llm.Chunk{Call: &llm.ToolCall{ID: rd.ids.Reserve(it.CallID), Name: it.Name, Args: args}}); err != nil {

@@ -30,11 +30,11 @@ func reply(status int, kind string, body io.Reader) *http.Response {
 // earlier is a conversation.
 var earlier = llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "hello"}}}
 
-// served returns a model whose server is f. It never repeats a request.
+// served returns a model whose server is f.
 func served(t testing.TB, f roundTrip, change ...func(*openai.Config)) *openai.Model {
 	t.Helper()
 	cfg := openai.Config{
-		BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret(key), HTTP: &http.Client{Transport: f}, MaxRetries: -1,
+		BaseURL: "http://127.0.0.1:1/v1", Model: "m", Key: llm.NewSecret(key), HTTP: &http.Client{Transport: f},
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -28,6 +28,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/llm/ollama"
 	"symbio/agent/llm/openai"
+	"symbio/agent/llm/retry"
 	"symbio/agent/llm/scripted"
 	"symbio/agent/llm/wire"
 )
@@ -77,6 +78,12 @@ type Config struct {
 	// TextOnly are models without vision, which get descriptions instead of images: their names, or
 	// prefixes that end in *. Models of OpenAI's API that refuse images are recognized without it.
 	TextOnly []string
+	// Retry says how long models are asked, and in which order those of a list. Its Book remembers how they did.
+	Retry retry.Config
+	// FirstToken is how long a server may take to begin an answer. Default: that of wire.Config.
+	FirstToken time.Duration
+	// Memory bounds the answers that are read at the same time. Default: no bound.
+	Memory *wire.Memory
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
 	// Logger is that of the opened models. Default: silent.
@@ -150,8 +157,8 @@ func (s Spec) String() string {
 	return s.Provider + ":" + s.Name
 }
 
-// OpenList opens the models of a list, as one: see llm.First. One that cannot be opened fails the
-// whole list.
+// OpenList opens the models of a list, as one that is asked as package retry says. One that cannot be opened fails the whole
+// list.
 func (c Config) OpenList(ctx context.Context, text string) (llm.Model, error) {
 	specs, err := ParseList(text)
 	if err != nil {
@@ -165,7 +172,7 @@ func (c Config) OpenList(ctx context.Context, text string) (llm.Model, error) {
 		}
 		models = append(models, m)
 	}
-	return llm.First(models...), nil
+	return retry.New(c.Retry, models...), nil
 }
 
 // Open returns the model. Only auto asks a server, and waits no longer than ctx.
@@ -247,7 +254,7 @@ func (c Config) ollama(ctx context.Context) (llm.Model, error) {
 
 // ollamaModel opens a model of Ollama. It asks nothing.
 func (c Config) ollamaModel(name string) (*ollama.Model, error) {
-	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name}}
+	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, FirstToken: c.FirstToken, Memory: c.Memory}}
 	if c.Windows != nil {
 		cfg.Window = c.Windows("ollama:" + name)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
+	"symbio/agent/llm/retry"
 )
 
 func TestParseReadsWhatPeopleWrite(t *testing.T) {
@@ -133,7 +134,7 @@ func TestOpenOpensWhatWasNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := provider.Config{OpenAIURL: "http://127.0.0.1:1", OpenAIKey: llm.NewSecret("k"), AnthropicKey: llm.NewSecret("k"), Peer: func(name string) (llm.Model, error) {
-		return llm.First(), nil
+		return retry.New(retry.Config{}), nil
 	}}
 	for spec, want := range map[string]string{"openai:x": "openai:x", "anthropic:x": "anthropic:x", "peer:a/b": "", "scripted:" + file: "scripted:hello"} {
 		s, err := provider.Parse(spec)

@@ -1,119 +1,335 @@
-// Package retry asks a model again when its answer did not begin.
+// Package retry asks models until one answers: the same again, or the next of a list.
 //
-// The one idea: nothing is ever yielded twice. A request that failed is repeated only while nothing
-// of its answer was yielded, and only when the same request may succeed later: too many requests, a
-// server that fails or is overloaded, a connection that broke off.
+// The one idea: nothing is ever yielded twice. A request that failed is repeated only while nothing of its answer was yielded,
+// and only where a later request, or another model, may succeed.
 //
-// Guarantees: the number of repetitions and each wait are bounded; waits grow and are spread, so
-// that agents that failed together do not come back together; a server that says when to come back
-// is believed, up to the longest wait; every repetition is yielded as llm.Retry; no wait goes
-// beyond the context's deadline. It knows no wire.
+// Guarantees: pauses grow and are spread, so that agents that failed together do not come back together. A server that says when
+// to come back is waited for, up to the context's deadline. One that says nothing is asked again until the patience is used up;
+// one that was never reached, for some seconds only: its address is probably wrong. Every repetition is yielded as llm.Retry.
+// What one request learnt of a server, all those with the same Book know. After a failure one request finds out whether the server
+// works again, and the others wait for it. Of several models the one that failed twice in a row, or refused, is asked last for a while,
+// and one that is silent is left for the next. It knows no wire.
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"math/rand/v2"
+	"strings"
 	"time"
 
-	"symbio/actor/backoff"
 	"symbio/agent/llm"
 )
 
-// ErrStopped reports that the reader of an answer has stopped the iteration.
-var ErrStopped = errors.New("stopped")
-
-// Policy configures how often and when requests are repeated. The zero value is usable.
-type Policy struct {
-	// Max is how often a request is repeated. Default 3; negative is never.
-	Max int
-	// BackOff is the wait before the first repetition; it doubles each time, and a random part of up
-	// to a half is taken off. A server's Retry-After wins. Default 500ms.
-	BackOff time.Duration
-	// MaxBackOff is the longest wait. A server that asks for more gets no further request: the caller
-	// learns how long. Default 20s: people wait no longer without being told.
-	MaxBackOff time.Duration
+// Config says how long models are asked. The zero value is usable.
+type Config struct {
+	// Patience is how long a request is repeated when servers do not say when to come back. Default 10m; negative: a request is
+	// not repeated, not even when its server says when.
+	Patience time.Duration
+	// BackOff is the pause after the first failure of a server; it doubles, and a random part of up to a half is taken off. Default
+	// 500ms. MaxBackOff is the longest; default 30s.
+	BackOff, MaxBackOff time.Duration
+	// FirstToken is how long a model of several may be silent before the next is asked. Default: as long as its answers take, at least
+	// 10s and at most 30s. The last one has the time that its own limits give.
+	FirstToken time.Duration
+	// LeastBusy asks of several models the one that has the fewest requests now; else it is the first in their order.
+	LeastBusy bool
+	// Book remembers how the models did. Default: one of this Model alone.
+	Book *Book
 	// Logger receives repetitions (Info). Default: silent.
 	Logger *slog.Logger
 }
 
-func (p Policy) withDefaults() Policy {
-	if p.Max == 0 {
-		p.Max = 3
-	}
-	if p.BackOff <= 0 {
-		p.BackOff = 500 * time.Millisecond
-	}
-	if p.MaxBackOff <= 0 {
-		p.MaxBackOff = 20 * time.Second
-	}
-	if p.Logger == nil {
-		p.Logger = slog.New(slog.DiscardHandler)
-	}
-	return p
+// ifUnreached is the patience with a server that was never reached. maxWait is the longest wait that a server may ask for where no
+// deadline ends it.
+const (
+	ifUnreached = 4 * time.Second
+	maxWait     = time.Hour
+)
+
+// Model asks one or several models. It is safe for concurrent use.
+type Model struct {
+	cfg     Config
+	models  []llm.Model
+	servers []*server // of models
 }
 
-// Stream makes requests of the model of that name until one of them is answered, or makes no sense
-// to repeat, and yields what it emits. once makes one request; it returns the error of emit, which
-// is ErrStopped.
-func (p Policy) Stream(ctx context.Context, model string, yield func(llm.Chunk, error) bool, once func(emit func(llm.Chunk) error) error) {
-	p = p.withDefaults()
-	for attempt := 1; ; attempt++ {
-		began := false
-		err := once(func(c llm.Chunk) error {
-			if began = true; !yield(c, nil) {
-				return ErrStopped
-			}
-			return nil
-		})
-		if err == nil || errors.Is(err, ErrStopped) {
-			return
+// New returns a model that asks these, in this order. ErrRefused, ErrDrift and the end of the context are final: no other is asked. If
+// all fail, the error wraps all their errors; without models it is llm.ErrNoModel.
+func New(cfg Config, models ...llm.Model) *Model {
+	cfg.Patience, cfg.BackOff, cfg.MaxBackOff = cmp.Or(cfg.Patience, 10*time.Minute), cmp.Or(cfg.BackOff, 500*time.Millisecond), cmp.Or(cfg.MaxBackOff, 30*time.Second)
+	if cfg.Book == nil {
+		cfg.Book = new(Book)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	m := &Model{cfg: cfg, models: models}
+	for _, one := range models {
+		m.servers = append(m.servers, cfg.Book.server(one.Name()))
+	}
+	return m
+}
+
+// Name returns the names of the models, separated by commas.
+func (m *Model) Name() string {
+	var names []string
+	for _, one := range m.models {
+		names = append(names, one.Name())
+	}
+	return strings.Join(names, ",")
+}
+
+// Window returns the smallest window of the models, because any of them may answer.
+func (m *Model) Window() (smallest int) {
+	for _, one := range m.models {
+		if n := llm.WindowOf(one); n > 0 && (smallest == 0 || n < smallest) {
+			smallest = n
 		}
-		wait, again := p.wait(ctx, attempt, err)
-		if began || !again {
-			yield(llm.Chunk{}, err)
-			return
+	}
+	return smallest
+}
+
+// CostOf returns the highest cost, because any of the models may answer.
+func (m *Model) CostOf(u llm.Usage) (most float64, ok bool) {
+	for _, one := range m.models {
+		cost, known := llm.CostOf(one, u)
+		if !known {
+			return 0, false
 		}
-		p.Logger.Info("model request repeated", "model", model, "attempt", attempt, "err", err, "wait", wait)
-		if !yield(llm.Chunk{Retry: &llm.Retry{Model: model, Next: model, Attempt: attempt, Wait: wait, Err: err}}, nil) {
-			return
-		}
-		if err := sleep(ctx, wait); err != nil {
-			yield(llm.Chunk{}, fmt.Errorf("model %s: %w", model, err))
-			return
+		most = max(most, cost)
+	}
+	return most, len(m.models) > 0
+}
+
+// Stream asks the models until one answers.
+func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), asked: -1}
+		for x.step() {
 		}
 	}
 }
 
-// wait says how long to wait after the failure of that number, and whether to ask again at all.
-func (p Policy) wait(ctx context.Context, attempt int, err error) (time.Duration, bool) {
-	var e *llm.Error
-	if !errors.As(err, &e) || !repeatable(e) || attempt > p.Max || e.RetryAfter > p.MaxBackOff {
-		return 0, false
-	}
-	wait := e.RetryAfter
-	if wait <= 0 {
-		wait = backoff.Jitter(backoff.Delay(attempt, p.BackOff, p.MaxBackOff), 2)
-	}
-	// The one whose deadline passes meanwhile learns more from the error at hand.
-	deadline, ok := ctx.Deadline()
-	return wait, !ok || time.Until(deadline) >= wait
+// request is one request to the models. One goroutine uses it.
+type request struct {
+	*Model
+	ctx   context.Context
+	r     llm.Request
+	yield func(llm.Chunk, error) bool
+
+	// asked is the model that was asked last; -1 = none yet. failed has the last error of each, attempts how often each failed.
+	asked    int
+	failed   []error
+	attempts []int
+	// since is when the first failure was, its own or that for which it waits.
+	since time.Time
 }
 
-// repeatable reports whether the same request may succeed later.
-func repeatable(e *llm.Error) bool {
-	return errors.Is(e, llm.ErrRateLimited) || errors.Is(e, llm.ErrUnavailable) || errors.Is(e, llm.ErrCut)
+// step asks one model, or waits for one. It reports whether there is more to do.
+func (x *request) step() bool {
+	i, st := x.choose()
+	switch {
+	case i < 0:
+		return x.fail(nil)
+	case st.rank() == blocked && !x.waits(st):
+		return false
+	case st.wait > 0:
+		return x.tell(i, st.wait, st.why) && x.sleep(st.wait, nil)
+	case st.changed != nil:
+		// Those that waited together do not ask together.
+		return x.sleep(0, st.changed) && x.sleep(rand.N(x.cfg.BackOff), nil)
+	}
+	if x.asked >= 0 && x.asked != i && !x.tell(i, 0, x.failed[x.asked]) {
+		return false
+	}
+	v := x.servers[i].enter(time.Now())
+	if v == nil {
+		return true
+	}
+	x.asked = i
+	final, err := x.ask(v, i)
+	v.end(err, x.cfg)
+	switch {
+	case err == nil || errors.Is(err, llm.ErrStopped):
+		return false
+	case final:
+		x.yield(llm.Chunk{}, err)
+		return false
+	}
+	x.failed[i] = err
+	x.attempts[i]++
+	if x.since.IsZero() {
+		x.since = time.Now()
+	}
+	return true
 }
 
-// sleep waits for d, or returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// choose returns the model to ask now, or to wait for; -1 if none of them may answer any more.
+func (x *request) choose() (best int, of state) {
+	best = -1
+	now := time.Now()
+	for i, s := range x.servers {
+		if x.failed[i] != nil && sayOf(x.failed[i]) != fails {
+			continue // it will not answer this request
+		}
+		if st := s.state(now); best < 0 || st.better(of, x.cfg.LeastBusy) {
+			best, of = i, st
+		}
 	}
+	return best, of
 }
+
+// better reports whether the model in state s is to be asked before one in state o.
+func (s state) better(o state, leastBusy bool) bool {
+	if c := cmp.Compare(s.rank(), o.rank()); c != 0 {
+		return c < 0
+	}
+	if s.rank() == blocked {
+		return s.wait < o.wait
+	}
+	return leastBusy && s.busy < o.busy
+}
+
+// The ranks of servers, the best first.
+const (
+	ready   = iota
+	avoided // it failed or refused lately
+	blocked // it may not be asked now
+)
+
+func (s state) rank() int {
+	switch {
+	case s.wait > 0 || s.changed != nil:
+		return blocked
+	case s.avoided:
+		return avoided
+	}
+	return ready
+}
+
+// others reports whether a model beside i is ready.
+func (x *request) others(i int) bool {
+	for j, s := range x.servers {
+		if j != i && x.failed[j] == nil && s.state(time.Now()).rank() == ready {
+			return true
+		}
+	}
+	return false
+}
+
+// errSilent is the cause of a context whose model was silent for too long.
+var errSilent = errors.New("silent")
+
+// ask asks one model. An error after the first chunk is final, since another answer must not follow a part of this one.
+func (x *request) ask(v *visit, i int) (final bool, err error) {
+	ctx, cancel := context.WithCancelCause(x.ctx)
+	defer cancel(nil)
+	limit, heard := time.Duration(0), func() bool { return true }
+	if x.others(i) {
+		limit = v.patience(x.cfg.FirstToken)
+		heard = time.AfterFunc(limit, func() { cancel(errSilent) }).Stop
+		defer heard()
+	}
+	begun := false
+	for c, err := range x.models[i].Stream(ctx, x.r) {
+		if !begun && x.ctx.Err() == nil && (context.Cause(ctx) == errSilent || err == nil && !heard()) {
+			return false, &llm.Error{Model: x.models[i].Name(), Detail: fmt.Sprintf("no answer began within %v, and another model is ready", limit), Err: llm.ErrTimeout}
+		}
+		if err != nil {
+			return begun || !canFailOver(x.ctx, err), err
+		}
+		if !begun && c.Retry == nil {
+			begun = true
+			v.begin()
+		}
+		if c.Usage != nil && len(x.models) > 1 {
+			used := *c.Usage
+			used.Model = cmp.Or(used.Model, x.models[i].Name())
+			c.Usage = &used
+		}
+		if !x.yield(c, nil) {
+			return true, llm.ErrStopped
+		}
+	}
+	return true, nil
+}
+
+// waits reports whether the request may wait for that model, and else ends it.
+func (x *request) waits(st state) bool {
+	now := time.Now()
+	if x.since.IsZero() {
+		x.since = now
+	}
+	limit := x.cfg.Patience
+	deadline, ends := x.ctx.Deadline()
+	switch {
+	case limit < 0 || ends && deadline.Before(now.Add(st.wait)): // the caller learns more from the failure than from the end of its time
+		return x.fail(st.why)
+	case retryAfter(st.why) > 0 && ends:
+		return true
+	case retryAfter(st.why) > 0:
+		limit = max(limit, maxWait)
+	case !st.reached:
+		limit = min(limit, ifUnreached)
+	}
+	return now.Add(st.wait).Sub(x.since) <= limit || x.fail(st.why)
+}
+
+// tell yields that model i is asked after that wait, because of the last failure. It reports whether the reader goes on.
+func (x *request) tell(i int, wait time.Duration, why error) bool {
+	next := x.models[i].Name()
+	told := &llm.Retry{Model: next, Next: next, Attempt: 1, Wait: wait, Err: why}
+	if x.asked >= 0 {
+		told.Model, told.Attempt, told.Err = x.models[x.asked].Name(), x.attempts[x.asked], x.failed[x.asked]
+	}
+	x.cfg.Logger.Info("model request repeated", "model", told.Model, "next", next, "attempt", told.Attempt, "err", told.Err, "wait", wait)
+	return x.yield(llm.Chunk{Retry: told}, nil)
+}
+
+// sleep waits for d, or for changed if that is not nil. It reports whether the context goes on, and else ends the request.
+func (x *request) sleep(d time.Duration, changed <-chan struct{}) bool {
+	if changed == nil {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return true
+		case <-x.ctx.Done():
+		}
+	} else {
+		select {
+		case <-changed:
+			return true
+		case <-x.ctx.Done():
+		}
+	}
+	x.yield(llm.Chunk{}, fmt.Errorf("model %s: %w", x.Name(), x.ctx.Err()))
+	return false
+}
+
+// fail ends the request with the errors of the models, or with why if none was asked. It returns false.
+func (x *request) fail(why error) bool {
+	format, args := "no model of the list answered", []any(nil)
+	for _, err := range x.failed {
+		if err != nil {
+			format, args = format+"; %w", append(args, err)
+		}
+	}
+	switch {
+	case len(x.models) == 0:
+		why = &llm.Error{Model: x.Name(), Detail: "the list of models is empty", Err: llm.ErrNoModel}
+	case len(args) > 0 && len(x.models) == 1:
+		why = x.failed[0]
+	case len(args) > 0:
+		why = fmt.Errorf(format, args...)
+	}
+	x.yield(llm.Chunk{}, why)
+	return false
+}
+
+var _ llm.Model = (*Model)(nil)

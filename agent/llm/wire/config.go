@@ -37,15 +37,14 @@ type Config struct {
 	// Stall limits the time between two pieces. Keep-alive comments do not count as pieces. Default
 	// 90s: reasoning models pause.
 	Stall time.Duration
-	// MaxRetries, BackOff and MaxBackOff are those of retry.Policy, with its defaults.
-	MaxRetries          int
-	BackOff, MaxBackOff time.Duration
-	// Logger receives repetitions (Info) and finished requests (Debug), never a text or a key.
+	// Memory bounds the answers that are read at the same time. Default: no bound beside that of each answer.
+	Memory *Memory
+	// Logger receives finished requests (Debug), never a text or a key.
 	// Default: silent.
 	Logger *slog.Logger
 }
 
-// withDefaults fills in what retry does not.
+// withDefaults fills in what is not set.
 func (c Config) withDefaults(d Dialect) Config {
 	set := func(d *time.Duration, to time.Duration) {
 		if *d <= 0 {

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -39,7 +41,14 @@ func (s *Server) Fail(kind error, status int, detail string) *llm.Error {
 // Complain returns the error that a server reports inside a successful answer.
 func (s *Server) Complain(document []byte) *llm.Error {
 	c := findComplaint(document)
-	return s.Fail(c.kind(0), 0, c.text(document))
+	if c.isMisplaced() {
+		return s.misplaced(0, s.base)
+	}
+	e := s.Fail(c.kind(0), 0, c.text(document))
+	if e.Err == llm.ErrRateLimited || e.Err == llm.ErrUnavailable {
+		e.RetryAfter = saidWait(document)
+	}
+	return e
 }
 
 // Broken returns the error for an answer that ended too early: llm.ErrCut, or the error of a
@@ -74,11 +83,13 @@ func (s *Server) unreachable(err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return s.Fail(llm.ErrUnavailable, 0, s.base.Host+": "+err.Error())
+	e := s.Fail(llm.ErrUnavailable, 0, s.base.Host+": "+err.Error())
+	e.Unreached = true
+	return e
 }
 
-// refused returns the error for an HTTP response that is not successful.
-func (s *Server) refused(resp *http.Response) error {
+// refused returns the error for a response of that address that is not successful.
+func (s *Server) refused(resp *http.Response, asked *url.URL) error {
 	// An error here is ignored: the part that arrived is all that can be shown.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if resp.StatusCode/100 == 3 {
@@ -88,10 +99,57 @@ func (s *Server) refused(resp *http.Response) error {
 		}
 		return s.Fail(llm.ErrInvalid, resp.StatusCode, "the server redirects to "+to+"; use that as the base URL if you trust it")
 	}
-	c := findComplaint(body)
-	e := s.Fail(c.kind(resp.StatusCode), resp.StatusCode, c.text(body))
-	e.RetryAfter = retryAfter(resp.Header, time.Now())
+	c, page := findComplaint(body), pageIn(body)
+	if resp.StatusCode == http.StatusNotFound && (page != "" || !c.namesModel(body)) {
+		return s.misplaced(resp.StatusCode, asked)
+	}
+	kind, text := c.kind(resp.StatusCode), c.text(body)
+	if page != "" {
+		text = page
+		if resp.StatusCode == http.StatusForbidden {
+			kind = llm.ErrInvalid // a firewall's page says nothing of the key
+		}
+	}
+	e := s.Fail(kind, resp.StatusCode, text)
+	if kind := e.Err; kind == llm.ErrRateLimited || kind == llm.ErrUnavailable {
+		e.RetryAfter = retryAfter(resp.Header, body, time.Now())
+	}
 	return e
+}
+
+// isMisplaced reports whether a complaint is what LM Studio says, with status 200, of a path that it does not have.
+func (c complaint) isMisplaced() bool {
+	return strings.HasPrefix(strings.ToLower(c.Message), "unexpected endpoint")
+}
+
+// namesModel reports whether a complaint with status 404 is about a model, or about what Azure calls one, and not about the path.
+func (c complaint) namesModel(body []byte) bool {
+	text := strings.ToLower(c.Code + " " + c.text(body))
+	return strings.Contains(text, "model") || strings.Contains(text, "deployment") || c.Type == "not_found_error" && !strings.Contains(text, "file not found")
+}
+
+// misplaced returns the error for a server that has nothing at the address that was asked.
+func (s *Server) misplaced(status int, at *url.URL) *llm.Error {
+	advice := "check the base URL"
+	if !strings.HasSuffix(strings.TrimRight(s.base.Path, "/"), "/v1") {
+		advice = "the base URL probably has to end with /v1"
+	}
+	return s.Fail(llm.ErrInvalid, status, fmt.Sprintf("the server has nothing at %s://%s%s; %s", at.Scheme, at.Host, at.Path, advice))
+}
+
+// pageIn describes an HTML page by its title; "" if body is none.
+func pageIn(body []byte) string {
+	text := strings.TrimSpace(string(body))
+	begin := strings.ToLower(text[:min(len(text), len("<!doctype html"))])
+	if begin != "<!doctype html" && !strings.HasPrefix(begin, "<html") {
+		return ""
+	}
+	_, title, _ := strings.Cut(text, "<title>")
+	title, _, whole := strings.Cut(title, "</title>")
+	if !whole {
+		return "the server, or one before it, answers with an HTML page"
+	}
+	return fmt.Sprintf("the server, or one before it, answers with the page %q", html.UnescapeString(strings.TrimSpace(title)))
 }
 
 // complaint is a server's error message, in any of the formats that servers use: {"error": {...}},
@@ -213,25 +271,75 @@ func (c complaint) kind(status int) error {
 }
 
 // retryAfter returns how long a server asks to wait: retry-after-ms, or Retry-After in seconds or
-// as a date (RFC 9110, section 10.2.3). 0 means that it does not say.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+// as a date (RFC 9110, section 10.2.3), or else as headers of limits or its text say it. 0 means that it does not say.
+func retryAfter(h http.Header, text []byte, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return seconds(ms / 1000)
 	}
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 {
-		return seconds(s)
-	}
-	if at, err := http.ParseTime(v); err == nil && at.After(now) {
-		return at.Sub(now)
-	}
-	return 0
+	return cmp.Or(pause(h.Get("Retry-After"), now), resetOfLimits(h, now), saidWait(text))
 }
 
-// seconds converts s to a Duration of at most a year, because a float can exceed the range of a
-// Duration.
+// pause reads a wait: seconds, a Go duration such as 6m0s, or a date of HTTP or RFC 3339. 0 = it is none.
+func pause(v string, now time.Time) time.Duration {
+	if s, err := strconv.ParseFloat(v, 64); err == nil {
+		return seconds(max(s, 0))
+	}
+	if d, err := time.ParseDuration(v); err == nil {
+		return max(d, 0)
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		if at, err = time.Parse(time.RFC3339, v); err != nil {
+			return 0
+		}
+	}
+	return max(at.Sub(now), 0)
+}
+
+// resetOfLimits returns when the limits that are used up begin anew, by the headers x-ratelimit-reset-KIND of OpenAI and others and
+// anthropic-ratelimit-KIND-reset, beside which remaining says what is left.
+func resetOfLimits(h http.Header, now time.Time) (wait time.Duration) {
+	for _, kind := range []string{"requests", "tokens", "input-tokens", "output-tokens"} {
+		for _, name := range [][2]string{
+			{"X-Ratelimit-Remaining-" + kind, "X-Ratelimit-Reset-" + kind},
+			{"Anthropic-Ratelimit-" + kind + "-Remaining", "Anthropic-Ratelimit-" + kind + "-Reset"},
+		} {
+			if left := h.Get(name[0]); left == "" || left == "0" {
+				wait = max(wait, pause(h.Get(name[1]), now))
+			}
+		}
+	}
+	return wait
+}
+
+// waits matches a wait in the body of a failed response: Google's RetryInfo, or a sentence such as "Please try again in 6m0s".
+var waits = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:"retryDelay"\s*:\s*"|(?:try again|retry)\s+(?:in|after)\s+)((?:\d+(?:\.\d+)?\s*(?:hours?|h|minutes?|min|milliseconds?|ms|m|seconds?|secs?|s)\b\s*)+|\d+(?:\.\d+)?[hms\d.]+)`)
+})
+
+// units are the words for units of time, as time.ParseDuration has them.
+var units = strings.NewReplacer("hours", "h", "hour", "h", "minutes", "m", "minute", "m", "min", "m", "milliseconds", "ms", "millisecond", "ms",
+	"seconds", "s", "second", "s", "secs", "s", "sec", "s", " ", "")
+
+// saidWait returns the wait that a text asks for.
+func saidWait(text []byte) time.Duration {
+	found := waits().FindSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(units.Replace(strings.TrimRight(strings.ToLower(string(found[1])), ". ")))
+	if err != nil {
+		return 0
+	}
+	return min(max(d, 0), seconds(year))
+}
+
+// year bounds waits, in seconds: a float can exceed the range of a Duration.
+const year = 365 * 24 * 3600
+
+// seconds converts s to a Duration of at most a year.
 func seconds(s float64) time.Duration {
-	return time.Duration(min(s, 365*24*3600) * float64(time.Second))
+	return time.Duration(min(s, year) * float64(time.Second))
 }
 
 // printable returns a server's text on one line, shortened and without control characters.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -18,8 +19,13 @@ const (
 	// maxEvent is the largest event, in bytes. A call that writes a large file may come in one
 	// event.
 	maxEvent = 8 << 20
-	// MaxAnswer is how many bytes of text, thoughts and arguments an answer may have.
-	MaxAnswer = 64 << 20
+	// maxAnswer is how many bytes of text, thoughts and arguments an answer may have: several times what the longest answers
+	// of today have.
+	maxAnswer = 8 << 20
+	// maxStream is how many bytes a server may send for it, with all that is no part of the answer.
+	maxStream = 256 << 20
+	// maxIdle is how long a server may send only what is no part of the answer.
+	maxIdle = 10 * time.Minute
 	// closeTimeout is how long a server may take to close an answer after saying why it stopped.
 	// Some never do.
 	closeTimeout = 2 * time.Second
@@ -99,16 +105,24 @@ func firstByte(in *bufio.Reader) (byte, error) {
 	return 0, nil
 }
 
-// document reads an answer that is one JSON document of at most MaxAnswer bytes.
+// document reads an answer that is one JSON document.
 func (x *Exchange) document(in io.Reader, a Answer) error {
-	body, err := io.ReadAll(io.LimitReader(in, MaxAnswer+1))
-	if err != nil {
-		return x.server.Broken(err)
+	var body bytes.Buffer
+	for piece := make([]byte, 64<<10); ; {
+		n, err := in.Read(piece)
+		body.Write(piece[:n])
+		if err := x.Grow(n); err != nil {
+			return err
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return x.server.Broken(err)
+		}
 	}
-	if len(body) > MaxAnswer {
-		return x.server.Fail(llm.ErrMalformed, 0, "the answer is too long")
-	}
-	if err := a.Document(body); err != nil {
+	x.release() // what it has is counted once more
+	if err := a.Document(body.Bytes()); err != nil {
 		return err
 	}
 	return a.End()
@@ -129,6 +143,8 @@ func (x *Exchange) stream(events eventReader, a Answer) error {
 			return a.End()
 		case err == io.EOF && !seen:
 			return x.server.Fail(llm.ErrMalformed, 0, "the answer is neither JSON nor a stream of events")
+		case errors.Is(err, errStream):
+			return x.server.Fail(llm.ErrMalformed, 0, err.Error())
 		case err != nil:
 			return x.server.Broken(err)
 		}
@@ -137,6 +153,9 @@ func (x *Exchange) stream(events eventReader, a Answer) error {
 			return err
 		}
 		seen = true
+		if time.Since(x.grown) > maxIdle {
+			return x.server.Fail(llm.ErrTimeout, 0, fmt.Sprintf("for %v the server sent nothing of an answer", maxIdle))
+		}
 		last, err := a.Event(e)
 		if err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
 )
 
 // Dialect is what differs between the providers' HTTP APIs.
@@ -71,18 +70,14 @@ func open(cfg Config, d Dialect) (*Server, error) {
 // Name is what the model is called here.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Stream calls once, and again after errors that package retry repeats, and yields what once emits.
-// once must return the error of emit.
-func (s *Server) Stream(ctx context.Context, once func(emit func(llm.Chunk) error) error) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		begin, ok := time.Now(), true
-		policy := retry.Policy{Max: s.cfg.MaxRetries, BackOff: s.cfg.BackOff, MaxBackOff: s.cfg.MaxBackOff, Logger: s.cfg.Logger}
-		policy.Stream(ctx, s.cfg.Name, func(c llm.Chunk, err error) bool {
-			ok = ok && err == nil
-			return yield(c, err)
-		}, once)
-		s.cfg.Logger.Debug("model answered", "model", s.cfg.Name, "took", time.Since(begin), "ok", ok)
-	}
+// Stream yields what once emits. once must return the error of emit.
+func (s *Server) Stream(once func(emit func(llm.Chunk) error) error) iter.Seq2[llm.Chunk, error] {
+	return llm.Emitted(func(emit func(llm.Chunk) error) error {
+		begin := time.Now()
+		err := once(emit)
+		s.cfg.Logger.Debug("model answered", "model", s.cfg.Name, "took", time.Since(begin), "ok", err == nil)
+		return err
+	})
 }
 
 // Exchange is one HTTP request whose answer is being read. One goroutine uses it.
@@ -95,6 +90,9 @@ type Exchange struct {
 	ctx    context.Context // the request's: ends with parent, or at a time limit
 	phases *phaseTimer
 	close  func() error // of Body
+	// size is how many bytes the answer has, taken those of the node's Memory, grown when it last grew.
+	size, taken int
+	grown       time.Time
 }
 
 // Ask sends a request: a POST of body to path, or a GET if body is nil. It returns when the server
@@ -115,10 +113,10 @@ func (s *Server) Ask(parent context.Context, path string, body []byte, headers .
 		x.Close()
 		return nil, x.Explain(s.unreachable(err))
 	}
-	x.Body, x.close = resp.Body, resp.Body.Close
+	x.Body, x.close = &boundedBody{resp.Body, maxStream}, resp.Body.Close
 	if resp.StatusCode/100 != 2 {
 		defer x.Close()
-		return nil, x.Explain(s.refused(resp))
+		return nil, x.Explain(s.refused(resp, req.URL))
 	}
 	return x, nil
 }
@@ -130,7 +128,7 @@ func (s *Server) begin(parent context.Context) *Exchange {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { l.set("waiting for the first token", s.cfg.FirstToken) },
 	})
-	return &Exchange{server: s, parent: parent, ctx: ctx, phases: l, Body: http.NoBody, close: http.NoBody.Close}
+	return &Exchange{server: s, parent: parent, ctx: ctx, phases: l, Body: http.NoBody, close: http.NoBody.Close, grown: time.Now()}
 }
 
 // request builds the HTTP request. Its error does not quote the base URL, in which people paste
@@ -154,13 +152,14 @@ func (s *Server) request(ctx context.Context, path string, body []byte) (*http.R
 // Close ends the exchange and its request. It may be called more than once.
 func (x *Exchange) Close() {
 	x.phases.stop()
+	x.release()
 	_ = x.close() // an answer that is not read to its end has nothing more to say
 }
 
 // Explain replaces an error of an exchange by its cause, if that is the end of the caller's context
 // or a time limit.
 func (x *Exchange) Explain(err error) error {
-	if err == nil || errors.Is(err, retry.ErrStopped) {
+	if err == nil || errors.Is(err, llm.ErrStopped) {
 		return err
 	}
 	if x.parent.Err() != nil {

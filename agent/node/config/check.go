@@ -50,8 +50,8 @@ func (c Config) Check() error {
 			bad("%s: %w", where, p.checkModel())
 		case p.Timeout < 0:
 			bad("%s: timeout is negative; write 0 for the default", where)
-		case p.Progress && len(p.Exec) == 0:
-			bad("%s: progress is for exec only; the progress of agents, MCP servers and models is always sent", where)
+		case countTrue(p.Progress, p.Text) > 0 && len(p.Exec) == 0:
+			bad("%s: progress is for exec only, as is text; the progress of agents, MCP servers and models is always sent", where)
 		case p.Concurrency < 0:
 			bad("%s: concurrency is negative; write 0 for the default", where)
 		case p.Sandbox != nil && p.MCP != "":

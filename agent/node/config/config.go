@@ -152,6 +152,7 @@ type Capability struct {
 	Input       any           `yaml:"input"`         // JSON schema of the arguments
 	Output      any           `yaml:"output"`        // JSON schema of the result
 	Idempotent  bool          `yaml:"idempotent"`    // a caller may repeat a call whose result was lost
+	Text        bool          `yaml:"text"`          // the command of Exec prints text, which becomes a JSON string
 	Timeout     time.Duration `yaml:"timeout"`       // 0 = a minute for commands, the budget's for agents
 	Concurrency int           `yaml:"concurrency"`   // concurrent calls; 0 = 16
 	// Progress sends callers what the command writes to standard error, line by

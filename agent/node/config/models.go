@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -98,6 +99,13 @@ type Providers struct {
 	// WithoutImages are models that cannot read images and get a description
 	// instead; names as in Prices.
 	WithoutImages []string `yaml:"without_images"`
+	// Patience is how long a request is repeated while its server fails and does not say when to come back. 0 = 10m.
+	Patience time.Duration `yaml:"patience"`
+	// FirstToken is how long a server may take to begin an answer. 0 = 3m; of a list, a model that is silent for longer
+	// than usual is left for the next one before.
+	FirstToken time.Duration `yaml:"first_token"`
+	// Balance says which model of a list is asked: first, or least-busy. Default first.
+	Balance string `yaml:"balance"`
 }
 
 // ApplyProviders copies the configured providers into p. Values that p has from
@@ -111,6 +119,7 @@ func (c Config) ApplyProviders(p *provider.Config) {
 		p.AnthropicURL = c.Providers.Anthropic.BaseURL
 	}
 	p.AnthropicTokens, p.AnthropicThinking = c.Providers.Anthropic.MaxTokens, c.Providers.Anthropic.Thinking
+	p.Retry.Patience, p.FirstToken, p.Retry.FirstToken, p.Retry.LeastBusy = c.Providers.Patience, c.Providers.FirstToken, c.Providers.FirstToken, c.Providers.Balance == "least-busy"
 	p.Prices, p.Windows, p.TextOnly = c.Prices, c.ContextWindows.Of, c.Providers.WithoutImages
 }
 
@@ -129,6 +138,12 @@ func (c Config) checkModels(bad func(string, ...any)) {
 		if i := strings.Index(name, "*"); i >= 0 && i < len(name)-1 || name == "" {
 			bad("providers.without_images: %q: write the name of a model, or the beginning of one followed by *", name)
 		}
+	}
+	if c.Providers.Patience < 0 || c.Providers.FirstToken < 0 {
+		bad("providers: patience or first_token is negative")
+	}
+	if !slices.Contains([]string{"", "first", "least-busy"}, c.Providers.Balance) {
+		bad("providers.balance: write first or least-busy, not %.40q", c.Providers.Balance)
 	}
 	if a := c.Providers.Anthropic; a.MaxTokens < 0 || a.Thinking < 0 {
 		bad("providers.anthropic: max_tokens or thinking is negative")

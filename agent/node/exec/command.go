@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 
 	"symbio/agent/node/config"
 	"symbio/community"
+	"symbio/security/redact"
 	"symbio/security/sandbox"
+	"symbio/security/visible"
 )
 
 const (
@@ -40,13 +43,16 @@ type Command struct {
 }
 
 // Command returns the Command of a capability with exec. depth bounds the
-// nesting of the JSON arguments. The command need not exist yet.
-func (r *Runner) Command(c config.Capability, depth int) *Command {
+// nesting of the JSON arguments. The error says that there is no such program.
+func (r *Runner) Command(c config.Capability, depth int) (*Command, error) {
 	out := &Command{capability: c, runner: r, sandbox: r.SandboxFor(c.Sandbox), depth: depth}
+	if _, err := exec.LookPath(c.Exec[0]); err != nil {
+		return nil, err
+	}
 	if real, err := filepath.EvalSymlinks(c.Exec[0]); err == nil && filepath.IsAbs(c.Exec[0]) {
 		out.real = real
 	}
-	return out
+	return out, nil
 }
 
 // policy returns what a process of the command may do now. It is computed for
@@ -72,7 +78,7 @@ func (c *Command) policy(env []string, dir string) (sandbox.Policy, error) {
 }
 
 // Answer runs the command with input on standard input and returns the JSON
-// that it prints. An artifact that input names is the path of a file there; it
+// that it prints, or the text as a JSON string if the capability says text. An artifact that input names is the path of a file there; it
 // is fetched from caller, the calling node, which may fetch those of the result:
 // they stand there in the place of paths in artifactsEnv. Answer blocks until the command and
 // all processes that it started have ended; ctx, or the timeout of the
@@ -81,8 +87,8 @@ func (c *Command) policy(env []string, dir string) (sandbox.Policy, error) {
 // if the sandbox cannot hold the command, ErrTooLarge if it prints more than
 // Config.MaxOutput, ErrAgentFailed if it fails, prints no JSON, or gives a file
 // that cannot be kept. Callers of
-// other nodes see the explanation of the error only; the rest may name files of
-// this machine.
+// other nodes see the explanation of the error only, which has what a command that failed
+// wrote to standard error; the rest may name files of this machine.
 func (c *Command) Answer(ctx context.Context, input []byte, caller community.NodeID) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.capability.Timeout, execTimeout))
 	defer cancel()
@@ -118,7 +124,7 @@ func (c *Command) Answer(ctx context.Context, input []byte, caller community.Nod
 	}
 	r, err := box.Run(ctx, policy, spec)
 	errOut.end()
-	output, err := parseOutput(ctx, r, err, spec.Keep)
+	output, err := parseOutput(ctx, r, err, spec.Keep, c.capability.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +134,8 @@ func (c *Command) Answer(ctx context.Context, input []byte, caller community.Nod
 // parseOutput returns the result that a command printed, or the error of the
 // call. The order of the cases matters: a command that was stopped for too much
 // output has an exit code, too.
-func parseOutput(ctx context.Context, r sandbox.Result, err error, limit int) ([]byte, error) {
+func parseOutput(ctx context.Context, r sandbox.Result, err error, limit int, text bool) ([]byte, error) {
 	var refused *sandbox.Refusal
-	complaint := bytes.TrimSpace(r.Stderr.Head[:min(len(r.Stderr.Head), execErrors)])
 	switch {
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%w: %w", community.Explain(community.ErrDenied, toCaller(refused)), refused)
@@ -143,22 +148,26 @@ func parseOutput(ctx context.Context, r sandbox.Result, err error, limit int) ([
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", community.ErrAgentFailed, err)
 	case r.Code != 0:
-		// The caller learns how the command ended; what it said is for this
-		// node's log.
-		explained := community.Explain(community.ErrAgentFailed, describeExit(r))
-		return nil, fmt.Errorf("%w: %s", explained, complaint)
+		return nil, community.Explain(community.ErrAgentFailed, describeExit(r))
+	case text:
+		return json.Marshal(strings.ToValidUTF8(strings.TrimRight(string(r.Stdout.Head), "\r\n"), "\ufffd"))
 	case !json.Valid(r.Stdout.Head):
-		return nil, community.Explain(community.ErrAgentFailed, "the command did not print JSON")
+		return nil, community.Explain(community.ErrAgentFailed, "the command did not print JSON; if it is to print text, its capability needs text: true")
 	}
 	return bytes.TrimSpace(r.Stdout.Head), nil
 }
 
-// describeExit says how a command ended, without a path of this machine.
+// describeExit says how a command ended, and what it said on standard error.
 func describeExit(r sandbox.Result) string {
+	how := fmt.Sprintf("the command ended with exit status %d", r.Code)
 	if r.Signal != "" {
-		return "the command was ended by the signal " + r.Signal
+		how = "the command was ended by the signal " + r.Signal
 	}
-	return fmt.Sprintf("the command ended with exit status %d", r.Code)
+	said := strings.Join(strings.Fields(string(r.Stderr.Head)+" "+string(r.Stderr.Tail)), " ")
+	if said = visible.Suffix(said, execErrors); said != "" { // the end says why
+		how += ": " + redact.Text(visible.Line(said, execErrors))
+	}
+	return how
 }
 
 // toCaller is a refusal for another node: that there is nothing to be done from

@@ -74,7 +74,7 @@ echo "\"$did\""`
 			o.config.Sandbox = test.node
 			c := sh(t, strings.NewReplacer("HOME", o.home, "STATE", o.state, "PORT", port).Replace(script))
 			c.Sandbox = test.own
-			run := o.command(c)
+			run := o.command(t, c)
 			if _, err := held(run); err != nil {
 				t.Skip("this machine cannot hold it:", err)
 			}
@@ -90,7 +90,7 @@ func TestCapabilityThatCannotBeHeldIsRefusedWithTheWayToMendIt(t *testing.T) {
 	o := place(t)
 	o.config.Sandbox.Levels = []string{}
 	c := sh(t, "echo 1; touch here")
-	run := o.command(c)
+	run := o.command(t, c)
 	_, err := run.Answer(t.Context(), []byte("1"), "")
 	said := community.Explanation(err)
 	if !errors.Is(err, community.ErrDenied) || !strings.Contains(said, "cannot hold the command") || !strings.Contains(said, "To mend it there: ") || strings.Contains(said, o.dir) {

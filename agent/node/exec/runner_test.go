@@ -20,7 +20,7 @@ func TestDeniedFilesAreKeptFromCapabilities(t *testing.T) {
 	c.Permissions = permission.Config{Deny: permission.Rules("Read(.env)", "Write(keep)")}
 	dir := t.TempDir()
 	o := site{c, t.TempDir(), dir, t.TempDir()}
-	run := o.command(sh(t, `cat .env; (echo x > keep) 2>/dev/null; echo "\"$(cat keep)\""`))
+	run := o.command(t, sh(t, `cat .env; (echo x > keep) 2>/dev/null; echo "\"$(cat keep)\""`))
 	for _, name := range []string{".env", "keep"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("secret"), 0o600); err != nil {
 			t.Fatal(err)

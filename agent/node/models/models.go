@@ -11,6 +11,8 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
 	"symbio/agent/llm/replay"
+	"symbio/agent/llm/retry"
+	"symbio/agent/llm/wire"
 	"symbio/agent/node/config"
 	"symbio/community"
 )
@@ -37,16 +39,22 @@ type Config struct {
 }
 
 // Models opens models by name. It is safe for concurrent use; the opened models
-// share one HTTP client.
+// share one HTTP client, and what each of them learns of a server.
 type Models struct {
 	cfg  Config
 	http *http.Client
+	book retry.Book
+	// memory bounds the answers that all of them read at the same time.
+	memory *wire.Memory
 }
+
+// maxAnswers is how many bytes those may have together: hundreds of usual ones.
+const maxAnswers = 32 << 20
 
 // New returns a Models. It opens no connection. The caller closes it after the
 // last use of its models.
 func New(cfg Config) *Models {
-	m := &Models{cfg, WebClient()}
+	m := &Models{cfg: cfg, http: WebClient(), memory: wire.NewMemory(maxAnswers)}
 	switch {
 	case cfg.Replay != nil:
 		m.http = &http.Client{Transport: cfg.Replay}
@@ -64,9 +72,13 @@ func (m *Models) Close() { m.http.CloseIdleConnections() }
 // recording. API keys are read from the environment at this moment. Errors are
 // those of package provider.
 func (m *Models) Open(ctx context.Context, name string) (llm.Model, error) {
+	return m.open(ctx, name, Providers(m.cfg.Settings, m.cfg.Getenv, m.cfg.Funcs))
+}
+
+func (m *Models) open(ctx context.Context, name string, from provider.Config) (llm.Model, error) {
 	own := string(m.cfg.Settings.Model)
-	from := Providers(m.cfg.Settings, m.cfg.Getenv, m.cfg.Funcs)
 	from.Logger, from.HTTP, from.Peer = m.cfg.Logger, m.http, m.peerModel
+	from.Retry.Book, from.Retry.Logger, from.Memory = &m.book, m.cfg.Logger, m.memory
 	if m.cfg.Replay == nil {
 		return from.OpenList(ctx, cmp.Or(name, own))
 	}

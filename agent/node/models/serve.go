@@ -12,7 +12,6 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/llm/chat"
 	"symbio/agent/llm/provider"
-	"symbio/agent/llm/retry"
 	"symbio/agent/node/config"
 	"symbio/agent/tool/peer"
 	"symbio/community"
@@ -61,7 +60,9 @@ func (m *Models) openOnce(model string) func(context.Context) (llm.Model, error)
 		mu.Lock()
 		defer mu.Unlock()
 		if opened == nil {
-			opened, err = m.Open(ctx, model)
+			from := Providers(m.cfg.Settings, m.cfg.Getenv, m.cfg.Funcs)
+			from.Retry.Patience = -1 // the node that asks may ask another one instead
+			opened, err = m.open(ctx, model, from)
 		}
 		return opened, err
 	}
@@ -97,7 +98,7 @@ func (m *Models) peerModel(name string) (llm.Model, error) {
 		return nil, fmt.Errorf("peer:%s: models of other nodes cannot be recorded or replayed; name a model of this node", name)
 	}
 	return chat.New(chat.Config{
-		Name: "peer:" + name, Find: func() []chat.Provider { return m.providers(name) }, Retry: retry.Policy{Logger: m.cfg.Logger},
+		Name: "peer:" + name, Find: func() []chat.Provider { return m.providers(name) },
 		MaxRequest: m.cfg.Settings.Limits.Message,
 	}), nil
 }

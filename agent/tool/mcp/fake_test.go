@@ -38,7 +38,7 @@ func (f *fake) open(ctx context.Context, _ Server) (*link, error) {
 	wg.Go(func() { f.serve(there) })
 	stop := context.AfterFunc(ctx, func() { there.Close() })
 	return &link{
-		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReader(here), c: here}, Writer: here, MaxLineLength: maxMessage},
+		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReader(here), c: here, dropped: func([]byte) {}}, Writer: here, MaxLineLength: maxMessage},
 		stderr:    func() string { return "what it said" },
 		end:       sync.OnceFunc(func() { stop(); here.Close(); there.Close(); wg.Wait() }),
 	}, nil

@@ -133,7 +133,7 @@ func (c *taskConn) pump() {
 			c.end(err)
 			return
 		}
-		if c.handle(m) {
+		if m = mended(m); c.handle(m) {
 			c.deliver(m)
 		}
 	}

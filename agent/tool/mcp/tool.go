@@ -156,11 +156,14 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 	if wire != nil {
 		return fmt.Errorf("the MCP server %s says: %s", s.Name, tool.Shorten(tool.Readable([]byte(wire.Message)), maxQuoted))
 	}
-	// This error is not an answer of the server but a lost connection. run knows the reason a
-	// moment later, when the program has ended.
+	// This error is not an answer of the server but a lost connection, or an answer that the SDK cannot read. run knows a moment
+	// later, when the program has ended.
 	wait, cancel := context.WithTimeout(ctx, exitTimeout+time.Second)
 	defer cancel()
-	why := s.disconnectReason(wait, session, err)
+	why, lost := s.disconnectReason(wait, session, err)
+	if !lost {
+		return fmt.Errorf("the MCP server %s answered what cannot be read: %s. It runs on; whether the call was done is not known", s.Name, why)
+	}
 	// It will not come back, so the text does not promise a restart.
 	if s.isStopped() {
 		return fmt.Errorf("%w any more: %s: %s. Whether the call was done is not known", ErrNotReady, s.Name, why)
@@ -168,24 +171,24 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 	return fmt.Errorf("%w any more: %s: %s. It is started again; whether the call was done is not known", ErrNotReady, s.Name, why)
 }
 
-// disconnectReason returns why a connection was lost. It waits for run to record the reason, until
+// disconnectReason returns why a connection was lost, and whether it was. It waits for run to record the reason, until
 // ctx ends, because the error of the call only says that the connection is closed. It does not wait
 // if another connection has taken its place.
-func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSession, err error) string {
+func (s *server) disconnectReason(ctx context.Context, session *sdk.ClientSession, err error) (why string, lost bool) {
 	for {
 		s.mu.Lock()
 		same, why, changed := s.current == session, s.reason, s.changed
 		s.mu.Unlock()
 		if !same && why != "" {
-			return why
+			return why, true
 		}
 		if !same {
-			return shortError(err)
+			return shortError(err), true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return shortError(err)
+			return shortError(err), false
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -122,6 +123,9 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	}
 	// Standard error is kept for error messages; the protocol uses standard output alone.
 	said := &tail{}
+	dropped := func(line []byte) {
+		m.cfg.Logger.Debug("mcp server printed a line that is no message", "server", s.Name, "line", oneLine(string(line[:min(len(line), maxWord)])))
+	}
 	spec.Stderr = said
 	p, err := box.Box.Start(ctx, policy, spec)
 	if err != nil {
@@ -130,7 +134,7 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	// connect calls end before it reads standard error, and again when it returns.
 	end := sync.OnceFunc(func() { endProcess(p) })
 	return &link{
-		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout}, Writer: p.Stdin, MaxLineLength: maxMessage},
+		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout, dropped: dropped}, Writer: p.Stdin, MaxLineLength: maxMessage},
 		stderr:    said.String,
 		hint:      hint,
 		end:       end,
@@ -178,14 +182,15 @@ func endProcess(p *sandbox.Process) {
 	_, _ = p.Wait()
 }
 
-// messageReader passes on the lines of a program's standard output that can be JSON messages.
-// Others are dropped, because some programs print a banner. A line longer than maxMessage is an
-// error, before more of it is kept in memory.
+// messageReader passes on the lines of a program's standard output that are messages. Others are dropped and logged, because some
+// programs print a banner or their log there. A line longer than maxMessage is an error, before more of it is kept in memory.
 type messageReader struct {
 	// r reads the program's standard output.
 	r *bufio.Reader
 	// c closes the program's standard output.
 	c io.Closer
+	// dropped is called with the lines that are no messages.
+	dropped func(line []byte)
 	// rest is the part of a line that Read has not returned yet.
 	rest []byte
 }
@@ -194,8 +199,10 @@ type messageReader struct {
 func (l *messageReader) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
-			l.rest = append(trimmed, '\n')
+		if line = bytes.TrimSpace(line); isMessage(line) {
+			l.rest = append(line, '\n')
+		} else if len(line) > 0 {
+			l.dropped(line)
 		}
 		if err != nil && len(l.rest) == 0 {
 			return 0, err
@@ -204,6 +211,18 @@ func (l *messageReader) Read(p []byte) (int, error) {
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
+}
+
+// isMessage reports whether a line is a message of JSON-RPC, or several in a list.
+func isMessage(line []byte) bool {
+	var one struct {
+		Version string `json:"jsonrpc"`
+	}
+	if bytes.HasPrefix(line, []byte("[")) {
+		var all []json.RawMessage
+		return json.Unmarshal(line, &all) == nil && len(all) > 0 && all[0][0] == '{' && isMessage(all[0])
+	}
+	return bytes.HasPrefix(line, []byte("{")) && json.Unmarshal(line, &one) == nil && one.Version != ""
 }
 
 // line returns the next line, with its end, and at the end of the file io.EOF with the last one. It

@@ -81,10 +81,11 @@ func TestServerThatNamesAnotherPlaceForItsMessagesIsRefused(t *testing.T) {
 }
 
 func TestOnlyLinesThatCanBeMessagesAreRead(t *testing.T) {
-	const said = "Server 1.0\n\n  {\"a\": 1}\r\nbye\n[2]\n{\"last\": 3}"
-	got, err := io.ReadAll(&messageReader{r: bufio.NewReaderSize(strings.NewReader(said), 16)})
-	if want := "{\"a\": 1}\n[2]\n{\"last\": 3}\n"; err != nil || string(got) != want {
-		t.Errorf("got %q, %v, want %q", got, err, want)
+	const said = "Server 1.0\n\n  {\"jsonrpc\": \"2.0\"}\r\nbye\n{\"level\":\"info\"}\n[2]\n[[[\n[INFO] ready\n[{\"jsonrpc\":\"2.0\"}]\n{\"jsonrpc\":\"2.0\",\n{\"jsonrpc\": \"2.0\", \"id\": 3}"
+	dropped := 0
+	got, err := io.ReadAll(&messageReader{r: bufio.NewReaderSize(strings.NewReader(said), 16), dropped: func([]byte) { dropped++ }})
+	if want := "{\"jsonrpc\": \"2.0\"}\n[{\"jsonrpc\":\"2.0\"}]\n{\"jsonrpc\": \"2.0\", \"id\": 3}\n"; err != nil || string(got) != want || dropped != 7 {
+		t.Errorf("got %q, %v, %d lines dropped; want %q, 7", got, err, dropped, want)
 	}
 	if _, err := io.ReadAll(&messageReader{r: bufio.NewReader(endless{})}); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("an endless line: got %v", err)

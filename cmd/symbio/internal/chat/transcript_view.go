@@ -109,7 +109,11 @@ func (s *transcriptView) notice(e event.Event, row *AgentRow, f event.Fields) {
 func NoticeText(e event.Event, f event.Fields) string {
 	switch e.Type {
 	case "retry":
-		return fmt.Sprintf("calls %s in %.3gs: %s", cmp.Or(f.Next, "the model again"), f.Wait, strings.TrimPrefix(f.Why, "model "+f.Next+": "))
+		wait := fmt.Sprintf("%.3gs", f.Wait)
+		if f.Wait >= 100 {
+			wait = time.Duration(f.Wait * float64(time.Second)).Round(time.Second).String()
+		}
+		return fmt.Sprintf("calls %s in %s: %s", cmp.Or(f.Next, "the model again"), wait, strings.TrimPrefix(f.Why, "model "+f.Next+": "))
 	case "spawned":
 		if f.On != "" && f.Why != "" {
 			return "spawns a sub-agent on " + f.On + ": " + f.Why

@@ -69,7 +69,11 @@ func TestTaskWithForeignModelAndMCPServers(t *testing.T) {
 				t.Run(wire, func(t *testing.T) {
 					dir, env := tendHome(t, !c.always)
 					env = append(env, wire+"_BASE_URL="+mock.BaseURL, wire+"_API_KEY=the-key-of-this-test")
-					s := symbiotest.Talk(t, dir, env, "run", "--model", model, "tend the notes")
+					args := []string{"run", "--model", model, "tend the notes"}
+					if c.always { // a server that says when to come back is asked as long as the budget allows
+						args = append(args, "--budget", "wall=5s")
+					}
+					s := symbiotest.Talk(t, dir, env, args...)
 					status, text := tends(s, dir)
 					report, _ := os.ReadFile(filepath.Join(dir, "report.txt"))
 					complaints := strings.Count(text, "symbio run: ")
@@ -116,7 +120,7 @@ func tendHome(t *testing.T, asked bool) (dir string, env []string) {
 	}
 	for name, text := range map[string]string{
 		"a.txt": "hello\n", "b.txt": "goodbye\n", "symbio/mcp.json": string(servers),
-		"c.yaml": "directories: []\nskills: {enabled: false}\nsandbox: {preset: off}\npermissions: {preset: standard, allow: [replicate_agent, mcp__everything__echo, 'Bash(cat gate)']}\n",
+		"c.yaml": "directories: []\nproviders: {patience: 3s}\nskills: {enabled: false}\nsandbox: {preset: off}\npermissions: {preset: standard, allow: [replicate_agent, mcp__everything__echo, 'Bash(cat gate)']}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
