@@ -64,7 +64,7 @@ func TestAnthropicsClientReadsTheSame(t *testing.T) {
 	compare(t, "../agent/llm/anthropic/testdata", anthropicModel, anthropicAnswer, stops, map[string]string{
 		"bad-arguments": "they fail", "known-ids": "theirs knows no conversation", "max-tokens": "half a call is none here", "max-tokens-at-a-call": "likewise",
 		"thinking-unsigned": "nobody takes it back", "no-block-start": "they fail",
-		"document": "theirs was asked for a stream", "document-error": "", "document-without-answer": "", "html": "", "other-wire": "", "no-stop-reason": "", "nameless-call": "",
+		"document": "theirs was asked for a stream", "document-error": "", "document-without-answer": "", "html": "", "other-wire": "", "no-stop-reason": "",
 		"pause-turn": "an answer that is not whole, which a conversation resumes", "refusal-explained": "the explanation is the text here",
 		"cut": "half an answer passes for a whole one there", "cut-in-a-call": "", "cut-in-an-event": "",
 	})

@@ -496,7 +496,7 @@ func TestOpenAIsClientReadsResponsesTheSame(t *testing.T) {
 	compare(t, "../agent/llm/openai/testdata/responses", responsesModel, responsesAnswer, stops, map[string]string{
 		"cut": "half an answer passes for a whole one there", "cancelled": "likewise", "only-completed": "read here from the last event, too",
 		"document": "theirs was asked for a stream", "document-error": "likewise", "document-nothing": "likewise", "other-wire": "an event that they pass over",
-		"known-ids": "theirs knows no conversation", "nameless-call": "they take it",
+		"known-ids": "theirs knows no conversation",
 	})
 }
 

@@ -56,7 +56,7 @@ func TestOpenAIsClientReadsTheSame(t *testing.T) {
 		"content-parts": "", "other-types": "", "new-id-each-fragment": "", "repeated-ids": "", "repeated-fields": "",
 		"no-finish": "no reason to stop there", "announced-calls-text": "", "second-choice": "one answer was asked for", "document": "", "document-mislabelled": "",
 		"refusal": "a refusal is a filter's here", "usage-each-chunk": "they add them up",
-		"cut": "half an answer passes for a whole one there", "cut-in-a-call": "", "cut-in-an-event": "", "only-comments": "", "only-done": "", "empty": "", "nameless-call": "", "announced-calls": "",
+		"cut": "half an answer passes for a whole one there", "cut-in-a-call": "", "cut-in-an-event": "", "only-comments": "", "only-done": "", "empty": "", "announced-calls": "",
 		"html": "", "document-without-answer": "", "document-error": "", "document-cut": "", "error-named-event": "",
 		"byte-order-mark": "", "error-object": "theirs passes it over", "no-last-line-end": "",
 	})

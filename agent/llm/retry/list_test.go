@@ -149,11 +149,12 @@ func TestModelThatFailsIsAskedLastByAllWithItsBook(t *testing.T) {
 
 func TestOneRequestFindsOutWhetherAServerWorksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, now := 0, false
+		var asked atomic.Int32
+		var now atomic.Bool
 		server := func(ctx context.Context, _ llm.Request) (llm.Response, error) {
-			asked++
+			asked.Add(1)
 			time.Sleep(time.Second)
-			if !now {
+			if !now.Load() {
 				return llm.Response{}, &llm.Error{Err: llm.ErrUnavailable, Status: 503}
 			}
 			return llm.Response{Message: llm.Message{Text: "yes"}}, nil
@@ -168,10 +169,10 @@ func TestOneRequestFindsOutWhetherAServerWorksAgain(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Minute)
-		if health := book.Health(); len(health) != 1 || asked > 64+10 || health[0].Failures > 8 {
-			t.Errorf("in a minute of outage 64 agents asked %d times, and know %+v; want all once, then one at a time", asked, health)
+		if health := book.Health(); len(health) != 1 || asked.Load() > 64+10 || health[0].Failures > 8 {
+			t.Errorf("in a minute of outage 64 agents asked %d times, and know %+v; want all once, then one at a time", asked.Load(), health)
 		}
-		now = true
+		now.Store(true)
 		agents.Wait()
 		if h := book.Health()[0]; h.Failures != 0 || h.Why != nil || h.Busy != 0 || h.Rests != 0 || h.FirstToken == 0 {
 			t.Errorf("after the outage it is known as %+v", h)
@@ -181,9 +182,9 @@ func TestOneRequestFindsOutWhetherAServerWorksAgain(t *testing.T) {
 
 func TestRequestThatEndsWhileItTriesLetsOthersTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int32
 		server := llm.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
-			switch asked++; asked {
+			switch asked.Add(1) {
 			case 1:
 				return llm.Response{}, &llm.Error{Err: llm.ErrUnavailable, Status: 503}
 			case 2:
