@@ -417,8 +417,11 @@ func TestKeyIsInNoErrorAndNoLog(t *testing.T) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			c.BaseURL = "http://models.example/v1"
 		})
-		logged := retry.Config{Patience: time.Millisecond, BackOff: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		_, err := llm.Collect(retry.New(logged, m).Stream(t.Context(), earlier), nil)
+		logged := retry.Config{Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		var err error
+		synctest.Test(t, func(t *testing.T) {
+			_, err = llm.Collect(retry.New(logged, m).Stream(t.Context(), earlier), nil)
+		})
 		said = append(said, fmt.Sprintf("%v %+v %#v", err, m, m))
 		if err == nil {
 			t.Error("no error")

@@ -58,7 +58,7 @@ func model(t *testing.T, base string, rt http.RoundTripper) llm.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return retry.New(retry.Config{Patience: 50 * time.Millisecond, BackOff: time.Millisecond}, m)
+	return retry.New(retry.Config{BackOff: time.Millisecond}, m)
 }
 
 // record asks these requests, one after the other, and returns the directory.

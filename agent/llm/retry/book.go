@@ -38,32 +38,6 @@ func (b *Book) server(name string) *server {
 	return s
 }
 
-// Health is what is known of one model.
-type Health struct {
-	Model string
-	// Busy is how many requests it answers now, Failures how many failed in a row; those at the same time count once.
-	Busy, Failures int
-	// Rests is how long it is not asked, or asked after the others of a list; 0 = it is asked.
-	Rests time.Duration
-	// Why is the last failure; nil after an answer.
-	Why error
-	// FirstToken is how long the slowest of its latest answers took to begin; 0 = none has begun.
-	FirstToken time.Duration
-}
-
-// Health returns what is known, sorted by name.
-func (b *Book) Health() (list []Health) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, s := range b.servers {
-		h := s.health(time.Now())
-		h.Model = name
-		list = append(list, h)
-	}
-	slices.SortFunc(list, func(a, b Health) int { return cmp.Compare(a.Model, b.Model) })
-	return list
-}
-
 // server is what is known of one model and the server that has it. Its fields are guarded by mu.
 type server struct {
 	mu       sync.Mutex
@@ -84,13 +58,6 @@ func (s *server) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.busy == 0 && s.failures == 0
-}
-
-func (s *server) health(now time.Time) Health {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rests := max(0, s.pause.Sub(now), s.avoid.Sub(now))
-	return Health{Busy: s.busy, Failures: s.failures, Rests: rests, Why: s.why, FirstToken: slices.Max(s.silences[:])}
 }
 
 // state is what a request needs to know to choose among servers.

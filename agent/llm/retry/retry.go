@@ -109,7 +109,7 @@ func (m *Model) CostOf(u llm.Usage) (most float64, ok bool) {
 // Stream asks the models until one answers.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), asked: -1}
+		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), asked: -1, told: -1}
 		for x.step() {
 		}
 	}
@@ -122,6 +122,8 @@ type request struct {
 	r     llm.Request
 	yield func(llm.Chunk, error) bool
 
+	// told is the model of the last Retry, until it is asked; -1 = none.
+	told int
 	// asked is the model that was asked last; -1 = none yet. failed has the last error of each, attempts how often each failed.
 	asked    int
 	failed   []error
@@ -144,14 +146,14 @@ func (x *request) step() bool {
 		// Those that waited together do not ask together.
 		return x.sleep(0, st.changed) && x.sleep(rand.N(x.cfg.BackOff), nil)
 	}
-	if x.asked >= 0 && x.asked != i && !x.tell(i, 0, x.failed[x.asked]) {
+	if x.asked >= 0 && x.asked != i && x.told != i && !x.tell(i, 0, x.failed[x.asked]) {
 		return false
 	}
 	v := x.servers[i].enter(time.Now())
 	if v == nil {
 		return true
 	}
-	x.asked = i
+	x.asked, x.told = i, -1
 	final, err := x.ask(v, i)
 	v.end(err, x.cfg)
 	switch {
@@ -282,6 +284,7 @@ func (x *request) waits(st state) bool {
 
 // tell yields that model i is asked after that wait, because of the last failure. It reports whether the reader goes on.
 func (x *request) tell(i int, wait time.Duration, why error) bool {
+	x.told = i
 	next := x.models[i].Name()
 	told := &llm.Retry{Model: next, Next: next, Attempt: 1, Wait: wait, Err: why}
 	if x.asked >= 0 {

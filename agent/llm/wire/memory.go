@@ -1,9 +1,7 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -51,22 +49,4 @@ func (x *Exchange) release() {
 		m.used.Add(-int64(x.taken))
 	}
 	x.size, x.taken = 0, 0
-}
-
-// errStream is the error of a body that is too long.
-var errStream = errors.New("the server sent too much for one answer")
-
-// boundedBody is a body that fails with errStream after so many bytes.
-type boundedBody struct {
-	io.Reader
-	left int64
-}
-
-func (l *boundedBody) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errStream
-	}
-	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -143,8 +144,8 @@ func (x *Exchange) stream(events eventReader, a Answer) error {
 			return a.End()
 		case err == io.EOF && !seen:
 			return x.server.Fail(llm.ErrMalformed, 0, "the answer is neither JSON nor a stream of events")
-		case errors.Is(err, errStream):
-			return x.server.Fail(llm.ErrMalformed, 0, err.Error())
+		case errors.As(err, new(*http.MaxBytesError)):
+			return x.server.Fail(llm.ErrMalformed, 0, "the server sent too much for one answer")
 		case err != nil:
 			return x.server.Broken(err)
 		}

@@ -113,7 +113,7 @@ func (s *Server) Ask(parent context.Context, path string, body []byte, headers .
 		x.Close()
 		return nil, x.Explain(s.unreachable(err))
 	}
-	x.Body, x.close = &boundedBody{resp.Body, maxStream}, resp.Body.Close
+	x.Body, x.close = http.MaxBytesReader(nil, resp.Body, maxStream), resp.Body.Close
 	if resp.StatusCode/100 != 2 {
 		defer x.Close()
 		return nil, x.Explain(s.refused(resp, req.URL))
