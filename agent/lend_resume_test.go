@@ -108,7 +108,7 @@ func TestSpendingCountsOverRestartOfBorrower(t *testing.T) {
 					t.Fatalf("%d calls were answered before the end, and %d in the first task", before.ModelCalls, first.ModelCalls)
 				}
 				store.dead.Store(true)
-				l.a.journal.Suspend(true)
+				l.a.journal.Suspend()
 				if err := l.a.community.Terminate(t.Context(), root.ID); err != nil {
 					t.Fatal(err)
 				}

@@ -141,7 +141,7 @@ func (w *witness) life(restarted bool) (text string, err error) {
 	reply, err := h.community.Send(w.t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte(task)})
 	w.answered = int(w.store.commits.Load())
 	synctest.Wait()
-	j.Suspend(true)
+	j.Suspend()
 	if err := h.community.Terminate(w.t.Context(), m.ID); err != nil {
 		w.t.Error(err)
 	}

@@ -53,14 +53,17 @@ func TestRestartTellsOfSubAgents(t *testing.T) {
 			store := inMemory(t)
 			root := interruptedTree(t, store)
 			h := newHouse(t, script(nil))
+			journal := session.NewJournal(store, "n")
 			for _, ends := range []bool{true, false} { // the node ends again before the model has answered; then it does not
 				var told string
-				journal := session.NewJournal(store, "n")
+				if _, err := journal.Recover(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				f := agent.NewFactory(agent.Config{Community: h.community, Journal: journal, Model: func(context.Context, string) (llm.Model, error) {
 					return script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
 						told = r.Messages[len(r.Messages)-1].Text
 						if ends {
-							journal.Suspend(true)
+							journal.Suspend()
 							<-ctx.Done()
 							return llm.Message{}, ctx.Err()
 						}
@@ -83,6 +86,7 @@ func TestRestartTellsOfSubAgents(t *testing.T) {
 					}
 				}
 			}
+			synctest.Wait() // what the agent of the first life still does has no effect
 			open, err := store.Sessions(t.Context(), session.Filter{States: []session.State{session.Interrupted, session.Working}})
 			if len(open) != 0 || err != nil {
 				t.Errorf("open sessions: %+v, %v; want none", open, err)

@@ -29,12 +29,11 @@ func journaled(t *testing.T, store session.Store, model llm.Model, realTime bool
 // stop ends the agents of a house as the end of its node does, and returns the sessions that it interrupted.
 func (h *house) stop(j *session.Journal, m community.Member) []session.Info {
 	h.t.Helper()
-	j.Suspend(true)
+	j.Suspend()
 	if err := h.community.Terminate(h.t.Context(), m.ID); err != nil {
 		h.t.Fatal(err)
 	}
-	synctest.Wait()
-	all, err := j.Store().Recover(h.t.Context())
+	all, err := j.Recover(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}

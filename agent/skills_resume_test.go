@@ -16,15 +16,14 @@ import (
 func (p *project) restart(between func()) {
 	p.t.Helper()
 	s := p.factory.Session(p.agent.ID)
-	p.journal.Suspend(true)
+	p.journal.Suspend()
 	now, cancel := context.WithCancel(p.t.Context())
 	cancel() // a task that runs is not waited for
 	if err := p.house.Terminate(now, p.agent.ID); err != nil {
 		p.t.Fatal(err)
 	}
 	between()
-	p.journal.Suspend(false)
-	if _, err := p.journal.Store().Recover(p.t.Context()); err != nil {
+	if _, err := p.journal.Recover(p.t.Context()); err != nil {
 		p.t.Fatal(err)
 	}
 	if _, err := p.registry.Rescan(p.t.Context()); err != nil {

@@ -57,8 +57,7 @@ func (n *Node) recoverSessions() (err error) {
 	if n.sessions == nil {
 		return nil
 	}
-	n.sessions.Suspend(false)
-	if n.interrupted, err = n.sessions.Store().Recover(context.Background()); err != nil {
+	if n.interrupted, err = n.sessions.Recover(context.Background()); err != nil {
 		return fmt.Errorf("sessions: %w", err)
 	}
 	return nil
@@ -76,7 +75,7 @@ func (n *Node) sessionStore() session.Store {
 // recorded as ended; see session.Journal.Suspend.
 func (n *Node) suspendSessions() {
 	if n.sessions != nil {
-		n.sessions.Suspend(true)
+		n.sessions.Suspend()
 	}
 }
 

@@ -14,7 +14,10 @@ func (s *countingStore) Commit([]Write) error { s.commits++; return nil }
 func TestBatchIsCommittedOnce(t *testing.T) {
 	s := &countingStore{}
 	j := NewJournal(s, "n")
-	b := j.add(&Log{}, Write{})
+	b, err := j.add(&Log{}, Write{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 100 {
 		if err := j.flush(b); err != nil {
 			t.Fatal(err)

@@ -33,6 +33,8 @@ type Journal struct {
 	open map[string]*Log // by the id of the session; guarded by mu
 	// suspended is set while the node stops: exchanges that are broken off then stay open; guarded by mu.
 	suspended bool
+	// recovered is how often Recover was called; guarded by mu.
+	recovered int
 }
 
 // batch is the writes of one commit.
@@ -54,21 +56,24 @@ func newBatch() *batch { return &batch{done: make(chan struct{})} }
 // Store returns the journal's store.
 func (j *Journal) Store() Store { return j.store }
 
-// add puts a write into the next commit.
-func (j *Journal) add(l *Log, w Write) *batch {
+// add puts a write into the next commit. The error wraps ErrTaken if the log is older than the latest Recover.
+func (j *Journal) add(l *Log, w Write) (*batch, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if l.recovered != j.recovered {
+		return nil, fmt.Errorf("session %s: %w", w.Info.ID, ErrTaken)
+	}
 	b := j.next
 	for i, log := range b.logs {
 		if log == l {
 			before := b.writes[i]
 			w.Entries, w.Data = append(before.Entries, w.Entries...), append(before.Data, w.Data...)
 			b.writes[i] = w
-			return b
+			return b, nil
 		}
 	}
 	b.writes, b.logs = append(b.writes, w), append(b.logs, l)
-	return b
+	return b, nil
 }
 
 // flush returns when a batch is committed. One caller makes the commit, the others wait for it.
@@ -99,12 +104,23 @@ func (j *Journal) flush(b *batch) error {
 }
 
 // Suspend leaves exchanges open that are interrupted or fail from now on, as a crash does, so that they
-// can go on after a restart. Call it with true before the tasks of a node that stops are cancelled, and
-// with false when the node starts again.
-func (j *Journal) Suspend(on bool) {
+// can go on after a restart. Call it before the tasks of a node that stops are cancelled.
+func (j *Journal) Suspend() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.suspended = on
+	j.suspended = true
+}
+
+// Recover begins the next life of a node: it ends the suspension, and marks and returns what the former life left open, see
+// Store.Recover. A log of the former life writes nothing more, since an agent may end long after its node, and would
+// overwrite what the next one does in its session; its errors wrap ErrTaken.
+func (j *Journal) Recover(ctx context.Context) ([]Info, error) {
+	j.mu.Lock()
+	j.recovered++
+	j.open, j.suspended = map[string]*Log{}, false
+	j.mu.Unlock()
+	_ = j.Flush() // writes that have begun; entries that cannot be written are lost, as by a crash
+	return j.store.Recover(ctx)
 }
 
 // isSuspended reports whether the node stops.
@@ -159,6 +175,8 @@ type Log struct {
 	// contents is how many bytes of files are kept; see MaxContents; guarded by mu.
 	contents int64
 	taken    bool // another log has the session; guarded by mu
+	// recovered is that of the journal when the log was opened; guarded by journal.mu.
+	recovered int
 }
 
 // Create begins a session. It becomes durable with its first commit. ID, Node, State
@@ -171,7 +189,7 @@ func (j *Journal) Create(info Info) *Log {
 	info.Updated = info.Created
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := &Log{journal: j, info: info}
+	l := &Log{journal: j, info: info, recovered: j.recovered}
 	j.open[info.ID] = l
 	return l
 }
@@ -231,7 +249,7 @@ func (l *Log) Reopen(ctx context.Context) (entries []Entry, err error) {
 	l.mu.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.open[l.info.ID] = l
+	j.open[l.info.ID], l.recovered = l, j.recovered
 	return entries, nil
 }
 
@@ -378,7 +396,7 @@ func (l *Log) add(entries []Entry) (*batch, error) {
 		l.err = err
 		return nil, err
 	}
-	return l.journal.add(l, w), nil // with l.mu held, so that the order is that of the calls
+	return l.journal.add(l, w) // with l.mu held, so that the order is that of the calls
 }
 
 // fail refuses entries until the next task begins.

@@ -114,7 +114,7 @@ func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
 		if err := l.Commit(task("x")); err != nil {
 			t.Fatal(err)
 		}
-		j.Suspend(true)
+		j.Suspend()
 		if err := l.Commit(text("kept"), session.Entry{Kind: session.End, Status: c.status}); err != nil {
 			t.Error(err)
 		}
@@ -124,6 +124,57 @@ func TestJournalSuspendLeavesExchangesOpen(t *testing.T) {
 		if all := entriesOf(t, j.Store(), l.Info().ID, 0); all[1].Text != "kept" || (len(all) == 2) != c.open {
 			t.Errorf("after an end with %s the entries are %+v", c.status, all)
 		}
+	}
+}
+
+// An agent may end long after its node. What it writes then does not reach the sessions with which the next life goes on.
+func TestJournalRecoverEndsLogsOfFormerLife(t *testing.T) {
+	for name, late := range map[string]func(*session.Log) error{
+		"answer": func(l *session.Log) error { return l.Commit(session.Entry{Kind: session.End, Status: session.Done}) },
+		"end": func(l *session.Log) error {
+			return l.Commit(session.Entry{Kind: session.End, Status: session.Interrupted})
+		},
+		"unsynced entry":  func(l *session.Log) error { return l.Add(text("late")) },
+		"end of an agent": func(l *session.Log) error { l.Close(); return l.SetKeep(false) },
+		"task":            func(l *session.Log) error { return l.Commit(task("late")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &slowStore{Store: inMemory(t)}
+				j := session.NewJournal(s, "n")
+				former := j.Create(session.Info{Keep: true})
+				if err := former.Commit(task("x")); err != nil {
+					t.Fatal(err)
+				}
+				j.Suspend()
+				s.hold = make(chan struct{})
+				begun := make(chan error, 1)
+				go func() { begun <- former.Commit(text("begun")) }()
+				synctest.Wait()
+				time.AfterFunc(time.Second, func() { close(s.hold) })
+				lost, err := j.Recover(t.Context())
+				if err := errors.Join(err, <-begun); err != nil || len(lost) != 1 || lost[0].State != session.Interrupted {
+					t.Fatalf("interrupted are %+v, %v", lost, err)
+				}
+				now, past, err := j.Open(t.Context(), former.Info().ID)
+				if err != nil || len(past) != 2 || past[1].Text != "begun" {
+					t.Fatalf("the next life begins with %+v, %v", past, err)
+				}
+				if err := now.Commit(session.Entry{Kind: session.Resume}); err != nil {
+					t.Fatal(err)
+				}
+				if err := late(former); !errors.Is(err, session.ErrTaken) {
+					t.Errorf("the former log wrote: %v", err)
+				}
+				if err := j.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				all, err := s.Sessions(t.Context(), session.Filter{})
+				if err != nil || len(all) != 1 || !all[0].Keep || all[0].Restarts != 1 || len(entriesOf(t, s, now.Info().ID, 0)) != 3 {
+					t.Errorf("the session is %+v, %v", all, err)
+				}
+			})
+		})
 	}
 }
 
@@ -212,7 +263,7 @@ func TestJournalMayBeUsedByManyGoroutines(t *testing.T) {
 			func() error { return l.Add(text("b")) },
 			func() error { return l.SetKeep(true) },
 			func() error { l.SetMember("ann", "1"); l.SetRequester("bob", ""); l.SetSettings("m", ""); return nil },
-			func() error { j.Suspend(true); j.Suspend(false); return nil },
+			func() error { j.Suspend(); return nil },
 			func() error { j.IsInUse(id); return nil },
 			func() error { l.Info(); return nil },
 			func() error { j.Create(session.Info{}).Close(); return nil },

@@ -245,13 +245,20 @@ func (s *Store) explain(err error) error {
 	return fmt.Errorf("the file of the sessions, %s: %w%s", s.path, err, advice)
 }
 
-// Close closes the file.
+// Close closes the file, after the end of the transactions that have begun: nothing is written after it.
 func (s *Store) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{s.readers, s.events, s.db} { // the writer last: the last connection writes the log back
-		if db != nil {
-			errs = append(errs, db.Close())
+		if db == nil {
+			continue
 		}
+		release := func() error { return nil }
+		if db != s.readers && db.Stats().OpenConnections > 0 { // its only connection, which a transaction gives back at its end
+			if writer, err := db.Conn(context.Background()); err == nil {
+				release = writer.Close
+			}
+		}
+		errs = append(errs, db.Close(), release())
 	}
 	return errors.Join(errs...)
 }
