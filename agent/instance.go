@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,6 +75,11 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	defer i.mu.Unlock()
 	if i.starts++; i.starts == 1 {
 		i.setSelf(self)
+		for _, w := range i.def.Warnings {
+			if w.File = filepath.Base(w.File); i.parent == nil || i.parent.def.File != i.def.File {
+				i.notice(w.Error())
+			}
+		}
 	} else if err := i.reopenAccount(); err != nil {
 		return nil, fmt.Errorf("agent %s, restarted: %w", self.Name, err)
 	} else if i.record.past, err = i.record.log.Load().Reopen(context.Background()); err != nil { // the end of the failed agent has closed it

@@ -16,7 +16,7 @@ import (
 
 // Definition describes a kind of agent: the front matter and the text of its Markdown file.
 type Definition struct {
-	// Name identifies the definition: letters, digits, hyphens; its file is NAME.md.
+	// Name identifies the definition, as nameForm says; its file usually is NAME.md.
 	Name        string
 	Description string
 	// Model replaces the node's model; "" means the node's. Several names, separated by commas, are
@@ -62,6 +62,8 @@ type Definition struct {
 	Instructions string
 	// File is the path that it was read from; "" = no file.
 	File string
+	// Warnings say what was read otherwise than its author may think, such as an unknown key.
+	Warnings []Problem
 }
 
 // defaultMaxTurns is enough for a long task; an agent that needs more turns is usually stuck in a
@@ -74,10 +76,12 @@ const maxDefinition = 256 << 10
 // maxName limits the name of a definition, in characters.
 const maxName = 64
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
 
-// IsName reports whether name is valid for a definition: up to 64 letters, digits and single
-// hyphens.
+// nameForm says what IsName accepts.
+const nameForm = "up to 64 letters and digits, with single hyphens, dots and underscores between them"
+
+// IsName reports whether name is valid for a definition, as nameForm says.
 func IsName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
 
 // General returns the agent of a node that has no definitions.

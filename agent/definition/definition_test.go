@@ -3,6 +3,7 @@ package definition_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,6 +123,81 @@ func TestDefinitionKeysAreRead(t *testing.T) {
 	}
 }
 
+// TestDefinitionsOfClaudeCodeAreRead has what people write for Claude Code. What a definition of it restricts stays restricted.
+func TestDefinitionsOfClaudeCodeAreRead(t *testing.T) {
+	deny := func(at string, names ...string) (all []permission.RuleText) {
+		for _, name := range names {
+			all = append(all, permission.RuleText{Rule: name, At: at})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		text, warning string
+		want          func(*definition.Definition)
+	}{
+		"model":            {"model: opus", `line 4: model "opus" is a name of another program; the node's model is used`, func(*definition.Definition) {}},
+		"model, inherited": {"model: inherit", "", func(*definition.Definition) {}},
+		"model, Bedrock":   {"model: us.anthropic.claude-x-v1:0", "the node's model is used", func(*definition.Definition) {}},
+		"one of models":    {"model: [sonnet, openai:x]", `model "sonnet"`, func(d *definition.Definition) { d.Model = "openai:x" }},
+		"tools as text":    {"tools: Read, Bash write", "", func(d *definition.Definition) { d.Tools = []string{"Read", "Bash", "Write"} }},
+		"one tool":         {"tools: Read", "", func(d *definition.Definition) { d.Tools = []string{"Read"} }},
+		"no tool":          {"tools: ''", "", func(d *definition.Definition) { d.Tools = []string{} }},
+		"tools elsewhere":  {"tools: Read, Agent, NotebookEdit", `there is no tool "NotebookEdit" here`, func(d *definition.Definition) { d.Tools = []string{"Read", "replicate_agent", "NotebookEdit"} }},
+		"a rule":           {"tools: Read, Bash(git:*)", `"Bash(git:*)" is a rule`, func(d *definition.Definition) { d.Tools = []string{"Read", "Bash(git:*)"} }},
+		"a server":         {"tools: mcp__files", "", func(d *definition.Definition) { d.Tools = []string{"mcp__files__*"} }},
+		"no such server":   {"tools: mcp__pictures__draw", `no MCP server "pictures" here`, func(d *definition.Definition) { d.Tools = []string{"mcp__pictures__draw"} }},
+		"denied tools":     {"disallowedTools: Bash, task, KillShell, mcp__x", "", func(d *definition.Definition) { d.Permissions.Deny = deny("4:1", "Bash", "mcp__x__*") }},
+		"denied sub-agent": {"disallowedTools: [Task, 'Bash(rm:*)']", "", func(d *definition.Definition) { d.Permissions.Deny = deny("4:1", "replicate_agent", "Bash(rm:*)") }},
+		"mode plan":        {"permissionMode: plan", "", func(d *definition.Definition) { d.Permissions.Preset = "read_only" }},
+		"mode bypass":      {"permissionMode: bypassPermissions", "cannot give more", func(*definition.Definition) {}},
+		"turns":            {"maxTurns: 7", "", func(d *definition.Definition) { d.MaxTurns = 7 }},
+		"skills as text":   {"skills: survey, release-notes", "", func(d *definition.Definition) { d.Skills = []string{"survey", "release-notes"} }},
+		"color":            {"color: blue", `line 4: unknown key "color" is ignored`, func(*definition.Definition) {}},
+		"hooks":            {"hooks: {Stop: []}", `unknown key "hooks"`, func(*definition.Definition) {}},
+		"another mode":     {"mode: subagent", `unknown key "mode"`, func(*definition.Definition) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, problems := known().Parse(matter(test.text))
+			warnings := fmt.Sprint(got.Warnings)
+			if len(got.Warnings) == 1 {
+				warnings = got.Warnings[0].Error()
+			}
+			if len(problems) > 0 || !strings.Contains(warnings, test.warning) || test.warning == "" && got.Warnings != nil {
+				t.Errorf("problems: %v, warnings: %s, want %q", problems, warnings, test.warning)
+			}
+			want := definition.Definition{Name: "a", Description: "d", Accepts: []string{"task", "a"}, MaxTurns: 32, Instructions: "text", Warnings: got.Warnings}
+			test.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("definition (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDescriptionWithoutQuotesKeepsTheLines(t *testing.T) {
+	const head = "---\nname: a\ndescription: It's for x. Examples: <y>\n  more: it\ncolor: red\n"
+	d, problems := known().Parse([]byte(head + "---\n"))
+	if len(problems) > 0 || d.Description != "It's for x. Examples: <y> more: it" || len(d.Warnings) != 2 || d.Warnings[1].Line != 5 {
+		t.Errorf("got %q, %v, %v", d.Description, problems, d.Warnings)
+	}
+	if _, problems := known().Parse([]byte(head + "modle: x\n---\n")); len(problems) != 1 || problems[0].Line != 6 {
+		t.Errorf("problems: %v, want one on line 6", problems)
+	}
+}
+
+func TestFileGivesTheNameThatFrontMatterSpellsOtherwise(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "net-4.8_expert.md")
+	for name, want := range map[string]string{"Net Expert": "net-4.8_expert", "other": "other", "net-4.8_expert": "net-4.8_expert"} {
+		if err := os.WriteFile(file, []byte("---\nname: "+name+"\n---\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, problems := known().Read(file)
+		if len(problems) > 0 || d.Name != want || (len(d.Warnings) > 0) != (name != "net-4.8_expert") {
+			t.Errorf("%s: got %q, %v, %v", name, d.Name, problems, d.Warnings)
+		}
+	}
+}
+
 func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		text []byte
@@ -135,27 +211,27 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"a list":             {[]byte("---\n- name\n---\n"), "line 2: front matter is keys"},
 		"two documents":      {[]byte("---\nname: a\ndescription: d\n--- {x: y}\n---\n"), "line 4: a second YAML document"},
 		"no name":            {[]byte("---\ndescription: d\n---\n"), `line 1: name ""`},
-		"a path for a name":  {[]byte("---\ndescription: d\nname: ../a\n---\n"), "line 3: name \"../a\": want up to 64 letters, digits and single hyphens"},
+		"a path for a name":  {[]byte("---\ndescription: d\nname: ../a\n---\n"), "line 3: name \"../a\": want up to 64 letters and digits, with"},
 		"too large":          {append(matter(), bytes.Repeat([]byte("x"), 300<<10)...), "256 KiB"},
 
 		"unknown key":            {matter("modle: x"), `line 4: unknown key "modle"; did you mean "model"?`},
-		"an unlike key":          {matter("zzzzzz: x"), `line 4: unknown key "zzzzzz"; there are accepts, budget, description,`},
+		"an unlike key":          {matter("mcp_tools_xxxxxxxxx: x"), `line 4: unknown key "mcp_tools_xxxxxxxxx"; there are accepts, budget, description,`},
 		"a key twice":            {matter("model: openai:x", "model: openai:y"), "line 5: model is there twice; it is on line 4 already"},
 		"a name that is a list":  {[]byte("---\nname: [a]\ndescription: d\n---\n"), "line 2: name is a text"},
 		"a model":                {matter("model: opanai:x"), `line 4: model names no model; did you mean "openai"?`},
-		"one of several models":  {matter("model:", "- openai:x", "- y"), "line 6: model names no model"},
+		"a key of skills":        {matter("allowed-tools: Read"), `line 4: unknown key "allowed-tools"`},
+		"one of several models":  {matter("model:", "- openai:x", "- opneai:y"), "line 6: model names no model"},
 		"keep, no boolean":       {matter("keep: yes please"), "line 4: keep is true or false"},
 		"accepts, no list":       {matter("accepts: task"), "line 4: accepts is a list"},
 		"accepts, odd":           {matter("accepts:", "- task", "- a b"), `line 6: accepts "a b"`},
 		"accepts, twice":         {matter("accepts: [x, x]"), `line 4: accepts "x" is there twice`},
 		"a tool":                 {matter("tools:", "- Read", "- Wriet"), `line 6: tools: there is no tool "Wriet"; did you mean "Write"?`},
-		"a tool in a rule's way": {matter("tools: ['Bash(git:*)']"), `line 4: tools: "Bash(git:*)" is no name of a tool`},
-		"tools, no list":         {matter("tools: Read"), `line 4: tools is a list, such as [Read, "preset:web"], or "*" for all`},
+		"tools, no list":         {matter("tools: {Read: true}"), `line 4: tools is a list, such as [Read, "preset:web"], or "*" for all`},
 		"a bare star":            {matter("tools: *"), `line 4: YAML reads a * that stands alone as something else; write it in quotes: "*"`},
 		"a star among others":    {matter("tools: [Read, '*']"), `line 4: tools: "*" stands alone`},
 		"a preset":               {matter("tools: ['preset:wep']"), `line 4: tools: there is no preset "wep"; did you mean "web"?`},
 		"a tool for a preset":    {matter("tools: [read_only]"), `line 4: tools: there is no tool "read_only"; did you mean "preset:read_only"?`},
-		"MCP without a tool":     {matter("tools: [mcp__files]"), `line 4: tools: "mcp__files" is no name of MCP tools; they are mcp__SERVER__TOOL`},
+		"MCP without a tool":     {matter("tools: [mcp__]"), `line 4: tools: "mcp__" is no name of MCP tools; they are mcp__SERVER__TOOL`},
 		"MCP with a star inside": {matter("tools: [mcp__*__x]"), "line 4: tools: \"mcp__*__x\" is no name of MCP tools"},
 		"an MCP server":          {matter("tools: [mcp__flies__*]"), `line 4: tools: there is no MCP server "flies"; did you mean "files"?`},
 		"a skill":                {matter("skills: [survay]"), `line 4: Agent 'a' references unknown skill: survay; did you mean "survey"?`},
@@ -238,7 +314,7 @@ func TestOneBadDefinitionDoesNotHideTheOthers(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"good.md":   "---\nname: good\ndescription: d\npermissions: {deny: [Bash]}\n---\n",
-		"other.md":  "---\ndescription: d\nname: elsewhere\n---\n",
+		"other.md":  "---\ndescription: d\nname: good\n---\n",
 		"bad.md":    "no front matter",
 		"notes.txt": "no definition at all",
 	} {
@@ -255,9 +331,9 @@ func TestOneBadDefinitionDoesNotHideTheOthers(t *testing.T) {
 	}
 	var got []string
 	for _, p := range definition.Problems(err) {
-		got = append(got, strings.TrimPrefix(p.Error(), dir+string(filepath.Separator)))
+		got = append(got, strings.ReplaceAll(p.Error(), dir+string(filepath.Separator), ""))
 	}
-	want := []string{"bad.md:1: the first line must be --- and start the front matter", `other.md:3: name "elsewhere" differs from the file's name, other.md`, "x.md:1: not a file of up to 256 KiB"}
+	want := []string{"bad.md:1: the first line must be --- and start the front matter", "other.md:1: another definition is called good, too: good.md", "x.md:1: not a file of up to 256 KiB"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -24,14 +24,19 @@ import (
 type reader struct {
 	// lines is the number of lines of the whole text; no problem has a higher line.
 	lines int
-	// problems are in the order in which they were found.
-	problems []Problem
+	// problems are in the order in which they were found, and so are warnings.
+	problems, warnings []Problem
 }
 
 // addProblem adds a problem. YAML's own messages may name a line that the text does not have; it
 // becomes the nearest existing one.
 func (r *reader) addProblem(line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Line: max(1, min(line, r.lines)), Reason: fmt.Sprintf(format, args...)})
+}
+
+// warn adds a warning: something is read otherwise than its author may think, and the agent has no more by that.
+func (r *reader) warn(line int, format string, args ...any) {
+	r.warnings = append(r.warnings, Problem{Line: max(1, min(line, r.lines)), Reason: fmt.Sprintf(format, args...)})
 }
 
 // sortedProblems returns the problems, sorted by line. Problems of one line stay in the order in
@@ -47,6 +52,11 @@ func (r *reader) root(text []byte) *yaml.Node {
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	err := dec.Decode(&doc)
+	if quoted := quoteDescription(text); err != nil && yaml.Unmarshal(quoted, &doc) == nil {
+		r.warn(1, "the description has to be in quotes; its text was taken as it stands (%s)", strings.TrimPrefix(err.Error(), "yaml: "))
+		dec, err = yaml.NewDecoder(bytes.NewReader(quoted)), nil
+		_ = dec.Decode(&doc)
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
@@ -168,7 +178,8 @@ type field struct {
 
 // fields reads the keys of a mapping n with the functions of known. what names the mapping in
 // messages; "" means the front matter itself. A key without a value counts as absent: its function
-// is not called. An unknown key is a problem, because a misspelled restriction must not be ignored.
+// is not called. An unknown key is a problem, because a misspelled restriction must not be ignored; one of the front matter
+// itself that is like no known key is a warning.
 // fields returns the line of each known key.
 func (r *reader) fields(what string, n *yaml.Node, known map[string]field) map[string]int {
 	lines := map[string]int{}
@@ -187,6 +198,10 @@ func (r *reader) fields(what string, n *yaml.Node, known map[string]field) map[s
 			continue
 		}
 		f, ok := known[name]
+		if !ok && what == "" && !misspelled(name, slices.Collect(maps.Keys(known))) {
+			r.warn(p.key.Line, "unknown key %q is ignored", name)
+			continue
+		}
 		if !ok {
 			r.addProblem(p.key.Line, "unknown key %q%s%s", name, in, suggest(name, slices.Collect(maps.Keys(known))))
 			continue

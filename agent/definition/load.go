@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Problem is a fault in a definition, with its place. It is an error.
@@ -61,6 +62,9 @@ func (k Loader) Load(dir string) ([]Definition, error) {
 	var wrong []Problem
 	for _, file := range files {
 		d, problems := k.Read(filepath.Join(dir, file))
+		if i := slices.IndexFunc(all, func(other Definition) bool { return other.Name == d.Name }); i >= 0 && len(problems) == 0 {
+			problems = []Problem{{d.File, 1, fmt.Sprintf("another definition is called %s, too: %s", d.Name, all[i].File)}}
+		}
 		if len(problems) == 0 {
 			all = append(all, d)
 		}
@@ -69,16 +73,17 @@ func (k Loader) Load(dir string) ([]Definition, error) {
 	return all, joinProblems(wrong)
 }
 
-// Read reads one file, whose name must match the name in it. A definition with problems must not be
-// used.
+// Read reads one file. A definition with problems must not be used.
 func (k Loader) Read(file string) (Definition, []Problem) {
 	text, err := readText(file)
 	if err != nil {
 		return Definition{}, []Problem{{file, 1, err.Error()}}
 	}
 	d, problems := k.parse(text, filepath.Base(file))
-	for i := range problems {
-		problems[i].File = file
+	for _, some := range [][]Problem{problems, d.Warnings} {
+		for i := range some {
+			some[i].File = file
+		}
 	}
 	d.File = file
 	// The file is recorded in the rules, so that a denial can name the line that caused it.

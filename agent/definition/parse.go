@@ -3,6 +3,7 @@ package definition
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,11 +23,13 @@ type parser struct {
 	reader
 	// loader has the names that exist on this node.
 	loader Loader
+	// planMode is true if the agent may only read, by permissionMode.
+	planMode bool
 }
 
 // Parse parses a definition: YAML front matter between lines of three hyphens, and the instructions
-// in Markdown below it. The problems are in the order of their lines. A definition with problems
-// must not be used.
+// in Markdown below it. It reads definitions of Claude Code, too. The problems are in the order of their lines. A definition
+// with problems must not be used.
 func (k Loader) Parse(text []byte) (Definition, []Problem) { return k.parse(text, "") }
 
 // parse parses a definition. file is the name of its file; "" means none, and then the name is not
@@ -58,6 +61,7 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 		root = &yaml.Node{Kind: yaml.MappingNode}
 	}
 	f.definition(root, &d, file)
+	d.Warnings = f.warnings
 	return d, f.sortedProblems()
 }
 
@@ -66,13 +70,22 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	var named []item
 	// at has the line of each key.
-	at := f.fields("", root, f.keys(d, &named))
+	keys := f.keys(d, &named)
+	maps.Copy(keys, f.claudeKeys(d))
+	at := f.fields("", root, keys)
 	line := func(key string) int { return max(at[key], 1) }
+	base := strings.TrimSuffix(file, ".md")
 	switch {
+	case d.Name != "" && !IsName(d.Name) && IsName(base):
+		f.warn(line("name"), "name %q: want %s; the file's name is used", d.Name, nameForm)
+		d.Name = base
 	case !IsName(d.Name):
-		f.addProblem(line("name"), "name %q: want up to 64 letters, digits and single hyphens", d.Name)
-	case file != "" && file != d.Name+".md":
-		f.addProblem(line("name"), "name %q differs from the file's name, %s", d.Name, file)
+		f.addProblem(line("name"), "name %q: want %s", d.Name, nameForm)
+	case file != "" && d.Name != base:
+		f.warn(line("name"), "name %q differs from the file's name, %s; the agent is called %s", d.Name, file, d.Name)
+	}
+	if f.planMode && d.Permissions.Preset == "" {
+		d.Permissions.Preset = "read_only"
 	}
 	if d.Description == "" {
 		d.Description = cmp.Or(firstSentence(d.Instructions), d.Name)
@@ -103,7 +116,7 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"model":       f.model(&d.Model),
 		"accepts":     f.list("accepts", "[task]", func(all []item) { d.Accepts = f.accepts(all) }),
 		"tools":       f.tools(&d.Tools),
-		"skills":      f.list("skills", "[release-notes]", func(all []item) { *named, d.Skills = all, texts(all) }),
+		"skills":      f.words("skills", "[release-notes]", func(all []item) { *named, d.Skills = all, texts(all) }),
 		"permissions": f.permissions(&d.Permissions),
 		"guardrail":   f.guardrail(&d.Guardrail),
 		"sandbox":     f.sandbox(&d.Sandbox),
@@ -138,28 +151,18 @@ func (f *parser) accepts(all []item) []string {
 // model returns a function that reads a specification of a model, or a list of them, which becomes
 // one text with commas. The models are tried in that order (package retry).
 func (f *parser) model(to *string) field {
-	check := func(one item) {
-		if f.loader.Model == nil {
-			return
-		}
-		if err := f.loader.Model(one.text); err != nil {
-			f.addProblem(one.line, "model %s%s", err, f.suggestProvider(one.text))
-		}
-	}
 	one := f.text("model", to)
 	several := f.list("model", "[anthropic:NAME, openai:NAME]", func(all []item) {
-		for _, one := range all {
-			check(one)
-		}
-		*to = strings.Join(texts(all), ",")
+		*to = strings.Join(texts(slices.DeleteFunc(all, func(one item) bool { return !f.usable(one) })), ",")
 	})
 	read := func(p pair) {
 		if p.value.Kind == yaml.SequenceNode {
 			several.read(p)
 			return
 		}
-		one.read(p)
-		check(item{*to, p.value.Line})
+		if one.read(p); !f.usable(item{*to, p.value.Line}) {
+			*to = ""
+		}
 	}
 	return field{read, anyOf(one.schema, several.schema)}
 }
@@ -187,7 +190,7 @@ const (
 // tools returns a function that reads the list of tools. "*" leaves it nil, which means all tools;
 // an empty list means none.
 func (f *parser) tools(to *[]string) field {
-	list := f.list("tools", `[Read, "preset:web"], or "*" for all`, func(all []item) {
+	list := f.words("tools", `[Read, "preset:web"], or "*" for all`, func(all []item) {
 		*to = make([]string, 0, len(all))
 		for _, one := range all {
 			*to = append(*to, f.tool(one))
@@ -201,22 +204,19 @@ func (f *parser) tools(to *[]string) field {
 	return field{read, anyOf(wordSchema(allTools), list.schema)}
 }
 
-var (
-	// toolName is the syntax of names of tools that are not of MCP servers.
-	toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
-	// mcpName matches mcp__SERVER__TOOL, and patterns that end in *.
-	mcpName = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
-)
+// mcpName matches mcp__SERVER__TOOL, and patterns that end in *.
+var mcpName = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
 
-// tool checks the name of one tool, or of a preset, and returns it. It accepts a name in other case
-// and returns the tool's own, because the spec writes read for Read.
+// tool checks the name of one tool, or of a preset, and returns the name that it has here. A tool that does not exist is a
+// warning, as the agent has less then, unless another one was probably meant.
 func (f *parser) tool(one item) string {
-	name := one.text
+	name := f.sameTool(one.text)
 	preset, isPreset := strings.CutPrefix(name, presetMark)
 	var presets []string
 	for _, p := range tool.Presets() {
 		presets = append(presets, p.Name)
 	}
+	near := visible.Suggest(name, f.loader.Tools)
 	switch {
 	case name == allTools:
 		f.addProblem(one.line, `tools: "*" stands alone, as tools: "*", and means all there are`)
@@ -224,20 +224,16 @@ func (f *parser) tool(one item) string {
 		f.addProblem(one.line, "tools: there is no preset %q%s", preset, suggest(preset, presets))
 	case isPreset:
 	case strings.HasPrefix(name, MCPPrefix):
-		f.server(one)
-	case !toolName.MatchString(name):
-		f.addProblem(one.line, "tools: %q is no name of a tool%s", name, visible.Suggest(name, f.loader.Tools))
-	case f.loader.Tools != nil && !slices.Contains(f.loader.Tools, name):
-		for _, known := range f.loader.Tools {
-			if strings.EqualFold(known, name) {
-				return known
-			}
-		}
-		if slices.Contains(presets, name) {
-			f.addProblem(one.line, "tools: there is no tool %q; did you mean %q?", name, presetMark+name)
-			break
-		}
-		f.addProblem(one.line, "tools: there is no tool %q%s", name, suggest(name, f.loader.Tools))
+		f.server(item{name, one.line})
+	case strings.Contains(name, "("):
+		f.warn(one.line, "tools: %q is a rule and no name of a tool: it is left out; give the tool, and write the rule under permissions", name)
+	case f.loader.Tools == nil || slices.Contains(f.loader.Tools, name):
+	case slices.Contains(presets, name):
+		f.addProblem(one.line, "tools: there is no tool %q; did you mean %q?", name, presetMark+name)
+	case near != "":
+		f.addProblem(one.line, "tools: there is no tool %q%s", name, near)
+	default:
+		f.warn(one.line, "tools: there is no tool %q here: it is left out", name)
 	}
 	return name
 }
@@ -250,9 +246,14 @@ func (f *parser) server(one item) {
 		return
 	}
 	name, _, whole := strings.Cut(strings.TrimPrefix(one.text, MCPPrefix), "__")
-	if whole && f.loader.Servers != nil && !slices.Contains(f.loader.Servers, name) {
-		f.addProblem(one.line, "tools: there is no MCP server %q%s", name, suggest(name, f.loader.Servers))
+	if !whole || f.loader.Servers == nil || slices.Contains(f.loader.Servers, name) {
+		return
 	}
+	if near := visible.Suggest(name, f.loader.Servers); near != "" {
+		f.addProblem(one.line, "tools: there is no MCP server %q%s", name, near)
+		return
+	}
+	f.warn(one.line, "tools: there is no MCP server %q here: %s is left out", name, one.text)
 }
 
 // sentence matches a paragraph up to the end of its first sentence. A heading does not match, and a

@@ -59,6 +59,21 @@ func (c Config) Definitions(k definition.Loader) (map[string]definition.Definiti
 	return all, err
 }
 
+// Warned counts the definitions with warnings, and says in a line what the first is and how to see all; "" if there are none.
+func Warned(all map[string]definition.Definition) (n int, text string) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if warnings := all[name].Warnings; len(warnings) > 0 {
+			if n++; n == 1 {
+				text = warnings[0].Error()
+			}
+		}
+	}
+	if n > 0 {
+		text += "; symbio agents validate shows all"
+	}
+	return n, text
+}
+
 // FindDefinition returns the definition with this name; "" is general. The
 // error is community.ErrNotFound and lists the known names.
 func FindDefinition(all map[string]definition.Definition, name string) (definition.Definition, error) {

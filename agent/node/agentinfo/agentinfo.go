@@ -32,6 +32,8 @@ type Summary struct {
 	Capabilities []string `json:"capabilities"`
 	// Path is the file of the definition; "" = it is built in.
 	Path string `json:"path"`
+	// Warnings say what is read otherwise than its author may think.
+	Warnings []definition.Problem `json:"warnings,omitempty"`
 }
 
 // Summarize returns the summary of d. offered has the capabilities that agents
@@ -43,7 +45,7 @@ func Summarize(d definition.Definition, offered map[string][]string) Summary {
 	}
 	return Summary{
 		Name: d.Name, Description: d.Description, Model: d.Model, Accepts: d.Accepts, Tools: tools,
-		Skills: append([]string{}, d.Skills...), Capabilities: append([]string{}, offered[d.Name]...), Path: d.File,
+		Skills: append([]string{}, d.Skills...), Capabilities: append([]string{}, offered[d.Name]...), Path: d.File, Warnings: d.Warnings,
 	}
 }
 

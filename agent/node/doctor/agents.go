@@ -26,6 +26,9 @@ func definitions(_ context.Context, w *World) (out []Finding) {
 	if err != nil {
 		out = append(out, brokenDefinitions(err)...)
 	}
+	if n, text := node.Warned(all); n > 0 {
+		out = append(out, warn("correct that, or leave it if that is meant", "%d definitions have something that is read otherwise than its author may think: %s", n, text))
+	}
 	for _, err := range w.Options.UnknownAgents(all) {
 		out = append(out, fail("correct the name in the configuration, or that definition", "%v", err))
 	}

@@ -56,6 +56,9 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 			// the list slow.
 			all, problems := opts.Definitions(node.Known(nil))
 			printProblems(env, problems)
+			if _, text := node.Warned(all); text != "" {
+				env.Notef("note: %s", text)
+			}
 			for _, err := range opts.UnknownAgents(all) {
 				env.Notef("note: %s", err.Error())
 			}
@@ -183,6 +186,9 @@ func agentText(s *agentinfo.Agent) string {
 	line("mcp", list(s.MCPServers))
 	line("skills", list(s.Skills))
 	line("not found", list(s.SkillsNot))
+	for _, w := range s.Warnings {
+		line("note", fmt.Sprintf("line %d: %s", w.Line, w.Reason))
+	}
 	line("turns", strconv.Itoa(s.MaxTurns)+" for a task")
 	line("placement", s.Placement+map[bool]string{true: " repeatable"}[s.Repeatable])
 	line("limits", limitsText(s.Limits))
@@ -249,6 +255,8 @@ type definitionJSON struct {
 	OK bool `json:"ok"`
 	// Problems has each error with its line, counted from 1; [] if there are none.
 	Problems []definition.Problem `json:"problems"`
+	// Warnings say what is read otherwise than its author may think.
+	Warnings []definition.Problem `json:"warnings,omitempty"`
 }
 
 // cmdAgentsValidate returns the command agents validate. Its exit status is 1 if any definition has
@@ -356,11 +364,15 @@ func definitionFiles(args []string) (files []string, err error) {
 	return files, nil
 }
 
-// printVerdict prints the problems of one definition, PATH:LINE: MESSAGE, or one JSON object with
+// printVerdict prints the problems of one definition, PATH:LINE: MESSAGE, and its warnings below, or one JSON object with
 // --json. A definition without problems prints nothing but its JSON object.
 func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
 	if env.JSON {
-		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...)})
+		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...), Warnings: d.Warnings})
+	}
+	for _, w := range d.Warnings {
+		w.Reason = "warning: " + w.Reason
+		problems = append(problems, w)
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(env.Out, terminal.Printable(p.Error())); err != nil {

@@ -1,0 +1,139 @@
+package definition
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"symbio/security/permission"
+	"symbio/security/visible"
+)
+
+// claudeKeys returns the keys of definitions of Claude Code that have another name here. Those that
+// restrict an agent must not be ignored.
+func (f *parser) claudeKeys(d *Definition) map[string]field {
+	mode := ""
+	denied := f.words("disallowedTools", "[Bash]", func(all []item) {
+		for _, one := range all {
+			name := f.sameTool(one.text)
+			if tool, _, _ := strings.Cut(name, "("); f.loader.Tools != nil && !strings.HasPrefix(tool, MCPPrefix) && !slices.Contains(f.loader.Tools, tool) {
+				continue // a tool that does not exist here is not to be had anyway
+			}
+			rule := permission.RuleText{Rule: name, At: fmt.Sprintf("%d:1", one.line)}
+			if err := checkRule("deny", rule); err != nil {
+				f.addProblem(one.line, "disallowedTools: %s", strings.TrimPrefix(err.Error(), "permissions: "))
+				continue
+			}
+			d.Permissions.Deny = append(d.Permissions.Deny, rule)
+		}
+	})
+	text := f.text("permissionMode", &mode)
+	plan := func(p pair) {
+		if text.read(p); mode == "plan" {
+			f.planMode = true
+			return
+		}
+		f.warn(p.key.Line, "permissionMode %q is ignored: a definition cannot give more than the node allows", mode)
+	}
+	return map[string]field{
+		"disallowedTools": denied,
+		"permissionMode":  {plan, text.schema},
+		"maxTurns":        f.number("maxTurns", 0, &d.MaxTurns),
+	}
+}
+
+// words is list for keys that Claude Code writes as one text, too, with commas or blanks between the words.
+func (f *parser) words(name, example string, use func([]item)) field {
+	list := f.list(name, example, use)
+	read := func(p pair) {
+		if p.value.Kind != yaml.ScalarNode {
+			list.read(p)
+			return
+		}
+		words, err := permission.ParseList(p.value.Value)
+		if err != nil {
+			f.addProblem(p.value.Line, "%s: %v", name, err)
+			return
+		}
+		all := make([]item, len(words))
+		for i, word := range words {
+			all[i] = item{word, p.value.Line}
+		}
+		use(all)
+	}
+	return field{read, anyOf(textSchema(), list.schema)}
+}
+
+// claudeTools are tools of Claude Code that have another name here.
+var claudeTools = map[string]string{"Agent": "replicate_agent", "Task": "replicate_agent", "TodoWrite": "Plan", "LS": "Glob"}
+
+// sameTool returns the name that a tool has here: in the case of letters that it has, and with mcp__SERVER standing for all
+// tools of a server.
+func (f *parser) sameTool(name string) string {
+	if server, ok := strings.CutPrefix(name, MCPPrefix); ok && server != "" && !strings.Contains(server, "__") && !strings.HasSuffix(name, "*") {
+		return name + "__*"
+	}
+	if slices.Contains(f.loader.Tools, name) {
+		return name
+	}
+	if same := claudeTools[name]; same != "" {
+		return same
+	}
+	for _, known := range f.loader.Tools {
+		if strings.EqualFold(known, name) {
+			return known
+		}
+	}
+	return name
+}
+
+// usable reports whether a specification of a model can be used. It warns about a name without a provider, as other
+// programs have (opus, gpt-5, us.anthropic.x-v1:0): the node's model is used then. A wrong provider is a problem.
+func (f *parser) usable(one item) bool {
+	if one.text == "inherit" {
+		return false
+	}
+	if f.loader.Model == nil {
+		return true
+	}
+	err := f.loader.Model(one.text)
+	if provider, _, found := strings.Cut(one.text, ":"); err != nil && (!found || strings.Contains(provider, ".")) {
+		f.warn(one.line, "model %q is a name of another program; the node's model is used", one.text)
+		return false
+	}
+	if err != nil {
+		f.addProblem(one.line, "model %s%s", err, f.suggestProvider(one.text))
+	}
+	return true
+}
+
+// plainDescription is a description without quotes, with the lines that go on with it.
+var plainDescription = regexp.MustCompile(`(?m)^description:[ \t]+([^'"|>\[{&*!\s].*(?:\n[ \t]+\S.*)*)`)
+
+// quoteDescription puts the description of front matter in quotes: a colon in it makes front matter invalid otherwise.
+// The lines keep their numbers.
+func quoteDescription(text []byte) []byte {
+	return plainDescription.ReplaceAllFunc(text, func(all []byte) []byte {
+		value := strings.ReplaceAll(string(plainDescription.FindSubmatch(all)[1]), "'", "''")
+		return []byte("description: '" + value + "'")
+	})
+}
+
+// misspelled reports whether an unknown key probably is a known one, or restricts the agent in a way that is not known. Such a
+// key must not be ignored.
+func misspelled(key string, known []string) bool {
+	plain := func(key string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(key)) }
+	if key = plain(key); key == "mode" { // of other programs; too much like model
+		return false
+	}
+	for _, part := range []string{"tools", "permission", "guardrail", "sandbox", "budget", "turns"} {
+		if strings.Contains(key, part) {
+			return true
+		}
+	}
+	limit := 2 + len(key)/6
+	return slices.ContainsFunc(known, func(k string) bool { return visible.EditDistance(key, plain(k), limit) < limit })
+}
