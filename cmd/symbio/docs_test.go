@@ -5,7 +5,6 @@ package main
 import (
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,58 +37,6 @@ func TestPagesSayWhatIsNotRun(t *testing.T) {
 	}
 	if !maps.Equal(got, notRun) {
 		t.Errorf("blocks that are not run: %v, want %v", got, notRun)
-	}
-}
-
-var (
-	span   = regexp.MustCompile("`(symbio [a-z][^`]*)`")
-	word   = regexp.MustCompile(`^[a-z]+$`)
-	option = regexp.MustCompile(`--[a-z-]+`)
-)
-
-// mentions returns the commands that a page names in its text and in the blocks that are not run.
-func mentions(page string) (all []string) {
-	for _, m := range span.FindAllStringSubmatch(symbiotest.Fence.ReplaceAllString(page, ""), -1) {
-		all = append(all, m[1])
-	}
-	for _, b := range symbiotest.BlocksOf(page) {
-		for line := range strings.Lines(b.Text) {
-			if line, _, _ = strings.Cut(line, " #"); b.Has("not-run") && strings.HasPrefix(line, "symbio ") {
-				all = append(all, strings.Split(line, " && ")...)
-			}
-		}
-	}
-	return all
-}
-
-// Commands that no test runs are at least commands and flags of the program.
-func TestPagesNameCommandsAndFlagsOfTheProgram(t *testing.T) {
-	t.Parallel()
-	helps := map[string]string{}
-	for path, text := range symbiotest.Pages(t, "../..") {
-		for _, line := range mentions(text) {
-			args := strings.Fields(line)[1:]
-			if n := slices.IndexFunc(args, func(a string) bool { return !word.MatchString(a) }); n >= 0 {
-				args = args[:n]
-			}
-			args = args[:min(len(args), 2)]
-			key := strings.Join(args, " ")
-			if _, known := helps[key]; !known {
-				out, err := exec.Command("symbio", append(args, "--help")...).CombinedOutput()
-				if err != nil {
-					t.Errorf("%s: %q: %v\n%s", path, line, err, out)
-				}
-				helps[key] = string(out)
-			}
-			if len(args) > 1 && strings.Contains(helps[key], "\nAvailable Commands:") {
-				t.Errorf("%s: %q: there is no such command", path, line)
-			}
-			for _, o := range option.FindAllString(line, -1) {
-				if !regexp.MustCompile(`(?m)\s` + o + `(\s|$)`).MatchString(helps[key]) {
-					t.Errorf("%s: %q has no flag %s", path, line, o)
-				}
-			}
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"unsafe"
 
@@ -406,35 +404,6 @@ func (w *world) tidy(t *testing.T) {
 	for _, e := range entries {
 		if e.Name() != ".git" {
 			t.Errorf("%s was left behind", e.Name())
-		}
-	}
-}
-
-// As an ordinary user the kernel works in other ways: capabilities, limits, and who may look at whom.
-func TestEscapesAsAnOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 || races {
-		return // TestEscapes was that; and the race detector has nothing to find in another user's processes
-	}
-	t.Parallel()
-	w := newWorld(t)
-	top := filepath.Dir(w.dir)
-	err := filepath.WalkDir(top, func(path string, _ os.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(path, 65534, 65534))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(waittest.Context(t), w.self, "-test.run=^TestEscapes$|^TestEscapesToWhatIsHidden$|^TestAPolicyShows|^TestNothingSurvives|^TestProcessesAreBounded|^TestMemoryIsBounded|^TestASymlinkPlanted", "-test.v")
-	c.Dir = top
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + top, "TMPDIR=/tmp"}
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := c.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestEscapes (")) || !bytes.Contains(out, []byte("--- PASS: TestEscapesToWhatIsHidden (")) {
-		t.Errorf("%v\n%s", err, out)
-	}
-	for _, l := range levels {
-		if bytes.Contains(out, fmt.Appendf(nil, "--- SKIP: TestEscapes/%v ", l)) {
-			t.Logf("an ordinary user does not have the level %v here", l)
 		}
 	}
 }

@@ -148,20 +148,6 @@ func TestPlantsForGitAreNotExecuted(t *testing.T) {
 	})
 }
 
-// Without a sandbox the plants work, or they would be no test of anything.
-func TestPlantsForGitWork(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	dir := newRepository(t, home)
-	said := outside(dir, home, planting(home, allPlants))
-	for i := range plants {
-		os.Remove(flagOf(home, i)) // making some of them executes it already
-	}
-	if got := executed(dir, home, "; unset GIT_EDITOR; git commit --amend -q", allPlants); len(got) < len(plants)-4 {
-		t.Errorf("git executes only the plants %v: %s", got, said)
-	}
-}
-
 func TestFilesOfGitAreKept(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

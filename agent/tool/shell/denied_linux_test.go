@@ -74,22 +74,13 @@ func (a *asking) run(command string) llm.ToolResult {
 	return set.Run(a.t.Context(), []llm.ToolCall{{ID: "1", Name: "Bash", Args: raw}})[0]
 }
 
-// Each of these reads or writes a denied file in a way that reading the command does not show.
+// deniedTest is a script that reads or writes a denied file in a way that reading the command does not show. It prints want.
+type deniedTest struct{ name, needs, script, want string }
+
 func TestDeniedFilesAreKeptFromCommands(t *testing.T) {
-	const secret = "SECRET-OF-ANN"
-	rules := permission.Config{Preset: "permissive",
-		Deny:     permission.Rules("Read(.env)", "Read(**/key.pem)", "Read(./secrets/*)", "Write(keep.txt)", "Edit(./conf/*)"),
-		Override: permission.Rules("Read(./secrets/public)"),
-	}
-	files := map[string]string{
-		".env": secret, "sub/deep/.env": secret, "a/b/key.pem": secret, "secrets/x": secret, "secrets/y/z": secret, "real": secret,
-		"secrets/public": "PUBLIC", "keep.txt": "keep", "conf/c": "keep", "names": ".env\n", "go.mod": "module d\n",
-		"d_test.go": "package d\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestD(t *testing.T) {\n\tb, err := os.ReadFile(\".env\")\n\tt.Logf(\"read %q %v\", b, err)\n}\n",
-	}
-	tests := []struct{ name, needs, script, want string }{
+	keepsDeniedFiles(t, []deniedTest{
 		{"script", "sh", "cat .env sub/deep/.env a/b/key.pem; wc -c <.env", "0"},
 		{"directory", "sh", "cat secrets/x secrets/y/z 2>/dev/null; cat secrets/public", "PUBLIC"},
-		{"go test", "go", "go test -count=1 -v .", `read ""`},
 		{"date", "date", "date -f .env", ""},
 		{"file", "file", "file -f .env", ""},
 		{"du", "du", "du --files0-from=.env", ""},
@@ -109,6 +100,21 @@ func TestDeniedFilesAreKeptFromCommands(t *testing.T) {
 		{"write", "sh", "echo x > keep.txt; echo x >> conf/c; echo x > conf/new", ""},
 		{"remove", "sh", "rm -rf keep.txt conf; mv keep.txt k; mv conf k2; sed -i s/k/x/ keep.txt", ""},
 		{"replace", "sh", "echo x > n; mv -f n keep.txt; cp n keep.txt; ln -f n keep.txt; echo x > k3", ""},
+	})
+}
+
+// keepsDeniedFiles runs the scripts, each in a workspace of its own, at the levels that keep denied files from commands.
+func keepsDeniedFiles(t *testing.T, tests []deniedTest) {
+	t.Helper()
+	const secret = "SECRET-OF-ANN"
+	rules := permission.Config{Preset: "permissive",
+		Deny:     permission.Rules("Read(.env)", "Read(**/key.pem)", "Read(./secrets/*)", "Write(keep.txt)", "Edit(./conf/*)"),
+		Override: permission.Rules("Read(./secrets/public)"),
+	}
+	files := map[string]string{
+		".env": secret, "sub/deep/.env": secret, "a/b/key.pem": secret, "secrets/x": secret, "secrets/y/z": secret, "real": secret,
+		"secrets/public": "PUBLIC", "keep.txt": "keep", "conf/c": "keep", "names": ".env\n", "go.mod": "module d\n",
+		"d_test.go": "package d\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestD(t *testing.T) {\n\tb, err := os.ReadFile(\".env\")\n\tt.Logf(\"read %q %v\", b, err)\n}\n",
 	}
 	for _, l := range []sandbox.Level{sandbox.Native, sandbox.Bwrap} {
 		t.Run(l.String(), func(t *testing.T) {
@@ -119,15 +125,7 @@ func TestDeniedFilesAreKeptFromCommands(t *testing.T) {
 						t.Skip(err)
 					}
 					a := newAsking(t, b, rules)
-					if test.needs == "go" {
-						out, err := exec.Command("go", "env", "GOCACHE").Output()
-						if err != nil {
-							t.Skip(err)
-						}
-						cache := strings.TrimSpace(string(out))
-						if err := os.MkdirAll(cache, 0o755); err != nil {
-							t.Skip(err)
-						}
+					if cache := os.Getenv("GOCACHE"); test.needs == "go" {
 						a.cfg.Policy.Files.Write = append(a.cfg.Policy.Files.Write, cache)
 						test.script = "export GOTOOLCHAIN=local GOFLAGS=-mod=mod GOCACHE=" + cache + "\n" + test.script
 					}

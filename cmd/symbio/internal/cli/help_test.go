@@ -10,8 +10,8 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 )
 
-// allHelp returns what `symbio NAME --help` prints for each command, hidden ones and those of cobra included.
-func allHelp(t *testing.T) map[string]string {
+// AllHelp returns what `symbio NAME --help` prints for each command, hidden ones and those of cobra included.
+func AllHelp(t *testing.T) map[string]string {
 	t.Helper()
 	root := root(new(command.Env))
 	root.InitDefaultHelpCmd()
@@ -22,6 +22,7 @@ func allHelp(t *testing.T) map[string]string {
 	var look func(*cobra.Command)
 	look = func(c *cobra.Command) {
 		var out strings.Builder
+		c.InitDefaultHelpFlag()
 		c.SetOut(&out)
 		if err := c.Help(); err != nil {
 			t.Errorf("%s --help: %v", c.CommandPath(), err)
@@ -36,7 +37,7 @@ func allHelp(t *testing.T) map[string]string {
 }
 
 func TestHelpFits80Columns(t *testing.T) {
-	texts := allHelp(t)
+	texts := AllHelp(t)
 	if len(texts) < 50 {
 		t.Fatalf("%d commands, want 50 and more", len(texts))
 	}
