@@ -41,7 +41,7 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 		}
 		i := f.newInstance(o)
 		i.account, i.lease = lease.Account, lease
-		i.permissions.lender, i.permissions.keptTools = lease.Constraints, lease.Tools
+		i.permissions.lease, i.permissions.keptTools, i.settings.borrower = lease, lease.Tools, lease
 		if _, err = ownConstraints(i); err != nil {
 			f.cfg.Logger.Warn("the sandbox of a lent agent", "agent", i.def.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "the sandbox limits of its definition, or those of its parent, cannot be kept there now")
@@ -120,6 +120,7 @@ func (i *instance) newBorrower() *lending.Borrower {
 	return &lending.Borrower{
 		Community: i.factory.cfg.Community, Self: i.self,
 		Constraints: func(ctx context.Context) ([]byte, error) { return i.permissions.encodeConstraints(ctx, true) },
+		OnlyReads:   func() bool { return i.settings.onlyReads() != "" },
 		Sandbox:     func(ctx context.Context) (*sandbox.Portable, error) { return portableSandbox(ctx, i) },
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 			return askForBorrowed(ctx, i, node, of, q)
@@ -178,7 +179,8 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 	if err != nil {
 		return nil, err
 	}
-	b, m, err := a.borrower.Borrow(ctx, node, account, order)
+	// Who the agent works for now holds the other one as long as it lives.
+	b, m, err := a.borrower.Borrow(i.permissions.fix(ctx), node, account, order)
 	if err != nil {
 		return nil, err
 	}

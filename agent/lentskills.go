@@ -31,15 +31,20 @@ func (s *agentSkills) takeLent() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the borrower waits for the start
 	defer cancel()
-	omitted := []lending.OmittedSkill{}
+	omitted, dirs := []lending.OmittedSkill{}, map[string]string{}
 	for _, want := range lease.Skills {
 		if one, err := s.activateLent(ctx, want); err == nil {
 			s.lent = append(s.lent, one)
+			dirs[skills.GrantSource(want.Name)] = one.Skill.Dir
 		} else {
 			s.instance.factory.cfg.Logger.Info("skill of the borrower not activated", "agent", s.id(), "skill", want.Name, "err", err)
 			omitted = append(omitted, lending.OmittedSkill{Skill: want, Why: whyOmitted(err)})
 		}
 	}
+	p := s.instance.permissions
+	p.mu.Lock()
+	p.skillDirs = dirs
+	p.mu.Unlock()
 	if lease.Omitted == nil { // else it is a restart, and the borrower has been told
 		lease.Omitted = omitted
 	}

@@ -21,14 +21,15 @@ type permissions struct {
 	factory   *Factory
 	self      community.Member // set by instance.setSelf
 	lineage   []*permissions   // those of the parents on this node, outermost first; the agent's own are last
-	lender    permission.Chain // the borrower's constraints, if the agent is lent to another node
+	lease     *lending.Lease   // set if the agent is lent to another node, whose constraints the lease has
 	policy    func() permission.Policy
 	memory    *permission.Memory
 	keptTools []string              // the tools that the parent left to it; nil = all
 	own       definitionConstraints // those of the definition, set before the agent starts
 
 	mu         sync.Mutex
-	requesters requesters // of the running task; guarded by mu
+	requesters requesters        // of the running task; guarded by mu
+	skillDirs  map[string]string // of the borrower's skills, by Grant.Source, if the agent is lent; guarded by mu
 }
 
 // newPermissions returns the permissions of an agent that has no parent on this node.
@@ -48,7 +49,10 @@ func (p *permissions) newChild(keep []string) *permissions {
 // links returns the agent's own links of the chain in a new slice: its parents', then its own. more
 // is added to the rules that each link has been granted.
 func (p *permissions) links(more []permission.Grant) permission.Chain {
-	chain := slices.Clone(p.lineage[0].lender)
+	var chain permission.Chain
+	if lease := p.lineage[0].lease; lease != nil {
+		chain = p.claimed(lease.Constraints())
+	}
 	for _, agent := range p.lineage {
 		chain = append(chain, permission.Link{
 			Name: agent.self.Name, Policy: agent.policy(), Memory: agent.memory, Granted: func() []permission.Grant { return agent.granted(more) },
@@ -86,7 +90,18 @@ func (p *permissions) chain(more ...permission.Grant) permission.Chain {
 	for _, requester := range now.local {
 		chain = append(chain, requester.links(more)...)
 	}
-	return append(chain, now.remoteConstraints...)
+	return append(chain, p.claimed(now.remoteConstraints)...)
+}
+
+// claimed returns constraints of another node as they hold here: of the files of a skill they allow
+// those that the skill has on this node, if the agent, or the parent that is lent, has it by its
+// borrower.
+func (p *permissions) claimed(c permission.Chain) permission.Chain {
+	root := p.lineage[0]
+	root.mu.Lock()
+	dirs := root.skillDirs
+	root.mu.Unlock()
+	return c.WithSkillDirs(dirs)
 }
 
 // keepsTool reports whether the agent's parent left it a tool. An agent that keeps replicate_agent

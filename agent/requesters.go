@@ -134,7 +134,7 @@ type fixedPermissions struct{ of, as *permissions }
 // when the agent works for others, or for none.
 func (p *permissions) fix(ctx context.Context) context.Context {
 	as := &permissions{
-		factory: p.factory, self: p.self, lineage: p.lineage, lender: p.lender, policy: p.policy, memory: p.memory, keptTools: p.keptTools, own: p.own,
+		factory: p.factory, self: p.self, lineage: p.lineage, policy: p.policy, memory: p.memory, keptTools: p.keptTools, own: p.own,
 		requesters: p.at(ctx).currentRequesters(),
 	}
 	return context.WithValue(ctx, fixedKey{}, fixedPermissions{p, as})

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"symbio/agent/budget"
+	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
@@ -56,8 +57,9 @@ func (s Settings) Check() error {
 
 // settings are the present settings of an instance. They are safe for concurrent use.
 type settings struct {
-	parent *settings   // those of the agent's parent on this node; nil = it has none
-	warned atomic.Bool // that the model shows no thoughts
+	parent   *settings      // those of the agent's parent on this node; nil = it has none
+	borrower *lending.Lease // set if the agent is lent to another node
+	warned   atomic.Bool    // that the model shows no thoughts
 
 	mu        sync.Mutex
 	unmetered llm.Model // the model before metering; sub-agents get it and meter it with their own account; guarded by mu
@@ -101,7 +103,7 @@ func (s *settings) ownMode() Mode {
 // an agent, because it only denies. Edits holds for the agent of the person's conversation alone.
 func (s *settings) currentMode() Mode {
 	for up := s; up != nil; up = up.parent {
-		if up.ownMode() == ModePlan {
+		if up.ownMode() == ModePlan || up.borrower.OnlyReads() {
 			return ModePlan
 		}
 	}

@@ -44,6 +44,10 @@ func (d skillDir) inPlace() bool {
 	return d != (skillDir{}) && err == nil && now == d.canonical
 }
 
+// GrantSource returns the permission.Grant.Source of what the active skill with a label grants; the
+// label is its name, if the agent has no other skill of that name.
+func GrantSource(label string) string { return "skill:" + label }
+
 // newAgentGrants sorts the grants and computes the rules once, because readers ask for each
 // decision.
 func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
@@ -51,7 +55,7 @@ func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 	g := &agentGrants{gone: gone, grants: grants, rules: merge(grants)}
 	for _, s := range grants {
 		if rule, err := permission.ParseGrant(ownFiles); err == nil && s.skillDir != (skillDir{}) {
-			g.reading = append(g.reading, permission.Grant{Rule: rule.WithSkillDir(s.skillDir.dir), Source: "skill:" + s.label})
+			g.reading = append(g.reading, permission.Grant{Rule: rule.WithSkillDir(s.skillDir.dir), Source: GrantSource(s.label)})
 		}
 	}
 	g.reading = slices.Clip(g.reading)
@@ -66,7 +70,7 @@ func merge(grants []*grant) []permission.Grant {
 	for _, s := range grants {
 		for _, r := range s.rules {
 			if _, known := sources[r]; !known && !s.ended.Load() {
-				sources[r] = "skill:" + s.label
+				sources[r] = GrantSource(s.label)
 				rules = append(rules, permission.Grant{Rule: r, Source: sources[r]})
 			}
 		}

@@ -43,6 +43,8 @@ type Borrower struct {
 	Self community.Member
 	// Constraints returns the encoded constraints of the agent for calls with ctx (Signal.OnBehalf).
 	Constraints func(ctx context.Context) ([]byte, error)
+	// OnlyReads reports whether the agent's mode is plan.
+	OnlyReads func() bool
 	// Sandbox returns what commands of the agent are held to in ctx, as the lender can hold them to it;
 	// nil = nothing. The error says what no other node can.
 	Sandbox func(ctx context.Context) (*sandbox.Portable, error)
@@ -88,8 +90,15 @@ type BorrowedAgent struct {
 	// questions are those that a person is asked; open has the functions that end them, by id. answered
 	// are the answers with "always", by what was asked. asked counts them all; only run uses it.
 	questions      errgroup.Group
+	aside          errgroup.Group // tells the lender what the parent is held to now
 	open, answered sync.Map
 	asked          int
+
+	// telling is held while the lender is told what the parent is held to. told and toldPlan are what
+	// the lender knows; guarded by telling.
+	telling  sync.Mutex
+	told     []byte
+	toldPlan bool
 
 	mu sync.Mutex
 	// member is constant once identified is closed; guarded by mu.
@@ -237,7 +246,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, skills: o.Skills, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, skills: o.Skills, told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()
@@ -311,6 +320,9 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 	if held, err := b.Sandbox(ctx); err != nil || held != nil && !reflect.DeepEqual(held, one.sandbox) {
 		return community.Reply{}, cmp.Or(err, errOtherSandbox)
 	}
+	if err := one.tellConstraints(ctx); err != nil {
+		return community.Reply{}, err
+	}
 	reply, err := b.Community.Send(community.WithCallDuration(ctx, one.maxLifetime), to, s)
 	one.updateSpent(ctx)
 	return reply, err
@@ -339,11 +351,16 @@ func (b *BorrowedAgent) updateSpent(ctx context.Context) {
 
 // ask sends the lender a request about the agent, in a call of its own.
 func (b *BorrowedAgent) ask(ctx context.Context, r request) (community.Reply, error) {
+	return b.askOnBehalf(ctx, r, nil)
+}
+
+// askOnBehalf is ask with the encoded constraints behalf.
+func (b *BorrowedAgent) askOnBehalf(ctx context.Context, r request, behalf []byte) (community.Reply, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return community.Reply{}, err
 	}
-	s := community.Signal{Data: data, ContentType: "application/json", Requester: []string{peer.Address(b.borrower.Self)}}
+	s := community.Signal{Data: data, ContentType: "application/json", Requester: []string{peer.Address(b.borrower.Self)}, OnBehalf: behalf}
 	return b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, nil)
 }
 
@@ -354,6 +371,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	asking, endQuestions := context.WithCancel(ctx)
 	defer endQuestions()
 	b.questions.SetLimit(2 * maxQuestions) // withdrawn ones may still end
+	b.aside.SetLimit(1)
 	var lines lineReader
 	onUpdate := func(u community.Update) {
 		if u.Output == nil {
@@ -372,10 +390,11 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 			b.end(err)
 			b.cancel()
 		}
+		b.checkConstraints(asking)
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, onUpdate)
 	endQuestions()
-	_ = b.questions.Wait() // nothing in it returns an error
+	_, _ = b.questions.Wait(), b.aside.Wait() // nothing in them returns an error
 	var final update
 	if err == nil {
 		final, err = readUpdate(reply.Data)

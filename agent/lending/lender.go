@@ -20,7 +20,6 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
-	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
 
@@ -81,9 +80,6 @@ type Lease struct {
 	// Node is the borrower; Parent its member there, "" = no particular one.
 	Node   community.NodeID
 	Parent community.MemberID
-	// Constraints are those of the borrowing agent and its requesters, as their node sent them.
-	// They stay part of the chain of the agent and its descendants as long as these run.
-	Constraints permission.Chain
 	// Sandbox is what commands of the borrowing agent are held to; nil = to nothing.
 	Sandbox *sandbox.Portable
 	// MaxLifetime is how long the lease may last.
@@ -100,6 +96,8 @@ type Lease struct {
 	Checkout       *transfer.Checkout
 	CloseWorkspace func() error
 
+	// held is what the borrower sent last; see Constraints and OnlyReads.
+	held atomic.Pointer[heldTo]
 	// open are the channels of the questions that wait for the borrower's answer, by id, each for
 	// askTimeout; waiting is their number.
 	open       sync.Map
@@ -219,7 +217,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	if err != nil {
 		return community.Reply{}, invalid("the request: %v", err)
 	}
-	id := cmp.Or(in.End, in.Account)
+	id := cmp.Or(in.End, in.Account, in.Constrain)
 	if in.Answer != nil {
 		id = in.Answer.Member
 	}
@@ -233,6 +231,13 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		return replyOf(update{})
 	case in.End != "": // the reply of the call that is the lease has the final report
 		one.end(errEnded)
+		return replyOf(update{})
+	case in.Constrain != "":
+		constraints, err := peer.Constraints(s)
+		if err != nil {
+			return community.Reply{}, err
+		}
+		one.held.Store(&heldTo{constraints, in.Plan})
 		return replyOf(update{})
 	case in.Account != "":
 		return replyOf(update{Spent: new(one.Account.Total())})
@@ -286,10 +291,11 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	account := budget.NewLent(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget))
 	n := &Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
-		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Constraints: constraints, Sandbox: in.Sandbox,
+		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Sandbox: in.Sandbox,
 		Manifest: in.Workspace, Skills: in.Skills, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
 		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions), CloseWorkspace: func() error { return nil },
 	}
+	n.held.Store(&heldTo{constraints: constraints})
 	if n.MaxLifetime <= 0 {
 		return nil, invalid("its share has no time")
 	}

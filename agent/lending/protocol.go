@@ -50,6 +50,11 @@ type request struct {
 	End community.MemberID `json:"end,omitempty"`
 	// Answer answers a question of a lent member; no other field is used then.
 	Answer *answer `json:"answer,omitempty"`
+	// Constrain is the lent member that is held from now on to the constraints that come with the request
+	// (Signal.OnBehalf), in place of those before, and to tools that only read if Plan is set; no other
+	// field is used then.
+	Constrain community.MemberID `json:"constrain,omitempty"`
+	Plan      bool               `json:"plan,omitempty"`
 	// Account is the lent member whose spending is asked for; no other field is used then.
 	Account community.MemberID `json:"account,omitempty"`
 	// Load asks how busy the node is; no other field is used then.
@@ -139,7 +144,7 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
 				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
 			}},
-			"workspace": text(64), "end": text(32), "account": text(32), "load": boolean,
+			"workspace": text(64), "end": text(32), "account": text(32), "constrain": text(32), "plan": boolean, "load": boolean,
 		},
 	})
 }
@@ -179,11 +184,11 @@ func readRequest(data []byte) (request, error) {
 		return request{}, errors.New("something follows it")
 	}
 	switch {
-	case slices.ContainsFunc([]string{string(in.End), string(in.Account), in.Parent}, func(id string) bool { return id != "" && !memberID.MatchString(id) }):
-		return request{}, errors.New("end, account or parent is no member's id")
+	case slices.ContainsFunc([]string{string(in.End), string(in.Account), string(in.Constrain), in.Parent}, func(id string) bool { return id != "" && !memberID.MatchString(id) }):
+		return request{}, errors.New("end, account, constrain or parent is no member's id")
 	case in.Answer != nil && !memberID.MatchString(string(in.Answer.Member)):
 		return request{}, errors.New("an answer names no member")
-	case in.End == "" && in.Account == "" && in.Answer == nil && in.Agent == "" && !in.Load:
+	case in.End == "" && in.Account == "" && in.Constrain == "" && in.Answer == nil && in.Agent == "" && !in.Load:
 		return request{}, errors.New("it names no agent")
 	case slices.ContainsFunc(in.Skills, Skill.isInvalid):
 		return request{}, errors.New("a skill has no name of the specification, or no SHA-256 in hex")

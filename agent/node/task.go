@@ -158,9 +158,10 @@ func (p tasks) borrower() *lending.Borrower {
 			guardrails, _ := tool.Guardrails(ctx)
 			return permission.EncodeConstraints(permission.Chain{{Name: p.name, Policy: p.rules.Policy(), Granted: p.rules.Granted}}, guardrails...)
 		},
-		Sandbox:  func(context.Context) (*sandbox.Portable, error) { return nil, nil },
-		Spent:    func(budget.Spent) {},
-		Progress: func(community.Member, string) {},
+		OnlyReads: func() bool { return false },
+		Sandbox:   func(context.Context) (*sandbox.Portable, error) { return nil, nil },
+		Spent:     func(budget.Spent) {},
+		Progress:  func(community.Member, string) {},
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 			ask := p.unattended()
 			if ask == nil {

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,9 +44,19 @@ type constraintLink struct {
 	Override  []string `json:"override,omitempty"`
 	Allow     []string `json:"allow,omitempty"`
 	Default   Action   `json:"default"`
+	// Granted are the rules that active skills grant at that time. They are narrower than their text as
+	// a rule of a configuration (ParseGrant), so they do not stand in Allow.
+	Granted []grantedRule `json:"granted,omitempty"`
 	// Guardrail is set for a guardrail around the work. Its overrides are complete: those of other
 	// guardrails of its group are among them, and on the other node none is added.
 	Guardrail *constraintGuardrail `json:"guardrail,omitempty"`
+}
+
+// grantedRule is a Grant of a skill.
+type grantedRule struct {
+	Rule string `json:"rule"`
+	// Source is Grant.Source, which says of which skill the rule names the directory.
+	Source string `json:"source"`
 }
 
 // constraintGuardrail is what a guardrail has more than a link: Guardrail.Ask and Guardrail.Decides.
@@ -56,25 +67,30 @@ type constraintGuardrail struct {
 
 // EncodeConstraints writes the policies of a chain and the guardrails around its work as JSON for
 // another node; nil if there are none. Links with equal rules are written once. It leaves out allowances that mean nothing
-// elsewhere: answers of people, and grants for a single call or by a skill. The error says that
+// elsewhere: answers of people, and grants for a single call. The error says that
 // the chain is larger than DecodeConstraints accepts. It calls Granted of each link once.
 func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 	var out constraintsJSON
 	seen := map[string]bool{}
 	rules := 0
 	for _, l := range slices.Concat(c, guardrailLinks(within)) {
+		var granted []grantedRule
 		if l.Granted != nil {
 			// Clipped, so that append does not write to the array of the policy.
 			l.Policy.Allow = l.Policy.Allow[:len(l.Policy.Allow):len(l.Policy.Allow)]
 			for _, g := range l.Granted() {
-				if g.Call == "" && !g.Rule.ofSkill() {
+				switch {
+				case g.Call != "":
+				case g.Rule.granted:
+					granted = append(granted, grantedRule{g.Rule.text, shownName(g.Source)})
+				case !g.Rule.namesSkillDir():
 					l.Policy.Allow = append(l.Policy.Allow, g.Rule)
 				}
 			}
 		}
 		p := l.Policy
-		one := constraintLink{Name: strings.ToValidUTF8(visible.Prefix(l.Name, maxLinkName-32), ""), FinalDeny: texts(p.FinalDeny), Deny: texts(p.Deny), Override: texts(p.Override), Allow: texts(p.Allow), Default: p.Default}
-		digest := p.Digest()
+		one := constraintLink{Name: shownName(l.Name), FinalDeny: texts(p.FinalDeny), Deny: texts(p.Deny), Override: texts(p.Override), Allow: texts(p.Allow), Default: p.Default, Granted: granted}
+		digest := fmt.Sprintf("%s %q", p.Digest(), granted)
 		if l.guardrail {
 			one.Guardrail = &constraintGuardrail{texts(l.ask), !l.mute}
 			digest += fmt.Sprintf(" %q %v", one.Guardrail.Ask, l.mute)
@@ -83,7 +99,7 @@ func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 			continue
 		}
 		seen[digest] = true
-		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow) + len(l.ask)
+		rules += len(p.FinalDeny) + len(p.Deny) + len(p.Override) + len(p.Allow) + len(l.ask) + len(granted)
 		out.Links = append(out.Links, one)
 	}
 	switch {
@@ -95,10 +111,45 @@ func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// ofSkill reports whether the rule's text would mean something else, or more, without the skill
-// that it was granted to: it is narrower than its text, or names the skill's directory.
-func (r Rule) ofSkill() bool {
-	return r.granted || slices.ContainsFunc(skillDirs[:], func(dir string) bool { return strings.Contains(r.text, dir) })
+// shownName returns the name of a link, or of where a grant comes from, as another node accepts it.
+func shownName(name string) string {
+	return strings.ToValidUTF8(visible.Prefix(name, maxLinkName-32), "")
+}
+
+// checkName returns an error if a name of another node cannot be shown to people.
+func checkName(name string) error {
+	if len(name) > maxLinkName || strings.ContainsFunc(name, func(r rune) bool { return !visible.Rune(r) }) {
+		return errors.New("a name in them cannot be shown")
+	}
+	return nil
+}
+
+// namesSkillDir reports whether the rule means nothing without the directory of a skill.
+func (r Rule) namesSkillDir() bool {
+	return slices.ContainsFunc(skillDirs[:], func(dir string) bool { return strings.Contains(r.text, dir) })
+}
+
+// WithSkillDirs returns a chain of DecodeConstraints in which the rules that skills grant mean the
+// directories that these skills have on this node, by Grant.Source. A rule that names the directory of
+// another skill grants nothing.
+func (c Chain) WithSkillDirs(dirs map[string]string) Chain {
+	c = slices.Clone(c)
+	for i, l := range c {
+		if l.Granted == nil {
+			continue
+		}
+		var all []Grant
+		for _, g := range l.Granted() {
+			if dir := dirs[g.Source]; dir != "" {
+				g.Rule = g.Rule.WithSkillDir(dir)
+			} else if g.Rule.namesSkillDir() {
+				continue
+			}
+			all = append(all, g)
+		}
+		c[i].Granted = func() []Grant { return all }
+	}
+	return c
 }
 
 // texts returns the rules as they were written.
@@ -136,8 +187,8 @@ func DecodeConstraints(data []byte) (Chain, error) {
 	var c Chain
 	rules := 0
 	for _, l := range in.Links {
-		if len(l.Name) > maxLinkName || strings.ContainsFunc(l.Name, func(r rune) bool { return !visible.Rune(r) }) {
-			return nil, errors.New("a name in them cannot be shown")
+		if err := checkName(l.Name); err != nil {
+			return nil, err
 		}
 		link := Link{Name: l.Name, Policy: Policy{Default: l.Default}}
 		p, asks := &link.Policy, []string(nil)
@@ -161,6 +212,20 @@ func DecodeConstraints(data []byte) (Chain, error) {
 				}
 				*list.to = append(*list.to, r)
 			}
+		}
+		if rules += len(l.Granted); rules > maxConstraintRules {
+			return nil, fmt.Errorf("they have over %d rules", maxConstraintRules)
+		}
+		var granted []Grant
+		for _, g := range l.Granted {
+			r, err := ParseGrant(g.Rule)
+			if err = cmp.Or(err, checkName(g.Source)); err != nil {
+				return nil, err
+			}
+			granted = append(granted, Grant{Rule: r, Source: g.Source})
+		}
+		if granted != nil {
+			link.Granted = func() []Grant { return granted }
 		}
 		c = append(c, link)
 	}

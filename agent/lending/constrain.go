@@ -1,0 +1,76 @@
+package lending
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"symbio/community"
+	"symbio/security/permission"
+)
+
+// heldTo is what the borrowing agent is held to, as its node says.
+type heldTo struct {
+	constraints permission.Chain
+	onlyReads   bool
+}
+
+// Constraints returns those of the borrowing agent and of who it worked for when it borrowed, as their
+// node sent them last. They are part of the chain of the agent and its descendants as long as these
+// run. The caller must not change them.
+func (l *Lease) Constraints() permission.Chain { return l.held.Load().constraints }
+
+// OnlyReads reports whether the mode of the borrowing agent is plan; false for a nil Lease.
+func (l *Lease) OnlyReads() bool { return l != nil && l.held.Load().onlyReads }
+
+// tellConstraints tells the lender what the parent is held to now, if that has changed since it was told.
+// An agent whose lender does not take it is stopped.
+func (b *BorrowedAgent) tellConstraints(ctx context.Context) error {
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	return b.tellLocked(ctx)
+}
+
+// checkConstraints is tellConstraints in the background, unless that runs. It is called with each update
+// of the lender: after each turn of the agent, and at least each reportInterval. So a grant that the
+// parent loses is lost there as well.
+func (b *BorrowedAgent) checkConstraints(ctx context.Context) {
+	if b.id() == "" || !b.telling.TryLock() {
+		return
+	}
+	if !b.aside.TryGo(func() error {
+		defer b.telling.Unlock()
+		_ = b.tellLocked(ctx) // the agent is stopped
+		return nil
+	}) {
+		b.telling.Unlock()
+	}
+}
+
+// tellLocked is tellConstraints; the caller must hold telling.
+func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	plan := b.borrower.OnlyReads()
+	behalf, err := b.borrower.Constraints(b.leased)
+	if err == nil {
+		if bytes.Equal(behalf, b.told) && plan == b.toldPlan {
+			return nil
+		}
+		_, err = b.askOnBehalf(bounded, request{Constrain: b.id(), Plan: plan}, behalf)
+	}
+	switch {
+	case err == nil:
+		b.told, b.toldPlan = behalf, plan
+		return nil
+	case errors.Is(err, community.ErrNotFound): // the agent has ended; its final report is on the way
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	err = fmt.Errorf("it cannot be told what it is held to now: %w", err)
+	b.end(err)
+	b.cancel()
+	return err
+}
