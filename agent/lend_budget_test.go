@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -229,6 +230,13 @@ func (s *storm) rage(t *testing.T) {
 // is accounted for, and nothing is left.
 func TestNoBudgetIsExceededOverTwoNodes(t *testing.T) {
 	spawned, lent := 0, 0
+	// A check takes a twentieth of a second, so there are fewer than usual unless -rapid.checks asks for another number.
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := flag.Set("rapid.checks", "40"); err != nil {
+			t.Fatal(err)
+		}
+		defer flag.Set("rapid.checks", checks.DefValue)
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		// What rapid draws tends to be small, and a small plan does nothing.
 		draw := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -259,7 +267,8 @@ func TestNoBudgetIsExceededOverTwoNodes(t *testing.T) {
 			rt.Error(w)
 		}
 	})
-	if !t.Failed() && (spawned < 100 || lent < 50) {
+	t.Logf("%d agents were spawned, %d of them on the other node", spawned, lent)
+	if !t.Failed() && (spawned < 40 || lent < 20) {
 		t.Errorf("%d agents were spawned, %d of them on the other node: too little happened", spawned, lent)
 	}
 }

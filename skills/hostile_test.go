@@ -144,10 +144,7 @@ func hostileTree(t *testing.T, n int) (root string, files map[string]bool) {
 }
 
 func TestHostileSkillFilesHaveOneVerdict(t *testing.T) {
-	n := 900
-	if testing.Short() {
-		n = 300
-	}
+	const n = 300
 	root, files := hostileTree(t, n)
 	write(t, filepath.Join(filepath.Dir(root), "planted", "SKILL.md"), "# none") // links lead here by way of /
 	for _, level := range []format.Level{format.Strict, format.Standard, format.Lenient} {

@@ -226,7 +226,7 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 	// A check takes a tenth of a second, so there are fewer than usual unless -rapid.checks asks for another number.
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		if err := flag.Set("rapid.checks", "40"); err != nil {
+		if err := flag.Set("rapid.checks", "20"); err != nil {
 			t.Fatal(err)
 		}
 		defer flag.Set("rapid.checks", checks.DefValue)
