@@ -2,6 +2,7 @@ package tool
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"symbio/security/visible"
@@ -21,9 +22,24 @@ func Shorten(text string, most int) string {
 	return head + note + tail
 }
 
+// escapeSequence is a whole order to a terminal (ECMA-48): CSI; OSC, DCS, SOS, PM and APC with their text, up to the end of the
+// line at most; two- and three-byte ones.
+var escapeSequence = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]`)
+
+// Printed returns the output of a command as a terminal shows it: Readable, and of a line that was written again after CR, such
+// as progress, only the last state.
+func Printed(text []byte) string {
+	lines := strings.Split(escapeSequence.ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), ""), "\n")
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
+	}
+	return Readable([]byte(strings.Join(lines, "\n")))
+}
+
 // Readable returns foreign text, such as web pages and the output of commands, in a form that is
 // safe to give to a model and to print: valid UTF-8 without characters that can hide words or
-// control a terminal. It removes control characters except line breaks and tabs, and format
+// control a terminal. It removes escape sequences, control characters except line breaks and tabs, and format
 // characters such as those that change the direction of writing.
 func Readable(text []byte) string {
 	return strings.Map(func(c rune) rune {
@@ -34,5 +50,5 @@ func Readable(text []byte) string {
 			return -1
 		}
 		return c
-	}, strings.ToValidUTF8(string(text), "\uFFFD"))
+	}, escapeSequence.ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), ""))
 }

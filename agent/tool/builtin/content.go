@@ -77,7 +77,7 @@ func (s *search) textOf(ctx context.Context, name string, b *buffer) ([]byte, er
 	if err := s.w.followLink(ctx, f, name, name); err != nil {
 		return nil, err
 	}
-	return b.whole(ctx, f)
+	return b.whole(ctx, textReader(f))
 }
 
 // view formats the matches of one file.

@@ -152,6 +152,28 @@ func TestLineEndsAndEncodingsStay(t *testing.T) {
 	}
 }
 
+func TestWriteKeepsTheFormOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"crlf": "one\r\ntwo\r\n", "bom": "\ufeffone\n", "both": "\ufeffone\r\n", "le": "\xff\xfea\x00\r\x00\n\x00", "mixed": "a\r\nb\n", "latin": "caf\xe9\n", "none": ""}
+	write(t, dir, files)
+	b := open(t, dir, nil, "")
+	for name, want := range map[string]string{
+		"crlf": "x\r\nü\r\n", "bom": "\ufeffx\nü\n", "both": "\ufeffx\r\nü\r\n", "le": "\xff\xfex\x00\r\x00\n\x00\xfc\x00\r\x00\n\x00",
+		"mixed": "x\nü\n", "latin": "x\nü\n", "none": "x\nü\n", "new": "x\nü\n",
+	} {
+		for range 2 { // the second time the agent knows the file
+			said := b.ok(t, "Write", "file_path", name, "content", "x\nü\n")
+			if got := content(t, dir, name); got != want || strings.Contains(said, "It keeps") != (want != "x\nü\n") {
+				t.Errorf("%s: got %q, want %q; the model is told %q", name, got, want, said)
+			}
+		}
+		b.ok(t, "Edit", "file_path", name, "old_string", "ü", "new_string", "u") // it knows what it wrote
+	}
+	if b.ok(t, "Write", "file_path", "crlf", "content", "a\r\nb\n"); content(t, dir, "crlf") != "a\r\nb\n" {
+		t.Error("content with line ends of its own was changed")
+	}
+}
+
 // Edits of one file by several calls and agents do not undo each other.
 func TestEditsBesideEachOtherAreAllMadeOrRefused(t *testing.T) {
 	dir := t.TempDir()

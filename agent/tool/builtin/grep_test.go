@@ -35,7 +35,7 @@ func TestSumsAreThoseOfFindAndWcAndGrep(t *testing.T) {
 			if fold {
 				flag = "-Ei"
 			}
-			counts := shell(t, dir, findFiles+` | xargs -0 grep -c `+flag+` -e "$1" -H -Z -- || true`, pattern)
+			counts := shell(t, dir, findFiles+` | xargs -0 grep -c `+flag+` -e "$1" -H -Z -- || true`, strings.ReplaceAll(pattern, "$", "\r?$"))
 			want, with := int64(0), 0
 			for _, row := range strings.Split(counts, "\x00")[1:] {
 				n, err := strconv.ParseInt(strings.SplitN(row, "\n", 2)[0], 10, 64)
@@ -134,6 +134,31 @@ func TestMatchesAreShownAsGrepShowsThem(t *testing.T) {
 	}
 	if got := b.ok(t, "Grep", "pattern", "TODO", "output_mode", "content", "path", "z.txt"); !strings.Contains(got, "TODO") || !strings.Contains(got, "of 4004 bytes of this line") || len(got) > 700 {
 		t.Errorf("a long line: %q", got)
+	}
+}
+
+func TestGrepReadsWhatReadShows(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"crlf": "one\r\ntwo\r\n\r\n", "bom": "\ufeffone\ntwo\n", "le": "\xff\xfeo\x00n\x00e\x00\r\x00\n\x00", "be": "\xfe\xff\x00o\x00n\x00e\x00\n",
+	})
+	b := open(t, dir, nil, "")
+	for _, c := range []struct {
+		args []any
+		want string
+	}{
+		{[]any{"pattern", "two$"}, "bom:2:two\ncrlf:2:two\ntotal\t4\t2\t2"},
+		{[]any{"pattern", "^one$"}, "be:1:one\nbom:1:one\ncrlf:1:one\nle:1:one\ntotal\t4\t4\t4"},
+		{[]any{"pattern", "(o|O)ne($)"}, "be:1:one\nbom:1:one\ncrlf:1:one\nle:1:one\ntotal\t4\t4\t4"},
+		{[]any{"pattern", "^TWO$", "-i", true}, "bom:2:two\ncrlf:2:two\ntotal\t4\t2\t2"},
+		{[]any{"pattern", "two$", "multiline", true}, "bom:2:two\ncrlf:2:two\ntotal\t4\t2\t2"},
+		{[]any{"pattern", "^$"}, "crlf:3:\ntotal\t4\t1\t1"},
+		{[]any{"pattern", "two\\r$"}, "crlf:2:two\ntotal\t4\t1\t1"},
+		{[]any{"pattern", `o[$]|two\$`}, "total\t4\t0\t0"},
+	} {
+		if diff := cmp.Diff(c.want, b.ok(t, "Grep", append(c.args, "output_mode", "content")...)); diff != "" {
+			t.Errorf("%v: -want +got\n%s", c.args, diff)
+		}
 	}
 }
 

@@ -59,6 +59,12 @@ func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is malformed: %w", err)
 	}
+	if strings.Contains(pattern, "$") {
+		tree = endBeforeCR(tree)
+		if re, err = regexp.Compile(tree.String()); err != nil {
+			return nil, fmt.Errorf("the pattern is malformed: %w", err)
+		}
+	}
 	m := &matcher{re: re, multiline: multiline, folded: folds(tree)}
 	if !multiline && needsNewline(tree) {
 		return nil, errNeedsNewline
@@ -78,6 +84,18 @@ func newMatcher(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	// case.
 	m.exact = exact && !m.folded
 	return m, nil
+}
+
+// endBeforeCR returns the expression with \r?$ for each $, so that the end of a line is before CR LF, too.
+func endBeforeCR(re *syntax.Regexp) *syntax.Regexp {
+	for i, sub := range re.Sub {
+		re.Sub[i] = endBeforeCR(sub)
+	}
+	if re.Op != syntax.OpEndLine && (re.Op != syntax.OpEndText || re.Flags&syntax.WasDollar == 0) {
+		return re
+	}
+	cr := &syntax.Regexp{Op: syntax.OpQuest, Sub: []*syntax.Regexp{{Op: syntax.OpLiteral, Rune: []rune{'\r'}}}}
+	return &syntax.Regexp{Op: syntax.OpConcat, Sub: []*syntax.Regexp{cr, re}}
 }
 
 // errNeedsNewline is returned for a pattern that can match nothing in a single line.

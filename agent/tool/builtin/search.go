@@ -174,11 +174,18 @@ func (s *search) file(ctx context.Context, root *os.Root, name string, b *buffer
 		return 0, err
 	}
 	defer f.Close()
-	n, err := s.count(ctx, f, b)
+	n, err := s.count(ctx, textReader(f), b)
 	if n > 0 && err == nil {
 		err = s.w.followLink(ctx, f, name, name)
 	}
 	return n, err
+}
+
+// textReader returns a reader of a file's text as Read shows it: UTF-16 as UTF-8, and no byte order mark.
+func textReader(f *os.File) io.Reader {
+	var head [4]byte
+	n, _ := f.ReadAt(head[:], 0) // the next Read returns the error again
+	return decode(f, head[:n])
 }
 
 // count counts the matches in f: lines, or with multiline matches in the whole text. A file of any

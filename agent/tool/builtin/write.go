@@ -23,8 +23,8 @@ var writeText string
 type writeArgs struct {
 	// FilePath is absolute or relative to the agent's working directory.
 	FilePath string `json:"file_path" jsonschema:"The file to write."`
-	// Content replaces everything that the file has. Models send it as UTF-8; it is written as it
-	// is.
+	// Content replaces everything that the file has. Models send it as UTF-8; it is written in the form of the file that is
+	// there.
 	Content string `json:"content" jsonschema:"The whole new content."`
 }
 
@@ -37,15 +37,19 @@ func (w *Workspace) writeTool() tool.Tool {
 		if err != nil {
 			return failed(err)
 		}
-		lines := strings.Count(a.Content, "\n")
-		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.", did, at.shower(ctx)(did.name), len(a.Content), lines), Change: change}
+		lines, kept := strings.Count(a.Content, "\n"), ""
+		if _, kept = did.inForm(a.Content); kept != "" {
+			kept = " It keeps " + kept + "; a command of Bash can change that."
+		}
+		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.%s", did, at.shower(ctx)(did.name), len(a.Content), lines, kept), Change: change}
 	}, func(ctx context.Context, a writeArgs) tool.FileDiff {
 		at := w.of(ctx, a.FilePath)
 		did, err := at.prepareWrite(ctx, a.FilePath)
 		if err != nil {
 			return tool.FileDiff{}
 		}
-		return diff(ctx, at, a.FilePath, &did, []byte(a.Content))
+		content, _ := did.inForm(a.Content)
+		return diff(ctx, at, a.FilePath, &did, content)
 	})
 }
 
@@ -58,6 +62,27 @@ type operation struct {
 	before fs.FileInfo
 	// old is the content that is replaced; nil if it was not read.
 	old []byte
+}
+
+// inForm returns new content in the form of the file that it replaces: with its byte order mark, its UTF-16, and its line
+// ends CR LF if all of them are. kept says in words what was kept; "" if the content is used as it is.
+func (d operation) inForm(content string) (raw []byte, kept string) {
+	text, f, err := toText(d.old)
+	if err != nil {
+		return []byte(content), ""
+	}
+	var all []string
+	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") && strings.Contains(content, "\n") && !strings.Contains(content, "\r") {
+		content, all = strings.ReplaceAll(content, "\n", "\r\n"), append(all, "the line ends CR LF of the file")
+	}
+	mark := string(markUTF8)
+	switch {
+	case f == formUTF16LE || f == formUTF16BE:
+		return toBytes(strings.TrimPrefix(content, mark), f), strings.Join(append(all, "its encoding, "+f.String()), " and ")
+	case strings.HasPrefix(text, mark) && !strings.HasPrefix(content, mark):
+		content, all = mark+content, append(all, "its byte order mark")
+	}
+	return []byte(content), strings.Join(all, " and ")
 }
 
 // String returns the verb for the result that the model reads.
@@ -81,12 +106,13 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, tool.Fil
 	if err := w.root.MkdirAll(filepath.Dir(did.name), 0o755); err != nil {
 		return operation{}, tool.FileDiff{}, explain(a.FilePath, err)
 	}
-	change := diff(ctx, w, a.FilePath, &did, []byte(a.Content))
-	if err := w.replace(ctx, a.FilePath, did, []byte(a.Content)); err != nil {
+	content, _ := did.inForm(a.Content)
+	change := diff(ctx, w, a.FilePath, &did, content)
+	if err := w.replace(ctx, a.FilePath, did, content); err != nil {
 		return operation{}, tool.FileDiff{}, err
 	}
 	// The agent knows this content, so it may edit the file without reading it.
-	noteFile(ctx, w.key(did.name), sha256.Sum256([]byte(a.Content)))
+	noteFile(ctx, w.key(did.name), sha256.Sum256(content))
 	return did, change, nil
 }
 
@@ -100,10 +126,14 @@ func (w *Workspace) prepareWrite(ctx context.Context, path string) (operation, e
 	// Only a file that the agent has read is compared: a Write of any other file replaces it
 	// whatever it contains. Files above maxEdited are not compared, because they would have to be
 	// read into memory.
-	if _, read := knownFile(ctx, w.key(did.name)); read && did.before != nil && did.before.Size() <= maxEdited {
-		err = w.asRead(ctx, path, &did)
+	if did.before == nil || did.before.Size() > maxEdited {
+		return did, nil
 	}
-	return did, err
+	if _, read := knownFile(ctx, w.key(did.name)); read {
+		return did, w.asRead(ctx, path, &did)
+	}
+	_ = w.load(ctx, path, &did) // for its form; a file that cannot be read is replaced all the same
+	return did, nil
 }
 
 // target checks that the file at path may be written, and returns its state. It refuses symbolic

@@ -161,7 +161,7 @@ func (r *runner) runIn(ctx context.Context, policy sandbox.Policy, spec sandbox.
 // shown returns a result with the output of a command. trouble is how the command failed; "" if it
 // succeeded.
 func shown(out sandbox.Result, trouble string) tool.Result {
-	text := tool.Readable([]byte(out.Stdout.String()))
+	text := tool.Printed([]byte(out.Stdout.String()))
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
