@@ -36,7 +36,7 @@ func TestDefinitionIsFrontMatterAndInstructions(t *testing.T) {
 // known is what the definitions of these tests may name.
 func known() definition.Loader {
 	return definition.Loader{
-		Tools: []string{"Read", "Write", "Bash", "replicate_agent"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
+		Tools: []string{"Read", "Write", "Edit", "Bash", "replicate_agent"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
 		Model: func(spec string) error {
 			if strings.HasPrefix(spec, "openai:") || strings.HasPrefix(spec, "anthropic:") {
 				return nil

@@ -198,7 +198,7 @@ func (f *parser) preset(name string, to *string) field {
 			f.addProblem(p.value.Line, "%s: %s%s", name, err, visible.Suggest(*to, permission.PresetNames()))
 		}
 	}
-	return field{read, wordSchema(append(permission.PresetNames(), "readOnly", "read-only", "readonly")...)}
+	return field{read, wordSchema(append(permission.PresetNames(), permission.PresetSpellings()...)...)}
 }
 
 // rules returns a function that reads a list of rules into to and checks each. key is SECTION.LIST,
@@ -223,6 +223,8 @@ func (f *parser) rules(key string, to *[]permission.RuleText) field {
 			// a guardrail.
 			if err := checkRule(list, rule); err != nil {
 				f.addProblem(line, "%s", strings.TrimPrefix(err.Error(), "permissions: "))
+			} else if err := (permission.Tools{Names: f.loader.Tools, Servers: f.loader.Servers}).Check(rule.Rule); err != nil {
+				f.addProblem(line, "%s rule %q: %v", list, rule.Rule, err)
 			}
 		}
 	}
@@ -232,6 +234,7 @@ func (f *parser) rules(key string, to *[]permission.RuleText) field {
 // checkRule returns an error if a rule is invalid in its list. It builds a policy of that rule
 // alone, because the lists accept different rules.
 func checkRule(list string, rule permission.RuleText) error {
+	rule.At = "" // the Problem has the line
 	one := []permission.RuleText{rule}
 	c := permission.Config{Preset: "none"}
 	switch list {

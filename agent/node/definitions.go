@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"symbio/agent/tool/peerskill"
 	"symbio/agent/tool/skill"
 	"symbio/community"
+	"symbio/security/permission"
 	"symbio/skills"
 )
 
@@ -43,6 +45,27 @@ func Known(catalog *skills.Catalog) definition.Loader {
 	return k
 }
 
+// CheckRules returns an error for each rule of the configuration whose tool does not exist.
+func CheckRules(c Config) error {
+	if err := errors.Join(c.Settings.Permissions.UnknownTools(ruleTools(c))...); err != nil {
+		return fmt.Errorf("permissions: %w", err)
+	}
+	return nil
+}
+
+// ruleTools returns the tools that rules may name, without those of MCP servers.
+func ruleTools(c Config) permission.Tools {
+	return permission.Tools{Names: toolNames(c, Known(nil).Tools)}
+}
+
+// toolNames adds the tools of the program to names.
+func toolNames(c Config, names []string) []string {
+	for _, t := range c.Tools {
+		names = append(names, t.Spec().Name)
+	}
+	return names
+}
+
 // Definitions returns the configured definitions by name, and the built-in
 // general unless the configuration replaces it. If some are broken, it returns
 // the others and an error that joins a *definition.Problem for each mistake.
@@ -51,6 +74,9 @@ func (c Config) Definitions(k definition.Loader) (map[string]definition.Definiti
 	all := map[string]definition.Definition{general.Name: general}
 	if c.Settings.Agents == "" {
 		return all, nil
+	}
+	if k.Tools != nil {
+		k.Tools = toolNames(c, k.Tools)
 	}
 	list, err := k.Load(c.Settings.Agents)
 	for _, d := range list {

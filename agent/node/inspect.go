@@ -63,7 +63,7 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	if out.Agents, out.Problems = c.Definitions(Known(nil)); out.Problems != nil && len(out.Agents) == 0 {
 		return nil, out.Problems
 	}
-	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
+	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Tools: ruleTools(c), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
 	if out.rules, err = rules.New(settings); err != nil {
 		settings.Standing = "" // an unreadable file of lasting approvals approves nothing
 		if out.rules, err = rules.New(settings); err != nil {
@@ -139,6 +139,11 @@ func (i *Inspection) more(ctx context.Context) []tool.Tool {
 		i.free[t.Spec().Name] = true
 	}
 	return all
+}
+
+// ParseAllow reads a rule that a person adds to those of the configuration; see rules.Rules.ParseAllow.
+func (i *Inspection) ParseAllow(text string) (permission.Rule, error) {
+	return i.rules.ParseAllow(text)
 }
 
 // Granted returns the lasting approvals of the node that would be started here.

@@ -108,7 +108,7 @@ func New(cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.closeSessions())
 		}
 	}()
-	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
+	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Tools: ruleTools(cfg), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}

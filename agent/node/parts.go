@@ -39,6 +39,7 @@ import (
 	"symbio/agent/step"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
+	"symbio/agent/tool/mcp"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/discovery"
@@ -103,7 +104,7 @@ func newParts(n *Node) (_ *parts, err error) {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	p.id = p.self.ID()
-	p.report = &reporter{id: p.id, name: n.name, events: n.events, log: n.cfg.Logger}
+	p.report = &reporter{id: p.id, name: n.name, events: n.events, log: n.cfg.Logger, policy: n.rules.Policy}
 	// A broken definition is an error: an agent that a person relies on must
 	// not be missing silently.
 	if p.agents, err = n.cfg.Definitions(Known(nil)); err != nil {
@@ -218,6 +219,12 @@ func (p *parts) openTools() (err error) {
 	if p.servers, err = mcpservers.Open(servers); err != nil {
 		return err
 	}
+	known := ruleTools(c)
+	known.Servers = []string{}
+	for _, s := range p.servers.Status() {
+		known.Servers = append(known.Servers, mcp.ServerPart(s.Server.Name))
+	}
+	p.report.unmatched(c.Settings.Permissions.UnknownTools(known))
 	p.models = models.New(models.Config{
 		Settings: c.Settings, Getenv: c.Getenv, Community: p.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
 	})

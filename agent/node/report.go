@@ -10,6 +10,7 @@ import (
 	"symbio/agent/tool/mcp"
 	"symbio/community"
 	"symbio/discovery"
+	"symbio/security/permission"
 	"symbio/security/sandbox"
 	"symbio/skills"
 	"symbio/transport/grpcpeer"
@@ -27,6 +28,7 @@ type reporter struct {
 	network   *grpcpeer.Network
 	roster    *discovery.Roster
 	log       *slog.Logger
+	policy    func() permission.Policy
 }
 
 // agent publishes an event of an agent.
@@ -168,6 +170,17 @@ func (r *reporter) mcp(s mcp.Status) {
 	r.events.Publish("mcp", "", mcpEvent{s.Server.Name, string(s.State), s.Why, s.Tools})
 	if s.State == mcp.Starting && s.Why != "" {
 		r.events.Warn(event.Warning{Why: "the MCP server " + s.Server.Name + ": " + s.Why})
+	}
+	if s.State == mcp.Ready {
+		r.unmatched(r.policy().Unmatched(mcp.ToolPrefix(s.Server.Name), s.Names))
+	}
+}
+
+// unmatched warns of rules that match nothing on this node as it is now.
+func (r *reporter) unmatched(problems []error) {
+	for _, err := range problems {
+		r.log.Warn("a rule that matches nothing", "why", err)
+		r.events.Warn(event.Warning{Why: "permissions: " + err.Error()})
 	}
 }
 

@@ -157,24 +157,26 @@ func (c Config) Policy() (Policy, error) {
 	p, err := Preset(name)
 	p.at = p.origins("preset " + name)
 	errs := []error{err}
+	own := map[string]bool{}
 	from, to := c.lists(), p.lists()
 	for i, list := range slices.Backward(from[:]) { // allow first, as people write it
 		for _, text := range *list.texts {
+			denies := list.name == "deny" || list.name == "final_deny"
 			r, err := ParseRule(text.Rule)
 			if err == nil {
-				err = text.verify(r, list.name == "deny" || list.name == "final_deny")
+				err = cmp.Or(r.CheckMatches(denies), text.verify(r, denies))
 			}
 			var bad *RuleError
 			if errors.As(err, &bad) {
-				bad.List = list.name
+				bad.List, bad.At = list.name, text.At
 			} else if err != nil {
 				err = fmt.Errorf("%s rule %q: %w", list.name, text.Rule, err)
 			}
 			errs = append(errs, err)
 			*to[i].rules = append(*to[i].rules, r)
-			// The first position counts: a preset's rule keeps the preset.
-			if key := list.name + " " + r.text; text.At != "" && p.at[key] == "" {
-				p.at[key] = text.At
+			// The first position counts. A rule of one's own that the preset has too is one's own.
+			if key := list.name + " " + r.text; !own[key] {
+				own[key], p.at[key] = true, text.At
 			}
 		}
 	}

@@ -76,12 +76,12 @@ func TestExplainLooksAtEveryLink(t *testing.T) {
 }
 
 func TestExplainSaysWhereTheRuleStands(t *testing.T) {
-	c := permission.Config{Deny: []permission.RuleText{{Rule: "Bash(rm:*)", At: "3:5"}}}.In("a.yaml")
+	c := permission.Config{Deny: []permission.RuleText{{Rule: "Bash(rm:*)", At: "3:5"}, {Rule: "Bash(rm -rf:*)", At: "4:5"}}}.In("a.yaml")
 	p, err := c.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for command, want := range map[string]string{"rm a": "a.yaml:3:5", "rm -rf a": "preset standard", "sudo a": "preset standard", "ls": ""} {
+	for command, want := range map[string]string{"rm a": "a.yaml:3:5", "rm -rf a": "a.yaml:4:5", "sudo a": "preset standard", "ls": ""} {
 		if got := (permission.Chain{{Name: "x", Policy: p}}).Explain(bash(command)).At; got != want {
 			t.Errorf("%s: got %q, want %q", command, got, want)
 		}

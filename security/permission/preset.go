@@ -59,17 +59,29 @@ func PresetNames() []string {
 	return []string{"standard", "development", "restrictive", "read_only", "permissive", "none"}
 }
 
-// Preset returns a policy by its name; readOnly, as the spec writes it, is read_only. "none" has
-// no rules and asks. An unknown name is an error, and the Policy beside it denies everything.
+// PresetSpellings returns the other spellings of names of presets: readOnly is that of the spec.
+func PresetSpellings() []string { return []string{"readOnly", "read-only", "readonly"} }
+
+// PresetName returns the name in PresetNames that is meant by a name or one of PresetSpellings; of
+// an unknown name, the name itself.
+func PresetName(name string) string {
+	if slices.Contains(PresetSpellings(), name) {
+		return "read_only"
+	}
+	return name
+}
+
+// Preset returns a policy by its name, in each of its spellings. "none" has no rules and asks. An
+// unknown name is an error, and the Policy beside it denies everything.
 func Preset(name string) (Policy, error) {
-	switch name {
+	switch PresetName(name) {
 	case "standard":
 		return Standard(), nil
 	case "development":
 		return Development(), nil
 	case "restrictive":
 		return Restrictive(), nil
-	case "read_only", "readOnly", "read-only", "readonly":
+	case "read_only":
 		return ReadOnly(), nil
 	case "permissive":
 		return Permissive(), nil

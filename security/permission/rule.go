@@ -72,6 +72,8 @@ type RuleError struct {
 	// List is the list that the rule stands in, such as "deny"; "" when it stands alone.
 	List string
 	Rule string
+	// At is where the rule is written (RuleText.At); "" = not known.
+	At string
 	// Column is where in the rule, counted in characters from 1.
 	Column int
 	Reason string
@@ -82,7 +84,11 @@ func (e *RuleError) Error() string {
 	if e.List != "" {
 		where = e.List + " "
 	}
-	return fmt.Sprintf("%srule %q, column %d: %s", where, e.Rule, e.Column, e.Reason)
+	at := ""
+	if e.At != "" {
+		at = " (" + e.At + ")"
+	}
+	return fmt.Sprintf("%srule %q%s, column %d: %s", where, e.Rule, at, e.Column, e.Reason)
 }
 
 // String is the rule as it was written.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"symbio/security/permission"
 	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/format"
@@ -99,14 +100,14 @@ func (l *linter) description() {
 	}
 }
 
-// tools reports rules for tools that do not exist.
+// tools reports rules for tools that do not exist, and rules that no call can match.
 func (l *linter) tools() {
 	for _, rule := range l.skill.AllowedTools {
-		name, _, _ := strings.Cut(rule, "(")
-		if len(l.cfg.Tools) == 0 || strings.ContainsRune(name, '*') || strings.HasPrefix(name, "mcp__") || slices.Contains(l.cfg.Tools, name) {
-			continue
+		if err := (permission.Tools{Names: l.cfg.Tools}).Check(rule); err != nil {
+			l.add(format.CodeUnknownTool, "allowed-tools", 0, "%v", err)
+		} else if r, err := permission.ParseGrant(rule); err == nil && r.WithSkillDir(l.skill.Dir).CheckMatches(false) != nil {
+			l.add(format.CodeGrantRefused, "allowed-tools", 0, "%v", r.CheckMatches(false))
 		}
-		l.add(format.CodeUnknownTool, "allowed-tools", 0, "there is no tool %q%s", name, visible.Suggest(name, l.cfg.Tools))
 	}
 }
 

@@ -88,6 +88,8 @@ func TestSecuritySetsRulesAndSandbox(t *testing.T) {
 		"security: development": {"development", "off"},
 		"security: restrictive": {"restrictive", "restrictive"},
 		"security: read-only":   {"read_only", "restrictive"},
+		"security: readOnly":    {"read_only", "restrictive"},
+		"security: read_only":   {"read_only", "restrictive"},
 		"security: restrictive\nsandbox: {preset: standard}\npermissions: {allow: [Write], session_memory: false}": {"restrictive", "standard"},
 	} {
 		c, from, err := config.Parse("f", []byte(text))
@@ -105,7 +107,7 @@ func TestSecuritySetsRulesAndSandbox(t *testing.T) {
 		}
 	}
 	_, _, err := config.Parse("f", []byte("security: lax"))
-	if err == nil || !strings.Contains(err.Error(), "write one of standard, development, restrictive, read-only") {
+	if err == nil || !strings.Contains(err.Error(), "write one of standard, development, restrictive, read_only") {
 		t.Errorf("an unknown word: %v", err)
 	}
 }

@@ -116,7 +116,7 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 	}
 	var more []permission.Rule
 	for _, text := range r.GetAllow() {
-		rule, err := permission.ParseRule(text)
+		rule, err := c.cfg.Rules.ParseAllow(text)
 		if err != nil {
 			return agent.Order{}, errors.Join(community.ErrInvalid, err)
 		}

@@ -34,6 +34,8 @@ type Config struct {
 	Read func() (config.Config, error)
 	// Dir is the directory in which agents work.
 	Dir string
+	// Tools are the tools that rules may name; without names, rules may name any.
+	Tools permission.Tools
 	// Standing is the file of the lasting approvals. "" = there can be none.
 	Standing string
 	Events   *event.Stream
@@ -75,6 +77,9 @@ func New(cfg Config) (*Rules, error) {
 func (r *Rules) apply(c config.Config) (err error) {
 	next := &ruleSet{config: c}
 	if next.policy, err = c.Permissions.Policy(); err == nil {
+		err = errors.Join(c.Permissions.UnknownTools(r.cfg.Tools)...)
+	}
+	if err == nil {
 		next.policy, err = denyApprovals(next.policy)
 	}
 	if err != nil {
@@ -94,6 +99,15 @@ func denyApprovals(p permission.Policy) (permission.Policy, error) {
 	never, err := permission.ParseRule("invoke_capability(" + authorize.OwnersPrefix + "*)")
 	p.FinalDeny = append(slices.Clone(p.FinalDeny), never)
 	return p, err
+}
+
+// ParseAllow reads a rule by which a person allows calls in addition to the configuration. A rule that
+// no call can match is an error.
+func (r *Rules) ParseAllow(text string) (permission.Rule, error) {
+	if err := r.cfg.Tools.Check(text); err != nil {
+		return permission.Rule{}, err
+	}
+	return permission.ParseAllow(text)
 }
 
 // Policy returns what the configuration allows agents now. Do not modify it.

@@ -38,8 +38,10 @@ type Status struct {
 	// Why is what is wrong, with the end of what the program wrote to standard error, or a note
 	// that the start takes long; "" if neither.
 	Why string `json:"why,omitempty"`
-	// Tools is the number of tools. Notes say what was left out of the server's lists.
+	// Tools is the number of tools, and Names are those that models call. Notes say what was left out
+	// of the server's lists.
 	Tools int      `json:"tools"`
+	Names []string `json:"-"`
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -505,6 +505,9 @@ func (s *server) status() Status {
 	defer s.mu.Unlock()
 	now := Status{Server: s.Server, State: s.state, Why: s.reason, Tools: len(s.tools), Notes: s.notes}
 	now.Server.Line = s.line
+	for _, t := range s.tools {
+		now.Names = append(now.Names, t.spec.Name)
+	}
 	return now
 }
 

@@ -54,11 +54,12 @@ func preset(permissions, sandbox string) Config {
 }
 
 // Names are the presets that Preset knows.
-func Names() []string { return []string{"standard", "development", "restrictive", "read-only"} }
+func Names() []string { return []string{"standard", "development", "restrictive", "read_only"} }
 
-// Preset finds a preset by its name. The error names those that there are.
+// Preset finds a preset by its name, in each of the spellings that permission.Preset takes. The error
+// names those that there are.
 func Preset(name string) (Config, error) {
-	i := slices.Index(Names(), name)
+	i := slices.Index(Names(), permission.PresetName(name))
 	if i < 0 {
 		return Config{}, fmt.Errorf("there is no security preset %q: write one of %s", name, strings.Join(Names(), ", "))
 	}

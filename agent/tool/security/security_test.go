@@ -34,6 +34,8 @@ func TestPresetSetsRulesAndSandbox(t *testing.T) {
 		"standard":    {permission.Standard(), standard, false},
 		"development": {permission.Development(), sandbox.Permissive(), true},
 		"restrictive": {permission.Restrictive(), sandbox.Restrictive(), false},
+		"read_only":   {permission.ReadOnly(), sandbox.Restrictive(), false},
+		"readOnly":    {permission.ReadOnly(), sandbox.Restrictive(), false},
 		"read-only":   {permission.ReadOnly(), sandbox.Restrictive(), false},
 	} {
 		s, err := security.Preset(name)

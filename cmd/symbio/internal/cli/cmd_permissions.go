@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"symbio/agent/node"
 	"symbio/agent/node/config"
 	"symbio/agent/tool/cases"
 	"symbio/cmd/symbio/internal/command"
@@ -102,6 +103,9 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			// A chain of one policy: a real call also passes those of the agent's definition and of
 			// its requesters.
 			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
+			if err := (permission.Tools{Names: node.Known(nil).Tools}).Check(call.Tool); err != nil {
+				return command.NotFound(err)
+			}
 			// A tool refuses wrong arguments before any rule is asked.
 			if why := cases.Refusal(call); why != "" {
 				e = permission.Explanation{Verdict: permission.Verdict{Why: why}, Never: "the tool does not accept these arguments"}
@@ -148,7 +152,11 @@ func policyOf(configured permission.Config, file string) (permission.Policy, err
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)
 	}
-	policy, err := c.In(file).Policy()
+	c = c.In(file)
+	policy, err := c.Policy()
+	if err == nil {
+		err = node.CheckRules(node.Config{Settings: config.Config{Permissions: c}})
+	}
 	if err != nil {
 		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)
 	}

@@ -132,11 +132,11 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rules, err := parseRules(allow)
-			if err != nil {
-				return err
-			}
 			return withInspection(cmd.Context(), env, opts, func(o *node.Inspection) error {
+				rules, err := parseRules(o, allow)
+				if err != nil {
+					return err
+				}
 				return callTool(cmd.Context(), env, o, flags.agent, rules, llm.ToolCall{ID: "1", Name: args[0], Args: text})
 			})
 		},
@@ -168,9 +168,9 @@ func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 
 // parseRules parses the rules of --yes-to. A wrong one is wrong usage. A denial of the
 // configuration wins over them.
-func parseRules(texts []string) (rules []permission.Rule, err error) {
+func parseRules(o *node.Inspection, texts []string) (rules []permission.Rule, err error) {
 	for _, text := range texts {
-		r, err := permission.ParseRule(text)
+		r, err := o.ParseAllow(text)
 		if err != nil {
 			return nil, command.Usage(err)
 		}

@@ -13,16 +13,29 @@ import (
 )
 
 // LoadConfig reads the configuration file that a flag names, else the user's own, and returns it
-// with the origin of each value. Without a file of the user's it returns the defaults.
+// with the origin of each value. Without a file of the user's it returns the defaults. A rule for a
+// tool that does not exist is an error.
 //
 // A symbio.yaml in the current directory is not read without --config: a cloned repository
 // must not be able to grant permissions (security: D12). A note on standard error says so. An
 // mcp.json beside a file that --config names is used when the file names no other.
 func (env *Env) LoadConfig(file string) (config.Config, config.Origins, error) {
+	c, from, err := readConfig(env, file)
+	if err == nil {
+		err = node.CheckRules(node.Config{Settings: c})
+	}
+	if err != nil {
+		return c, from, fmt.Errorf("the configuration: %w", err)
+	}
+	return c, from, nil
+}
+
+// readConfig is LoadConfig without the check of tools' names.
+func readConfig(env *Env, file string) (config.Config, config.Origins, error) {
 	if file != "" {
 		c, from, err := config.Load(file)
 		if err != nil {
-			return c, from, fmt.Errorf("the configuration: %w", err)
+			return c, from, err
 		}
 		beside, err := filepath.Abs(filepath.Join(filepath.Dir(file), "mcp.json"))
 		if _, missing := os.Stat(beside); c.MCP.File == "" && err == nil && missing == nil {
@@ -42,10 +55,7 @@ func (env *Env) LoadConfig(file string) (config.Config, config.Origins, error) {
 		}
 		return config.Default(), config.Origins{}, nil
 	}
-	if err != nil {
-		return c, from, fmt.Errorf("the configuration: %w", err)
-	}
-	return c, from, nil
+	return c, from, err
 }
 
 // UserConfig returns the path of the user's own configuration file, which need not exist:

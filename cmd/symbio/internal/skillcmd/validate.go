@@ -111,10 +111,9 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 	return nil
 }
 
-// lintConfig returns what the skills of authors are compared with: the tools of this program, and
-// the names that rules have beside them.
+// lintConfig returns what the skills of authors are compared with: the tools of this program.
 func lintConfig(policy format.Policy) lint.Config {
-	return lint.Config{Policy: policy, Tools: append(node.Known(nil).Tools, "Agent", "Skill"), Tokens: conversation.EstimateTokens}
+	return lint.Config{Policy: policy, Tools: node.Known(nil).Tools, Tokens: conversation.EstimateTokens}
 }
 
 // printScanNotes prints what a node would note of dir as a whole: links that it does not follow,
