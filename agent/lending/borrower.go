@@ -94,9 +94,9 @@ type BorrowedAgent struct {
 	open, answered sync.Map
 	asked          int
 
-	// telling is held while the lender is told what the parent is held to. told and toldPlan are what
-	// the lender knows; guarded by telling.
-	telling  sync.Mutex
+	// telling has an element while the lender is told what the parent is held to; its capacity is 1. told
+	// and toldPlan are what the lender knows; guarded by telling.
+	telling  chan struct{}
 	told     []byte
 	toldPlan bool
 
@@ -246,7 +246,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, skills: o.Skills, told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, skills: o.Skills, telling: make(chan struct{}, 1), told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()

@@ -27,8 +27,12 @@ func (l *Lease) OnlyReads() bool { return l != nil && l.held.Load().onlyReads }
 // tellConstraints tells the lender what the parent is held to now, if that has changed since it was told.
 // An agent whose lender does not take it is stopped.
 func (b *BorrowedAgent) tellConstraints(ctx context.Context) error {
-	b.telling.Lock()
-	defer b.telling.Unlock()
+	select {
+	case b.telling <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-b.telling }()
 	return b.tellLocked(ctx)
 }
 
@@ -36,15 +40,20 @@ func (b *BorrowedAgent) tellConstraints(ctx context.Context) error {
 // of the lender: after each turn of the agent, and at least each reportInterval. So a grant that the
 // parent loses is lost there as well.
 func (b *BorrowedAgent) checkConstraints(ctx context.Context) {
-	if b.id() == "" || !b.telling.TryLock() {
+	if b.id() == "" {
+		return
+	}
+	select {
+	case b.telling <- struct{}{}:
+	default:
 		return
 	}
 	if !b.aside.TryGo(func() error {
-		defer b.telling.Unlock()
+		defer func() { <-b.telling }()
 		_ = b.tellLocked(ctx) // the agent is stopped
 		return nil
 	}) {
-		b.telling.Unlock()
+		<-b.telling
 	}
 }
 
