@@ -108,5 +108,5 @@ func (i *instance) reopenAccount() error {
 	if i.parent.current().team.IsClosed() {
 		return community.ErrStopped
 	}
-	return i.account.Reopen()
+	return i.account.Reopen(context.Background()) // Places.Take is bounded
 }

@@ -175,7 +175,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 			return nil, fmt.Errorf("send the workspace to node %s: %w", node.Name, err)
 		}
 	}
-	account, err := i.account.Open(budget.Limits{}, w.Share, true)
+	account, err := i.account.Open(ctx, budget.Limits{}, w.Share, true)
 	if err != nil {
 		return nil, err
 	}

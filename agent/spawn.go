@@ -106,7 +106,7 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 		}
 		most = def.Budget // a copy has the same definition, whose budget limits the parent already
 	}
-	account, err := i.account.Open(most, w.Share, false)
+	account, err := i.account.Open(ctx, most, w.Share, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package budget
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,10 @@ type ledger struct {
 	pace    *rate.Limiter // of model calls; nil = no limit; constant
 	mu      sync.Mutex
 	changed chan struct{} // closed when something is released; nil = no call waits; guarded by mu
+
+	lent    Places        // nil = the places of the tree are its own; constant
+	ended   int           // places of lent that are given back; guarded by mu
+	unknown []unknownEnds // guarded by mu
 }
 
 // Account is the budget of an agent and its descendants. For each kind it has a share of its own,
@@ -37,6 +43,11 @@ type Account struct {
 	depthLeft    int            // how many generations of descendants it may have; constant
 	share        Limits         // the share that was requested; constant
 	remote       bool           // its agent runs on another node; constant
+
+	// elsewhere are those of descendants of a remote account on other nodes, as far as these nodes have not
+	// said that they have ended; saidEnded is how many have.
+	elsewhere []*Account
+	saidEnded int
 
 	hasShare [kinds]bool  // the kinds of which it has a share; constant; all for an account without a parent
 	limit    amounts      // the shares
@@ -56,10 +67,9 @@ type Account struct {
 	lent     int // remote accounts below it that are open
 
 	// Of a remote account: when the other node reported last, and the most of each kind that a call
-	// took by its reports. lost is set if its node is gone: all spawns that it may make count for the rate.
+	// took by its reports.
 	reportedAt time.Time
 	largest    amounts
-	lost       bool
 }
 
 // New returns the account of an agent without a parent. Zero fields of l take the defaults.
@@ -84,9 +94,28 @@ func New(l Limits) *Account {
 //
 // share is set aside for the new account. For zero fields it draws on its parent's share, as its
 // siblings do. upper limits it without setting anything aside. A remote account is for an agent on
-// another node, which this node cannot meter: everything is set aside, where share has no number half
-// of what is left, or a third if there is one remote account already, and so on.
-func (a *Account) Open(upper, share Limits, remote bool) (*Account, error) {
+// another node, which this node cannot meter: calls, tokens and cost are set aside, where share has no
+// number half of what is left, or a third if there is one remote account already, and so on. Places
+// and the rate of spawns are not: the other node asks for each (OpenElsewhere).
+//
+// Open waits for places of which it is not known yet whether they are free (CloseLost), and in a tree
+// that is lent for the answer of the borrower. It returns the error of the budget if ctx ends before.
+func (a *Account) Open(ctx context.Context, upper, share Limits, remote bool) (*Account, error) {
+	if err := a.awaitRoom(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.ledger.take(ctx); err != nil {
+		return nil, err
+	}
+	child, err := a.open(upper, share, remote)
+	if err != nil {
+		a.ledger.giveBack(1)
+	}
+	return child, err
+}
+
+// open is Open without waiting, with a place of the borrower.
+func (a *Account) open(upper, share Limits, remote bool) (*Account, error) {
 	share.Depth, share.SpawnsPerMinute, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), minLimit(share.Wall, upper.Wall, 0)
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -99,9 +128,6 @@ func (a *Account) Open(upper, share Limits, remote bool) (*Account, error) {
 	child.timeExceeded = newTimeExceeded(child.wall)
 	if share.Depth != 0 {
 		child.depthLeft = min(child.depthLeft, max(share.Depth, 0))
-	}
-	if a.depthLeft <= 0 {
-		return nil, fmt.Errorf("%w: agents may be nested %d deep", ErrExceeded, a.generation)
 	}
 	if err := child.allocate(); err != nil {
 		return nil, err
@@ -136,24 +162,15 @@ func (a *Account) IsRemote() bool { return a.remote }
 // allocate takes the place and the share of a new account from the accounts above it. With an error
 // it takes nothing. The caller must hold mu.
 func (a *Account) allocate() error {
-	if a.parent.closed {
-		return community.ErrStopped
+	if err := a.parent.room(); err != nil {
+		return err
 	}
 	want := a.share.amounts()
 	free := a.parent.free()
-	if free[places] < 1 {
-		_, most, _ := a.parent.binding(places)
-		return fmt.Errorf("%w: %d sub-agents live already", ErrExceeded, most)
-	}
-	for _, k := range []kind{calls, tokens} {
-		if free[k] < 1 {
-			return fmt.Errorf("%w: %s are used up", ErrExceeded, a.parent.limitOf(k))
-		}
-	}
 	free[places]--
 	for k := range kinds {
 		switch {
-		case a.remote && want[k] == 0:
+		case a.remote && want[k] == 0 && k != places:
 			want[k] = min(free[k]/a.parent.parts(), 4*unlimitedFrom) // of an unlimited cost there is enough for all
 		case want[k] == 0:
 			continue
@@ -169,9 +186,7 @@ func (a *Account) allocate() error {
 	if a.remote && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
 		return fmt.Errorf("%w: nothing is left to share", ErrExceeded)
 	}
-	if err := a.allocateSpawnRate(); err != nil {
-		return err
-	}
+	a.allocateSpawnRate()
 	for k, own := range a.hasShare {
 		if own {
 			a.parent.adjust(kind(k), a.limit[k])
@@ -184,40 +199,49 @@ func (a *Account) allocate() error {
 	return nil
 }
 
+// room returns why the account can have no descendant more now; nil = it can. The caller must hold mu.
+func (a *Account) room() error {
+	if a.closed {
+		return community.ErrStopped
+	}
+	if a.depthLeft <= 0 {
+		return fmt.Errorf("%w: agents may be nested %d deep", ErrExceeded, a.generation)
+	}
+	if _, most, left := a.binding(places); left < 1 {
+		return fmt.Errorf("%w: %d sub-agents live already", ErrExceeded, most)
+	}
+	for _, k := range []kind{calls, tokens} {
+		if _, _, left := a.binding(k); left < 1 {
+			return fmt.Errorf("%w: %s are used up", ErrExceeded, a.limitOf(k))
+		}
+	}
+	now := time.Now()
+	for p := a; p != nil; p = p.parent {
+		if p.spawns != nil && p.spawns.remaining(now) < 1 {
+			return fmt.Errorf("%w: %d sub-agents a minute", ErrExceeded, p.spawns.limit)
+		}
+	}
+	return nil
+}
+
 // parts returns into how many parts what is left is divided for one more remote account without a number: as many as there are
 // such accounts then, and one for the account itself. So of many loans each gets enough. The caller must hold mu.
 func (a *Account) parts() int64 { return int64(a.lent) + 2 }
 
-// allocateSpawnRate counts the spawn in every rate limit above. A remote account gets a part of its
-// parent's rate, because this node does not see the spawns there. The caller must hold mu.
-func (a *Account) allocateSpawnRate() error {
-	now := time.Now()
-	room := int(unlimited)
-	for p := a.parent; p != nil; p = p.parent {
-		if p.spawns == nil {
-			continue
-		}
-		if p.spawns.remaining(now) < 1 {
-			return fmt.Errorf("%w: %d sub-agents a minute", ErrExceeded, p.spawns.limit)
-		}
-		room = min(room, p.spawns.remaining(now)-1) // spawns of the last minute count in addition to those that the other node may make
+// allocateSpawnRate counts the spawn in every rate limit above. The caller must hold mu.
+func (a *Account) allocateSpawnRate() {
+	if a.share.SpawnsPerMinute != 0 {
+		a.spawns = &spawnWindow{limit: max(a.share.SpawnsPerMinute, 0)}
 	}
-	if a.share.SpawnsPerMinute != 0 || a.remote {
-		most := max(min(a.share.SpawnsPerMinute, room), 0)
-		if a.share.SpawnsPerMinute == 0 {
-			most = room / int(a.parent.parts())
-		}
-		a.spawns = &spawnWindow{limit: most}
+	at := time.Now()
+	if a.remote || a.parent.remote {
+		at = at.Add(lentGrace) // the other node may spawn it that much later
 	}
 	for p := a.parent; p != nil; p = p.parent {
 		if p.spawns != nil {
-			p.spawns.record(now, 1)
-			if a.remote {
-				p.spawns.lent += a.spawns.limit
-			}
+			p.spawns.at = append(p.spawns.at, at)
 		}
 	}
-	return nil
 }
 
 // pool returns the account whose share of a kind this account draws on.
@@ -278,7 +302,15 @@ func (a *Account) Close() {
 	if a.closed || a.parent == nil {
 		return
 	}
-	a.closed = true
+	a.ledger.giveBackLocked(a.close())
+}
+
+// close is Close, and returns how many places of the borrower are free with it. The caller must hold mu.
+func (a *Account) close() (freed int) {
+	for _, one := range a.elsewhere {
+		freed += one.close()
+	}
+	a.elsewhere, a.closed = nil, true
 	a.parent.adjust(places, -1)
 	for k, own := range a.hasShare {
 		if k := kind(k); own {
@@ -294,28 +326,35 @@ func (a *Account) Close() {
 	}
 	if a.remote {
 		a.parent.lent--
-		now, made := time.Now(), min(a.spawns.limit, a.spawned)
-		if a.lost {
-			made = a.spawns.limit
-		}
-		for p := a.parent; p != nil; p = p.parent {
-			if p.spawns != nil {
-				p.spawns.lent -= a.spawns.limit
-				p.spawns.record(now, made) // the times of its spawns are not known, so they count as made now
-			}
-		}
 	}
 	a.ledger.broadcast()
+	return freed + 1
 }
 
 // Reopen takes again what Close released, for a restarted agent. The error is community.ErrStopped
-// if the parent's account is closed, or wraps ErrExceeded if other agents use the share now.
-func (a *Account) Reopen() error {
+// if the parent's account is closed, or wraps ErrExceeded if other agents use the share now. In a tree
+// that is lent it waits for the borrower.
+func (a *Account) Reopen(ctx context.Context) error {
 	a.ledger.mu.Lock()
-	defer a.ledger.mu.Unlock()
-	if a.parent == nil || !a.closed {
+	has := a.parent == nil || !a.closed
+	a.ledger.mu.Unlock()
+	if has {
 		return nil
 	}
+	if err := a.ledger.take(ctx); err != nil {
+		return err
+	}
+	err := a.reopen()
+	if err != nil {
+		a.ledger.giveBack(1)
+	}
+	return err
+}
+
+// reopen is Reopen of a closed account, with a place of the borrower.
+func (a *Account) reopen() error {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
 	if a.parent.closed {
 		return community.ErrStopped
 	}
@@ -430,23 +469,11 @@ func (k kind) words(n int64) string {
 // twice as many in one minute.
 type spawnWindow struct {
 	limit int
-	lent  int         // the part of the limit that remote accounts have
-	at    []time.Time // times of spawns, the oldest first
+	at    []time.Time // times of spawns
 }
 
 // remaining returns how many spawns are allowed now. It forgets those that are older than a minute.
 func (w *spawnWindow) remaining(now time.Time) int {
-	old := 0
-	for old < len(w.at) && now.Sub(w.at[old]) >= time.Minute {
-		old++
-	}
-	w.at = w.at[old:]
-	return w.limit - w.lent - len(w.at)
-}
-
-// record adds n spawns.
-func (w *spawnWindow) record(now time.Time, n int) {
-	for range n {
-		w.at = append(w.at, now)
-	}
+	w.at = slices.DeleteFunc(w.at, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	return w.limit - len(w.at)
 }

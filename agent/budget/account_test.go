@@ -35,7 +35,8 @@ type books struct {
 	inFlight []*reservation
 	ended    map[*Task]bool // those that have had their last words
 	spawns   []time.Time
-	spent    amounts // in this task
+	unknown  []unknownEnds // agents of nodes that are gone
+	spent    amounts       // in this task
 	picked   int
 }
 
@@ -68,7 +69,7 @@ func (b *books) some(of []*Account, name string) *Account {
 
 func (b *books) step() {
 	a := b.some(b.open, "account")
-	do := []string{"spawn", "spawn", "share", "share", "call", "call", "call", "call", "call", "settle", "settle", "settle", "end", "restart", "wait", "report", "report", "lost", "task"}
+	do := []string{"spawn", "spawn", "share", "share", "call", "call", "call", "call", "call", "settle", "settle", "settle", "end", "restart", "wait", "report", "report", "lost", "task", "elsewhere", "elsewhere", "elsewhere", "ended elsewhere"}
 	switch do[b.pick(len(do), "do")] {
 	case "spawn":
 		b.spawn(a, Limits{}, false)
@@ -91,6 +92,12 @@ func (b *books) step() {
 		b.report(a, false)
 	case "lost":
 		b.report(a, true)
+	case "elsewhere":
+		if a.remote && a.OpenElsewhere(context.Background()) == nil {
+			b.spawns = append(b.spawns, time.Now())
+		}
+	case "ended elsewhere":
+		a.EndedElsewhere(a.saidEnded + b.between(-1, 3, "ended"))
 	case "task":
 		b.root.Renew()
 		b.spent = amounts{}
@@ -112,7 +119,7 @@ func (b *books) spawn(a *Account, share Limits, away bool) {
 	if b.pick(3, "capped") == 0 {
 		most = Limits{Agents: b.between(-1, 3, "most agents"), ModelCalls: b.between(-1, 8, "most calls"), Tokens: int64(b.between(-1, 40, "most tokens")) * 1000}
 	}
-	child, err := a.Open(most, share, away)
+	child, err := a.Open(context.Background(), most, share, away)
 	if err != nil {
 		if !errors.Is(err, ErrExceeded) {
 			b.t.Fatalf("spawning: %v, want ErrExceeded", err)
@@ -217,7 +224,7 @@ func (b *books) restart() {
 	if a == nil || !a.closed {
 		return
 	}
-	switch err := a.Reopen(); {
+	switch err := a.Reopen(context.Background()); {
 	case err == nil:
 		b.open = append(b.open, a)
 		for i, c := range b.shut {
@@ -238,6 +245,7 @@ func (b *books) report(a *Account, lost bool) {
 	}
 	before := a.used
 	if lost {
+		b.unknown = append(b.unknown, unknownEnds{until: time.Now().Add(lentGrace), count: 1 + len(a.elsewhere)})
 		a.CloseLost()
 		for i, c := range b.open {
 			if c == a {
@@ -262,6 +270,18 @@ func (b *books) report(a *Account, lost bool) {
 func (b *books) check() {
 	b.t.Helper()
 	free := amounts{places: int64(len(b.open) - 1)}
+	for _, a := range b.open {
+		free[places] += int64(len(a.elsewhere))
+	}
+	alive := free[places] // at most
+	for _, gone := range b.unknown {
+		if time.Now().Before(gone.until) {
+			alive += int64(gone.count)
+		}
+	}
+	for _, gone := range b.root.ledger.unknown {
+		free[places] += int64(gone.count)
+	}
 	for k := range kinds {
 		for _, a := range b.open {
 			if a.hasShare[k] {
@@ -295,8 +315,8 @@ func (b *books) check() {
 			}
 		}
 	}
-	if live := len(b.open) - 1; live > b.limits.Agents {
-		b.t.Fatalf("%d agents live, of %d", live, b.limits.Agents)
+	if alive > int64(b.limits.Agents) {
+		b.t.Fatalf("%d agents live, of %d", alive, b.limits.Agents)
 	}
 	for _, a := range b.open {
 		if a.generation > b.limits.Depth || a.generation+a.depthLeft > b.limits.Depth {
@@ -340,6 +360,8 @@ func checkBooks(t *testing.T) {
 			p.Close()
 		}
 		clear(b.purses)
+		time.Sleep(lentGrace)
+		b.root.Ended()
 		b.check()
 		for k, left := range b.root.free() {
 			if want := b.root.limit[k] - b.spent[k]; left != want {

@@ -23,10 +23,11 @@ const (
 )
 
 // NewLent returns the account of an agent that is lent to another node. Its calls are held to the
-// rate that a borrower counts if this node is lost.
-func NewLent(l Limits) *Account {
+// rate that a borrower counts if this node is lost. Each descendant takes one of the places of the
+// borrower, within the limits; nil = the limits alone count.
+func NewLent(l Limits, of Places) *Account {
 	a := New(l)
-	a.ledger.pace = rate.NewLimiter(lentRate, lentBurst)
+	a.ledger.pace, a.ledger.lent = rate.NewLimiter(lentRate, lentBurst), of
 	return a
 }
 
@@ -43,14 +44,21 @@ func (l *ledger) waitPace(ctx context.Context) {
 	}
 }
 
-// Granted returns the limits of a remote account, for the node that has to enforce them. No field
+// Granted returns the limits of a remote account, for the node that has to enforce them. The node has
+// to ask for each place within them (OpenElsewhere). No field
 // is zero, because the other node would replace a zero by its own default.
 func (a *Account) Granted() Limits {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
+	_, most, _ := a.binding(places)
 	l := Limits{
-		Depth: a.depthLeft, Agents: int(a.limit[places]), SpawnsPerMinute: a.spawns.limit, Wall: a.wall,
+		Depth: a.depthLeft, Agents: int(most), SpawnsPerMinute: int(unlimitedFrom), Wall: a.wall,
 		ModelCalls: int(a.limit[calls]), Tokens: a.limit[tokens],
+	}
+	for p := a; p != nil; p = p.parent {
+		if p.spawns != nil {
+			l.SpawnsPerMinute = min(l.SpawnsPerMinute, p.spawns.limit)
+		}
 	}
 	l.Depth, l.Agents, l.SpawnsPerMinute, l.Wall = negativeIfZero(l.Depth), negativeIfZero(l.Agents), negativeIfZero(l.SpawnsPerMinute), negativeIfZero(l.Wall)
 	l.ModelCalls, l.Tokens = negativeIfZero(l.ModelCalls), negativeIfZero(l.Tokens)
@@ -90,13 +98,7 @@ func (a *Account) Report(s Spent) (booked Spent) {
 		}
 	}
 	a.addCached(max(min(s.Cached, a.used[tokens])-a.cached, 0))
-	minutes := int(time.Since(a.openedAt)/time.Minute) + 1
-	booked = more.asSpent()
-	booked.Agents = max(0, min(s.Agents, a.spawns.limit*minutes)-a.spawned)
-	for p := a; p != nil; p = p.parent {
-		p.spawned += booked.Agents
-	}
-	return booked
+	return more.asSpent() // its descendants were counted when it asked for their places
 }
 
 // asSpent returns the amounts of calls, tokens and cost.
@@ -111,11 +113,10 @@ func (a *Account) CloseLost() Spent {
 	var lost amounts
 	if !a.closed {
 		lost = a.unreported()
-		a.lost = true
 	}
 	a.spend(lost)
 	a.ledger.mu.Unlock()
-	a.Close()
+	a.CloseUnknown()
 	return lost.asSpent()
 }
 
@@ -126,7 +127,8 @@ func (a *Account) unreported() (lost amounts) {
 	if a.reportedAt.After(since) {
 		since = a.reportedAt
 	}
-	agents := 1 + min(int64(a.spawned), a.limit[places])
+	_, most, _ := a.binding(places)
+	agents := 1 + min(int64(a.spawned), most)
 	lost[calls] = agents * (lentBurst + int64(math.Ceil(lentRate*(time.Since(since)+lentGrace).Seconds())))
 	lost[tokens] = lost[calls] * max(2*a.largest[tokens], lentTokens)
 	lost[nanos] = lost[calls] * 2 * a.largest[nanos]

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ func TestReportNeverExceedsShare(t *testing.T) {
 		"no number":  {{Cost: math.NaN()}, {Cost: math.Inf(1)}},
 	} {
 		parent := New(Limits{ModelCalls: 10, Tokens: 1000, Cost: 1})
-		remote, err := parent.Open(Limits{}, Limits{ModelCalls: 4, Tokens: 400, Cost: 0.4}, true)
+		remote, err := parent.Open(context.Background(), Limits{}, Limits{ModelCalls: 4, Tokens: 400, Cost: 0.4}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,34 +47,120 @@ func TestReportNeverExceedsShare(t *testing.T) {
 	}
 }
 
-// What was made in this minute, and what may be made elsewhere, are together no more than a minute may have.
-func TestRateShareCountsThisMinute(t *testing.T) {
+// What is made here and on other nodes is together no more than a minute may have, and nothing is set aside for what other
+// nodes may make.
+func TestSpawnsElsewhereCountForRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := New(Limits{SpawnsPerMinute: 10, Agents: 100})
-		for range 5 {
-			if _, err := parent.Open(Limits{}, Limits{}, false); err != nil {
-				t.Fatal(err)
-			}
-		}
-		remote, err := parent.Open(Limits{}, Limits{}, true)
+		remote, err := parent.Open(t.Context(), Limits{}, Limits{}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := remote.Granted().SpawnsPerMinute; got != 2 {
-			t.Errorf("after 6 of 10 in this minute %d a minute are shared out, want half of 4", got)
+		if got := remote.Granted().SpawnsPerMinute; got != 10 {
+			t.Errorf("the other node may make %d a minute, want 10", got)
 		}
-		made := 0
-		for ; made < 10; made++ {
-			if _, err := parent.Open(Limits{}, Limits{}, false); err != nil {
+		for minute := range 3 {
+			made := 1
+			for made < 20 {
+				_, err := parent.Open(t.Context(), Limits{}, Limits{}, false)
+				if err == nil {
+					made++
+				}
+				if remote.OpenElsewhere(t.Context()) == nil {
+					made++
+				} else if err != nil {
+					break
+				}
+			}
+			if want := 10 + min(minute, 1); made != want {
+				t.Errorf("minute %d: %d were made, want %d", minute, made, want)
+			}
+			time.Sleep(time.Minute + lentGrace)
+		}
+	})
+}
+
+// borrowed are the places of a borrower's account for a loan.
+type borrowed struct{ loan *Account }
+
+func (b borrowed) Take(ctx context.Context) error { return b.loan.OpenElsewhere(ctx) }
+func (borrowed) Ended()                           {}
+
+// Places are counted where agents live: no loan keeps others from one that nobody has. What ends is free again, over two nodes as
+// over one.
+func TestLoansTakeOnlyPlacesOfAgentsThatLive(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits Limits
+		loans  int
+		each   int // agents that each lent agent has
+		alive  int
+	}{
+		"40 over four nodes": {Limits{Agents: 64, SpawnsPerMinute: 100, ModelCalls: 10_000, Tokens: 1 << 40}, 40, 0, 40},
+		"all that may live":  {Limits{Agents: 64, SpawnsPerMinute: 100, ModelCalls: 10_000, Tokens: 1 << 40}, 4, 15, 64},
+		"the defaults":       {Limits{}, 5, 2, 15},
+		"one more than may":  {Limits{}, 6, 2, 16},
+	} {
+		root := New(tt.limits)
+		alive := 0
+		var lent, agents []*Account
+		var loans []*Account
+		for range tt.loans {
+			loan, err := root.Open(t.Context(), Limits{}, Limits{}, true)
+			if err != nil {
 				break
 			}
+			alive++
+			// It is lent by a node that lends an agent of a third one.
+			middle := NewLent(loan.Granted(), borrowed{loan})
+			loans, lent = append(loans, loan), append(lent, middle)
+			for n := range tt.each {
+				one, err := middle.Open(t.Context(), Limits{}, Limits{}, n == 0)
+				if err != nil {
+					break
+				}
+				alive, agents = alive+1, append(agents, one)
+			}
 		}
-		if made != 2 {
-			t.Errorf("%d more were made here, want 2: 2 are left to the other node", made)
+		if alive != tt.alive {
+			t.Errorf("%s: %d live, want %d", name, alive, tt.alive)
 		}
-		time.Sleep(time.Minute)
-		if all, err := parent.Open(Limits{}, Limits{SpawnsPerMinute: 99}, true); err != nil || all.Granted().SpawnsPerMinute != 7 {
-			t.Errorf("a minute later: %v, want a share of all 7 that are left", err)
+		if _, _, left := root.binding(places); int(left) != root.Limits().Agents-alive {
+			t.Errorf("%s: %d places are left", name, left)
+		}
+		for _, one := range agents {
+			one.Close()
+		}
+		for i, loan := range loans {
+			loan.EndedElsewhere(lent[i].Ended())
+		}
+		if _, _, left := root.binding(places); int(left) != root.Limits().Agents-len(loans) {
+			t.Errorf("%s: when all but %d lent ones have ended, %d places are left", name, len(loans), left)
+		}
+	}
+}
+
+// A place of a node that is gone is free when that node must have noticed: agents that cannot be seen may live until then.
+func TestPlacesOfLostLoanAreFreeAfterGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := New(Limits{Agents: 3})
+		loan, err := root.Open(t.Context(), Limits{}, Limits{}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := loan.OpenElsewhere(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loan.CloseLost()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := root.Open(over, Limits{}, Limits{}, false); !errors.Is(err, ErrExceeded) {
+			t.Errorf("at once: %v, want ErrExceeded", err)
+		}
+		began := time.Now()
+		if _, err := root.Open(t.Context(), Limits{}, Limits{}, false); err != nil || time.Since(began) != lentGrace {
+			t.Errorf("after %v: %v, want one after %v", time.Since(began), err, lentGrace)
 		}
 	})
 }
@@ -86,20 +173,26 @@ func TestLostLoanIsChargedForTimeSinceReport(t *testing.T) {
 		reports []Spent
 		silent  time.Duration
 		want    Spent // in all
+		below   int   // agents on that node
 	}{
-		"lived 1.5 s":          {Limits{}, []Spent{{ModelCalls: 1, Tokens: 1000}}, 1500 * time.Millisecond, Spent{ModelCalls: 1 + 43, Tokens: 1000 + 430_000}},
-		"never reported":       {Limits{}, nil, 1500 * time.Millisecond, Spent{ModelCalls: 43, Tokens: 430_000}},
-		"large requests":       {Limits{}, []Spent{{ModelCalls: 1, Tokens: 10}, {ModelCalls: 3, Tokens: 24_010}}, 0, Spent{ModelCalls: 3 + 35, Tokens: 24_010 + 35*24_000}},
-		"with three below it":  {Limits{}, []Spent{{ModelCalls: 9, Tokens: 90, Agents: 3}}, 0, Spent{Agents: 4, ModelCalls: 9 + 4*35, Tokens: 90 + 4*350_000}},
-		"a long time":          {Limits{}, []Spent{{ModelCalls: 9, Tokens: 90}}, time.Hour, Spent{ModelCalls: 500, Tokens: 5_000_000}},
-		"a small share":        {Limits{ModelCalls: 20, Tokens: 100_000, Cost: 2}, []Spent{{ModelCalls: 2, Tokens: 8000, Cost: 0.5}}, 0, Spent{ModelCalls: 20, Tokens: 100_000, Cost: 2}},
-		"its part of the cost": {Limits{ModelCalls: 350, Tokens: 1_000_000, Cost: 3.5}, nil, 0, Spent{ModelCalls: 35, Tokens: 350_000, Cost: 0.35}},
+		"lived 1.5 s":          {Limits{}, []Spent{{ModelCalls: 1, Tokens: 1000}}, 1500 * time.Millisecond, Spent{ModelCalls: 1 + 43, Tokens: 1000 + 430_000}, 0},
+		"never reported":       {Limits{}, nil, 1500 * time.Millisecond, Spent{ModelCalls: 43, Tokens: 430_000}, 0},
+		"large requests":       {Limits{}, []Spent{{ModelCalls: 1, Tokens: 10}, {ModelCalls: 3, Tokens: 24_010}}, 0, Spent{ModelCalls: 3 + 35, Tokens: 24_010 + 35*24_000}, 0},
+		"with three below it":  {Limits{}, []Spent{{ModelCalls: 9, Tokens: 90, Agents: 3}}, 0, Spent{Agents: 4, ModelCalls: 9 + 4*35, Tokens: 90 + 4*350_000}, 3},
+		"a long time":          {Limits{}, []Spent{{ModelCalls: 9, Tokens: 90}}, time.Hour, Spent{ModelCalls: 500, Tokens: 5_000_000}, 0},
+		"a small share":        {Limits{ModelCalls: 20, Tokens: 100_000, Cost: 2}, []Spent{{ModelCalls: 2, Tokens: 8000, Cost: 0.5}}, 0, Spent{ModelCalls: 20, Tokens: 100_000, Cost: 2}, 0},
+		"its part of the cost": {Limits{ModelCalls: 350, Tokens: 1_000_000, Cost: 3.5}, nil, 0, Spent{ModelCalls: 35, Tokens: 350_000, Cost: 0.35}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			parent := New(Limits{Cost: 10})
-			remote, err := parent.Open(Limits{}, tt.share, true)
+			remote, err := parent.Open(context.Background(), Limits{}, tt.share, true)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for range tt.below {
+				if err := remote.OpenElsewhere(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
 			time.Sleep(time.Minute)
 			for _, s := range tt.reports {
@@ -128,7 +221,7 @@ func TestLentCallsKeepRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		a := NewLent(Limits{})
+		a := NewLent(Limits{}, nil)
 		done := 0
 		began := time.Now()
 		for done < 100 {
@@ -155,7 +248,7 @@ func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
 	parent := New(Limits{Agents: 256, ModelCalls: 1000, Tokens: 1_000_000, SpawnsPerMinute: 1000})
 	var loans []*Account
 	for n := range int64(15) {
-		loan, err := parent.Open(Limits{}, Limits{}, true)
+		loan, err := parent.Open(context.Background(), Limits{}, Limits{}, true)
 		if err != nil {
 			t.Fatalf("loan %d: %v", n+1, err)
 		}
@@ -167,7 +260,7 @@ func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
 	for _, loan := range loans {
 		loan.Close()
 	}
-	again, err := parent.Open(Limits{}, Limits{}, true)
+	again, err := parent.Open(context.Background(), Limits{}, Limits{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,6 +91,7 @@ type BorrowedAgent struct {
 	// are the answers with "always", by what was asked. asked counts them all; only run uses it.
 	questions      errgroup.Group
 	aside          errgroup.Group // tells the lender what the parent is held to now
+	places         errgroup.Group // gives the lender places
 	open, answered sync.Map
 	asked          int
 
@@ -226,7 +227,7 @@ func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []
 // after Close, and the cause of ctx.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := account.Granted()
-	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
+	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Places: true, Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if in.Sandbox, err = b.Sandbox(ctx); err == nil {
@@ -372,6 +373,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	defer endQuestions()
 	b.questions.SetLimit(2 * maxQuestions) // withdrawn ones may still end
 	b.aside.SetLimit(1)
+	b.places.SetLimit(maxQuestions)
 	var lines lineReader
 	onUpdate := func(u community.Update) {
 		if u.Output == nil {
@@ -385,6 +387,9 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 			if one.Question != nil && err == nil {
 				err = b.question(asking, *one.Question)
 			}
+			if one.Place != "" && err == nil {
+				err = b.place(asking, one.Place)
+			}
 		}
 		if err != nil {
 			b.end(err)
@@ -394,7 +399,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, onUpdate)
 	endQuestions()
-	_, _ = b.questions.Wait(), b.aside.Wait() // nothing in them returns an error
+	_, _, _ = b.questions.Wait(), b.aside.Wait(), b.places.Wait() // nothing in them returns an error
 	var final update
 	if err == nil {
 		final, err = readUpdate(reply.Data)
@@ -417,6 +422,7 @@ func (b *BorrowedAgent) receive(u update) {
 		close(b.identified)
 	}
 	b.mu.Unlock()
+	b.account.EndedElsewhere(u.Ended)
 	if u.Spent != nil {
 		b.borrower.Spent(b.account.Report(*u.Spent))
 	}
@@ -428,7 +434,7 @@ var ErrLost = errors.New("it is lost, because its node did not report its end")
 
 // settle closes the account with the lender's last report. Without a report it counts what may have
 // been spent since the latest one (budget.CloseLost). If the lender never named an agent, nothing counts: that agent got no task, so it spent
-// nothing.
+// nothing, but it may live.
 func (b *BorrowedAgent) settle(final update, err error) {
 	var more budget.Spent
 	switch {
@@ -436,8 +442,10 @@ func (b *BorrowedAgent) settle(final update, err error) {
 		more = b.account.Report(*final.Spent)
 		b.account.Close()
 		err = errors.New(cmp.Or(final.Why, "it ended"))
-	case b.id() == "":
+	case b.id() == "" && (err == nil || community.NotBegun(err) || errors.Is(err, community.ErrInvalid)):
 		b.account.Close()
+	case b.id() == "":
+		b.account.CloseUnknown()
 	default:
 		s := b.account.Total()
 		more = b.account.CloseLost()

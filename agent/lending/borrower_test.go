@@ -85,7 +85,7 @@ func TestSpendingThatCannotBeAskedForIsAwaited(t *testing.T) {
 			}}}
 			one := borrow(b, "1")
 			parent := budget.New(budget.Limits{})
-			account, err := parent.Open(budget.Limits{}, budget.Limits{}, true)
+			account, err := parent.Open(context.Background(), budget.Limits{}, budget.Limits{}, true)
 			if err != nil {
 				t.Fatal(err)
 			}

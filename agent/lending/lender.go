@@ -103,8 +103,10 @@ type Lease struct {
 	open       sync.Map
 	waiting    atomic.Int32
 	askTimeout time.Duration
-	// updates has room for the questions and their withdrawals, so that no agent waits for a borrower
-	// that does not read.
+	// taking has an element while the borrower is asked for a place; its capacity is 1.
+	taking chan struct{}
+	// updates has room for the questions, for one Place, and for their withdrawals, so that no agent waits
+	// for a borrower that does not read.
 	updates chan update
 	// done is closed when the lease ends; set by lend before the spawn.
 	done <-chan struct{}
@@ -240,7 +242,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		one.held.Store(&heldTo{constraints, in.Plan})
 		return replyOf(update{})
 	case in.Account != "":
-		return replyOf(update{Spent: new(one.Account.Total())})
+		return replyOf(update{Spent: new(one.Account.Total()), Ended: one.Account.Ended()})
 	case !community.HasListener(ctx):
 		return community.Reply{}, invalid("the call must be a streaming one, because the spawned agent's id is in its output")
 	}
@@ -288,12 +290,17 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 		return nil, invalid("the parent is another node's")
 	}
 	d := l.cfg.Definitions[i]
-	account := budget.NewLent(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget))
-	n := &Lease{
+	n := new(Lease)
+	var places budget.Places
+	if in.Places {
+		places = leasePlaces{n}
+	}
+	account := budget.NewLent(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget), places)
+	*n = Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
 		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Sandbox: in.Sandbox,
-		Manifest: in.Workspace, Skills: in.Skills, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1),
-		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions), CloseWorkspace: func() error { return nil },
+		Manifest: in.Workspace, Skills: in.Skills, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1), taking: make(chan struct{}, 1),
+		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions+2), CloseWorkspace: func() error { return nil },
 	}
 	n.held.Store(&heldTo{constraints: constraints})
 	if n.MaxLifetime <= 0 {
@@ -416,7 +423,7 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 		case <-l.spent:
 		case <-again.C:
 		}
-		send(update{Spent: new(l.Account.Total())})
+		send(update{Spent: new(l.Account.Total()), Ended: l.Account.Ended()})
 	}
 }
 

@@ -37,6 +37,9 @@ type request struct {
 	Tools []string `json:"tools,omitzero"`
 	// Share bounds its use together with its descendants; absent = the limits of the lending node.
 	Share *wireLimits `json:"share,omitempty"`
+	// Places says that each descendant takes a place of the parent's budget, which the lender asks for
+	// (update.Place), within Share.
+	Places bool `json:"places,omitempty"`
 	// Sandbox is what commands of the parent are held to; absent = to nothing.
 	Sandbox *sandbox.Portable `json:"sandbox,omitempty"`
 	// Workspace is the manifest of the workspace that it gets, which the borrower has sent with
@@ -137,7 +140,7 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			"share": object{"type": "object", "additionalProperties": false, "properties": object{
 				"depth": whole, "agents": whole, "spawns_per_minute": whole, "model_calls": whole, "tokens": whole, "cost": number, "wall": number,
 			}},
-			"sandbox": object{"type": "object"},
+			"places": boolean, "sandbox": object{"type": "object"},
 			"skills": object{"type": "array", "maxItems": maxSkills, "items": object{
 				"type": "object", "additionalProperties": false, "required": []string{"name", "hash"}, "properties": object{"name": text(maxSkillName), "hash": text(64)},
 			}},
@@ -204,10 +207,14 @@ type update struct {
 	Member *memberInfo `json:"member,omitempty"`
 	// Spent is the use so far of the agent and its descendants; in the reply the final one.
 	Spent *budget.Spent `json:"spent,omitempty"`
+	// Place asks the borrower for a place for one more descendant; it is an id, as Question.ID. Ended is
+	// how many such places are free again, since the lease began.
+	Place string `json:"place,omitempty"`
+	Ended int    `json:"ended,omitempty"`
 	// Why is the reason for the end, in the reply.
 	Why string `json:"why,omitempty"`
-	// Question asks the borrower's person about a call; Withdrawn is the ID of one that needs no answer
-	// any more.
+	// Question asks the borrower's person about a call; Withdrawn is the ID of one, or of a Place, that
+	// needs no answer any more.
 	Question  *Question `json:"question,omitempty"`
 	Withdrawn string    `json:"withdrawn,omitempty"`
 	// Load is the answer to a request for it.
@@ -261,6 +268,9 @@ func readUpdate(line []byte) (update, error) {
 	}
 	if m := u.Member; m != nil && (!memberID.MatchString(string(m.ID)) || len(m.Accepts) == 0 || len(m.Omitted) > maxSkills) {
 		return update{}, errors.New("it names no member, or more skills than it was asked for")
+	}
+	if len(u.Place) > 64 {
+		return update{}, errors.New("what it asks is no question")
 	}
 	u.Why = visible.Prefix(u.Why, maxReason)
 	if u.Question != nil {

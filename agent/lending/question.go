@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"symbio/agent/tool"
 	"symbio/community"
@@ -47,7 +48,7 @@ type Question struct {
 	Once bool `json:"once,omitempty"`
 }
 
-// answer is the borrower's answer to a Question.
+// answer is the borrower's answer to a Question, or to update.Place.
 type answer struct {
 	Member   community.MemberID `json:"member"` // the lent agent
 	Question string             `json:"question"`
@@ -78,25 +79,49 @@ func (l *Lease) Ask(ctx context.Context, q Question) tool.Answer {
 	if line, err := asks.line(); err != nil || len(line) > maxLine {
 		return tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}
 	}
-	answered := make(chan tool.Answer, 1)
-	l.open.Store(q.ID, answered)
-	defer l.open.Delete(q.ID)
 	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > maxQuestions || !l.tell(asks) {
-		return tool.Answer{Why: "Too many calls wait for a person already, so it is denied. Try again later."}
+	if l.waiting.Add(1) > maxQuestions {
+		return tool.Answer{Why: tooMany}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, l.askTimeout, fmt.Errorf("the node where the task came from did not answer within %v", l.askTimeout))
+	a, err := l.await(ctx, asks, q.ID, l.askTimeout)
+	switch {
+	case errors.Is(err, errQueue):
+		a.Why = tooMany
+	case err != nil:
+		a.Why = fmt.Sprintf("It was denied, because %v.", err)
+	}
+	return a
+}
+
+const tooMany = "Too many calls wait for a person already, so it is denied. Try again later."
+
+// errQueue is the error of await if the borrower does not read.
+var errQueue = errors.New("the node where the task came from does not read what it is asked")
+
+// await sends the borrower an update that asks something, and blocks until the answer. The error says why
+// there is none: no answer in time, the end of ctx or of the lease, or errQueue.
+func (l *Lease) await(ctx context.Context, asks update, id string, timeout time.Duration) (tool.Answer, error) {
+	answered := make(chan tool.Answer, 1)
+	l.open.Store(id, answered)
+	defer l.open.Delete(id)
+	if !l.tell(asks) {
+		return tool.Answer{}, errQueue
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the node where the task came from did not answer within %v", timeout))
 	defer cancel()
 	why := errNodeGone
 	select {
 	case a := <-answered:
-		return a
+		return a, nil
 	case <-l.done:
 	case <-ctx.Done():
 		why = context.Cause(ctx)
-		l.tell(update{Withdrawn: q.ID})
 	}
-	return tool.Answer{Why: fmt.Sprintf("It was denied, because %v.", why)}
+	if _, open := l.open.LoadAndDelete(id); !open { // the borrower knows that it has answered
+		return <-answered, nil
+	}
+	l.tell(update{Withdrawn: id})
+	return tool.Answer{}, why
 }
 
 // tell queues an update for the borrower, and returns false if the queue is full.

@@ -81,7 +81,7 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 		if at.Node.ID == "" {
 			return nil
 		}
-		if account, err = budget.New(whole).Open(budget.Limits{}, limits, true); err != nil {
+		if account, err = budget.New(whole).Open(ctx, budget.Limits{}, limits, true); err != nil {
 			return err
 		}
 		var m community.Member
