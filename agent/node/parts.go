@@ -130,7 +130,7 @@ func (p *parts) listen() (err error) {
 		}
 	}
 	if p.listener, err = net.Listen("tcp", at); err != nil {
-		return fmt.Errorf("listening for other nodes: %w", err)
+		return fmt.Errorf("listening for other nodes: %w; choose another address with --listen, or with the key node.listen", err)
 	}
 	addrs := map[community.NodeID]netip.AddrPort{}
 	for id, a := range p.kept.Addresses() {

@@ -335,7 +335,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Config{}, nil, fmt.Errorf("%s: %s", file, PlainError(err))
+		return Config{}, nil, fmt.Errorf("%s: %s", file, DecodeError(text, err))
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, nil, fmt.Errorf("%s: more than one YAML document", file)

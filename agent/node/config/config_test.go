@@ -28,7 +28,7 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"unknown key":            {"node:\n  nmae: x\n", "line 2: unknown key nmae; did you mean \"name\"?"},
 		"servers of MCP":         {"mcp: {servers: {}}\nnode: {nmae: x}\n", "mcp.json: symbio mcp add writes it; line 2: unknown key nmae;"},
 		"unknown top key":        {"sandbx: {}\n", "line 1: unknown key sandbx; did you mean \"sandbox\"?"},
-		"wrong kind of value":    {"budget:\n  depth: deep\n", "line 2: cannot unmarshal"},
+		"wrong kind of value":    {"budget:\n  depth: deep\n", "line 2: budget.depth has to be a whole number"},
 		"broken YAML":            {"node: [\n", "line 1"},
 		"bad rule":               {"permissions: {allow: ['Bash(git:*']}\n", "Bash(git:*"},
 		"exec and agent":         {"capabilities: [{name: a, exec: [x], agent: y}]\n", "exactly one of exec, agent, mcp and model"},

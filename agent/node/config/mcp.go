@@ -53,7 +53,7 @@ func ParseSandbox(text []byte) (*Sandbox, error) {
 	dec.KnownFields(true)
 	s := new(Sandbox)
 	if err := dec.Decode(s); err != nil {
-		return nil, errors.New("sandbox: " + PlainError(err))
+		return nil, errors.New("sandbox: " + DecodeError(text, err))
 	}
 	var wrong []error
 	s.checkCapability(func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) })

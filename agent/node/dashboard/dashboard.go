@@ -97,7 +97,7 @@ func (d *Dashboard) Open(ctx context.Context, r *symbiov1.DashboardRequest) (*sy
 		}
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return nil, fmt.Errorf("opening the dashboard: %w; choose another address with --listen", err)
+			return nil, fmt.Errorf("opening the dashboard: %w; choose another address: with --listen of `symbio dashboard`, with --dashboard of `symbio up`, or with the key dashboard", err)
 		}
 		s = newSite(d, l, r.GetLan())
 		select {

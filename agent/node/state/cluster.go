@@ -210,13 +210,17 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 
 // LeaveCluster makes the node, which must not run, a node outside of clusters
 // again, with a new key. The old key and certificate are moved to the directory
-// kept, so that a mistake can be undone. A machine with the authority cannot
-// leave.
+// kept, so that a mistake can be undone. The authority of a machine goes there,
+// too, if another machine holds it or no other node is left; else that machine
+// cannot leave.
 func (n Node) LeaveCluster() (cluster, kept string, err error) {
+	authority := n.dir.Cluster()
 	if c, err := n.dir.OpenCluster(); err == nil {
-		return "", "", fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote`, then move %s away", c.Name(), n.dir.Cluster())
-	}
-	if cluster, _, err = identity.MemberOf(n.member()); errors.Is(err, fs.ErrNotExist) {
+		cluster = c.Name()
+		if err := n.dir.mayGiveUp(c); err != nil {
+			return "", "", err
+		}
+	} else if cluster, _, err = identity.MemberOf(n.member()); errors.Is(err, fs.ErrNotExist) {
 		return "", "", ErrNoCluster
 	} else if err != nil {
 		return "", "", err
@@ -230,14 +234,38 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	if err := os.Mkdir(kept, 0o700); err != nil {
 		return "", "", err
 	}
-	// The key goes first: without it a node can do nothing with the rest, and a
-	// second try takes that.
-	for _, path := range []string{n.Key(), n.member()} {
-		if err := os.Rename(path, filepath.Join(kept, filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// The authority goes first, since with it the node would get a certificate at
+	// its start. Without its key a node can do nothing with the rest, and a second
+	// try takes that.
+	for _, move := range [][2]string{{authority, "authority"}, {n.Key(), filepath.Base(n.Key())}, {n.member(), filepath.Base(n.member())}} {
+		if err := os.Rename(move[0], filepath.Join(kept, move[1])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", "", err
 		}
 	}
 	return cluster, kept, nil
+}
+
+// mayGiveUp returns an error unless this machine can do without the authority:
+// another machine holds it, or the cluster has no other node.
+func (s Dir) mayGiveUp(c *identity.Cluster) error {
+	nodes, err := c.Nodes()
+	own, ownErr := s.OwnIDs()
+	if err = errors.Join(err, ownErr); err != nil {
+		return err
+	}
+	others := 0
+	for _, r := range nodes {
+		if _, mine := own[r.ID]; mine || r.Removed {
+			continue
+		}
+		if others++; r.Holds {
+			return nil
+		}
+	}
+	if others == 0 {
+		return nil
+	}
+	return fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote NODE`, then leave", c.Name())
 }
 
 // Outsider returns advice if this node is in no cluster while another node of

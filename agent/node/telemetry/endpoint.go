@@ -39,7 +39,7 @@ type Endpoint struct {
 func Listen(addr string, metrics http.Handler, h *health.Server) (*Endpoint, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: listening on %s: %w", addr, err)
+		return nil, fmt.Errorf("metrics: listening on %s: %w; choose another address with the key metrics", addr, err)
 	}
 	e := &Endpoint{listener: netutil.LimitListener(l, maxConnections), grpc: grpc.NewServer()}
 	grpc_health_v1.RegisterHealthServer(e.grpc, h)

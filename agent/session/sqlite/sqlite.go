@@ -27,6 +27,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -226,13 +227,10 @@ func (s *Store) explain(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		code = e.Code() & 0xff
 	}
-	switch {
-	case code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB:
+	if code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
 		err = fmt.Errorf("%w: %w", session.ErrDamaged, err)
-	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC):
-		advice = "; make room on its disk, for example with symbio sessions prune, and try again"
-	case code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
-		advice = "; make the file and its directory writable for this user, or set session.store to memory"
+	} else {
+		advice = adviceFor(code, err, filepath.Dir(s.path))
 	}
 	if errors.Is(err, session.ErrDamaged) {
 		if !s.damaged.Swap(true) {
@@ -243,6 +241,22 @@ func (s *Store) explain(err error) error {
 		}
 	}
 	return fmt.Errorf("the file of the sessions, %s: %w%s", s.path, err, advice)
+}
+
+// adviceFor returns what to do about an error of SQLite with this primary code, or of the system, as the
+// end of a message; "" if that is not known. dir is the directory of the file.
+func adviceFor(code int, err error, dir string) string {
+	switch {
+	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC):
+		return "; its disk is full" + free(dir) + ": make room, for example with symbio sessions prune, and try again"
+	case code == sqlite3.SQLITE_IOERR:
+		return "; its disk is full or fails" + free(dir) + ": make room, for example with symbio sessions prune; if there is room, the log of the system says what is wrong with the disk"
+	case code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED || code == sqlite3.SQLITE_PROTOCOL:
+		return "; another program holds it, such as sqlite3 or a backup: end that, and try again"
+	case code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_PERM || code == sqlite3.SQLITE_CANTOPEN || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+		return "; make the file and its directory writable for this user, or set session.store to memory"
+	}
+	return ""
 }
 
 // Close closes the file, after the end of the transactions that have begun: nothing is written after it.

@@ -150,7 +150,7 @@ func policyOf(configured permission.Config, file string) (permission.Policy, err
 	// A misspelled key must not silently leave out a rule.
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return permission.Policy{}, fmt.Errorf("%s: %w", file, err)
+		return permission.Policy{}, fmt.Errorf("%s: %s", file, config.DecodeError(text, err))
 	}
 	c = c.In(file)
 	policy, err := c.Policy()

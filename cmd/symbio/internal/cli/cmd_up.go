@@ -184,7 +184,11 @@ func runNode(ctx context.Context, env *command.Env, n *node.Node, dashboard stri
 				if running = ok; !ok {
 					break
 				}
-				if err := errors.Join(printReady(env, r), printDashboard(ctx, env, n, dashboard)); err != nil {
+				url, err := openDashboard(ctx, n, dashboard)
+				if err == nil {
+					err = errors.Join(printReady(env, r), printDashboard(env, url))
+				}
+				if err != nil {
 					return err
 				}
 				pending = events.Ready()
@@ -241,16 +245,20 @@ func printReady(env *command.Env, r node.Info) error {
 	return err
 }
 
-// printDashboard makes the node serve the dashboard at listen and prints its address: on a terminal the
-// one that opens it once, elsewhere, as in a journal that others read, the one without the token. "" does
-// nothing. A node that takes up a new identity serves it anew. The error ends the node.
-func printDashboard(ctx context.Context, env *command.Env, n *node.Node, listen string) error {
+// openDashboard makes the node serve the dashboard at listen, and returns its address; "" for "". A node
+// that takes up a new identity serves it anew. The error ends the node before it is called ready.
+func openDashboard(ctx context.Context, n *node.Node, listen string) (url string, err error) {
 	if listen == "" {
-		return nil
+		return "", nil
 	}
-	url, err := n.Dashboard(ctx, listen)
-	if err != nil {
-		return err
+	return n.Dashboard(ctx, listen)
+}
+
+// printDashboard prints the address of the dashboard: on a terminal the one that opens it once,
+// elsewhere, as in a journal that others read, the one without the token. "" does nothing.
+func printDashboard(env *command.Env, url string) error {
+	if url == "" {
+		return nil
 	}
 	if !env.OutIsTerminal {
 		url, _, _ = strings.Cut(url, "/login")

@@ -405,7 +405,7 @@ func cmdClusterRemove(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, r, err := findRemoteNode(cmd.Context(), env, state, args[0], "; end it instead")
+			c, r, err := findRemoteNode(cmd.Context(), env, state, args[0], "; to take it out of the cluster, stop it and run `symbio cluster leave --node NAME` here")
 			if err != nil {
 				return err
 			}
@@ -477,7 +477,7 @@ func cmdClusterPromote(env *command.Env) *cobra.Command {
 
 // cmdClusterLeave returns the command cluster leave, for a node that is not running. The old key
 // and certificate are kept beside the new ones. The cluster is not told: it may be out of reach. A
-// machine that holds the authority cannot leave, and a running node is an error. Its exit status is
+// machine that alone holds the authority cannot leave other nodes, and a running node is an error. Its exit status is
 // 4 when the node is in no cluster.
 func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 	return &cobra.Command{

@@ -90,6 +90,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 	}
 	policy := format.Policy{Level: level, Toolsets: here.Policy.Toolsets}
 	c := skillCheck{env: env, strict: level == format.Strict, lint: lintConfig(policy)}
+	c.depends = dependencyNotes(ctx, here, dirs)
 	for _, dir := range dirs {
 		// The error is about the walk itself; what is wrong with a skill is in its verdict.
 		if err := skills.ValidateTree(ctx, dir, policy, c.report); err != nil {
@@ -116,6 +117,26 @@ func lintConfig(policy format.Policy) lint.Config {
 	return lint.Config{Policy: policy, Tools: node.Known(nil).Tools, Tokens: conversation.EstimateTokens}
 }
 
+// dependencyNotes returns by the path of a SKILL.md what a scan says of its dependencies: among the skills
+// of the configuration and those of dirs. An error of the scan leaves out some; a scan reports it.
+func dependencyNotes(ctx context.Context, here skills.Config, dirs []string) map[string][]format.Diagnostic {
+	for _, dir := range dirs {
+		if abs, err := filepath.Abs(dir); err == nil && !slices.ContainsFunc(here.Roots, func(r skills.Root) bool { return r.Path == abs }) {
+			here.Roots = append(slices.Clip(here.Roots), skills.Root{Path: abs, Scope: skills.ScopeConfig})
+		}
+	}
+	catalog, _ := skills.Scan(ctx, here)
+	notes := map[string][]format.Diagnostic{}
+	for _, p := range catalog.Notes {
+		for _, d := range p.Diagnostics {
+			if d.Field == "depends" {
+				notes[p.Path] = append(notes[p.Path], d)
+			}
+		}
+	}
+	return notes
+}
+
 // printScanNotes prints what a node would note of dir as a whole: links that it does not follow,
 // limits, equal names. A directory that is one of this project's own is scanned with its own scope,
 // because there fewer links are followed. It prints nothing for a file, and returns only errors of
@@ -131,6 +152,9 @@ func printScanNotes(ctx context.Context, env *command.Env, here skills.Config, d
 	}
 	c, err := skills.Scan(ctx, skills.Config{Roots: []skills.Root{root}})
 	for _, p := range c.Notes {
+		if slices.ContainsFunc(p.Diagnostics, func(d format.Diagnostic) bool { return d.Field == "depends" }) {
+			continue // it was reported with the skill
+		}
 		env.Notef("note: %s", p.Path+": "+p.Message())
 	}
 	return err
@@ -146,6 +170,8 @@ type skillCheck struct {
 	// strict makes warnings errors. lint finds what an author should know.
 	strict bool
 	lint   lint.Config
+	// depends are the diagnostics of dependencies by the path of the SKILL.md.
+	depends map[string][]format.Diagnostic
 	// lastProgress is when the progress line was last written. The zero time makes the first
 	// verdict draw it.
 	lastProgress time.Time
@@ -160,7 +186,7 @@ func (c *skillCheck) counted() string { return chat.Plural(c.all, "skill") }
 func (c *skillCheck) report(r skills.Report) error {
 	c.all++
 	if r.OK {
-		r.Diagnostics = append(r.Diagnostics, lint.Check(filepath.Dir(r.Path), c.lint)...)
+		r.Diagnostics = append(append(r.Diagnostics, lint.Check(filepath.Dir(r.Path), c.lint)...), c.depends[r.Path]...)
 		r.OK = !c.strict || !slices.ContainsFunc(r.Diagnostics, func(d format.Diagnostic) bool { return d.Severity == format.Warning })
 	}
 	if !r.OK {
