@@ -332,6 +332,55 @@ func TestCommitStaysWhatItIs(t *testing.T) {
 	}
 }
 
+// An edit together with its hashes in the lock file, or another commit in it, is found by the commit.
+func TestLockFileIsComparedWithItsCommit(t *testing.T) {
+	r, p := newTeam(t, 2), newPlace(t)
+	first := r.push("main")
+	write(t, filepath.Join(r.work, "all", "skill-00", "scripts", "run.sh"), "#!/bin/sh\necho second\n")
+	r.push("v2")
+	p.add(r.bare + "#v2")
+	forged := newTeam(t, 2)
+	write(t, filepath.Join(forged.work, "all", "skill-00", "scripts", "run.sh"), "#!/bin/sh\nevil\n")
+	forged.push("v2")
+	q := newPlace(t)
+	q.add(forged.bare+"#v2", "skill-00")
+	entry := func(p *place, name string) install.LockEntry {
+		l, err := p.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	for name, c := range map[string]struct {
+		edit func(l *install.LockEntry)
+		want string
+	}{
+		"as it was":      {func(*install.LockEntry) {}, ""},
+		"forged hashes":  {func(l *install.LockEntry) { e := entry(q, "skill-00"); l.Hash, l.Files = e.Hash, e.Files }, "changed scripts/run.sh"},
+		"other commit":   {func(l *install.LockEntry) { l.Commit = first }, "changed scripts/run.sh"},
+		"other skill":    {func(l *install.LockEntry) { l.Path = "all/skill-01" }, "changed SKILL.md"},
+		"no such skill":  {func(l *install.LockEntry) { l.Path = "all" }, "has no skill"},
+		"no such commit": {func(l *install.LockEntry) { l.Commit = strings.Repeat("0", 40) }, "git: "},
+	} {
+		l := entry(p, "skill-00")
+		c.edit(&l)
+		err := p.CheckCommit(t.Context(), p.fetcher, l)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || errors.Is(err, install.ErrCommit) == (c.want == "" || c.want == "git: ") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	// A lock file from which the commit was taken is damaged.
+	lock := filepath.Join(p.dir, ".agents", "skills.lock")
+	data, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, lock, strings.ReplaceAll(string(data), "      \"commit\": \""+entry(p, "skill-00").Commit+"\",\n", ""))
+	if _, err := p.List(); !errors.Is(err, install.ErrLock) || !strings.Contains(err.Error(), "names no commit") {
+		t.Errorf("without the commit: %v", err)
+	}
+}
+
 func TestEditsAreNotLost(t *testing.T) {
 	r, p := newTeam(t, 3), newPlace(t)
 	p.add(r.bare)

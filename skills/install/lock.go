@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ const (
 var (
 	// ErrLock means that a lock file is not what this package writes.
 	ErrLock = errors.New("the lock file is damaged")
+	// ErrCommit means that the lock file does not have the files of the commit that it names.
+	ErrCommit = errors.New("the lock file does not have what its commit has")
 	// ErrNotInstalled means that the lock file does not list a skill.
 	ErrNotInstalled = errors.New("not installed")
 )
@@ -89,6 +92,8 @@ func (l LockEntry) check() error {
 	switch {
 	case m.Hash() != l.Hash:
 		return fmt.Errorf("%w: its files have the hash %s", share.ErrHash, m.Hash())
+	case l.Commit == "" && (l.Ref != "" || !l.source().Local()):
+		return errors.New("it is of a repository, and names no commit")
 	case l.Commit != "" && !commitID.MatchString(l.Commit), l.Version != visible.Line(l.Version, 80):
 		return errors.New("its commit or its version is not in its one form")
 	case err != nil || s != l.source():
@@ -187,4 +192,37 @@ func (p *Place) Installed(l LockEntry) (pack *share.Pack, edits []FileChange, er
 	}
 	edits = slices.DeleteFunc(diff(l.Files, files), func(c FileChange) bool { return c.Change == "same" })
 	return pack, edits, err
+}
+
+// CheckCommit compares the lock file with the commit that it names, which is fetched from the source:
+// who edits a skill can edit its hashes in the lock file, too. A folder and an archive have no commit,
+// and are not compared. Errors: ErrCommit, and those of PlanAdd about the source.
+func (p *Place) CheckCommit(ctx context.Context, f *Fetcher, l LockEntry) error {
+	if l.Commit == "" {
+		return nil
+	}
+	s := p.at(l.source())
+	s.Ref = l.Commit
+	r, err := f.repo(ctx, s)
+	if err != nil {
+		return err
+	}
+	t, err := readTree(ctx, s, r)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(t.skills, l.Path) {
+		return fmt.Errorf("%w: %.12s has no skill in %q", ErrCommit, l.Commit, l.Path)
+	}
+	pack, err := t.pack(l.Path)
+	if err != nil || pack.Hash() == l.Hash {
+		return err
+	}
+	var paths []string
+	for _, c := range diff(pack.Files, l.Files) {
+		if c.Change != "same" {
+			paths = append(paths, c.Change+" "+c.Path)
+		}
+	}
+	return fmt.Errorf("%w: %.12s: %s", ErrCommit, l.Commit, strings.Join(paths, ", "))
 }

@@ -25,8 +25,8 @@ type installation struct {
 	place   *install.Place
 	fetcher install.Fetcher
 	// The flags; not every command has all.
-	project, yes, grants, dryRun, force, all bool
-	names                                    []string
+	project, yes, grants, dryRun, force, all, offline bool
+	names                                             []string
 }
 
 // installCommand returns a command that works on the skills of the user, or with --project on those
@@ -67,7 +67,8 @@ func cmdSkillsInstall(env *command.Env) []*cobra.Command {
 	add.Flags().BoolVar(&in.all, "all", false, "all skills of the source")
 	update, _ := installCommand(env, "update [NAME]...", nil, true, (*installation).update)
 	outdated, _ := installCommand(env, "outdated [NAME]...", nil, false, (*installation).outdated)
-	check, _ := installCommand(env, "check [NAME]...", nil, false, (*installation).check)
+	check, in := installCommand(env, "check [NAME]...", nil, false, (*installation).check)
+	check.Flags().BoolVar(&in.offline, "offline", false, "compare with the lock file alone, without the network")
 	remove, in := installCommand(env, "remove NAME...", command.MinArgs(1), false, (*installation).remove)
 	remove.Flags().BoolVar(&in.force, "force", false, "also when files were edited, which are lost")
 	return append(command.NodeFlag(env, add), update, outdated, check, remove)
@@ -145,38 +146,47 @@ func (in *installation) installed(names []string) (all []install.LockEntry, err 
 	return all, nil
 }
 
-// verdict is the result of check for one skill. The JSON names are a contract.
+// verdict is the result of check for one skill. Its state is ok, differs, or unknown: the source could
+// not be read. The JSON names are a contract.
 type verdict struct {
 	Name  string               `json:"name"`
 	OK    bool                 `json:"ok"`
+	State string               `json:"state"`
 	Edits []install.FileChange `json:"edits,omitempty"`
 	Error string               `json:"error,omitempty"`
 }
 
-// check compares installed skills with the lock file. Its exit status is 1 if one differs.
-func (in *installation) check(_ context.Context, args []string) error {
+// check compares installed skills with the lock file, and that with the commits that it names. Its exit
+// status is 1 if one differs or a commit cannot be fetched.
+func (in *installation) check(ctx context.Context, args []string) error {
 	list, err := in.installed(args)
 	var all []verdict
 	bad := 0
 	for _, l := range list {
-		c := verdict{Name: l.Name}
-		var readErr error
-		if _, c.Edits, readErr = in.place.Installed(l); readErr != nil {
-			c.Error = readErr.Error()
+		c := verdict{Name: l.Name, State: "ok"}
+		_, edits, checkErr := in.place.Installed(l)
+		if c.Edits = edits; len(edits) == 0 && !in.offline {
+			checkErr = in.place.CheckCommit(ctx, &in.fetcher, l)
 		}
-		if c.OK = len(c.Edits) == 0; !c.OK {
+		switch {
+		case len(edits) > 0 || errors.Is(checkErr, install.ErrCommit):
+			c.State = "differs"
+		case checkErr != nil:
+			c.State = "unknown"
+		}
+		if checkErr != nil {
+			c.Error = checkErr.Error()
+		}
+		if c.OK = c.State == "ok"; !c.OK {
 			bad++
 		}
 		all = append(all, c)
 	}
 	err = errors.Join(err, command.PrintList(in.env, all, []string{"NAME", "STATE", "FILES"}, func(c verdict) []string {
-		if c.OK {
-			return []string{c.Name, "ok", ""}
-		}
-		return []string{c.Name, "differs", cmp.Or(c.Error, fileList(c.Edits))}
+		return []string{c.Name, c.State, cmp.Or(c.Error, fileList(c.Edits))}
 	}))
 	if bad > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %s differ from the lock file; symbio skills update --force NAME restores one", bad, chat.Plural(len(all), "skill")))
+		err = errors.Join(err, fmt.Errorf("%d of %s differ or could not be compared; symbio skills update --force NAME restores edited files, removing and adding a skill what its commit has; --offline compares without the sources", bad, chat.Plural(len(all), "skill")))
 	}
 	return err
 }
