@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,7 +150,9 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
 	i.record.log.Load().SetRequester(outside, payingNode(i, s))
-	i.report(Event{Type: EventTask, Text: task})
+	if resume {
+		i.report(Event{Type: EventTask, Text: task})
+	}
 	if from := callingNode(s); from != "" {
 		pass(ctx, s.Data, nil, i.artifacts, community.NodeID(from))
 	}
@@ -167,36 +170,33 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
 }
 
-// runTask prepares the agent's skills and sends the task to the model. Only a person's text may
-// activate skills by naming them ($skill): text from agents and nodes is data, and must not change
-// what the agent is allowed to do.
+// runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is durable, and only
+// then the agent prepares for it, which may take long. Only a person's text may activate skills by naming them ($skill): text
+// from agents and nodes is data, and must not change what the agent is allowed to do.
 func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, resume bool) (string, error) {
-	note, err := a.skills.prepare(ctx, resume)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return "", err
-	}
 	a.callingNode, a.textTurn = callingNode(s), 0
 	if resume {
+		note, err := a.skills.prepare(ctx, true)
+		if err != nil {
+			return "", cmp.Or(context.Cause(ctx), err)
+		}
 		return a.resumeTask(ctx, note)
 	}
-	if len(s.Requester) == 0 {
-		mentioned := a.skills.activateMentioned(ctx, task)
-		task += mentioned + activateTriggered(ctx, a.skills, task)
-	}
-	if a.conversation.CanResume() { // a new task comes in the place of the interrupted one
-		lost, err := a.instance.loseChildren(ctx)
-		if err != nil {
-			return "", err
+	replaces := a.conversation.CanResume() // it comes in the place of the interrupted one
+	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), Taken: func(ctx context.Context) (string, error) {
+		a.instance.report(Event{Type: EventTask, Text: task})
+		note, err := a.skills.prepare(ctx, false)
+		if err == nil && len(s.Requester) == 0 {
+			note += a.skills.activateMentioned(ctx, task)
+			note += activateTriggered(ctx, a.skills, task)
 		}
-		note += lost
-	}
-	if note = strings.TrimSpace(note); note != "" {
-		task = note + "\n\n" + task
-	}
-	reply, err := a.conversation.Send(ctx, task, imagesOf(ctx, s)...)
+		if err == nil && replaces {
+			var lost string
+			lost, err = a.instance.loseChildren(ctx)
+			note = strings.TrimSpace(note) + "\n\n" + lost
+		}
+		return strings.TrimSpace(note), err
+	}})
 	a.turns = reply.Turns
 	return reply.Text, err
 }

@@ -205,7 +205,21 @@ type Reply struct {
 	Usage llm.Usage
 }
 
-// Send sends a message to the model, runs the tools that it calls until it answers without a call, and
+// Message is what a person or program says to the model.
+type Message struct {
+	Text   string
+	Images []llm.Image
+	// Taken is called when the message is durable, and returns what the model reads behind it. It may take long: an
+	// exchange that is broken off meanwhile can go on after a restart. Its error ends the exchange. Default: nothing.
+	Taken func(ctx context.Context) (more string, err error)
+}
+
+// Send is SendMessage of a text and images.
+func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
+	return c.SendMessage(ctx, Message{Text: text, Images: images})
+}
+
+// SendMessage sends a message to the model, runs the tools that it calls until it answers without a call, and
 // returns that answer. Sends run one at a time, in their order; the others block.
 //
 // The error is ErrBusy, at once, when Config.Waiting others wait. After ErrInterrupted, ErrTurns, ErrNoAnswer and the cause
@@ -213,12 +227,12 @@ type Reply struct {
 // that this one was interrupted. Any other error is that of the model or of Config.System; the history is then
 // as before, because the model may have failed at one of the new messages. Reply has what there is, also with
 // an error.
-func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Image) (Reply, error) {
+func (c *Conversation) SendMessage(ctx context.Context, m Message) (Reply, error) {
 	return c.exchange(ctx, func(x *exchange) error {
 		if err := c.abandon(); err != nil {
 			return err
 		}
-		if err := x.begin(text, images); err != nil {
+		if err := x.begin(m); err != nil {
 			return err
 		}
 		return x.turns()

@@ -119,13 +119,22 @@ func (x *exchange) run(do func(*exchange) error) error {
 	return err
 }
 
-// begin adds the user's message to the history. Steering that waited for it, and the note after a broken
-// exchange, go before its text.
-func (x *exchange) begin(text string, images []llm.Image) error {
+// begin adds the user's message to the history, and makes it durable before all else. Steering that waited for it, and
+// the note after a broken exchange, go before its text.
+func (x *exchange) begin(m Message) error {
 	if len(x.next) > 0 {
-		text = joined(x.next) + "\n\n" + text
+		m.Text = joined(x.next) + "\n\n" + m.Text
 	}
-	err := x.recordBegin(text, images)
+	err := x.recordBegin(m.Text, m.Images)
+	if err == nil {
+		err = x.c.cfg.Journal.Commit()
+	}
+	if err == nil && m.Taken != nil {
+		var more string
+		if more, err = m.Taken(x.ctx); more != "" {
+			x.addText(more)
+		}
+	}
 	if x.history.lost {
 		x.c.cfg.OnLost(true)
 		x.history.lost = false

@@ -86,6 +86,8 @@ type Fields struct {
 	Local bool
 	// Resumed is whether an interrupted task of the session goes on.
 	Resumed bool
+	// Taken is whether the session is kept on the disk already, since it has a task.
+	Taken bool
 	// Over is true in the result of a task if the agent has ended.
 	Over bool
 

@@ -130,6 +130,9 @@ type conversationStream struct {
 	events *event.Subscription
 	// tree selects the events of this agent and its descendants; used by sendLoop only.
 	tree *tree
+	// session is the event about the session; nil = it was sent, or none is kept. It is sent when the session is durable: at
+	// once, or with the event of its first task. Used by sendLoop only.
+	session *sessionStart
 	// send is called by sendLoop only.
 	send func(*symbiov1.Event) error
 	// queue has room for maxQueued turns. The receiver closes it after the last message.
@@ -172,6 +175,14 @@ func (d *conversationStream) run(ctx context.Context, task string, pictures []*s
 			return err
 		}
 	}
+	if s.ID != "" {
+		d.session = &sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume, Taken: s.Tasks > 0 || len(d.turns) > 0, Tasks: s.Tasks}
+	}
+	if len(d.turns) == 0 || s.Tasks > 0 { // else with the event of the task
+		if err := d.sendSession(); err != nil {
+			return err
+		}
+	}
 	g.Go(func() error {
 		// The closed queue ends runTurns after the messages that are still in it, which closes
 		// outgoing and so ends sendLoop.
@@ -182,9 +193,6 @@ func (d *conversationStream) run(ctx context.Context, task string, pictures []*s
 		return d.receive(ctx, recv)
 	})
 	g.Go(func() error {
-		if s.ID != "" {
-			d.emit(ctx, "session", sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume, Tasks: s.Tasks})
-		}
 		d.emitSettings(ctx, nil)
 		return d.runTurns(ctx)
 	})
@@ -199,7 +207,8 @@ type sessionStart struct {
 	Text    string `json:"text,omitempty"` // the title
 	State   string `json:"state"`
 	Resumed bool   `json:"resumed,omitempty"`
-	Tasks   int    `json:"tasks"` // how many messages of the session began to be answered; see result
+	Taken   bool   `json:"taken,omitempty"` // it has a task, which is durable
+	Tasks   int    `json:"tasks"`           // how many messages of the session began to be answered; see result
 }
 
 // receive reads messages until the person ends the stream. Before it returns,
@@ -427,6 +436,9 @@ func (d *conversationStream) sendLoop(ctx context.Context) error {
 			if err := d.sendEvents(); err != nil {
 				return err
 			}
+			if t.event.Type == "session" { // of Clear, in the place of the first one
+				d.session = nil
+			}
 			if err := sendEvent(d.send, t.event); err != nil {
 				return err
 			}
@@ -437,11 +449,29 @@ func (d *conversationStream) sendLoop(ctx context.Context) error {
 	}
 }
 
+// sendSession sends the event about the session, once.
+func (d *conversationStream) sendSession() error {
+	if d.session == nil {
+		return nil
+	}
+	data, err := json.Marshal(d.session)
+	d.session = nil
+	if err != nil {
+		return err
+	}
+	return sendEvent(d.send, event.Event{Time: time.Now().UTC(), Type: "session", Node: d.server.cfg.Name, Agent: string(d.member.ID), Data: data})
+}
+
 // sendEvents sends the events that are available without waiting.
 func (d *conversationStream) sendEvents() error {
 	for e, ok := d.events.Take(); ok; e, ok = d.events.Take() {
 		if !d.tree.has(e) {
 			continue
+		}
+		if e.Type == string(agent.EventTask) && e.Agent == string(d.member.ID) {
+			if err := d.sendSession(); err != nil {
+				return err
+			}
 		}
 		if err := sendEvent(d.send, e); err != nil {
 			return err

@@ -252,8 +252,8 @@ func (t *conversation) streamEnd(err error) error {
 // events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	t.report.add(e)
-	if t.root == "" && e.Type == "task" {
-		t.root = e.Agent
+	if e.Type == "task" && (t.root == "" || t.root == e.Agent) {
+		t.root, t.session.taken = e.Agent, true
 	}
 	switch {
 	case e.Type == "session" && e.Agent != "":

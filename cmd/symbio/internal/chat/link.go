@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"symbio/actor/backoff"
@@ -130,6 +132,10 @@ func (r *redialer) start(ctx context.Context, s sessionRef) {
 			err := r.open(ctx, s.node, open)
 			if err == nil {
 				return nil
+			}
+			if status.Code(err) == codes.NotFound && !s.taken && open.Session != "" { // the node had no task of it, and kept nothing
+				open.Session = ""
+				continue
 			}
 			if !command.IsUnavailable(err) {
 				r.links <- redialResult{err: fmt.Errorf("going on with session %s: %w", s.id, err)}

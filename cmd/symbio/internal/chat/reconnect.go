@@ -27,6 +27,8 @@ type sessionRef struct {
 	resumed bool
 	// keep is true if the conversation stays open after an answer.
 	keep bool
+	// taken is true if the node has said that it has a task of it: then it is on its disk.
+	taken bool
 	// gone is true from the loss of a link until the node has said what became of the session.
 	gone bool
 }
@@ -38,15 +40,14 @@ func (s sessionRef) isGone(end error) bool {
 
 // goneError is the error of a conversation that ends while its node is gone.
 func (s sessionRef) goneError() error {
-	return command.Unavailable(fmt.Errorf("node %s is gone\nWhen it is back, go on with: %s", terminal.Printable(s.node), s.command()))
-}
-
-// command returns the command that goes on with the session.
-func (s sessionRef) command() string {
-	if s.keep {
-		return "symbio chat --resume " + s.id
+	next := "When it is back, symbio sessions list shows whether it has kept anything of this conversation"
+	switch {
+	case s.taken && s.keep:
+		next = "When it is back, go on with: symbio chat --resume " + s.id
+	case s.taken:
+		next = "When it is back, go on with: symbio run --resume " + s.id
 	}
-	return "symbio run --resume " + s.id
+	return command.Unavailable(fmt.Errorf("node %s is gone\n%s", terminal.Printable(s.node), next))
 }
 
 // outbox has the texts of the person that the agent has not answered. It is for one goroutine.
@@ -135,7 +136,8 @@ func (t *conversation) sessionEvent(e event.Event) error {
 		return err
 	}
 	before := t.session
-	t.session.id, t.session.node, t.session.tasks, t.session.gone = f.ID, e.Node, f.Tasks, false
+	t.root = e.Agent
+	t.session.id, t.session.node, t.session.tasks, t.session.taken, t.session.gone = f.ID, e.Node, f.Tasks, f.Taken || f.Tasks > 0, false
 	notes := []string{}
 	if before.resumed && before.id == "" {
 		notes = []string{"session " + f.ID + ": " + terminal.Printable(f.Text)}

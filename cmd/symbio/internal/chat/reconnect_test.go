@@ -151,7 +151,7 @@ func TestChatGoesOnWhenItsNodeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNode{}
 		in, shown, _, over := chatOn(t, n, Options{Reconnect: true}, &symbiov1.RunRequest{Task: "one"})
-		n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+		n.emit("session", `{"id":"s1","state":"idle","taken":true,"tasks":0}`)
 		io.WriteString(in, "/next two\n")
 		synctest.Wait()
 		n.before, n.err = 3, errGone
@@ -204,19 +204,63 @@ func TestChatShowsOnlyAnswerThatItMissed(t *testing.T) {
 	})
 }
 
+// What a person is told to type works: a session of which the node has no task is not on its disk.
 func TestChatLeavesWhileItsNodeIsGone(t *testing.T) {
+	for _, c := range []struct {
+		session, task string
+		keep          bool
+		want          string
+	}{
+		{`"taken":true,"tasks":0`, "", true, "go on with: symbio chat --resume s1"},
+		{`"tasks":3`, "", true, "go on with: symbio chat --resume s1"},
+		{`"tasks":0`, "1", true, "go on with: symbio chat --resume s1"},
+		{`"taken":true,"tasks":0`, "", false, "go on with: symbio run --resume s1"},
+		{`"tasks":0`, "", true, "symbio sessions list shows whether"},
+		{`"tasks":0`, "of another agent", true, "symbio sessions list shows whether"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &fakeNode{}
+			_, _, signals, over := chatOn(t, n, Options{Keep: c.keep, Reconnect: true}, &symbiov1.RunRequest{Task: "x"})
+			n.emit("session", `{"id":"s1","state":"idle",`+c.session+`}`)
+			if c.task != "" {
+				n.events <- &symbiov1.Event{Type: "task", Agent: c.task}
+			}
+			synctest.Wait()
+			n.before, n.err = 1<<30, errGone
+			n.failure <- errGone
+			synctest.Wait()
+			signals <- os.Interrupt
+			err := <-over
+			if !command.IsUnavailable(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v ended with %v", c, err)
+			}
+		})
+	}
+}
+
+// A conversation without a task is not kept by the node. It begins anew there, and what was typed is sent.
+func TestChatBeginsAnewOnNodeThatKeptNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNode{}
-		_, _, signals, over := chatOn(t, n, Options{Keep: true, Reconnect: true}, &symbiov1.RunRequest{})
+		in, shown, _, over := chatOn(t, n, Options{Keep: true, Reconnect: true}, &symbiov1.RunRequest{})
 		n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+		io.WriteString(in, "one\n")
 		synctest.Wait()
-		n.before, n.err = 1<<30, errGone
+		n.before, n.err = 1, status.Error(codes.NotFound, "no such session")
 		n.failure <- errGone
 		synctest.Wait()
-		signals <- os.Interrupt
-		err := <-over
-		if !command.IsUnavailable(err) || !strings.Contains(err.Error(), "go on with: symbio chat --resume s1") {
-			t.Errorf("it ended with %v, want how to go on", err)
+		n.emit("session", `{"id":"s2","state":"idle","tasks":0}`)
+		synctest.Wait()
+		if len(n.opened) != 2 || n.opened[1].GetSession() != "" || !slices.Equal(n.sent, []string{"one", "one"}) {
+			t.Errorf("opened %v, sent %q; want a new session, and the message in it", n.opened, n.sent)
+		}
+		if !strings.Contains(shown.String(), "a new session begins: s2") {
+			t.Errorf("shown: %q", shown)
+		}
+		in.Close()
+		n.emit("result", `{"tasks":1,"text":"1","status":"done"}`)
+		if err := <-over; err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -230,7 +274,7 @@ func TestChatEndsWhenItsNodeIsBackElsewhere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &fakeNode{}
 				_, _, _, over := chatOn(t, n, Options{Keep: true, Reconnect: true}, &symbiov1.RunRequest{})
-				n.emit("session", `{"id":"s1","state":"idle","tasks":0}`)
+				n.emit("session", `{"id":"s1","state":"idle","tasks":1}`)
 				synctest.Wait()
 				change(t, n)
 				n.failure <- errGone

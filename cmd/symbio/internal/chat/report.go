@@ -22,7 +22,8 @@ type report struct {
 	Status  string        `json:"status"` // done, failed or interrupted
 	Error   string        `json:"error,omitempty"`
 	Spent   *budget.Spent `json:"spent,omitempty"`
-	Session string        `json:"session,omitempty"`
+	Session string        `json:"session,omitempty"` // its id; Agent is that of the agent
+	Agent   string        `json:"agent,omitempty"`
 	// Denials are the calls that were denied because no person could be asked, at most maxDenials.
 	Denials []denial `json:"denials"`
 	// OmittedDenials is the number of further ones.
@@ -45,7 +46,7 @@ func (r *report) add(e event.Event) {
 	switch {
 	case err != nil:
 	case e.Type == "session" && e.Agent != "":
-		r.Session = f.ID
+		r.Session, r.Agent = f.ID, e.Agent
 	case e.Type == "result":
 		r.Text, r.Status, r.Error, r.Spent = f.Text, f.Status, f.Error, f.Spent
 	case e.Type != "decision" || !f.Unasked || f.Approved:

@@ -260,7 +260,7 @@ func (s *view) print(style, text string) {
 func (s *view) leave(from sessionRef) {
 	s.close()
 	if from.id != "" && from.tasks > 0 && !from.gone && s.env.ErrIsTerminal {
-		s.note("session " + from.id + "; " + from.command() + " goes on")
+		s.note("session " + from.id + "; symbio chat --resume " + from.id + " goes on")
 	}
 }
 

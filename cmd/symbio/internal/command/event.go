@@ -29,6 +29,9 @@ func EventLine(e event.Event) string {
 	if e.Type == "warning" || e.Type == "session" {
 		limit = 400
 	}
+	if id, _ := f["id"].(string); e.Type == "session" && id != "" { // commands take it
+		parts = append(parts[:2], terminal.Printable(id), "agent="+terminal.Printable(name))
+	}
 	for _, key := range []string{"server", "state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
 			parts = append(parts, key+"="+visible.TruncateRunes(terminal.Printable(fmt.Sprint(v)), limit))

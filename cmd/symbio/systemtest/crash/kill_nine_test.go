@@ -63,13 +63,17 @@ func killAtSeams(t *testing.T, binary string) {
 					m := symbiotest.NewStrictModel(t, nextAnswer)
 					a := symbiotest.NewCrashNode(t, binary, symbiotest.ShortDir(t), "a", "127.0.0.1:0", provider, m, symbiotest.LoneConfig)
 					a.Start(at)
-					if _, ended := a.Converse(&symbiov1.RunRequest{Task: symbiotest.CrashTask}); !ended {
+					x, ended := a.Converse(&symbiov1.RunRequest{Task: symbiotest.CrashTask})
+					if !ended {
 						over.Store(true)
 					} else {
 						passed.Add(1)
 					}
 					a.Kill()
 					a.Start("")
+					if root, kept := a.History().Root(); x.Session != "" && (!kept || root.ID != x.Session || root.Tasks != 1) {
+						t.Errorf("the caller was told of session %s; kept is %+v", x.Session, root)
+					}
 					if !a.Finish() {
 						t.Errorf("the node ended again\n%s", a.LogTail())
 					}
