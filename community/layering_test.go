@@ -22,7 +22,7 @@ var lines = map[string][]string{
 	"community":            {"actor", "security"},
 	"community/waittest":   {}, // so that the tests of every package can import it
 	"skills":               {"actor", "security/filename", "security/gitenv", "security/permission", "security/private", "security/visible"},
-	"transport":            {"proto", "community", "discovery", "security/identity", "security/visible", "actor/term", "actor/backoff"},
+	"transport":            {"proto", "community", "discovery", "security/identity", "security/visible", "actor/term", "actor/backoff", "actor/awake"},
 	"agent/content":        {"security/visible"},
 	"agent/llm":            {"security", "actor/backoff"},
 	"agent/tool":           {"agent/llm", "security", "skills", "community", "actor/backoff"},

@@ -27,6 +27,16 @@ func WithCallDuration(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, callDurationKey{}, d)
 }
 
+type acceptanceKey struct{}
+
+// WithAcceptance has accept called when a node has accepted a call under ctx (Invoke): it has a place for the call and does
+// not refuse it any more. It begins only when accept has returned nil. So a caller knows of a call to a node that froze or
+// was lost before accept was called that nothing was done. A node of protocol 1.2 or earlier begins with a call when it
+// arrives, so accept is called before the call is sent there.
+func WithAcceptance(ctx context.Context, accept func() error) context.Context {
+	return context.WithValue(ctx, acceptanceKey{}, accept)
+}
+
 // callTimeout returns the limit for a call to another node.
 func (o *outbound) callTimeout(ctx context.Context) time.Duration {
 	d, _ := ctx.Value(callDurationKey{}).(time.Duration)

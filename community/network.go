@@ -79,6 +79,10 @@ type Call struct {
 	// cannot carry updates answers without. For Host.Serve it is the Network's way to the caller: it
 	// blocks while the caller takes no more, until the call's context ends.
 	Listen func(Update)
+	// Accept is nil, or has to return nil before the call may begin (WithAcceptance); an error ends the call, which has not
+	// begun then. Network.Invoke calls it once, when the other node has accepted the call, or before the call is sent to a
+	// node that cannot say so. For Host.Serve it asks the caller. Such a call has no updates.
+	Accept func() error
 	// MaxReply is for Host.Serve: the largest payload in bytes of a reply that the caller takes; 0 = it announced
 	// none. Serve returns ErrTooLarge instead of a larger reply.
 	MaxReply int

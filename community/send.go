@@ -219,6 +219,7 @@ func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, 
 		return Reply{}, op.failed(m, err)
 	}
 	call.Trace, call.Listen = TraceOf(ctx), listen
+	call.Accept, _ = ctx.Value(acceptanceKey{}).(func() error)
 	under := l.calls.Begin(ctx, o.callTimeout(ctx))
 	defer under.Close()
 	reply, err := o.cfg.Network.Invoke(under, m.Node, call)

@@ -178,7 +178,7 @@ func (c *inboundCall) authorize() (err error) {
 // withoutPayload returns the call as Authorize and OnRefused may see it.
 func (c *inboundCall) withoutPayload() Call {
 	call := c.call
-	call.Payload, call.Listen = nil, nil
+	call.Payload, call.Listen, call.Accept = nil, nil, nil
 	return call
 }
 
@@ -197,8 +197,19 @@ func (c *inboundCall) dispatch(ctx context.Context) (Reply, error) {
 		return Reply{}, err
 	}
 	defer a.inbound.Add(-1)
+	if err := c.accept(); err != nil {
+		return Reply{}, err
+	}
 	reply, err := a.ask(ctx, c.signal())
 	return reply, c.countBusy(err)
+}
+
+// accept tells a caller that wants to know it that the call is about to begin, and returns nil when it may.
+func (c *inboundCall) accept() error {
+	if c.call.Accept == nil {
+		return nil
+	}
+	return c.call.Accept()
 }
 
 // signal returns the call as the Signal that the agent or provider gets.
@@ -265,6 +276,9 @@ func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
 			why, reason = ErrTooLarge, RefusedSize
 		}
 		return Reply{}, c.refuse(reason, Explain(why, "the input: "+err.Error()))
+	}
+	if err := c.accept(); err != nil {
+		return Reply{}, err
 	}
 	reply, err := o.run(ctx, c.cfg.Logger, s)
 	if err != nil {

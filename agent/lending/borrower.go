@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/actor/awake"
 	"symbio/agent/budget"
 	"symbio/agent/content"
 	"symbio/agent/conversation"
@@ -335,7 +336,7 @@ var errOtherSandbox = errors.New("other sandbox limits hold for this task than t
 // updateSpent asks the lender for the spending so far, because the lender's own reports may arrive
 // after a reply. After an error it waits a moment for the final report, or for the reason why there is none.
 func (b *BorrowedAgent) updateSpent(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	ctx, cancel := awake.Clock{}.WithTimeoutCause(ctx, memberTimeout, nil)
 	defer cancel()
 	reply, err := b.ask(ctx, request{Account: b.id()})
 	if err != nil {
@@ -498,18 +499,16 @@ func (b *BorrowedAgent) OmittedSkills() string {
 // awaitMember waits until the lender has named the agent and this node sees it as an available
 // member. A member of another node than the lender is not accepted.
 func (b *BorrowedAgent) awaitMember(ctx context.Context, sub *community.Subscription) (community.Member, error) {
-	begin := time.NewTimer(spawnTimeout)
-	defer begin.Stop()
+	begin, done := awake.Clock{}.WithTimeoutCause(ctx, spawnTimeout, fmt.Errorf("%w: it did not name the spawned agent within %v", community.ErrUnavailable, spawnTimeout))
+	defer done()
 	select {
 	case <-b.identified:
 	case <-b.ended:
 		return community.Member{}, b.Gone()
-	case <-begin.C:
-		return community.Member{}, fmt.Errorf("%w: it did not name the spawned agent within %v", community.ErrUnavailable, spawnTimeout)
-	case <-ctx.Done():
-		return community.Member{}, context.Cause(ctx)
+	case <-begin.Done():
+		return community.Member{}, context.Cause(begin)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, memberTimeout, fmt.Errorf("%w: the agent that it says it spawned is not among its members", community.ErrUnavailable))
+	ctx, cancel := awake.Clock{}.WithTimeoutCause(ctx, memberTimeout, fmt.Errorf("%w: the agent that it says it spawned is not among its members", community.ErrUnavailable))
 	defer cancel()
 	defer context.AfterFunc(b.leased, cancel)()
 	id := b.id()
@@ -538,7 +537,7 @@ func (b *BorrowedAgent) Stop(ctx context.Context) {
 	}
 	defer func() { <-b.ended }()
 	defer b.cancel()
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	ctx, cancel := awake.Clock{}.WithTimeoutCause(ctx, endTimeout, nil)
 	defer cancel()
 	id := b.id()
 	// An agent without an id cannot be named to the lender. The deferred cancel ends its call.

@@ -26,7 +26,7 @@ import (
 
 // Protocol is the version of the wire protocol between nodes, MAJOR.MINOR.
 // Nodes with the same MAJOR talk to each other.
-const Protocol = "1.2"
+const Protocol = "1.3"
 
 // stopTimeout bounds the stop of a node. After it, agents and calls that have
 // not ended are abandoned.

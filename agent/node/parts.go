@@ -167,7 +167,7 @@ func (p *parts) join() (err error) {
 		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
 	})
 	p.report.community = p.community
-	p.calls = step.NewCluster(taskCalls{p.community})
+	p.calls = step.NewCluster(&taskCalls{Community: p.community, unaccepted: map[community.MemberID]int{}})
 	store, err := content.Open(content.Config{Dir: p.kept.Artifacts(), MaxSize: int64(c.Settings.Artifacts.MaxSize)})
 	if err != nil {
 		return err

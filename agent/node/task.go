@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"symbio/agent"
 	"symbio/agent/budget"
@@ -196,17 +197,49 @@ func (p tasks) callTask(ctx context.Context, r *symbiov1.RunTaskRequest, send se
 	return &symbiov1.TaskResult{Error: err.Error(), Lost: errors.Is(err, community.ErrUnavailable)}, nil
 }
 
-// taskCalls is the community for the calls of tasks.
-type taskCalls struct{ *community.Community }
+// maxUnaccepted is how many tasks are sent to a node that it has not accepted yet: about as many as a node has places, so
+// that one which is frozen does not hold up the others.
+const maxUnaccepted = 8
 
-// Invoke invokes a capability, tells the task of ctx that a node has begun with it, and returns the answer as JSON.
-func (c taskCalls) Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error) {
-	reply, err := c.Community.Invoke(ctx, on, capability, s)
-	if err == nil {
-		reply = asJSON(reply)
+// taskCalls is the community for the calls of tasks. It is safe for concurrent use.
+type taskCalls struct {
+	*community.Community
+	mu         sync.Mutex
+	unaccepted map[community.MemberID]int // calls by node; guarded by mu
+}
+
+// Invoke invokes a capability, tells the task of ctx that a node is about to begin with it, and returns the answer as JSON.
+// The error of a call that no node has accepted says so (community.NotBegun).
+func (c *taskCalls) Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error) {
+	c.mu.Lock()
+	full := c.unaccepted[on] >= maxUnaccepted
+	if !full {
+		c.unaccepted[on]++
 	}
-	if placed := step.Reader[func(community.MemberID) error](nil)(ctx); !community.NotBegun(err) {
-		err = errors.Join(err, placed(on))
+	c.mu.Unlock()
+	if full {
+		return community.Reply{}, community.Explain(community.ErrBusy, fmt.Sprintf("it has not yet accepted %d tasks that were sent to it", maxUnaccepted))
+	}
+	answered := sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.unaccepted[on]--; c.unaccepted[on] == 0 {
+			delete(c.unaccepted, on)
+		}
+	})
+	defer answered()
+	begun := false
+	ctx = community.WithAcceptance(ctx, func() error {
+		begun = true
+		answered()
+		return step.Reader[func(community.MemberID) error](nil)(ctx)(on)
+	})
+	reply, err := c.Community.Invoke(ctx, on, capability, s)
+	switch {
+	case err == nil:
+		return asJSON(reply), nil
+	case !begun && (errors.Is(err, community.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)):
+		return community.Reply{}, fmt.Errorf("%w: it did not accept the task: %v", community.ErrBusy, err)
 	}
 	return reply, err
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"symbio/actor/awake"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -17,7 +18,7 @@ import (
 type version struct{ major, minor uint32 }
 
 // protocol is this program's version.
-var protocol = version{1, 2}
+var protocol = version{1, 3}
 
 func (v version) String() string      { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 func (v version) toWire() *pb.Version { return &pb.Version{Major: v.major, Minor: v.minor} }
@@ -46,6 +47,8 @@ type Config struct {
 	// Report receives the events of connections. It is called from many goroutines, but not
 	// concurrently for one candidate, and must not block. Default: events are dropped.
 	Report func(Event)
+	// Clock measures the silence of other nodes. The zero Clock is the machine's.
+	Clock awake.Clock
 	// Logger receives what an operator wants to know. Default: silent.
 	Logger *slog.Logger
 }

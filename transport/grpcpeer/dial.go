@@ -176,6 +176,7 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 	l.ours.extend(shown)
 	l.raw, l.revocations, l.onDuplicate, l.undelivered = w.raw, n.renewal.addRevocations, n.duplicates.onAlarm, n.undelivered
 	l.introductions = n.introduced.Add
+	l.clock = n.cfg.Clock
 	l.silence = func() time.Duration { return n.conns.silence(remote.ID, w.raw) }
 	self := n.duplicates.describeRequest()
 	self.Port = n.portAt(w.LocalAddr())

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"symbio/actor/awake"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
@@ -25,11 +26,14 @@ import (
 // Fields without a comment on concurrency are set before the link is added to links and constant
 // afterwards; atomics may change any time.
 type link struct {
-	peer    community.Peer
-	addr    netip.AddrPort       // that was dialed; none = the connection is reversed
-	conn    net.Conn             // closing it ends everything at once
-	raw     net.Conn             // the same below TLS
-	silence func() time.Duration // how long no byte came from the node
+	peer community.Peer
+	addr netip.AddrPort // that was dialed; none = the connection is reversed
+	conn net.Conn       // closing it ends everything at once
+	raw  net.Conn       // the same below TLS
+	// silence returns how long no byte of the node's connections came, not only how long no heartbeat: one behind a large
+	// answer on a slow network is not missed.
+	silence func() time.Duration
+	clock   awake.Clock
 	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
 	onDuplicate   func(mark *pb.Run)
@@ -143,7 +147,7 @@ func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 	defer watchdog.Wait()
 	defer cancel()
 	// Ending the stream, not the connection: the lease is told first, then the calls fail.
-	watchdog.Go(func() { silent.Store(l.awaitSilence(ctx)); cancel() })
+	watchdog.Go(func() { silent.Store(l.clock.Silent(ctx, silenceTimeout, l.silence)); cancel() })
 	// The community may end the lease, too.
 	defer context.AfterFunc(lease.Valid(), cancel)()
 	late := time.AfterFunc(silenceTimeout, cancel)
@@ -165,20 +169,6 @@ func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 		}
 		l.members.Store(int64(len(announced.members)))
 	}
-}
-
-// awaitSilence returns true when nothing arrived from the node for silenceTimeout, and false when
-// ctx ends. It counts every byte of the connection, not heartbeats only: a heartbeat behind a large
-// answer on a slow network is not missed.
-func (l *link) awaitSilence(ctx context.Context) bool {
-	for left := silenceTimeout; left > 0; left = silenceTimeout - l.silence() {
-		select {
-		case <-time.After(left):
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // endReason returns why a Watch stream ended without a goodbye. The order matters: removal, expiry
@@ -288,7 +278,7 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 		return incompatible{l.protocol}
 	}
 	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
-		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, PeerSends: d.GetMaxSends(),
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(), PeerHolds: l.protocol.minor >= 3,
 		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
 			l.undelivered(u)

@@ -117,6 +117,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	n.grpc.GracefulStop()
 	late.Stop()
 	serving.Wait()
+	n.server.Wait()
 	n.listener.rejections.Wait()
 	n.endLife()
 	n.candidates.loops.Wait()

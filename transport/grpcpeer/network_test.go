@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"symbio/actor/awake"
 	"symbio/community"
 	"symbio/discovery"
 	pb "symbio/proto/symbio/v1"
@@ -71,6 +72,44 @@ func meet(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home) {
 	b.finds(a.id)
 	return a, b
 }
+
+// Nodes that did not run for a while, as on a machine that slept or is starved, do not call each other lost. A call goes on.
+func TestNodesThatDidNotRunAreNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t)
+		var asleep time.Time // until then no timer of a watch fires
+		late := awake.Clock{After: func(d time.Duration) <-chan time.Time { return time.After(max(d, time.Until(asleep))) }}
+		l.tune = func(cfg *grpcpeer.Config) { cfg.Clock = late }
+		a, b := meet(t, l)
+		b.offers("stuck", stuck)
+		a.sees("stuck", func([]community.Member) bool { return len(a.WhoProvides("stuck")) == 1 })
+		synctest.Wait()
+		asleep = time.Now().Add(10 * time.Second)
+		time.Sleep(silence / 2) // the timers that run already are in time
+		called := make(chan error, 1)
+		go func() {
+			_, err := a.network.Invoke(t.Context(), b.id, community.Call{Capability: "stuck"})
+			called <- err
+		}()
+		l.Partition(b.id)
+		time.Sleep(time.Until(asleep))
+		l.Heal()
+		for range 10 {
+			time.Sleep(time.Second)
+			if !available(a.Members(), b.id) || !available(b.Members(), a.id) || len(called) > 0 {
+				t.Fatal("a node that did not run called another one lost")
+			}
+		}
+		cut := time.Now()
+		l.Partition(b.id) // and nobody sleeps
+		if err, took := <-called, time.Since(cut); !errors.Is(err, community.ErrUnavailable) || took > silence {
+			t.Errorf("the call ended with %v after %v", err, took)
+		}
+	})
+}
+
+// silence is how long a node may be silent.
+const silence = 3 * time.Second
 
 func TestSilentNodeIsLostAfterThreeSecondsAndItsCallsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -595,7 +634,7 @@ func TestNodesSaysWhatIsKnown(t *testing.T) {
 			t.Fatalf("got %+v, want two", all)
 		}
 		self, other := all[0], all[1]
-		if self.State != grpcpeer.StateSelf || self.ID != a.id || self.Name != "a" || self.Protocol != "1.2" || self.CertDaysLeft < 6 {
+		if self.State != grpcpeer.StateSelf || self.ID != a.id || self.Name != "a" || self.Protocol != "1.3" || self.CertDaysLeft < 6 {
 			t.Errorf("self is %+v", self)
 		}
 		if other.State != grpcpeer.StateConnected || other.ID != b.id || other.Name != "b" || other.Members != 1 || other.CertDaysLeft < 6 || other.Since.IsZero() {

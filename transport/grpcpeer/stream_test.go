@@ -23,15 +23,15 @@ import (
 // telling is a liar whose InvokeStream is as given.
 type telling struct {
 	*linking
-	tell func(grpc.ServerStreamingServer[pb.InvokeEvent]) error
+	tell func(grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) error
 }
 
-func (t *telling) InvokeStream(_ *pb.InvokeRequest, s grpc.ServerStreamingServer[pb.InvokeEvent]) error {
+func (t *telling) InvokeStream(s grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) error {
 	return t.tell(s)
 }
 
 // lyingStream connects a home to a node whose InvokeStream is as given.
-func lyingStream(t *testing.T, l *lan, tell func(grpc.ServerStreamingServer[pb.InvokeEvent]) error, tune ...func(*grpcpeer.Config)) (*home, community.NodeID) {
+func lyingStream(t *testing.T, l *lan, tell func(grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) error, tune ...func(*grpcpeer.Config)) (*home, community.NodeID) {
 	t.Helper()
 	sa := l.add("a", tune...)
 	a := sa.live("a")
@@ -65,7 +65,7 @@ func final(data string) *pb.InvokeEvent {
 }
 
 func TestListenedCallHasOneEndWhateverItsNodeSends(t *testing.T) {
-	type sent = grpc.ServerStreamingServer[pb.InvokeEvent]
+	type sent = grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]
 	all := func(events ...*pb.InvokeEvent) func(sent) error {
 		return func(s sent) error {
 			for _, e := range events {
@@ -154,7 +154,7 @@ func TestUnreadingListenerDelaysItsOwnCallOnly(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if _, err := c.InvokeStream(ctx, &pb.InvokeRequest{Capability: "hasty"}); err != nil {
+		if _, err := streamed(ctx, c, &pb.InvokeRequest{Capability: "hasty"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -190,7 +190,7 @@ func TestUnreadCallFreesItsPlaceAtDeadline(t *testing.T) {
 		})
 		const calls = 64 // as many as a node may have
 		for range calls {
-			if _, err := c.InvokeStream(t.Context(), &pb.InvokeRequest{Capability: "chatty", Deadline: durationpb.New(time.Second)}); err != nil {
+			if _, err := streamed(t.Context(), c, &pb.InvokeRequest{Capability: "chatty", Deadline: durationpb.New(time.Second)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -251,7 +251,7 @@ func TestForeignClientListens(t *testing.T) {
 			}
 			return community.Reply{Data: []byte("done")}, nil
 		})
-		s, err := c.InvokeStream(in(t, patience), &pb.InvokeRequest{Capability: "long"})
+		s, err := streamed(in(t, patience), c, &pb.InvokeRequest{Capability: "long"})
 		var got []string
 		for err == nil {
 			var e *pb.InvokeEvent
@@ -263,7 +263,7 @@ func TestForeignClientListens(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 		for capability, want := range map[string]string{"nothing": "not provide"} {
-			s, err := c.InvokeStream(in(t, patience), &pb.InvokeRequest{Capability: capability})
+			s, err := streamed(in(t, patience), c, &pb.InvokeRequest{Capability: capability})
 			if err == nil {
 				_, err = s.Recv()
 			}
@@ -272,4 +272,13 @@ func TestForeignClientListens(t *testing.T) {
 			}
 		}
 	})
+}
+
+// streamed begins a call as a client of another language does.
+func streamed(ctx context.Context, c pb.PeerClient, r *pb.InvokeRequest) (pb.Peer_InvokeStreamClient, error) {
+	s, err := c.InvokeStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, errors.Join(s.Send(r), s.CloseSend())
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"symbio/community"
@@ -26,6 +28,7 @@ var streamCases = []testCase{
 	{"RefusedBeforeAnyUpdate", refusedBeforeAnyUpdate},
 	{"TooMuchOutputEndsTheCall", tooMuchOutputEndsTheCall},
 	{"NothingIsHeardAfterTheAnswer", nothingIsHeardAfterTheAnswer},
+	{"CallBeginsWhenItsAcceptanceIsConfirmed", callBeginsWhenItsAcceptanceIsConfirmed},
 }
 
 // ear hears updates.
@@ -368,5 +371,65 @@ func traceTravels(t *testing.T, l *caseLAN) {
 	}
 	if trace := <-got; trace != (community.Trace{}) {
 		t.Errorf("a call without a trace has %q", trace.Parent())
+	}
+}
+
+// callBeginsWhenItsAcceptanceIsConfirmed: what is refused, or sent to a node that is frozen, is not accepted, and does not
+// begin, also not later.
+func callBeginsWhenItsAcceptanceIsConfirmed(t *testing.T, l *caseLAN) {
+	a, b := l.up("a"), l.up("b")
+	var begun atomic.Int64
+	provide := func(ctx context.Context, s community.Signal) (community.Reply, error) {
+		begun.Add(1)
+		community.Report(ctx, community.Progress{Message: "to nobody"})
+		return community.Reply{Data: s.Data}, nil
+	}
+	b.offersAs(community.Capability{Name: "work"}, provide, a, community.WithConcurrency(1))
+	m := b.spawns("worker", provide)
+	a.finds("worker")
+	hold, let := make(chan struct{}), make(chan struct{})
+	errNo := errors.New("no")
+	call := func(accept func() error) error {
+		_, err := a.Invoke(community.WithAcceptance(in(t, patience), accept), community.MemberID(b.id), "work", community.Signal{})
+		return err
+	}
+	accepted := 0
+	count := func() error { accepted++; return nil }
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		if err := call(func() error { close(hold); <-let; return nil }); err != nil || begun.Load() != 1 {
+			t.Errorf("the first call: begun %d times, %v", begun.Load(), err)
+		}
+	})
+	<-hold
+	if err := call(count); !errors.Is(err, community.ErrBusy) || accepted != 0 || begun.Load() != 0 {
+		t.Errorf("while another one has the place: accepted %d times, begun %d, %v", accepted, begun.Load(), err)
+	}
+	close(let)
+	wg.Wait()
+	if err := call(func() error { return errNo }); !errors.Is(err, errNo) || begun.Load() != 1 {
+		t.Errorf("not confirmed: begun %d times, %v", begun.Load(), err)
+	}
+	<-time.After(time.Second) // until its place is free
+	if err := call(count); err != nil || accepted != 1 || begun.Load() != 2 {
+		t.Errorf("confirmed: accepted %d times, begun %d, %v", accepted, begun.Load(), err)
+	}
+	if r, err := a.Send(community.WithAcceptance(in(t, patience), count), m.ID, work("done")); err != nil || string(r.Data) != "done" || accepted != 2 {
+		t.Errorf("a signal: accepted %d times, %q, %v", accepted, r.Data, err)
+	}
+	freezer, ok := l.fixture.(Freezer)
+	if !ok {
+		return
+	}
+	freezer.Freeze(b.id)
+	if err := call(count); !errors.Is(err, community.ErrUnavailable) || accepted != 2 {
+		t.Errorf("to a frozen node: accepted %d times, %v", accepted, err)
+	}
+	freezer.Wake(b.id)
+	a.node(b)
+	synctest.Wait()
+	if begun.Load() != 3 {
+		t.Errorf("begun %d times", begun.Load())
 	}
 }

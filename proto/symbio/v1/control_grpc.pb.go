@@ -102,8 +102,8 @@ type ControlClient interface {
 	// RunTask gives one task to a new agent, here or on another node that lends agents, or to a capability of another node. It sends
 	// where it runs, what it waits for, and its result last. Ending the call ends the work. An error is one of a task that has not
 	// begun: RESOURCE_EXHAUSTED if all places are taken and the queue is full, UNAVAILABLE if no node that could do it can be reached.
-	// The first request is the task. The caller answers each placed by another one, which is empty, before an agent begins, unless
-	// it has half-closed the call: so it can note that the task may have begun.
+	// The first request is the task. The caller answers each placed by another one, which is empty, before the agent or capability
+	// begins, unless it has half-closed the call: so it can note that the task may have begun. What has no place has not begun.
 	RunTask(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunTaskRequest, RunTaskEvent], error)
 	// Artifacts lists what this node keeps by content hash.
 	Artifacts(ctx context.Context, in *ArtifactsRequest, opts ...grpc.CallOption) (*ArtifactsReply, error)
@@ -560,8 +560,8 @@ type ControlServer interface {
 	// RunTask gives one task to a new agent, here or on another node that lends agents, or to a capability of another node. It sends
 	// where it runs, what it waits for, and its result last. Ending the call ends the work. An error is one of a task that has not
 	// begun: RESOURCE_EXHAUSTED if all places are taken and the queue is full, UNAVAILABLE if no node that could do it can be reached.
-	// The first request is the task. The caller answers each placed by another one, which is empty, before an agent begins, unless
-	// it has half-closed the call: so it can note that the task may have begun.
+	// The first request is the task. The caller answers each placed by another one, which is empty, before the agent or capability
+	// begins, unless it has half-closed the call: so it can note that the task may have begun. What has no place has not begun.
 	RunTask(grpc.BidiStreamingServer[RunTaskRequest, RunTaskEvent]) error
 	// Artifacts lists what this node keeps by content hash.
 	Artifacts(context.Context, *ArtifactsRequest) (*ArtifactsReply, error)

@@ -1127,7 +1127,9 @@ type InvokeRequest struct {
 	Tracestate  string `protobuf:"bytes,9,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	// The constraints of the requesters on the caller's node, as JSON; empty = not stated. They can only narrow what
 	// the callee would allow.
-	OnBehalf      []byte `protobuf:"bytes,70,opt,name=on_behalf,json=onBehalf,proto3" json:"on_behalf,omitempty"`
+	OnBehalf []byte `protobuf:"bytes,70,opt,name=on_behalf,json=onBehalf,proto3" json:"on_behalf,omitempty"`
+	// Of InvokeStream, since 1.3: send accepted, and begin when the caller has confirmed it. Such a call has no updates.
+	Hold          bool `protobuf:"varint,71,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1232,6 +1234,13 @@ func (x *InvokeRequest) GetOnBehalf() []byte {
 	return nil
 }
 
+func (x *InvokeRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
 type InvokeReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -1292,6 +1301,7 @@ type InvokeEvent struct {
 	//	*InvokeEvent_Progress
 	//	*InvokeEvent_Chunk
 	//	*InvokeEvent_Reply
+	//	*InvokeEvent_Accepted
 	Event isInvokeEvent_Event `protobuf_oneof:"event"`
 	// How many reports of progress were left out since the event before.
 	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
@@ -1363,6 +1373,15 @@ func (x *InvokeEvent) GetReply() *InvokeReply {
 	return nil
 }
 
+func (x *InvokeEvent) GetAccepted() bool {
+	if x != nil {
+		if x, ok := x.Event.(*InvokeEvent_Accepted); ok {
+			return x.Accepted
+		}
+	}
+	return false
+}
+
 func (x *InvokeEvent) GetMissed() uint64 {
 	if x != nil {
 		return x.Missed
@@ -1387,11 +1406,18 @@ type InvokeEvent_Reply struct {
 	Reply *InvokeReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
 }
 
+type InvokeEvent_Accepted struct {
+	// The callee has a place for the call, nothing refuses it any more, and it begins when the caller confirms it.
+	Accepted bool `protobuf:"varint,5,opt,name=accepted,proto3,oneof"`
+}
+
 func (*InvokeEvent_Progress) isInvokeEvent_Event() {}
 
 func (*InvokeEvent_Chunk) isInvokeEvent_Event() {}
 
 func (*InvokeEvent_Reply) isInvokeEvent_Event() {}
+
+func (*InvokeEvent_Accepted) isInvokeEvent_Event() {}
 
 // Progress is how much of a call is done.
 type Progress struct {
@@ -2053,7 +2079,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\tHeartbeat\x12,\n" +
 	"\x03now\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"!\n" +
 	"\aGoodbye\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd1\x02\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xe5\x02\n" +
 	"\rInvokeRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\x12\x1e\n" +
@@ -2068,14 +2094,16 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"tracestate\x18\t \x01(\tR\n" +
 	"tracestate\x12\x1b\n" +
-	"\ton_behalf\x18F \x01(\fR\bonBehalf\"J\n" +
+	"\ton_behalf\x18F \x01(\fR\bonBehalf\x12\x12\n" +
+	"\x04hold\x18G \x01(\bR\x04hold\"J\n" +
 	"\vInvokeReply\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xbb\x01\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"\xd9\x01\n" +
 	"\vInvokeEvent\x121\n" +
 	"\bprogress\x18\x01 \x01(\v2\x13.symbio.v1.ProgressH\x00R\bprogress\x12(\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x10.symbio.v1.ChunkH\x00R\x05chunk\x12.\n" +
-	"\x05reply\x18\x03 \x01(\v2\x16.symbio.v1.InvokeReplyH\x00R\x05reply\x12\x16\n" +
+	"\x05reply\x18\x03 \x01(\v2\x16.symbio.v1.InvokeReplyH\x00R\x05reply\x12\x1c\n" +
+	"\baccepted\x18\x05 \x01(\bH\x00R\baccepted\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missedB\a\n" +
 	"\x05event\"N\n" +
 	"\bProgress\x12\x18\n" +
@@ -2118,13 +2146,13 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12 \n" +
-	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xb6\x02\n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation2\xb8\x02\n" +
 	"\x04Peer\x12A\n" +
 	"\bDescribe\x12\x1a.symbio.v1.DescribeRequest\x1a\x19.symbio.v1.NodeDescriptor\x12;\n" +
 	"\x05Watch\x12\x17.symbio.v1.WatchRequest\x1a\x17.symbio.v1.CatalogEvent0\x01\x12:\n" +
 	"\x06Invoke\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeReply\x12.\n" +
-	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01\x12B\n" +
-	"\fInvokeStream\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeEvent0\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
+	"\x04Link\x12\x10.symbio.v1.Frame\x1a\x10.symbio.v1.Frame(\x010\x01\x12D\n" +
+	"\fInvokeStream\x12\x18.symbio.v1.InvokeRequest\x1a\x16.symbio.v1.InvokeEvent(\x010\x01B!Z\x1fsymbio/proto/symbio/v1;symbiov1b\x06proto3"
 
 var (
 	file_symbio_v1_peer_proto_rawDescOnce sync.Once
@@ -2250,6 +2278,7 @@ func file_symbio_v1_peer_proto_init() {
 		(*InvokeEvent_Progress)(nil),
 		(*InvokeEvent_Chunk)(nil),
 		(*InvokeEvent_Reply)(nil),
+		(*InvokeEvent_Accepted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -46,8 +46,9 @@ type PeerClient interface {
 	// short messages do not wait behind long ones. The end of a stream ends all its calls.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
 	// InvokeStream is Invoke for a caller that wants progress and partial output before the reply. The stream
-	// ends with a reply event, or with a status that says why there is none.
-	InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error)
+	// ends with a reply event, or with a status that says why there is none. The first request is the call. The
+	// caller confirms accepted by a second one, which is empty.
+	InvokeStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[InvokeRequest, InvokeEvent], error)
 }
 
 type peerClient struct {
@@ -110,24 +111,18 @@ func (c *peerClient) Link(ctx context.Context, opts ...grpc.CallOption) (grpc.Bi
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_LinkClient = grpc.BidiStreamingClient[Frame, Frame]
 
-func (c *peerClient) InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeEvent], error) {
+func (c *peerClient) InvokeStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[InvokeRequest, InvokeEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Peer_ServiceDesc.Streams[2], Peer_InvokeStream_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
 	x := &grpc.GenericClientStream[InvokeRequest, InvokeEvent]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Peer_InvokeStreamClient = grpc.ServerStreamingClient[InvokeEvent]
+type Peer_InvokeStreamClient = grpc.BidiStreamingClient[InvokeRequest, InvokeEvent]
 
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
@@ -147,8 +142,9 @@ type PeerServer interface {
 	// short messages do not wait behind long ones. The end of a stream ends all its calls.
 	Link(grpc.BidiStreamingServer[Frame, Frame]) error
 	// InvokeStream is Invoke for a caller that wants progress and partial output before the reply. The stream
-	// ends with a reply event, or with a status that says why there is none.
-	InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error
+	// ends with a reply event, or with a status that says why there is none. The first request is the call. The
+	// caller confirms accepted by a second one, which is empty.
+	InvokeStream(grpc.BidiStreamingServer[InvokeRequest, InvokeEvent]) error
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -171,7 +167,7 @@ func (UnimplementedPeerServer) Invoke(context.Context, *InvokeRequest) (*InvokeR
 func (UnimplementedPeerServer) Link(grpc.BidiStreamingServer[Frame, Frame]) error {
 	return status.Error(codes.Unimplemented, "method Link not implemented")
 }
-func (UnimplementedPeerServer) InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeEvent]) error {
+func (UnimplementedPeerServer) InvokeStream(grpc.BidiStreamingServer[InvokeRequest, InvokeEvent]) error {
 	return status.Error(codes.Unimplemented, "method InvokeStream not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
@@ -250,15 +246,11 @@ func _Peer_Link_Handler(srv interface{}, stream grpc.ServerStream) error {
 type Peer_LinkServer = grpc.BidiStreamingServer[Frame, Frame]
 
 func _Peer_InvokeStream_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(InvokeRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(PeerServer).InvokeStream(m, &grpc.GenericServerStream[InvokeRequest, InvokeEvent]{ServerStream: stream})
+	return srv.(PeerServer).InvokeStream(&grpc.GenericServerStream[InvokeRequest, InvokeEvent]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Peer_InvokeStreamServer = grpc.ServerStreamingServer[InvokeEvent]
+type Peer_InvokeStreamServer = grpc.BidiStreamingServer[InvokeRequest, InvokeEvent]
 
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -292,6 +284,7 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "InvokeStream",
 			Handler:       _Peer_InvokeStream_Handler,
 			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "symbio/v1/peer.proto",

@@ -112,7 +112,10 @@ func (c counts) line() string {
 	if c.Total > 0 {
 		const width = 20
 		n := width * min(c.Done, c.Total) / c.Total
-		text = fmt.Sprintf("[%-*s] %d/%d, %.1f/s, %v left", width, strings.Repeat("=", n), c.Done, c.Total, c.Rate, time.Duration(c.Left*float64(time.Second)).Round(time.Second))
+		text = fmt.Sprintf("[%-*s] %d/%d, %.1f/s", width, strings.Repeat("=", n), c.Done, c.Total, c.Rate)
+		if c.Left > 0 { // else no item of this run has ended yet
+			text += fmt.Sprintf(", %v left", time.Duration(c.Left*float64(time.Second)).Round(time.Second))
+		}
 	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", c.Failed)

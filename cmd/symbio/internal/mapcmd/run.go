@@ -112,12 +112,8 @@ const (
 // are taken. The error ends the run: each further item would fail for the same reason.
 func (r *run) tries(ctx context.Context, request *symbiov1.RunTaskRequest, o *outcome) error {
 	since := time.Now()
-	first := waiting // an agent begins when try has kept that it may
-	if request.GetCapability() != "" {
-		first = begun // a node says that a capability has begun when it has ended
-	}
 	for tries := 0; ; {
-		if err := r.put(o, first); err != nil {
+		if err := r.put(o, waiting); err != nil { // it begins when try has kept that it may
 			return err
 		}
 		err := r.try(ctx, request, o)

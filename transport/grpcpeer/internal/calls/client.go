@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/actor/awake"
 	"symbio/actor/term"
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
@@ -57,10 +58,13 @@ type ClientConfig struct {
 	MaxMessage int
 	// MaxCalls is how many calls may be under way, and how many of them may listen.
 	MaxCalls int
-	// Stuck ends the connection when a call that is alone cannot be sent for so long.
+	// Stuck ends the connection when a call that is alone cannot be sent for so long, by Clock.
 	Stuck time.Duration
+	Clock awake.Clock
 	// PeerSends is how many sends may be on their way to the node, as it announces.
 	PeerSends uint64
+	// PeerHolds says that the node tells when it has accepted a call (protocol 1.3).
+	PeerHolds bool
 	// Undelivered receives the sends that failed. It must not block.
 	Undelivered func(community.DeliveryFailure)
 }
@@ -84,7 +88,7 @@ type Client struct {
 	sent    int                        // sends without a receipt; guarded by mu
 }
 
-// Open opens both lanes of a connection and starts their goroutines, four in all. It returns an
+// Open opens both lanes of a connection and starts their goroutines, six in all. It returns an
 // error when the streams cannot be opened before ctx ends. The caller must call Close.
 func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
@@ -102,11 +106,13 @@ func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, er
 			return nil, fmt.Errorf("open the link streams: %w", err)
 		}
 		out := newOutbox(stream.Send, 0)
-		out.stuck = time.AfterFunc(time.Hour, func() { c.end(errStuck) })
-		out.stuck.Stop()
-		out.maxStuck = cfg.Stuck
 		c.lanes[lane] = out
 		c.loops.Go(out.run)
+		c.loops.Go(func() {
+			if cfg.Clock.Silent(c.broken, cfg.Stuck, out.stuck) {
+				c.end(errStuck)
+			}
+		})
 		c.loops.Go(func() { c.receive(stream) })
 	}
 	return c, nil
@@ -212,7 +218,7 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 		return community.Reply{}, err
 	case ctx.Err() != nil:
 		return community.Reply{}, context.Cause(ctx)
-	case call.Listen != nil:
+	case call.Listen != nil || call.Accept != nil:
 		return c.invokeStream(ctx, call)
 	}
 	id, w, alone, err := c.register()

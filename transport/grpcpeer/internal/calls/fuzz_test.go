@@ -38,7 +38,7 @@ type says struct {
 	e *pb.InvokeEvent
 }
 
-func (s says) InvokeStream(context.Context, *pb.InvokeRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.InvokeEvent], error) {
+func (s says) InvokeStream(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[pb.InvokeRequest, pb.InvokeEvent], error) {
 	return &once{e: s.e}, nil
 }
 
@@ -68,9 +68,12 @@ func FuzzInvokeEvent(f *testing.F) {
 
 // once is a stream of one event.
 type once struct {
-	grpc.ServerStreamingClient[pb.InvokeEvent]
+	grpc.BidiStreamingClient[pb.InvokeRequest, pb.InvokeEvent]
 	e *pb.InvokeEvent
 }
+
+func (o *once) Send(*pb.InvokeRequest) error { return nil }
+func (o *once) CloseSend() error             { return nil }
 
 func (o *once) Recv() (*pb.InvokeEvent, error) {
 	e := o.e

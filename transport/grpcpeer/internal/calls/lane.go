@@ -198,7 +198,7 @@ func (l *lane) result(j job) (i item) {
 			i = failed(j.id, l.panicked("call panicked", p))
 		}
 	}()
-	reply, err := l.serve(j.ctx, l.caller, j.call, l.maxReply, nil)
+	reply, err := l.serve(j.ctx, l.caller, callFrom(j.call), l.maxReply)
 	if err != nil {
 		return failed(j.id, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "symbio/proto/symbio/v1"
@@ -22,10 +23,10 @@ type outbox struct {
 	// by something else, and never wait.
 	maxWaiting int
 
-	// stuck, if any, runs for maxStuck while a caller of put sends. A call that is alone finds the stream
-	// empty, if the node has read what it answered; a node that answers without reading would hold it up.
-	stuck    *time.Timer
-	maxStuck time.Duration
+	// since is when a caller of put began to send, in nanoseconds since made and one more; 0 = none does. A call that is alone finds the
+	// stream empty, if the node has read what it answered; a node that answers without reading would hold it up.
+	since atomic.Int64
+	made  time.Time
 
 	mu      sync.Mutex
 	work    sync.Cond // for senders: the queue has items, a send has ended, or the outbox closed
@@ -53,7 +54,7 @@ const maxFrame = 64 << 10
 // newOutbox returns an outbox that sends with send, which is never called concurrently. The caller
 // must run run.
 func newOutbox(send func(*pb.Frame) error, room int) *outbox {
-	o := &outbox{send: send, maxWaiting: room}
+	o := &outbox{send: send, maxWaiting: room, made: time.Now()}
 	o.work.L, o.space.L = &o.mu, &o.mu
 	return o
 }
@@ -82,11 +83,18 @@ func (o *outbox) put(i item, alone bool) {
 	}
 	var one pb.Frame
 	pack(&one, i)
-	if o.stuck != nil {
-		o.stuck.Reset(o.maxStuck)
-		defer o.stuck.Stop()
-	}
+	o.since.Store(1 + int64(time.Since(o.made)))
+	defer o.since.Store(0)
 	o.transmit(&one)
+}
+
+// stuck returns for how long a caller of put has been sending one item.
+func (o *outbox) stuck() time.Duration {
+	since := o.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(o.made) - time.Duration(since-1)
 }
 
 // tryPut queues an item unless max bytes wait already or the outbox is closed; it reports whether

@@ -30,7 +30,12 @@ type Server struct {
 	// MaxDeadline ends a call whatever its caller wants.
 	MaxDeadline time.Duration
 	Logger      *slog.Logger
+
+	confirming sync.WaitGroup // waits of held calls for their callers
 }
+
+// Wait returns when all goroutines of the server have ended, which they do after their streams.
+func (s *Server) Wait() { s.confirming.Wait() }
 
 // Caller is the verified other end of a connection. It is safe for concurrent use.
 type Caller interface {
@@ -81,7 +86,7 @@ func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 	}
 	ctx, cancel := s.withDeadline(ctx, r)
 	defer cancel()
-	reply, err := s.serve(ctx, remote, r, s.MaxMessage, nil)
+	reply, err := s.serve(ctx, remote, callFrom(r), s.MaxMessage)
 	if err != nil {
 		return nil, ToStatus(err)
 	}
@@ -91,9 +96,8 @@ func (s *Server) Invoke(ctx context.Context, r *pb.InvokeRequest) (*pb.InvokeRep
 // serve passes one call to the host. The host checks the sizes of the request and of the reply,
 // which may have at most maxReply bytes. serve checks only what the wire needs: that the content
 // type is text and not too long.
-func (s *Server) serve(ctx context.Context, remote Caller, r *pb.InvokeRequest, maxReply int, listen func(community.Update)) (community.Reply, error) {
-	call := callFrom(r)
-	call.Listen, call.MaxReply = listen, maxReply
+func (s *Server) serve(ctx context.Context, remote Caller, call community.Call, maxReply int) (community.Reply, error) {
+	call.MaxReply = maxReply
 	reply, err := s.Host.Serve(ctx, remote.From(), call)
 	switch {
 	case err != nil:

@@ -16,7 +16,7 @@ import (
 // errNoAnswer is the error of a call that its node ended with success and without an answer.
 var errNoAnswer = community.Explain(community.ErrAgentFailed, "its node ended the call without an answer")
 
-// invokeStream makes a call whose caller wants updates, on a gRPC stream of its own.
+// invokeStream makes a call whose caller wants updates, or to know when it is accepted, on a gRPC stream of its own.
 //
 // It reads the stream and calls call.Listen in the caller's goroutine: a slow listener then fills
 // the stream's HTTP/2 window and makes the provider wait, without delaying other calls. It returns
@@ -32,7 +32,20 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 	streaming, end := context.WithCancel(ctx)
 	defer end()
 	at, _ := ctx.Deadline()
-	stream, err := c.rpc.InvokeStream(streaming, requestTo(call, time.Until(at)))
+	request := requestTo(call, time.Until(at))
+	hold := call.Accept != nil && c.cfg.PeerHolds
+	if request.Hold = hold; call.Accept != nil && !hold {
+		if err := call.Accept(); err != nil {
+			return community.Reply{}, err
+		}
+	}
+	stream, err := c.rpc.InvokeStream(streaming)
+	if err == nil {
+		_ = stream.Send(request) // Recv has the error
+		if !hold {
+			_ = stream.CloseSend()
+		}
+	}
 	for err == nil {
 		var e *pb.InvokeEvent
 		if e, err = stream.Recv(); err != nil {
@@ -41,7 +54,15 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 		if r := e.GetReply(); r != nil {
 			return community.Reply{Data: r.GetPayload(), ContentType: r.GetContentType()}, nil
 		}
-		call.Listen(updateFrom(e))
+		if e.GetAccepted() && hold {
+			hold = false // once
+			if err := call.Accept(); err != nil {
+				return community.Reply{}, err
+			}
+			_ = stream.Send(&pb.InvokeRequest{})
+		} else if call.Listen != nil {
+			call.Listen(updateFrom(e))
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -53,10 +74,14 @@ func (c *Client) invokeStream(ctx context.Context, call community.Call) (communi
 }
 
 // InvokeStream answers one call and sends its updates before the reply.
-func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
+func (s *Server) InvokeStream(stream grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) error {
 	remote, ok := s.Caller(stream.Context())
 	if !ok {
 		return ToStatus(community.ErrDenied)
+	}
+	r, err := stream.Recv()
+	if err != nil {
+		return err
 	}
 	ctx, cancel := s.withDeadline(stream.Context(), r)
 	defer cancel()
@@ -70,7 +95,7 @@ func (s *Server) InvokeStream(r *pb.InvokeRequest, stream grpc.ServerStreamingSe
 // serveStream serves a call and sends its updates from a goroutine of its own. stream.Send blocks
 // while the caller does not read and cannot be canceled; with the extra goroutine the call itself
 // still ends with ctx and frees its place in the community.
-func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) (community.Reply, error) {
+func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeRequest, stream grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) (community.Reply, error) {
 	events := make(chan *pb.InvokeEvent)
 	var sending sync.WaitGroup
 	sending.Go(func() {
@@ -80,10 +105,28 @@ func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeReq
 	})
 	defer sending.Wait()
 	defer close(events)
-	return s.serve(ctx, remote, r, s.MaxMessage, func(u community.Update) {
+	send := func(e *pb.InvokeEvent) {
 		select {
-		case events <- eventTo(u):
+		case events <- e:
 		case <-ctx.Done():
 		}
-	})
+	}
+	call := callFrom(r)
+	if !r.GetHold() {
+		call.Listen = func(u community.Update) { send(eventTo(u)) }
+		return s.serve(ctx, remote, call, s.MaxMessage)
+	}
+	call.Accept = func() error {
+		send(&pb.InvokeEvent{Event: &pb.InvokeEvent_Accepted{Accepted: true}})
+		confirmed := make(chan error, 1)
+		// Recv cannot be canceled either: it ends with the stream, after this call.
+		s.confirming.Go(func() { _, err := stream.Recv(); confirmed <- err })
+		select {
+		case err := <-confirmed:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return s.serve(ctx, remote, call, s.MaxMessage)
 }
