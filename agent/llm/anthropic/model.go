@@ -125,7 +125,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, *wireRe
 		if err == nil {
 			return x, w, nil
 		}
-		if refused, _ := wire.RefusesImages(err); refused && r.HasImages() {
+		if refused, _ := wire.RefusesImages(err, r); refused {
 			// An unreadable image stays in the history, so it would fail every later request, too.
 			r = r.WithoutImages()
 			continue
@@ -134,7 +134,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, *wireRe
 			r, thoughts = withoutThoughts(r), false
 			continue
 		}
-		if !m.learn(err, w) {
+		if tool, _ := llm.RefusedTool(err, r.Tools); tool != "" || !m.learn(err, w) {
 			return nil, nil, err
 		}
 	}

@@ -116,11 +116,11 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) 
 		if errors.As(err, &e) && errors.Is(e, llm.ErrNoModel) {
 			e.Detail += "; get it with: ollama pull " + m.model
 		}
-		if refused, _ := wire.RefusesImages(err); refused && r.HasImages() {
+		if refused, _ := wire.RefusesImages(err, r); refused {
 			r = r.WithoutImages()
 			continue
 		}
-		if err == nil || !m.learn(e, w.Think) {
+		if tool, _ := llm.RefusedTool(err, r.Tools); err == nil || tool != "" || !m.learn(e, w.Think) {
 			return x, err
 		}
 	}

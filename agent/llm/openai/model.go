@@ -105,7 +105,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, parts, 
 	for {
 		t := m.target(r, c)
 		x, err := m.send(ctx, r, t)
-		if refused, always := wire.RefusesImages(err); refused && r.HasImages() {
+		if refused, always := wire.RefusesImages(err, r); refused {
 			r, blind = r.WithoutImages(), always
 			continue
 		}
@@ -114,7 +114,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, parts, 
 			m.noImages.CompareAndSwap(false, blind)
 			return x, t.sent, nil
 		}
-		if !m.adapt(err, t, &c) {
+		if !m.adapt(err, r.Tools, t, &c) {
 			return nil, 0, err
 		}
 	}
@@ -142,13 +142,13 @@ type changes struct {
 
 // adapt changes the parts of requests to what an error says that the server takes. It reports whether there
 // is a change.
-func (m *Model) adapt(err error, t target, c *changes) bool {
+func (m *Model) adapt(err error, tools []llm.ToolSpec, t target, c *changes) bool {
 	if list := supportedEfforts(err, t); !c.other && nearest(t.effort, list) != t.effort {
 		m.efforts.Store(&list)
 		c.other = true
 		return true
 	}
-	rule := refusedPart(err, t.sent, *c)
+	rule := refusedPart(err, tools, t.sent, *c)
 	if rule == nil {
 		return false
 	}

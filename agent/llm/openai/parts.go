@@ -50,7 +50,7 @@ func (set parts) of(r llm.Request, own string) parts {
 	drop(schema, r.Output != nil)
 	drop(maxTokens, r.MaxTokens > 0)
 	drop(effort, effortOf(r) != "")
-	drop(strictSchema, r.Output != nil || len(r.Tools) > 0)
+	drop(strictSchema, r.Output != nil || set&responses != 0 && len(r.Tools) > 0)
 	drop(ownFields, slices.ContainsFunc(r.Messages, func(m llm.Message) bool {
 		return slices.ContainsFunc(m.Thinking, func(t llm.Thinking) bool { return t.Model == own && len(t.Raw) > 0 })
 	}))
@@ -95,13 +95,17 @@ var refusals = sync.OnceValue(func() []refusal {
 })
 
 // refusedPart returns the rule for an error; nil if it is about no part of the request that can still
-// be changed.
-func refusedPart(err error, sent parts, c changes) *refusal {
+// be changed. An error about a tool, whose name may look like any of them, is only about its strictness.
+func refusedPart(err error, tools []llm.ToolSpec, sent parts, c changes) *refusal {
 	var e *llm.Error
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) && !errors.Is(e, llm.ErrNoModel) {
 		return nil
 	}
+	tool, _ := llm.RefusedTool(err, tools)
 	for _, rule := range refusals() {
+		if tool != "" && rule.drop != strictSchema {
+			continue
+		}
 		applies := rule.drop&sent&^c.dropped != 0 || rule.add&^sent&^c.added != 0
 		if applies && rule.pattern.MatchString(e.Detail) {
 			return &rule

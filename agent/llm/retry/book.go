@@ -52,6 +52,7 @@ type server struct {
 	changed  chan struct{}    // closed when trying ends
 	silences [8]time.Duration // before the latest answers began
 	answers  int              // that have begun
+	forms    forms            // of the tools that it did not take as they are
 }
 
 func (s *server) idle() bool {

@@ -8,7 +8,7 @@
 // one that was never reached, for some seconds only: its address is probably wrong. Every repetition is yielded as llm.Retry.
 // What one request learnt of a server, all those with the same Book know. After a failure one request finds out whether the server
 // works again, and the others wait for it. Of several models the one that failed twice in a row, or refused, is asked last for a while,
-// and one that is silent is left for the next. It knows no wire.
+// and one that is silent is left for the next. A tool that a server refuses is described plainly to it, or left out. It knows no wire.
 package retry
 
 import (
@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"symbio/agent/llm"
@@ -56,6 +57,7 @@ type Model struct {
 	cfg     Config
 	models  []llm.Model
 	servers []*server // of models
+	leftOut sync.Map  // the tools of which it was told that they are left out, with the model's name
 }
 
 // New returns a model that asks these, in this order. ErrRefused, ErrDrift and the end of the context are final: no other is asked. If
@@ -109,7 +111,7 @@ func (m *Model) CostOf(u llm.Usage) (most float64, ok bool) {
 // Stream asks the models until one answers.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), asked: -1, told: -1}
+		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), forms: make([]forms, len(m.models)), asked: -1, told: -1}
 		for x.step() {
 		}
 	}
@@ -128,6 +130,8 @@ type request struct {
 	asked    int
 	failed   []error
 	attempts []int
+	// forms are those of tools that this request found, for each model.
+	forms []forms
 	// since is when the first failure was, its own or that for which it waits.
 	since time.Time
 }
@@ -149,12 +153,16 @@ func (x *request) step() bool {
 	if x.asked >= 0 && x.asked != i && x.told != i && !x.tell(i, 0, x.failed[x.asked]) {
 		return false
 	}
+	r, out := x.shaped(i)
+	if !x.tellLeftOut(i, out) {
+		return false
+	}
 	v := x.servers[i].enter(time.Now())
 	if v == nil {
 		return true
 	}
 	x.asked, x.told = i, -1
-	final, err := x.ask(v, i)
+	final, err := x.ask(v, i, r)
 	v.end(err, x.cfg)
 	switch {
 	case err == nil || errors.Is(err, llm.ErrStopped):
@@ -162,6 +170,8 @@ func (x *request) step() bool {
 	case final:
 		x.yield(llm.Chunk{}, err)
 		return false
+	case x.reshape(i, err):
+		return true
 	}
 	x.failed[i] = err
 	x.attempts[i]++
@@ -228,7 +238,7 @@ func (x *request) others(i int) bool {
 var errSilent = errors.New("silent")
 
 // ask asks one model. An error after the first chunk is final, since another answer must not follow a part of this one.
-func (x *request) ask(v *visit, i int) (final bool, err error) {
+func (x *request) ask(v *visit, i int, r llm.Request) (final bool, err error) {
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	defer cancel(nil)
 	limit, heard := time.Duration(0), func() bool { return true }
@@ -238,7 +248,7 @@ func (x *request) ask(v *visit, i int) (final bool, err error) {
 		defer heard()
 	}
 	begun := false
-	for c, err := range x.models[i].Stream(ctx, x.r) {
+	for c, err := range x.models[i].Stream(ctx, r) {
 		if !begun && x.ctx.Err() == nil && (context.Cause(ctx) == errSilent || err == nil && !heard()) {
 			return false, &llm.Error{Model: x.models[i].Name(), Detail: fmt.Sprintf("no answer began within %v, and another model is ready", limit), Err: llm.ErrTimeout}
 		}
@@ -248,6 +258,7 @@ func (x *request) ask(v *visit, i int) (final bool, err error) {
 		if !begun && c.Retry == nil {
 			begun = true
 			v.begin()
+			v.learn(x.forms[i])
 		}
 		if c.Usage != nil && len(x.models) > 1 {
 			used := *c.Usage

@@ -182,9 +182,16 @@ func findComplaint(body []byte) complaint {
 	if c.Message == "" {
 		c.Message = textOf(doc.Detail)
 	}
-	var inner struct{ Message, Code, Type json.RawMessage }
+	var inner struct {
+		Message, Code, Type json.RawMessage
+		Metadata            struct{ Raw json.RawMessage } // OpenRouter's: what the provider behind it said
+	}
 	if bytes.HasPrefix(bytes.TrimSpace(doc.Error), []byte("{")) && json.Unmarshal(doc.Error, &inner) == nil {
-		return complaint{textOf(inner.Message), textOf(inner.Code), textOf(inner.Type)}
+		text := textOf(inner.Message)
+		if raw := textOf(inner.Metadata.Raw); raw != "" {
+			text += ": " + cmp.Or(findComplaint([]byte(raw)).Message, raw)
+		}
+		return complaint{text, textOf(inner.Code), textOf(inner.Type)}
 	}
 	if s := textOf(doc.Error); s != "" {
 		c.Message = s

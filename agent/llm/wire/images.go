@@ -16,12 +16,15 @@ var (
 	refusesAllImages = regexp.MustCompile(`(?i)support|multi-?modal|vision|unknown variant|required for image input|does not (accept|allow|take)`)
 )
 
-// RefusesImages reports whether a server that was sent images refused the request because of them,
-// and whether it would refuse all that are sent to this model. Some do so with the status of a
-// failure.
-func RefusesImages(err error) (refused, always bool) {
+// RefusesImages reports whether a server refused a request because of its images, and whether it
+// would refuse all that are sent to this model. Some do so with the status of a failure. An error about
+// a tool is not about images, whatever the tool's name.
+func RefusesImages(err error, r llm.Request) (refused, always bool) {
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Status/100 != 4 && e.Status/100 != 5 {
+	if !r.HasImages() || !errors.As(err, &e) || e.Status/100 != 4 && e.Status/100 != 5 {
+		return false, false
+	}
+	if tool, _ := llm.RefusedTool(err, r.Tools); tool != "" {
 		return false, false
 	}
 	if !errors.Is(e, llm.ErrInvalid) && !errors.Is(e, llm.ErrUnavailable) || !aboutImages.MatchString(e.Detail) {

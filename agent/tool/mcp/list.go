@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -212,7 +213,8 @@ func schemaOf(v any) (text json.RawMessage, why string) {
 	if !ok {
 		return nil, "is no JSON object"
 	}
-	if kind, ok := object["type"]; !ok {
+	kinds, _ := object["type"].([]any)
+	if kind, ok := object["type"]; !ok || slices.Contains(kinds, any("object")) {
 		object["type"] = "object"
 	} else if kind != "object" {
 		return nil, "is not for an object"

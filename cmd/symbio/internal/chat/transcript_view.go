@@ -109,11 +109,13 @@ func (s *transcriptView) notice(e event.Event, row *AgentRow, f event.Fields) {
 func NoticeText(e event.Event, f event.Fields) string {
 	switch e.Type {
 	case "retry":
-		wait := fmt.Sprintf("%.3gs", f.Wait)
+		when := fmt.Sprintf("in %.3gs", f.Wait)
 		if f.Wait >= 100 {
-			wait = time.Duration(f.Wait * float64(time.Second)).Round(time.Second).String()
+			when = "in " + time.Duration(f.Wait*float64(time.Second)).Round(time.Second).String()
+		} else if f.Wait == 0 {
+			when = "now"
 		}
-		return fmt.Sprintf("calls %s in %s: %s", cmp.Or(f.Next, "the model again"), wait, strings.TrimPrefix(f.Why, "model "+f.Next+": "))
+		return fmt.Sprintf("calls %s %s: %s", cmp.Or(f.Next, "the model again"), when, strings.TrimPrefix(f.Why, "model "+f.Next+": "))
 	case "spawned":
 		if f.On != "" && f.Why != "" {
 			return "spawns a sub-agent on " + f.On + ": " + f.Why

@@ -1,0 +1,58 @@
+package llm
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// toolPatterns match what servers say of a tool: its place in the list, and that it is about tools or their schemas at all. They are
+// compiled at the first failure.
+var toolPatterns = sync.OnceValue(func() (p struct{ declared, place, about, schemas *regexp.Regexp }) {
+	p.declared = regexp.MustCompile(`(?i)function_?declarations(?:\[|\.)(\d+)`) // Google's: behind the place of the list
+	p.place = regexp.MustCompile(`(?i)\btools['"]?\s*[\[.,/]\s*(\d+)`)
+	p.about = regexp.MustCompile(`(?i)tool|function|schema|parameters|grammar`)
+	p.schemas = regexp.MustCompile(`(?i)json.?schema|schema.{0,40}(tool|function|parameters)|(tool|function|parameters).{0,40}schema|grammar`)
+	return p
+})
+
+// RefusedTool returns which of the tools of a request its server refused, by the error of the request: its name, or "". about reports
+// whether it refused the schemas of tools at all; some servers do not say which.
+func RefusedTool(err error, tools []ToolSpec) (name string, about bool) {
+	var e *Error
+	if !errors.As(err, &e) || len(tools) == 0 || e.Err != ErrInvalid && (e.Err != ErrUnavailable || e.Status < 500) {
+		return "", false
+	}
+	p := toolPatterns()
+	if !p.about.MatchString(e.Detail) {
+		return "", false
+	}
+	for _, t := range tools {
+		if len(t.Name) > len(name) && names(e.Detail, t.Name) {
+			name = t.Name
+		}
+	}
+	for _, place := range []*regexp.Regexp{p.declared, p.place} {
+		if found := place.FindStringSubmatch(e.Detail); found != nil && name == "" {
+			if i, err := strconv.Atoi(found[1]); err == nil && i < len(tools) {
+				return tools[i].Name, true
+			}
+		}
+	}
+	return name, name != "" || p.schemas.MatchString(e.Detail)
+}
+
+// names reports whether a text has a name: in quotes, or as it is if no word looks like it.
+func names(text, name string) bool {
+	if strings.Contains(name, "__") && strings.Contains(text, name) {
+		return true
+	}
+	for _, quote := range []string{"'", `"`, "`"} {
+		if strings.Contains(text, quote+name+quote) {
+			return true
+		}
+	}
+	return false
+}
