@@ -106,6 +106,8 @@ type Fields struct {
 	PendingSteering int `json:"pending_steering"`
 	// Wait is the time until Next is asked, in seconds.
 	Wait float64
+	// Attempt counts the failures of a model in a turn, from 1.
+	Attempt int
 	// Done and Total are a progress, in any unit; Total 0 means that it is not known.
 	Done, Total float64
 	// Model, Effort and Mode are the settings of a conversation, and Sandbox the level of what holds commands.

@@ -55,6 +55,32 @@ type server struct {
 	forms    forms            // of the tools that it did not take as they are
 }
 
+// Health is what a Book knows of a model that failed, or refused, and has not answered since.
+type Health struct {
+	Model string
+	// Wait and Avoid are how long it is not asked, and asked after the others of a list.
+	Wait, Avoid time.Duration
+	Failures    int // in a row
+	Err         error
+}
+
+// Health returns the models that do not do well now, sorted by name.
+func (b *Book) Health() (list []Health) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for _, name := range slices.Sorted(maps.Keys(b.servers)) {
+		s := b.servers[name]
+		s.mu.Lock()
+		h := Health{name, max(0, s.pause.Sub(now)), max(0, s.avoid.Sub(now)), s.failures, s.why}
+		s.mu.Unlock()
+		if h.Err != nil && (h.Failures > 0 || h.Avoid > 0) {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
 func (s *server) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

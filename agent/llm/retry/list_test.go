@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -144,6 +145,32 @@ func TestModelThatFailsIsAskedLastByAllWithItsBook(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		a.fails = nil
 		ask("a", 6)
+	})
+}
+
+func TestHealthSaysWhoIsAskedLastAndUntilWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := &one{name: "a", fails: llm.ErrRateLimited}, &one{name: "b", fails: llm.ErrAuth}, &one{name: "c"}
+		book := new(retry.Book)
+		list := retry.New(retry.Config{Book: book}, a, b, c)
+		asks(t, list)
+		health := func() (text []string) {
+			for _, h := range book.Health() {
+				text = append(text, fmt.Sprint(h.Model, " ", h.Wait, " ", h.Avoid, " ", h.Failures, " ", h.Err != nil))
+			}
+			return text
+		}
+		if d := cmp.Diff([]string{"a 2m0s 2m0s 1 true", "b 0s 30s 0 true"}, health()); d != "" {
+			t.Errorf("after a failure (-want +got):\n%s", d)
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		if d := cmp.Diff([]string{"a 0s 0s 1 true"}, health()); d != "" {
+			t.Errorf("later (-want +got):\n%s", d)
+		}
+		a.fails = nil
+		if asks(t, list); book.Health() != nil {
+			t.Errorf("after an answer: %v", health())
+		}
 	})
 }
 

@@ -56,13 +56,15 @@ type Config struct {
 	Community                        *community.Community
 	Network                          *grpcpeer.Network
 	Sources                          []discovery.Source
-	Events                           *event.Stream
-	Agents                           *agent.Factory
-	Rules                            *rules.Rules
-	Approvals                        *approvals.Queue
-	Steering                         *steering.Controller
-	Fleet                            *fleet.Fleet
-	Artifacts                        *artifacts.Server
+	// ModelHealth returns what the node learnt of models that do not do well.
+	ModelHealth func() []*symbiov1.ModelHealth
+	Events      *event.Stream
+	Agents      *agent.Factory
+	Rules       *rules.Rules
+	Approvals   *approvals.Queue
+	Steering    *steering.Controller
+	Fleet       *fleet.Fleet
+	Artifacts   *artifacts.Server
 	// Limits is the budget of each agent that a person starts.
 	Limits budget.Limits
 	// Definition returns the definition of a name ("" = general), Model opens
@@ -127,7 +129,7 @@ type server struct {
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
 		Id: string(c.cfg.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Listen, Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
-		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: SourceHealth(c.cfg.Sources),
+		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: SourceHealth(c.cfg.Sources), Models: c.cfg.ModelHealth(),
 	}, nil
 }
 

@@ -255,7 +255,9 @@ type StatusReply struct {
 	// The directory in which its agents work.
 	Workspace string `protobuf:"bytes,8,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	// Where its hints about other nodes come from.
-	Sources       []*SourceHealth `protobuf:"bytes,30,rep,name=sources,proto3" json:"sources,omitempty"`
+	Sources []*SourceHealth `protobuf:"bytes,30,rep,name=sources,proto3" json:"sources,omitempty"`
+	// The models that are waited for, or asked last.
+	Models        []*ModelHealth `protobuf:"bytes,31,rep,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +355,93 @@ func (x *StatusReply) GetSources() []*SourceHealth {
 	return nil
 }
 
+func (x *StatusReply) GetModels() []*ModelHealth {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// ModelHealth says what a node learnt of a model that does not do well now.
+type ModelHealth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Nobody asks it before; absent = it may be asked.
+	WaitUntil *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=wait_until,json=waitUntil,proto3" json:"wait_until,omitempty"`
+	// It is asked after the other models of a list until then; absent = it is not.
+	LastUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_until,json=lastUntil,proto3" json:"last_until,omitempty"`
+	// Its failures in a row, and the last of them.
+	Failures      uint32 `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
+	Why           string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelHealth) Reset() {
+	*x = ModelHealth{}
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelHealth) ProtoMessage() {}
+
+func (x *ModelHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
+func (*ModelHealth) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ModelHealth) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelHealth) GetWaitUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WaitUntil
+	}
+	return nil
+}
+
+func (x *ModelHealth) GetLastUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUntil
+	}
+	return nil
+}
+
+func (x *ModelHealth) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // SourceHealth says whether a discovery source works.
 type SourceHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -365,7 +454,7 @@ type SourceHealth struct {
 
 func (x *SourceHealth) Reset() {
 	*x = SourceHealth{}
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +466,7 @@ func (x *SourceHealth) String() string {
 func (*SourceHealth) ProtoMessage() {}
 
 func (x *SourceHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[6]
+	mi := &file_symbio_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +479,7 @@ func (x *SourceHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceHealth.ProtoReflect.Descriptor instead.
 func (*SourceHealth) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SourceHealth) GetName() string {
@@ -420,7 +509,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +521,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[7]
+	mi := &file_symbio_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +534,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MembersRequest) GetAccepts() string {
@@ -488,7 +577,7 @@ type LocatedMember struct {
 
 func (x *LocatedMember) Reset() {
 	*x = LocatedMember{}
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +589,7 @@ func (x *LocatedMember) String() string {
 func (*LocatedMember) ProtoMessage() {}
 
 func (x *LocatedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[8]
+	mi := &file_symbio_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +602,7 @@ func (x *LocatedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocatedMember.ProtoReflect.Descriptor instead.
 func (*LocatedMember) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LocatedMember) GetId() string {
@@ -588,7 +677,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +689,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[9]
+	mi := &file_symbio_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +702,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MembersReply) GetMembers() []*LocatedMember {
@@ -639,7 +728,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +740,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[10]
+	mi := &file_symbio_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +753,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MemberChange) GetType() string {
@@ -712,7 +801,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +813,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[11]
+	mi := &file_symbio_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +826,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodesRequest) GetLoad() bool {
@@ -786,7 +875,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +887,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[12]
+	mi := &file_symbio_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +900,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Node) GetId() string {
@@ -954,7 +1043,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1055,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[13]
+	mi := &file_symbio_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1068,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Process) GetGoroutines() uint32 {
@@ -1012,7 +1101,7 @@ type NodesReply struct {
 
 func (x *NodesReply) Reset() {
 	*x = NodesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1113,7 @@ func (x *NodesReply) String() string {
 func (*NodesReply) ProtoMessage() {}
 
 func (x *NodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[14]
+	mi := &file_symbio_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1126,7 @@ func (x *NodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesReply.ProtoReflect.Descriptor instead.
 func (*NodesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodesReply) GetNodes() []*Node {
@@ -1059,7 +1148,7 @@ type SpawnRequest struct {
 
 func (x *SpawnRequest) Reset() {
 	*x = SpawnRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1160,7 @@ func (x *SpawnRequest) String() string {
 func (*SpawnRequest) ProtoMessage() {}
 
 func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[15]
+	mi := &file_symbio_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1173,7 @@ func (x *SpawnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnRequest.ProtoReflect.Descriptor instead.
 func (*SpawnRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SpawnRequest) GetAgent() string {
@@ -1118,7 +1207,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1219,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[16]
+	mi := &file_symbio_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1232,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TerminateRequest) GetMember() string {
@@ -1168,7 +1257,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1269,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[17]
+	mi := &file_symbio_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1282,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SendRequest) GetMember() string {
@@ -1248,7 +1337,7 @@ type SendReply struct {
 
 func (x *SendReply) Reset() {
 	*x = SendReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1349,7 @@ func (x *SendReply) String() string {
 func (*SendReply) ProtoMessage() {}
 
 func (x *SendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[18]
+	mi := &file_symbio_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1362,7 @@ func (x *SendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendReply.ProtoReflect.Descriptor instead.
 func (*SendReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SendReply) GetData() []byte {
@@ -1307,7 +1396,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1408,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[19]
+	mi := &file_symbio_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1421,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallRequest) GetCapability() string {
@@ -1401,7 +1490,7 @@ type CallEvent struct {
 
 func (x *CallEvent) Reset() {
 	*x = CallEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1502,7 @@ func (x *CallEvent) String() string {
 func (*CallEvent) ProtoMessage() {}
 
 func (x *CallEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[20]
+	mi := &file_symbio_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1515,7 @@ func (x *CallEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallEvent.ProtoReflect.Descriptor instead.
 func (*CallEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallEvent) GetEvent() isCallEvent_Event {
@@ -1505,7 +1594,7 @@ type CallReply struct {
 
 func (x *CallReply) Reset() {
 	*x = CallReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1606,7 @@ func (x *CallReply) String() string {
 func (*CallReply) ProtoMessage() {}
 
 func (x *CallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[21]
+	mi := &file_symbio_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1619,7 @@ func (x *CallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallReply.ProtoReflect.Descriptor instead.
 func (*CallReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallReply) GetData() []byte {
@@ -1571,7 +1660,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1672,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[22]
+	mi := &file_symbio_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1685,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CapabilitiesRequest) GetName() string {
@@ -1620,7 +1709,7 @@ type OfferedCapability struct {
 
 func (x *OfferedCapability) Reset() {
 	*x = OfferedCapability{}
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1721,7 @@ func (x *OfferedCapability) String() string {
 func (*OfferedCapability) ProtoMessage() {}
 
 func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[23]
+	mi := &file_symbio_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1734,7 @@ func (x *OfferedCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedCapability.ProtoReflect.Descriptor instead.
 func (*OfferedCapability) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OfferedCapability) GetCapability() *Capability {
@@ -1692,7 +1781,7 @@ type CapabilitiesReply struct {
 
 func (x *CapabilitiesReply) Reset() {
 	*x = CapabilitiesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1793,7 @@ func (x *CapabilitiesReply) String() string {
 func (*CapabilitiesReply) ProtoMessage() {}
 
 func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[24]
+	mi := &file_symbio_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1806,7 @@ func (x *CapabilitiesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesReply.ProtoReflect.Descriptor instead.
 func (*CapabilitiesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CapabilitiesReply) GetCapabilities() []*OfferedCapability {
@@ -1741,7 +1830,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1842,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[25]
+	mi := &file_symbio_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1855,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
@@ -1816,7 +1905,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1917,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[26]
+	mi := &file_symbio_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1930,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Event) GetTime() *timestamppb.Timestamp {
@@ -1924,7 +2013,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2025,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[27]
+	mi := &file_symbio_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2038,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunRequest) GetTask() string {
@@ -2041,7 +2130,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2142,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[28]
+	mi := &file_symbio_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2155,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Picture) GetType() string {
@@ -2103,7 +2192,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2204,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[29]
+	mi := &file_symbio_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2217,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConverseRequest) GetSay() isConverseRequest_Say {
@@ -2281,7 +2370,7 @@ type NextMessage struct {
 
 func (x *NextMessage) Reset() {
 	*x = NextMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2382,7 @@ func (x *NextMessage) String() string {
 func (*NextMessage) ProtoMessage() {}
 
 func (x *NextMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[30]
+	mi := &file_symbio_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2395,7 @@ func (x *NextMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextMessage.ProtoReflect.Descriptor instead.
 func (*NextMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NextMessage) GetText() string {
@@ -2337,7 +2426,7 @@ type ChangeSettings struct {
 
 func (x *ChangeSettings) Reset() {
 	*x = ChangeSettings{}
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2438,7 @@ func (x *ChangeSettings) String() string {
 func (*ChangeSettings) ProtoMessage() {}
 
 func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[31]
+	mi := &file_symbio_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2451,7 @@ func (x *ChangeSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettings.ProtoReflect.Descriptor instead.
 func (*ChangeSettings) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ChangeSettings) GetModel() string {
@@ -2394,7 +2483,7 @@ type Compact struct {
 
 func (x *Compact) Reset() {
 	*x = Compact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2495,7 @@ func (x *Compact) String() string {
 func (*Compact) ProtoMessage() {}
 
 func (x *Compact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[32]
+	mi := &file_symbio_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2508,7 @@ func (x *Compact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compact.ProtoReflect.Descriptor instead.
 func (*Compact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 type Clear struct {
@@ -2430,7 +2519,7 @@ type Clear struct {
 
 func (x *Clear) Reset() {
 	*x = Clear{}
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2531,7 @@ func (x *Clear) String() string {
 func (*Clear) ProtoMessage() {}
 
 func (x *Clear) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[33]
+	mi := &file_symbio_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2544,7 @@ func (x *Clear) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clear.ProtoReflect.Descriptor instead.
 func (*Clear) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 type SteerMessage struct {
@@ -2469,7 +2558,7 @@ type SteerMessage struct {
 
 func (x *SteerMessage) Reset() {
 	*x = SteerMessage{}
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2570,7 @@ func (x *SteerMessage) String() string {
 func (*SteerMessage) ProtoMessage() {}
 
 func (x *SteerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[34]
+	mi := &file_symbio_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2583,7 @@ func (x *SteerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerMessage.ProtoReflect.Descriptor instead.
 func (*SteerMessage) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SteerMessage) GetText() string {
@@ -2519,7 +2608,7 @@ type Interrupt struct {
 
 func (x *Interrupt) Reset() {
 	*x = Interrupt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2620,7 @@ func (x *Interrupt) String() string {
 func (*Interrupt) ProtoMessage() {}
 
 func (x *Interrupt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[35]
+	mi := &file_symbio_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2633,7 @@ func (x *Interrupt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interrupt.ProtoReflect.Descriptor instead.
 func (*Interrupt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 type AskTranscript struct {
@@ -2555,7 +2644,7 @@ type AskTranscript struct {
 
 func (x *AskTranscript) Reset() {
 	*x = AskTranscript{}
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2656,7 @@ func (x *AskTranscript) String() string {
 func (*AskTranscript) ProtoMessage() {}
 
 func (x *AskTranscript) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[36]
+	mi := &file_symbio_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2669,7 @@ func (x *AskTranscript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTranscript.ProtoReflect.Descriptor instead.
 func (*AskTranscript) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 type SteerRequest struct {
@@ -2596,7 +2685,7 @@ type SteerRequest struct {
 
 func (x *SteerRequest) Reset() {
 	*x = SteerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2697,7 @@ func (x *SteerRequest) String() string {
 func (*SteerRequest) ProtoMessage() {}
 
 func (x *SteerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[37]
+	mi := &file_symbio_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2710,7 @@ func (x *SteerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRequest.ProtoReflect.Descriptor instead.
 func (*SteerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SteerRequest) GetMember() string {
@@ -2664,7 +2753,7 @@ type SteerReply struct {
 
 func (x *SteerReply) Reset() {
 	*x = SteerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2765,7 @@ func (x *SteerReply) String() string {
 func (*SteerReply) ProtoMessage() {}
 
 func (x *SteerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[38]
+	mi := &file_symbio_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2778,7 @@ func (x *SteerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerReply.ProtoReflect.Descriptor instead.
 func (*SteerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{38}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SteerReply) GetOutcome() string {
@@ -2744,7 +2833,7 @@ type InspectRequest struct {
 
 func (x *InspectRequest) Reset() {
 	*x = InspectRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2845,7 @@ func (x *InspectRequest) String() string {
 func (*InspectRequest) ProtoMessage() {}
 
 func (x *InspectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[39]
+	mi := &file_symbio_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2858,7 @@ func (x *InspectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectRequest.ProtoReflect.Descriptor instead.
 func (*InspectRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{39}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *InspectRequest) GetMember() string {
@@ -2794,7 +2883,7 @@ type InspectReply struct {
 
 func (x *InspectReply) Reset() {
 	*x = InspectReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2895,7 @@ func (x *InspectReply) String() string {
 func (*InspectReply) ProtoMessage() {}
 
 func (x *InspectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[40]
+	mi := &file_symbio_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2908,7 @@ func (x *InspectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectReply.ProtoReflect.Descriptor instead.
 func (*InspectReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{40}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *InspectReply) GetMember() string {
@@ -2877,7 +2966,7 @@ type ShownPart struct {
 
 func (x *ShownPart) Reset() {
 	*x = ShownPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +2978,7 @@ func (x *ShownPart) String() string {
 func (*ShownPart) ProtoMessage() {}
 
 func (x *ShownPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[41]
+	mi := &file_symbio_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +2991,7 @@ func (x *ShownPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownPart.ProtoReflect.Descriptor instead.
 func (*ShownPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{41}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ShownPart) GetKind() string {
@@ -2964,7 +3053,7 @@ type InterruptRequest struct {
 
 func (x *InterruptRequest) Reset() {
 	*x = InterruptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +3065,7 @@ func (x *InterruptRequest) String() string {
 func (*InterruptRequest) ProtoMessage() {}
 
 func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[42]
+	mi := &file_symbio_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +3078,7 @@ func (x *InterruptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptRequest.ProtoReflect.Descriptor instead.
 func (*InterruptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{42}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *InterruptRequest) GetMember() string {
@@ -3014,7 +3103,7 @@ type InterruptReply struct {
 
 func (x *InterruptReply) Reset() {
 	*x = InterruptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3115,7 @@ func (x *InterruptReply) String() string {
 func (*InterruptReply) ProtoMessage() {}
 
 func (x *InterruptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[43]
+	mi := &file_symbio_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3128,7 @@ func (x *InterruptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptReply.ProtoReflect.Descriptor instead.
 func (*InterruptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{43}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *InterruptReply) GetInterrupted() bool {
@@ -3087,7 +3176,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +3188,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[44]
+	mi := &file_symbio_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +3201,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{44}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ConversationRequest) GetMember() string {
@@ -3141,7 +3230,7 @@ type ConversationReply struct {
 
 func (x *ConversationReply) Reset() {
 	*x = ConversationReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3242,7 @@ func (x *ConversationReply) String() string {
 func (*ConversationReply) ProtoMessage() {}
 
 func (x *ConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[45]
+	mi := &file_symbio_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3255,7 @@ func (x *ConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationReply.ProtoReflect.Descriptor instead.
 func (*ConversationReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{45}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ConversationReply) GetMember() string {
@@ -3235,7 +3324,7 @@ type FleetRequest struct {
 
 func (x *FleetRequest) Reset() {
 	*x = FleetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3247,7 +3336,7 @@ func (x *FleetRequest) String() string {
 func (*FleetRequest) ProtoMessage() {}
 
 func (x *FleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[46]
+	mi := &file_symbio_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3260,7 +3349,7 @@ func (x *FleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetRequest.ProtoReflect.Descriptor instead.
 func (*FleetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{46}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FleetRequest) GetOnce() bool {
@@ -3288,7 +3377,7 @@ type FleetChange struct {
 
 func (x *FleetChange) Reset() {
 	*x = FleetChange{}
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3300,7 +3389,7 @@ func (x *FleetChange) String() string {
 func (*FleetChange) ProtoMessage() {}
 
 func (x *FleetChange) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[47]
+	mi := &file_symbio_v1_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3313,7 +3402,7 @@ func (x *FleetChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetChange.ProtoReflect.Descriptor instead.
 func (*FleetChange) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{47}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FleetChange) GetNodes() []*FleetNode {
@@ -3369,7 +3458,7 @@ type FleetPart struct {
 
 func (x *FleetPart) Reset() {
 	*x = FleetPart{}
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3470,7 @@ func (x *FleetPart) String() string {
 func (*FleetPart) ProtoMessage() {}
 
 func (x *FleetPart) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[48]
+	mi := &file_symbio_v1_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3483,7 @@ func (x *FleetPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPart.ProtoReflect.Descriptor instead.
 func (*FleetPart) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{48}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FleetPart) GetChange() *FleetChange {
@@ -3467,7 +3556,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3568,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[49]
+	mi := &file_symbio_v1_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3581,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{49}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FleetNode) GetId() string {
@@ -3661,7 +3750,7 @@ type FleetAgent struct {
 
 func (x *FleetAgent) Reset() {
 	*x = FleetAgent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3673,7 +3762,7 @@ func (x *FleetAgent) String() string {
 func (*FleetAgent) ProtoMessage() {}
 
 func (x *FleetAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[50]
+	mi := &file_symbio_v1_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3686,7 +3775,7 @@ func (x *FleetAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetAgent.ProtoReflect.Descriptor instead.
 func (*FleetAgent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{50}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FleetAgent) GetId() string {
@@ -3838,7 +3927,7 @@ type FleetCall struct {
 
 func (x *FleetCall) Reset() {
 	*x = FleetCall{}
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +3939,7 @@ func (x *FleetCall) String() string {
 func (*FleetCall) ProtoMessage() {}
 
 func (x *FleetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[51]
+	mi := &file_symbio_v1_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,7 +3952,7 @@ func (x *FleetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetCall.ProtoReflect.Descriptor instead.
 func (*FleetCall) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{51}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FleetCall) GetCall() string {
@@ -3917,7 +4006,7 @@ type Spending struct {
 
 func (x *Spending) Reset() {
 	*x = Spending{}
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4018,7 @@ func (x *Spending) String() string {
 func (*Spending) ProtoMessage() {}
 
 func (x *Spending) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[52]
+	mi := &file_symbio_v1_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4031,7 @@ func (x *Spending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spending.ProtoReflect.Descriptor instead.
 func (*Spending) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{52}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Spending) GetModelCalls() uint32 {
@@ -4005,7 +4094,7 @@ type RunTaskRequest struct {
 
 func (x *RunTaskRequest) Reset() {
 	*x = RunTaskRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4106,7 @@ func (x *RunTaskRequest) String() string {
 func (*RunTaskRequest) ProtoMessage() {}
 
 func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[53]
+	mi := &file_symbio_v1_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4119,7 @@ func (x *RunTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskRequest.ProtoReflect.Descriptor instead.
 func (*RunTaskRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{53}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RunTaskRequest) GetAgent() string {
@@ -4111,7 +4200,7 @@ type RunTaskEvent struct {
 
 func (x *RunTaskEvent) Reset() {
 	*x = RunTaskEvent{}
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4123,7 +4212,7 @@ func (x *RunTaskEvent) String() string {
 func (*RunTaskEvent) ProtoMessage() {}
 
 func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[54]
+	mi := &file_symbio_v1_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4136,7 +4225,7 @@ func (x *RunTaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTaskEvent.ProtoReflect.Descriptor instead.
 func (*RunTaskEvent) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{54}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RunTaskEvent) GetEvent() isRunTaskEvent_Event {
@@ -4210,7 +4299,7 @@ type TaskPlace struct {
 
 func (x *TaskPlace) Reset() {
 	*x = TaskPlace{}
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4311,7 @@ func (x *TaskPlace) String() string {
 func (*TaskPlace) ProtoMessage() {}
 
 func (x *TaskPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[55]
+	mi := &file_symbio_v1_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4324,7 @@ func (x *TaskPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlace.ProtoReflect.Descriptor instead.
 func (*TaskPlace) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{55}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TaskPlace) GetNode() string {
@@ -4279,7 +4368,7 @@ type TaskResult struct {
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4291,7 +4380,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[56]
+	mi := &file_symbio_v1_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4304,7 +4393,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{56}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TaskResult) GetText() string {
@@ -4343,7 +4432,7 @@ type ArtifactsRequest struct {
 
 func (x *ArtifactsRequest) Reset() {
 	*x = ArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4444,7 @@ func (x *ArtifactsRequest) String() string {
 func (*ArtifactsRequest) ProtoMessage() {}
 
 func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[57]
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4457,7 @@ func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{57}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
 }
 
 type ArtifactsReply struct {
@@ -4380,7 +4469,7 @@ type ArtifactsReply struct {
 
 func (x *ArtifactsReply) Reset() {
 	*x = ArtifactsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4481,7 @@ func (x *ArtifactsReply) String() string {
 func (*ArtifactsReply) ProtoMessage() {}
 
 func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4494,7 @@ func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
 func (*ArtifactsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ArtifactsReply) GetArtifacts() []*Artifact {
@@ -4431,7 +4520,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +4532,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +4545,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Artifact) GetHash() string {
@@ -4512,7 +4601,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4524,7 +4613,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4537,7 +4626,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetArtifactRequest) GetHash() string {
@@ -4563,7 +4652,7 @@ type RemoveArtifactsRequest struct {
 
 func (x *RemoveArtifactsRequest) Reset() {
 	*x = RemoveArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +4664,7 @@ func (x *RemoveArtifactsRequest) String() string {
 func (*RemoveArtifactsRequest) ProtoMessage() {}
 
 func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +4677,7 @@ func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RemoveArtifactsRequest) GetHashes() []string {
@@ -4610,7 +4699,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4622,7 +4711,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4635,7 +4724,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -4661,7 +4750,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4762,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4775,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -4712,7 +4801,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +4813,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +4826,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -4809,7 +4898,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4821,7 +4910,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4834,7 +4923,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -4896,7 +4985,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4908,7 +4997,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4921,7 +5010,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -4943,7 +5032,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4955,7 +5044,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4968,7 +5057,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -4996,7 +5085,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5097,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5110,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -5049,7 +5138,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5150,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5163,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -5106,7 +5195,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5118,7 +5207,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5131,7 +5220,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 type RulesReply struct {
@@ -5143,7 +5232,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5155,7 +5244,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5168,7 +5257,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -5198,7 +5287,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5210,7 +5299,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5223,7 +5312,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *LastingRule) GetId() string {
@@ -5284,7 +5373,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5296,7 +5385,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5309,7 +5398,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -5327,7 +5416,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5339,7 +5428,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5352,7 +5441,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 // Approval is a decision that waits for a person.
@@ -5390,7 +5479,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5402,7 +5491,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5415,7 +5504,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Approval) GetId() string {
@@ -5540,7 +5629,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5552,7 +5641,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5565,7 +5654,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -5594,7 +5683,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5606,7 +5695,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5619,7 +5708,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Skill) GetId() string {
@@ -5707,7 +5796,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5719,7 +5808,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5732,7 +5821,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -5773,7 +5862,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5785,7 +5874,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5798,7 +5887,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -5827,7 +5916,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5839,7 +5928,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5852,7 +5941,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -5885,7 +5974,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5897,7 +5986,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5910,7 +5999,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -5963,7 +6052,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5975,7 +6064,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5988,7 +6077,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 type PromptsReply struct {
@@ -6002,7 +6091,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6014,7 +6103,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6027,7 +6116,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6058,7 +6147,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6070,7 +6159,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6083,7 +6172,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6132,7 +6221,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6144,7 +6233,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6157,7 +6246,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6192,7 +6281,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6204,7 +6293,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6217,7 +6306,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6250,7 +6339,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6262,7 +6351,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6275,7 +6364,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PromptReply) GetText() string {
@@ -6298,7 +6387,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\vReloadReply\x12\x18\n" +
 	"\achanged\x18\x01 \x03(\tR\achanged\x12\x18\n" +
 	"\arestart\x18\x02 \x03(\tR\arestart\"\x0f\n" +
-	"\rStatusRequest\"\x9a\x02\n" +
+	"\rStatusRequest\"\xca\x02\n" +
 	"\vStatusReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -6308,7 +6397,16 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\astarted\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x1c\n" +
 	"\tauthority\x18\a \x01(\tR\tauthority\x12\x1c\n" +
 	"\tworkspace\x18\b \x01(\tR\tworkspace\x121\n" +
-	"\asources\x18\x1e \x03(\v2\x17.symbio.v1.SourceHealthR\asources\">\n" +
+	"\asources\x18\x1e \x03(\v2\x17.symbio.v1.SourceHealthR\asources\x12.\n" +
+	"\x06models\x18\x1f \x03(\v2\x16.symbio.v1.ModelHealthR\x06models\"\xc7\x01\n" +
+	"\vModelHealth\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x129\n" +
+	"\n" +
+	"wait_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\twaitUntil\x129\n" +
+	"\n" +
+	"last_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tlastUntil\x12\x1a\n" +
+	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\">\n" +
 	"\fSourceHealth\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bproblems\x18\x02 \x03(\tR\bproblems\"Z\n" +
@@ -6840,7 +6938,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),         // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),           // 1: symbio.v1.PromoteReply
@@ -6848,232 +6946,236 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*ReloadReply)(nil),            // 3: symbio.v1.ReloadReply
 	(*StatusRequest)(nil),          // 4: symbio.v1.StatusRequest
 	(*StatusReply)(nil),            // 5: symbio.v1.StatusReply
-	(*SourceHealth)(nil),           // 6: symbio.v1.SourceHealth
-	(*MembersRequest)(nil),         // 7: symbio.v1.MembersRequest
-	(*LocatedMember)(nil),          // 8: symbio.v1.LocatedMember
-	(*MembersReply)(nil),           // 9: symbio.v1.MembersReply
-	(*MemberChange)(nil),           // 10: symbio.v1.MemberChange
-	(*NodesRequest)(nil),           // 11: symbio.v1.NodesRequest
-	(*Node)(nil),                   // 12: symbio.v1.Node
-	(*Process)(nil),                // 13: symbio.v1.Process
-	(*NodesReply)(nil),             // 14: symbio.v1.NodesReply
-	(*SpawnRequest)(nil),           // 15: symbio.v1.SpawnRequest
-	(*TerminateRequest)(nil),       // 16: symbio.v1.TerminateRequest
-	(*SendRequest)(nil),            // 17: symbio.v1.SendRequest
-	(*SendReply)(nil),              // 18: symbio.v1.SendReply
-	(*CallRequest)(nil),            // 19: symbio.v1.CallRequest
-	(*CallEvent)(nil),              // 20: symbio.v1.CallEvent
-	(*CallReply)(nil),              // 21: symbio.v1.CallReply
-	(*CapabilitiesRequest)(nil),    // 22: symbio.v1.CapabilitiesRequest
-	(*OfferedCapability)(nil),      // 23: symbio.v1.OfferedCapability
-	(*CapabilitiesReply)(nil),      // 24: symbio.v1.CapabilitiesReply
-	(*EventsRequest)(nil),          // 25: symbio.v1.EventsRequest
-	(*Event)(nil),                  // 26: symbio.v1.Event
-	(*RunRequest)(nil),             // 27: symbio.v1.RunRequest
-	(*Picture)(nil),                // 28: symbio.v1.Picture
-	(*ConverseRequest)(nil),        // 29: symbio.v1.ConverseRequest
-	(*NextMessage)(nil),            // 30: symbio.v1.NextMessage
-	(*ChangeSettings)(nil),         // 31: symbio.v1.ChangeSettings
-	(*Compact)(nil),                // 32: symbio.v1.Compact
-	(*Clear)(nil),                  // 33: symbio.v1.Clear
-	(*SteerMessage)(nil),           // 34: symbio.v1.SteerMessage
-	(*Interrupt)(nil),              // 35: symbio.v1.Interrupt
-	(*AskTranscript)(nil),          // 36: symbio.v1.AskTranscript
-	(*SteerRequest)(nil),           // 37: symbio.v1.SteerRequest
-	(*SteerReply)(nil),             // 38: symbio.v1.SteerReply
-	(*InspectRequest)(nil),         // 39: symbio.v1.InspectRequest
-	(*InspectReply)(nil),           // 40: symbio.v1.InspectReply
-	(*ShownPart)(nil),              // 41: symbio.v1.ShownPart
-	(*InterruptRequest)(nil),       // 42: symbio.v1.InterruptRequest
-	(*InterruptReply)(nil),         // 43: symbio.v1.InterruptReply
-	(*ConversationRequest)(nil),    // 44: symbio.v1.ConversationRequest
-	(*ConversationReply)(nil),      // 45: symbio.v1.ConversationReply
-	(*FleetRequest)(nil),           // 46: symbio.v1.FleetRequest
-	(*FleetChange)(nil),            // 47: symbio.v1.FleetChange
-	(*FleetPart)(nil),              // 48: symbio.v1.FleetPart
-	(*FleetNode)(nil),              // 49: symbio.v1.FleetNode
-	(*FleetAgent)(nil),             // 50: symbio.v1.FleetAgent
-	(*FleetCall)(nil),              // 51: symbio.v1.FleetCall
-	(*Spending)(nil),               // 52: symbio.v1.Spending
-	(*RunTaskRequest)(nil),         // 53: symbio.v1.RunTaskRequest
-	(*RunTaskEvent)(nil),           // 54: symbio.v1.RunTaskEvent
-	(*TaskPlace)(nil),              // 55: symbio.v1.TaskPlace
-	(*TaskResult)(nil),             // 56: symbio.v1.TaskResult
-	(*ArtifactsRequest)(nil),       // 57: symbio.v1.ArtifactsRequest
-	(*ArtifactsReply)(nil),         // 58: symbio.v1.ArtifactsReply
-	(*Artifact)(nil),               // 59: symbio.v1.Artifact
-	(*GetArtifactRequest)(nil),     // 60: symbio.v1.GetArtifactRequest
-	(*RemoveArtifactsRequest)(nil), // 61: symbio.v1.RemoveArtifactsRequest
-	(*DashboardRequest)(nil),       // 62: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),         // 63: symbio.v1.DashboardReply
-	(*Budget)(nil),                 // 64: symbio.v1.Budget
-	(*AnswerRequest)(nil),          // 65: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),            // 66: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),       // 67: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),         // 68: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),       // 69: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),           // 70: symbio.v1.RulesRequest
-	(*RulesReply)(nil),             // 71: symbio.v1.RulesReply
-	(*LastingRule)(nil),            // 72: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),          // 73: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),            // 74: symbio.v1.ForgetReply
-	(*Approval)(nil),               // 75: symbio.v1.Approval
-	(*SkillsRequest)(nil),          // 76: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 77: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 78: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 79: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 80: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 81: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 82: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 83: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 84: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 85: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 86: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 87: symbio.v1.PromptReply
-	nil,                            // 88: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 89: symbio.v1.Node.RefusedEntry
-	nil,                            // 90: symbio.v1.Node.LabelsEntry
-	nil,                            // 91: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 92: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 93: google.protobuf.Duration
-	(*Progress)(nil),               // 94: symbio.v1.Progress
-	(*Chunk)(nil),                  // 95: symbio.v1.Chunk
-	(*Capability)(nil),             // 96: symbio.v1.Capability
+	(*ModelHealth)(nil),            // 6: symbio.v1.ModelHealth
+	(*SourceHealth)(nil),           // 7: symbio.v1.SourceHealth
+	(*MembersRequest)(nil),         // 8: symbio.v1.MembersRequest
+	(*LocatedMember)(nil),          // 9: symbio.v1.LocatedMember
+	(*MembersReply)(nil),           // 10: symbio.v1.MembersReply
+	(*MemberChange)(nil),           // 11: symbio.v1.MemberChange
+	(*NodesRequest)(nil),           // 12: symbio.v1.NodesRequest
+	(*Node)(nil),                   // 13: symbio.v1.Node
+	(*Process)(nil),                // 14: symbio.v1.Process
+	(*NodesReply)(nil),             // 15: symbio.v1.NodesReply
+	(*SpawnRequest)(nil),           // 16: symbio.v1.SpawnRequest
+	(*TerminateRequest)(nil),       // 17: symbio.v1.TerminateRequest
+	(*SendRequest)(nil),            // 18: symbio.v1.SendRequest
+	(*SendReply)(nil),              // 19: symbio.v1.SendReply
+	(*CallRequest)(nil),            // 20: symbio.v1.CallRequest
+	(*CallEvent)(nil),              // 21: symbio.v1.CallEvent
+	(*CallReply)(nil),              // 22: symbio.v1.CallReply
+	(*CapabilitiesRequest)(nil),    // 23: symbio.v1.CapabilitiesRequest
+	(*OfferedCapability)(nil),      // 24: symbio.v1.OfferedCapability
+	(*CapabilitiesReply)(nil),      // 25: symbio.v1.CapabilitiesReply
+	(*EventsRequest)(nil),          // 26: symbio.v1.EventsRequest
+	(*Event)(nil),                  // 27: symbio.v1.Event
+	(*RunRequest)(nil),             // 28: symbio.v1.RunRequest
+	(*Picture)(nil),                // 29: symbio.v1.Picture
+	(*ConverseRequest)(nil),        // 30: symbio.v1.ConverseRequest
+	(*NextMessage)(nil),            // 31: symbio.v1.NextMessage
+	(*ChangeSettings)(nil),         // 32: symbio.v1.ChangeSettings
+	(*Compact)(nil),                // 33: symbio.v1.Compact
+	(*Clear)(nil),                  // 34: symbio.v1.Clear
+	(*SteerMessage)(nil),           // 35: symbio.v1.SteerMessage
+	(*Interrupt)(nil),              // 36: symbio.v1.Interrupt
+	(*AskTranscript)(nil),          // 37: symbio.v1.AskTranscript
+	(*SteerRequest)(nil),           // 38: symbio.v1.SteerRequest
+	(*SteerReply)(nil),             // 39: symbio.v1.SteerReply
+	(*InspectRequest)(nil),         // 40: symbio.v1.InspectRequest
+	(*InspectReply)(nil),           // 41: symbio.v1.InspectReply
+	(*ShownPart)(nil),              // 42: symbio.v1.ShownPart
+	(*InterruptRequest)(nil),       // 43: symbio.v1.InterruptRequest
+	(*InterruptReply)(nil),         // 44: symbio.v1.InterruptReply
+	(*ConversationRequest)(nil),    // 45: symbio.v1.ConversationRequest
+	(*ConversationReply)(nil),      // 46: symbio.v1.ConversationReply
+	(*FleetRequest)(nil),           // 47: symbio.v1.FleetRequest
+	(*FleetChange)(nil),            // 48: symbio.v1.FleetChange
+	(*FleetPart)(nil),              // 49: symbio.v1.FleetPart
+	(*FleetNode)(nil),              // 50: symbio.v1.FleetNode
+	(*FleetAgent)(nil),             // 51: symbio.v1.FleetAgent
+	(*FleetCall)(nil),              // 52: symbio.v1.FleetCall
+	(*Spending)(nil),               // 53: symbio.v1.Spending
+	(*RunTaskRequest)(nil),         // 54: symbio.v1.RunTaskRequest
+	(*RunTaskEvent)(nil),           // 55: symbio.v1.RunTaskEvent
+	(*TaskPlace)(nil),              // 56: symbio.v1.TaskPlace
+	(*TaskResult)(nil),             // 57: symbio.v1.TaskResult
+	(*ArtifactsRequest)(nil),       // 58: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 59: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 60: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 61: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 62: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 63: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 64: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 65: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 66: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 67: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 68: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 69: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 70: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 71: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 72: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 73: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 74: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 75: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 76: symbio.v1.Approval
+	(*SkillsRequest)(nil),          // 77: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 78: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 79: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 80: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 81: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 82: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 83: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 84: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 85: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 86: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 87: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 88: symbio.v1.PromptReply
+	nil,                            // 89: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 90: symbio.v1.Node.RefusedEntry
+	nil,                            // 91: symbio.v1.Node.LabelsEntry
+	nil,                            // 92: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 93: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 94: google.protobuf.Duration
+	(*Progress)(nil),               // 95: symbio.v1.Progress
+	(*Chunk)(nil),                  // 96: symbio.v1.Chunk
+	(*Capability)(nil),             // 97: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	92, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	6,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	88, // 2: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
-	8,  // 3: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	8,  // 4: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	8,  // 5: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	89, // 6: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	13, // 7: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	90, // 8: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	12, // 9: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	93, // 10: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	93, // 11: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	94, // 12: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	95, // 13: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	21, // 14: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	96, // 15: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	23, // 16: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	92, // 17: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	92, // 18: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	64, // 19: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	28, // 20: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	27, // 21: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	30, // 22: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	34, // 23: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	35, // 24: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	36, // 25: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	31, // 26: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	32, // 27: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	33, // 28: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	28, // 29: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	93, // 30: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	41, // 31: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	49, // 32: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	50, // 33: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	26, // 34: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	47, // 35: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	92, // 36: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	52, // 37: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	13, // 38: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	92, // 39: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	52, // 40: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	64, // 41: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	51, // 42: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	92, // 43: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	64, // 44: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	55, // 45: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	56, // 46: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	52, // 47: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	59, // 48: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	92, // 49: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	93, // 50: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	75, // 51: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	75, // 52: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	69, // 53: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	72, // 54: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	92, // 55: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	92, // 56: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	92, // 57: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	77, // 58: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	79, // 59: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	79, // 60: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	84, // 61: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	85, // 62: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	91, // 63: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,  // 64: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	7,  // 65: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	7,  // 66: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	11, // 67: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	15, // 68: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	16, // 69: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	17, // 70: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	19, // 71: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	19, // 72: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	22, // 73: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	25, // 74: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	29, // 75: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	37, // 76: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	39, // 77: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	42, // 78: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	44, // 79: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	46, // 80: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	53, // 81: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	57, // 82: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	60, // 83: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	61, // 84: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	62, // 85: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	65, // 86: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	67, // 87: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	70, // 88: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	73, // 89: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	76, // 90: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	80, // 91: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	82, // 92: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	86, // 93: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,  // 94: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 95: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 96: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	9,  // 97: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	10, // 98: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	14, // 99: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	8,  // 100: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	8,  // 101: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	18, // 102: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	21, // 103: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	20, // 104: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	24, // 105: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	26, // 106: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	26, // 107: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	38, // 108: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	40, // 109: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	43, // 110: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	45, // 111: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	47, // 112: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	54, // 113: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	58, // 114: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	95, // 115: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	58, // 116: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	63, // 117: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	66, // 118: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	68, // 119: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	71, // 120: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	74, // 121: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	78, // 122: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	81, // 123: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	83, // 124: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	87, // 125: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,  // 126: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 127: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	96, // [96:128] is the sub-list for method output_type
-	64, // [64:96] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	93, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	7,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	6,  // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
+	93, // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	93, // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	89, // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	9,  // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	9,  // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	9,  // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	90, // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	14, // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	91, // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	13, // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	94, // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	94, // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	95, // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	96, // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	22, // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	97, // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	24, // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	93, // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	93, // 21: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	65, // 22: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	29, // 23: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	28, // 24: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	31, // 25: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	35, // 26: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	36, // 27: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	37, // 28: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	32, // 29: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	33, // 30: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	34, // 31: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	29, // 32: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	94, // 33: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	42, // 34: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	50, // 35: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	51, // 36: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	27, // 37: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	48, // 38: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	93, // 39: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	53, // 40: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	14, // 41: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	93, // 42: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	53, // 43: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	65, // 44: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	52, // 45: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	93, // 46: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	65, // 47: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	56, // 48: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	57, // 49: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	53, // 50: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	60, // 51: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	93, // 52: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	94, // 53: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	76, // 54: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	76, // 55: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	70, // 56: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	73, // 57: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	93, // 58: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	93, // 59: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	93, // 60: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	78, // 61: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	80, // 62: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	80, // 63: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	85, // 64: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	86, // 65: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	92, // 66: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,  // 67: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	8,  // 68: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	8,  // 69: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	12, // 70: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	16, // 71: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	17, // 72: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	18, // 73: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	20, // 74: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	20, // 75: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	23, // 76: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	26, // 77: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	30, // 78: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	38, // 79: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	40, // 80: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	43, // 81: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	45, // 82: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	47, // 83: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	54, // 84: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	58, // 85: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	61, // 86: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	62, // 87: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	63, // 88: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	66, // 89: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	68, // 90: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	71, // 91: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	74, // 92: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	77, // 93: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	81, // 94: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	83, // 95: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	87, // 96: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,  // 97: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,  // 98: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,  // 99: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	10, // 100: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	11, // 101: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	15, // 102: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	9,  // 103: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	9,  // 104: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	19, // 105: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	22, // 106: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	21, // 107: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	25, // 108: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	27, // 109: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	27, // 110: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	39, // 111: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	41, // 112: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	44, // 113: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	46, // 114: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	48, // 115: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	55, // 116: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	59, // 117: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	96, // 118: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	59, // 119: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	64, // 120: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	67, // 121: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	69, // 122: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	72, // 123: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	75, // 124: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	79, // 125: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	82, // 126: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	84, // 127: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	88, // 128: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,  // 129: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,  // 130: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	99, // [99:131] is the sub-list for method output_type
+	67, // [67:99] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -7082,15 +7184,15 @@ func file_symbio_v1_control_proto_init() {
 		return
 	}
 	file_symbio_v1_peer_proto_init()
-	file_symbio_v1_control_proto_msgTypes[10].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[12].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[20].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[11].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[21].OneofWrappers = []any{
 		(*CallEvent_Progress)(nil),
 		(*CallEvent_Chunk)(nil),
 		(*CallEvent_Reply)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[25].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[29].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[26].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[30].OneofWrappers = []any{
 		(*ConverseRequest_Open)(nil),
 		(*ConverseRequest_Next)(nil),
 		(*ConverseRequest_Steer)(nil),
@@ -7100,23 +7202,23 @@ func file_symbio_v1_control_proto_init() {
 		(*ConverseRequest_Compact)(nil),
 		(*ConverseRequest_Clear)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[38].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[41].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[49].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[54].OneofWrappers = []any{
+	file_symbio_v1_control_proto_msgTypes[39].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[42].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[50].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[55].OneofWrappers = []any{
 		(*RunTaskEvent_Waiting)(nil),
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[77].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[81].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[78].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[82].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   92,
+			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

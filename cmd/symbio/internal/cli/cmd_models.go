@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/catalog"
@@ -44,6 +46,42 @@ type modelJSON struct {
 	// Abilities are some of tools, thinking and images.
 	Abilities     []string `json:"abilities"`
 	AbilitiesFrom string   `json:"abilities_from"`
+	// Health is what the running node learnt of the model; null = it does well, or no node runs.
+	Health *healthJSON `json:"health"`
+}
+
+// healthJSON says how a model does that failed, or refused, and has not answered since.
+type healthJSON struct {
+	// WaitUntil is when it may be asked again, LastUntil until when it is asked after the others of a list; null = now.
+	WaitUntil *time.Time `json:"wait_until"`
+	LastUntil *time.Time `json:"last_until"`
+	// Failures is how often it failed in a row. It may have refused instead. Why is the last error.
+	Failures uint32 `json:"failures"`
+	Why      string `json:"why"`
+}
+
+func healthOf(h *symbiov1.ModelHealth) *healthJSON {
+	at := func(t *timestamppb.Timestamp) *time.Time {
+		if t == nil {
+			return nil
+		}
+		local := t.AsTime().Local()
+		return &local
+	}
+	return &healthJSON{at(h.GetWaitUntil()), at(h.GetLastUntil()), h.GetFailures(), h.GetWhy()}
+}
+
+// String says it in the column HEALTH.
+func (h *healthJSON) String() string {
+	switch {
+	case h == nil:
+		return ""
+	case h.WaitUntil != nil:
+		return "not asked until " + h.WaitUntil.Format(time.TimeOnly) + ": " + h.Why
+	case h.LastUntil != nil:
+		return "asked last until " + h.LastUntil.Format(time.TimeOnly) + ": " + h.Why
+	}
+	return "one request tries: " + h.Why
 }
 
 // row returns the columns of the table.
@@ -62,7 +100,7 @@ func (m modelJSON) row() []string {
 	if m.AbilitiesFrom != "" {
 		can = strings.Join(m.Abilities, ", ")
 	}
-	return []string{m.Model, m.Provider, m.From, window, price, can, m.Why}
+	return []string{m.Model, m.Provider, m.From, window, price, can, m.Health.String(), m.Why}
 }
 
 // cmdModels returns the command models. A provider that cannot be asked is a row with the reason,
@@ -81,15 +119,15 @@ func cmdModels(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := peerModels(cmd.Context(), env)
+			all, sick, err := nodeModels(cmd.Context(), env)
 			if err != nil {
 				return err
 			}
-			all = append(providerModels(cmd.Context(), opts), all...)
+			all = withHealth(append(providerModels(cmd.Context(), opts), all...), sick)
 			if !env.JSON {
 				env.Notef("the configured model is %s; prices are those of a million tokens, of the catalog in US dollars (%s)", c.Model, catalog.Source())
 			}
-			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WINDOW", "PRICE", "ABILITIES", "WHY NOT"}, modelJSON.row)
+			return command.PrintList(env, all, []string{"MODEL", "PROVIDER", "FROM", "WINDOW", "PRICE", "ABILITIES", "HEALTH", "WHY NOT"}, modelJSON.row)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
@@ -115,27 +153,44 @@ func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
 		for _, m := range l.Models {
 			name := l.Provider + ":" + m
 			f := from.Figures(ctx, name)
-			all = append(all, modelJSON{name, l.Provider, l.From, "", f.Window, f.WindowFrom, f.Price, f.PriceFrom, f.Abilities, f.AbilitiesFrom})
+			all = append(all, modelJSON{name, l.Provider, l.From, "", f.Window, f.WindowFrom, f.Price, f.PriceFrom, f.Abilities, f.AbilitiesFrom, nil})
 		}
 	}
 	return all
 }
 
-// peerModels returns the models that other nodes offer. Only a running node knows them, so without
+// withHealth adds what the node learnt to the models. One that no provider lists gets a row.
+func withHealth(all []modelJSON, sick []*symbiov1.ModelHealth) []modelJSON {
+	for _, h := range sick {
+		i := slices.IndexFunc(all, func(m modelJSON) bool { return m.Model == h.GetModel() })
+		if i < 0 {
+			from, _, _ := strings.Cut(h.GetModel(), ":")
+			i, all = len(all), append(all, modelJSON{Model: h.GetModel(), Provider: from})
+		}
+		all[i].Health = healthOf(h)
+	}
+	return all
+}
+
+// nodeModels returns the models that other nodes offer, and those that do not do well. Only a running node knows them, so without
 // one there is a single row that says so. Models of this node are left out, because providerModels
 // has them. The error is that of the running node.
-func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err error) {
+func nodeModels(ctx context.Context, env *command.Env) (all []modelJSON, sick []*symbiov1.ModelHealth, err error) {
 	client, conn, err := env.Dial()
 	if errors.Is(err, command.ErrNoNode) {
-		return []modelJSON{{Provider: "peer", Why: "no node is running here to ask others; start one with symbio up"}}, nil
+		return []modelJSON{{Provider: "peer", Why: "no node is running here to ask others; start one with symbio up"}}, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer conn.Close()
+	status, err := client.Status(ctx, &symbiov1.StatusRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
 	reply, err := client.Capabilities(ctx, &symbiov1.CapabilitiesRequest{Name: chat.Capability})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, c := range reply.GetCapabilities() {
 		if c.GetLocal() {
@@ -151,5 +206,5 @@ func peerModels(ctx context.Context, env *command.Env) (all []modelJSON, err err
 			all = append(all, m)
 		}
 	}
-	return all, nil
+	return all, status.GetModels(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -130,6 +131,34 @@ func (d *desk) everything(text string) (drawn string) {
 	d.keys("ctrl+u", "'/")
 	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
 	return drawn + "\n" + d.printed()
+}
+
+func TestWaitForAModelCountsDownInOneRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 100, 20)
+		d.show(chat.State{Busy: true, Node: "n"})
+		d.event("task", "r", `{"name":"general","text":"go"}`)
+		sees := func(want string) {
+			t.Helper()
+			if d.show(frameMsg{}); !strings.Contains(d.view.Content, want+" (type to steer, Ctrl-C stops)") {
+				t.Errorf("the status is %q, want %q in it", d.view.Content, want)
+			}
+		}
+		d.event("retry", "r", `{"next":"openai:x","wait":20,"attempt":1,"why":"busy"}`)
+		sees("asks openai:x again in 20s")
+		time.Sleep(15500 * time.Millisecond)
+		sees("asks openai:x again in 5s")
+		time.Sleep(5 * time.Second)
+		sees("working 20s")
+		d.event("retry", "r", `{"next":"openai:x","wait":90,"attempt":2,"why":"busy"}`)
+		d.event("text", "c", `{"parent":"r","text":"another agent"}`)
+		sees("asks openai:x again in 1m30s")
+		d.event("thought", "r", `{"turn":1,"text":"hm"}`)
+		sees("thinking 20s")
+		if text := d.printed(); strings.Count(text, "calls openai:x in ") != 1 || !strings.Contains(text, "in 20s: busy") {
+			t.Errorf("printed is %q, want the first wait alone, with its reason", text)
+		}
+	})
 }
 
 func jsonString(text string) string {

@@ -30,6 +30,9 @@ type transcript struct {
 	// entries are all that was shown, in full; entryBytes is their size.
 	entries    []entry
 	entryBytes int
+	// waiting is the agent whose model is asked again at waitEnd, and waitFor the model's name.
+	waiting, waitFor string
+	waitEnd          time.Time
 	// members are those of all nodes.
 	members []*symbiov1.LocatedMember
 }
@@ -52,6 +55,9 @@ func (e entry) size() int { return len(e.head) + len(e.body) + len(e.diff) }
 // event handles an event and returns the texts that are finished.
 func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []string) {
 	row := t.agents.Event(e, f)
+	if t.wait(e, f) {
+		return nil
+	}
 	switch e.Type {
 	case "task":
 		row.Began, row.Task, row.State = e.Time, f.Text, "working"
@@ -98,6 +104,19 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 		}
 	}
 	return done
+}
+
+// wait notes the wait for a model that an event begins or ends. It reports whether the countdown alone shows it: it follows another one.
+func (t *transcript) wait(e event.Event, f event.Fields) bool {
+	if e.Agent == t.waiting || e.Type == "result" {
+		t.waiting, t.waitEnd = "", time.Time{}
+	}
+	if e.Type != "retry" || f.Wait <= 0 {
+		return false
+	}
+	t.waiting, t.waitFor = e.Agent, OneLine(f.Next)
+	t.waitEnd = time.Now().Add(time.Duration(f.Wait * float64(time.Second)))
+	return f.Attempt > 1
 }
 
 // Conversation returns the messages of an agent as rows of at most columns cells, as a conversation shows them.
@@ -256,6 +275,9 @@ func (t *transcript) activity(now, since time.Time) string {
 	text := "working"
 	if t.thought.Len() > 0 {
 		text = "thinking"
+	}
+	if left := t.waitEnd.Sub(now); left > 0 {
+		return fmt.Sprintf("asks %s again in %v", t.waitFor, (left + time.Second - 1).Truncate(time.Second))
 	}
 	if waits := now.Sub(since).Truncate(time.Second); waits >= time.Second {
 		text += " " + waits.String()
