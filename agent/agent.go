@@ -45,6 +45,8 @@ type Agent struct {
 	textTurn    int    // the last turn of this task in which the model wrote text; 0 = none
 	turns       int    // number of turns of the last task
 	toldMode    Mode   // the mode of the last system prompt
+	// missing are the dynamic tools that are not there, for the system prompt; "" = none.
+	missing string
 
 	// working is held by Receive, and by what must not run beside it: Compact and Clear.
 	working sync.Mutex

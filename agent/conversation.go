@@ -17,11 +17,11 @@ func (a *Agent) newConversation() *conversation.Conversation {
 		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: a.window,
 		System: a.system,
 		Before: func(ctx context.Context, turn int) bool {
-			a.updateDynamicTools(ctx)
+			changed := a.updateDynamicTools(ctx)
 			if turn > 1 {
 				a.skills.refreshAfterTools(ctx)
 			}
-			return a.toldMode != i.settings.currentMode()
+			return changed || a.toldMode != i.settings.currentMode()
 		},
 		Watch:    a.watch,
 		ForTools: i.task.forTools,

@@ -2,18 +2,63 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
+	"symbio/agent/conversation"
 	"symbio/agent/definition"
 	"symbio/agent/tool"
 )
 
 // updateDynamicTools replaces the agent's dynamic tools with what Config.DynamicTools returns now. It does
-// not call that function, which may block, if the definition names no MCP tool.
-func (a *Agent) updateDynamicTools(ctx context.Context) {
-	more := a.instance.factory.cfg.DynamicTools
-	if more == nil || !a.instance.def.MayHave(definition.MCPPrefix) {
-		return
+// not call that function, which may block, if the definition names no MCP tool. Servers that are starting are waited for
+// unless a person waits for the agent. It reports whether the system prompt has to say something else of tools that are missing,
+// and tells the person.
+func (a *Agent) updateDynamicTools(ctx context.Context) (changed bool) {
+	i := a.instance
+	more := i.factory.cfg.DynamicTools
+	if more == nil || !i.def.MayHave(definition.MCPPrefix) {
+		return false
 	}
-	a.set.SetDynamic(slices.DeleteFunc(slices.Clone(more(ctx)), func(t tool.Tool) bool { return !a.instance.def.HasTool(t.Spec().Name) }))
+	tools, missing := more(ctx, false)
+	list, starting := a.listMissing(missing)
+	if starting != "" && !i.attended {
+		i.notice("waits for MCP servers that are still starting, for " + starting)
+		tools, missing = more(ctx, true)
+		list, _ = a.listMissing(missing)
+	}
+	a.set.SetDynamic(slices.DeleteFunc(slices.Clone(tools), func(t tool.Tool) bool { return !i.def.HasTool(t.Spec().Name) }))
+	if changed = list != a.missing; changed && list != "" {
+		i.notice("goes on without " + list + "; symbio mcp list --start says more")
+	}
+	a.missing = list
+	return changed
+}
+
+// listMissing lists the tools that the agent may have and that are missing, and those of them that may come soon.
+func (a *Agent) listMissing(missing map[string]string) (list, starting string) {
+	var all, soon []string
+	for _, prefix := range slices.Sorted(maps.Keys(missing)) {
+		if !a.instance.def.MayHave(prefix) {
+			continue
+		}
+		all = append(all, prefix+"* ("+missing[prefix]+")")
+		if missing[prefix] == tool.Starting {
+			soon = append(soon, prefix+"*")
+		}
+	}
+	return strings.Join(all, ", "), strings.Join(soon, ", ")
+}
+
+// missingText tells the model what it cannot call yet.
+const missingText = "\n\nThese tools are not there now, because the MCP server that has them is not ready: %s. You get them in a later turn if it becomes ready. Go on with what you have, and say so if the task needs one of them."
+
+// missingPart is the part of the system prompt about tools that are missing.
+func (a *Agent) missingPart() []conversation.Part {
+	if a.missing == "" {
+		return nil
+	}
+	return []conversation.Part{{Name: "missing tools", Text: fmt.Sprintf(missingText, a.missing)}}
 }

@@ -21,6 +21,8 @@ func named(name string) tool.Tool {
 func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen [][]string
+		var systems, notices []string
+		waits, attended := 0, false
 		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			var more []string
 			for _, s := range r.Tools {
@@ -28,7 +30,7 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 					more = append(more, s.Name)
 				}
 			}
-			seen = append(seen, more)
+			seen, systems = append(seen, more), append(systems, r.System)
 			if last(r).Role != llm.Tool {
 				return llm.Message{Calls: []llm.ToolCall{use("1", "mcp__a__b", struct{}{}), use("2", "mcp__c__d", struct{}{})}}, nil
 			}
@@ -39,17 +41,26 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 		factory := agent.NewFactory(agent.Config{
 			Community: h.community, Dir: "/work",
 			Model: func(context.Context, string) (llm.Model, error) { return model, nil },
-			DynamicTools: func(context.Context) []tool.Tool {
-				turn++
-				if turn == 1 {
-					return []tool.Tool{named("mcp__a__b"), named("mcp__x__y"), named("replicate_agent")}
+			Report: func(e agent.Event) {
+				if e.Type == agent.EventNotice {
+					notices = append(notices, e.Text)
 				}
-				return []tool.Tool{named("mcp__c__d")}
+			},
+			DynamicTools: func(_ context.Context, wait bool) ([]tool.Tool, map[string]string) {
+				if !wait {
+					turn++
+				} else if waits++; turn != 1 {
+					t.Error("waits although no server is starting")
+				}
+				if turn == 1 {
+					return []tool.Tool{named("mcp__a__b"), named("mcp__x__y"), named("replicate_agent")}, map[string]string{"mcp__c__": "still starting", "mcp__z__": "does not start"}
+				}
+				return []tool.Tool{named("mcp__c__d")}, nil
 			},
 		})
 		ask := func(def definition.Definition) string {
 			seen, turn = nil, 0
-			m, err := factory.Spawn(t.Context(), agent.Order{Definition: def, Policy: allowed(t, "mcp__a__*", "mcp__c__*")})
+			m, err := factory.Spawn(t.Context(), agent.Order{Definition: def, Attended: attended, Policy: allowed(t, "mcp__a__*", "mcp__c__*")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,8 +77,22 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 		if want := [][]string{{"mcp__a__b", "mcp__x__y"}, {"mcp__c__d"}}; !slices.EqualFunc(seen, want, slices.Equal) {
 			t.Errorf("the model saw %v, want %v", seen, want)
 		}
-		all.Tools = []string{"mcp__a__*"}
+		if !strings.Contains(systems[0], "not ready: mcp__c__* (still starting), mcp__z__* (does not start). You get") || strings.Contains(systems[1], "not ready") {
+			t.Errorf("of missing tools the model is told %q", systems)
+		}
+		goesOn := "goes on without mcp__c__* (still starting), mcp__z__* (does not start); symbio mcp list --start says more"
+		if want := []string{"waits for MCP servers that are still starting, for mcp__c__*", goesOn}; waits != 1 || !slices.Equal(notices, want) {
+			t.Errorf("without a person it waits %d times, told %q; want %q", waits, notices, want)
+		}
+		attended, waits, notices = true, 0, nil
+		if ask(all); waits != 0 || !slices.Equal(notices, []string{goesOn}) {
+			t.Errorf("with a person it waits %d times, told %q", waits, notices)
+		}
+		all.Tools, systems = []string{"mcp__a__*"}, nil
 		ask(all)
+		if strings.Contains(systems[0], "not ready") {
+			t.Error("the model is told of tools that it may not have")
+		}
 		if want := [][]string{{"mcp__a__b"}, nil}; !slices.EqualFunc(seen, want, slices.Equal) {
 			t.Errorf("with a list of tools the model saw %v, want %v", seen, want)
 		}

@@ -44,9 +44,10 @@ type Config struct {
 	// skills and replication are added for each agent.
 	Tools []tool.Tool
 	// DynamicTools returns the tools that change while agents run, such as those of MCP servers. It is
-	// called before each turn of a model and may block until servers that are starting have listed
-	// their tools. Default: none.
-	DynamicTools func(ctx context.Context) []tool.Tool
+	// called before each turn of a model and may block for some seconds, with wait until all servers that
+	// are starting have listed their tools. missing says why tools are not there, by the beginning of their
+	// names; tool.Starting if waiting may help. Default: none.
+	DynamicTools func(ctx context.Context, wait bool) (tools []tool.Tool, missing map[string]string)
 	// Middleware is put around the stages of each agent's turns. Default: none.
 	Middleware Middleware
 	// SearchAbove is tool.SetConfig.SearchAbove: with more tools than that, models search for them.
@@ -158,6 +159,8 @@ type Order struct {
 	// Ask puts a decision to a person and blocks until the answer. nil = calls that need approval
 	// are denied.
 	Ask func(ctx context.Context, d ApprovalRequest) tool.Answer
+	// Attended is set if a person waits for the agent's answers.
+	Attended bool
 
 	// Workspace is where it and its descendants work. Default: Config.Dir and Config.Tools.
 	Workspace *Workspace
@@ -246,7 +249,7 @@ func (o Order) rules() func() permission.Policy {
 func (f *Factory) newInstance(o Order) *instance {
 	i := &instance{
 		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}), settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
-		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, security: o.security, declined: new(sync.Map),
+		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, attended: o.Attended, security: o.security, declined: new(sync.Map),
 	}
 	i.artifacts = newArtifacts(f.cfg.Artifacts, &i.record)
 	return i

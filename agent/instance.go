@@ -38,6 +38,7 @@ type instance struct {
 	parent      *instance
 	lease       *lending.Lease // set if the agent is lent to another node; nil for its descendants
 	ask         func(ctx context.Context, d ApprovalRequest) tool.Answer
+	attended    bool                    // a person waits for its answers; never of a sub-agent
 	security    *security.Config        // of the Order; nil = none, as for sub-agents, which have their parents' constraints
 	record      record                  // the session; its zero value keeps nothing
 	newSession  session.Info            // what a new session of the agent begins with

@@ -18,7 +18,9 @@ import (
 func TestOutlookIsWhatAnAgentWouldHave(t *testing.T) {
 	f := agent.NewFactory(agent.Config{
 		Tools: []tool.Tool{named("Read"), named("Bash")}, Dir: t.TempDir(),
-		DynamicTools: func(context.Context) []tool.Tool { return []tool.Tool{named("mcp__a__b"), named("mcp__c__d")} },
+		DynamicTools: func(context.Context, bool) ([]tool.Tool, map[string]string) {
+			return []tool.Tool{named("mcp__a__b"), named("mcp__c__d")}, nil
+		},
 	})
 	d := defined(t, "tools: [Bash, mcp__a__*, find_members]", "permissions: {deny: [Bash]}", "guardrail: {ask: [find_members]}", "budget: {agents: 2}")
 	got, err := f.Preview(t.Context(), agent.Order{Definition: d, Policy: everything, Limits: budget.Limits{Depth: 1}})

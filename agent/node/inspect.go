@@ -130,15 +130,15 @@ func WithServers(ctx context.Context) context.Context {
 }
 
 // more returns the tools of the MCP servers that are ready.
-func (i *Inspection) more(ctx context.Context) []tool.Tool {
+func (i *Inspection) more(ctx context.Context, _ bool) ([]tool.Tool, map[string]string) {
 	if ctx.Value(serversKey{}) == nil {
-		return nil
+		return nil, nil
 	}
 	all, _ := i.MCP.AllTools(ctx) // of those that are ready
 	for _, t := range all {
 		i.free[t.Spec().Name] = true
 	}
-	return all
+	return all, nil
 }
 
 // ParseAllow reads a rule that a person adds to those of the configuration; see rules.Rules.ParseAllow.

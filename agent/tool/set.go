@@ -198,6 +198,9 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	return s
 }
 
+// Starting is why dynamic tools are missing that may come soon.
+const Starting = "still starting"
+
 // SetDynamic replaces the dynamic tools, which come and go, such as those of MCP servers. On a name
 // clash the tools given to NewSet win, then the first of more. Later calls of Specs, Names and Run
 // use the new list.

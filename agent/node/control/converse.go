@@ -61,7 +61,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	if err != nil {
 		return toStatus(err)
 	}
-	if open.GetInteractive() {
+	if order.Attended = open.GetInteractive(); order.Attended {
 		order.Ask = c.cfg.Approvals.Ask
 	}
 	// The subscription begins before the agent, so that no event of the agent is missed. The zero

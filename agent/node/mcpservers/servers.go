@@ -180,11 +180,10 @@ func (s *Servers) Refresh() {
 	s.SetServers(servers)
 }
 
-// Tools returns the tools of the servers that the files list now. It waits for
-// starting servers within the start timeout.
-func (s *Servers) Tools(ctx context.Context) []tool.Tool {
+// Tools is mcp.Manager.Tools for the servers that the files list now.
+func (s *Servers) Tools(ctx context.Context, wait bool) (all []tool.Tool, missing map[string]string) {
 	s.Refresh()
-	return s.Manager.Tools(ctx)
+	return s.Manager.Tools(ctx, wait)
 }
 
 // Tool returns one tool of a server that the files list now.

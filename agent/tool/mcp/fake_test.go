@@ -12,6 +12,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"symbio/agent/tool"
 )
 
 // fake is a server that says what a test has it say, line by line.
@@ -163,6 +165,12 @@ func bubbled(t *testing.T, cfg Config, open func(context.Context, Server) (*link
 			t.Error(err)
 		}
 	})
+}
+
+// turnTools returns the tools of a turn that waits briefly.
+func turnTools(ctx context.Context, m *Manager) []tool.Tool {
+	all, _ := m.Tools(ctx, false)
+	return all
 }
 
 // run runs a manager for a test.

@@ -183,22 +183,25 @@ func (m *Manager) Start(ctx context.Context) {
 	}
 }
 
-// Tools returns the tools that agents have now. The first call starts the servers and waits up to
-// turnWait for them. Tools of a slower server come with a later call; Report is then called with
-// the state Starting. A server that is reconnecting keeps its tools.
-func (m *Manager) Tools(ctx context.Context) []tool.Tool {
+// Tools returns the tools that agents have now, and why those of other servers are missing, by their ToolPrefix. The first
+// call starts the servers and waits for them up to turnWait; with wait, until each is ready or has failed. Tools of a slower server come with a later call; Report is then called with the state Starting. A server that is
+// reconnecting keeps its tools.
+func (m *Manager) Tools(ctx context.Context, wait bool) (all []tool.Tool, missing map[string]string) {
 	servers := m.all()
 	for _, s := range servers {
 		s.requestStart()
 	}
-	var all []tool.Tool
+	missing = map[string]string{}
 	for _, s := range servers {
-		s.awaitStartBriefly(ctx)
+		s.awaitTurn(ctx, wait)
 		for _, r := range s.offered() {
 			all = append(all, r)
 		}
+		if why := s.missing(); why != "" {
+			missing[ToolPrefix(s.Name)] = why
+		}
 	}
-	return all
+	return all, missing
 }
 
 // ToolsOf starts one server, waits until it is ready, and returns its tools. It returns ErrUnknown

@@ -34,10 +34,10 @@ func TestServerStartsWhenItIsFirstNeeded(t *testing.T) {
 		if got := f.count(); got != 0 {
 			t.Errorf("%d connections before anybody needs one", got)
 		}
-		if got := names(m.Tools(ctx)); !slices.Equal(got, []string{"mcp__s__a"}) {
+		if got := names(turnTools(ctx, m)); !slices.Equal(got, []string{"mcp__s__a"}) {
 			t.Errorf("got %v", got)
 		}
-		m.Tools(ctx)
+		turnTools(ctx, m)
 		if got := f.count(); got != 1 {
 			t.Errorf("%d connections, want 1", got)
 		}
@@ -75,17 +75,77 @@ func TestSlowServerHoldsUpNoTurn(t *testing.T) {
 		wg.Go(func() { _ = m.Run(ctx) })
 		for range 3 {
 			began := time.Now()
-			if got := names(m.Tools(ctx)); !slices.Equal(got, []string{"mcp__s__a"}) || time.Since(began) > turnWait {
+			if got := names(turnTools(ctx, m)); !slices.Equal(got, []string{"mcp__s__a"}) || time.Since(began) > turnWait {
 				t.Errorf("after %s there are %v", time.Since(began), got)
 			}
 		}
 		time.Sleep(time.Minute)
-		if got := names(m.Tools(ctx)); !slices.Equal(got, []string{"mcp__slow__a", "mcp__s__a"}) {
+		if got := names(turnTools(ctx, m)); !slices.Equal(got, []string{"mcp__slow__a", "mcp__s__a"}) {
 			t.Errorf("once it is ready there are %v", got)
 		}
 	})
 	if len(reported) != 1 || !strings.Contains(reported[0], "slow: it is still starting") {
 		t.Errorf("reported is %q", reported)
+	}
+}
+
+func TestTurnWaitsForServersThatStart(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		takes    time.Duration
+		fails    bool
+		wait     bool
+		want     time.Duration
+		tools    int
+		missing  string
+		reported string
+	}{
+		{"quick", time.Second, false, true, time.Second, 1, "", ""},
+		{"slow", 20 * time.Second, false, true, 20 * time.Second, 1, "", ""},
+		{"too slow", time.Hour, false, true, 30 * time.Second, 0, "does not start", "failed: it was not ready after 30s"},
+		{"broken at once", 0, true, true, 0, 0, "does not start", "failed: no such program"},
+		{"broken later", 10 * time.Second, true, true, 10 * time.Second, 0, "does not start", "failed: no such program"},
+		{"slow, briefly", 20 * time.Second, false, false, turnWait, 0, tool.Starting, "starting: it is still starting; its tools come with the next turn after it is ready"},
+		{"quick, briefly", time.Second, false, false, time.Second, 1, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fake{answer: listing(nil, described("a", ""))}
+			var mu sync.Mutex
+			var reported []string
+			report := func(s Status) {
+				mu.Lock()
+				defer mu.Unlock()
+				if s.Why != "" {
+					reported = append(reported, string(s.State)+": "+s.Why)
+				}
+			}
+			bubbled(t, Config{Report: report}, func(ctx context.Context, s Server) (*link, error) {
+				select {
+				case <-time.After(c.takes):
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+				if c.fails {
+					return nil, errBroken
+				}
+				return f.open(ctx, s)
+			}, func(t *testing.T, ctx context.Context, m *Manager) {
+				begin := time.Now()
+				tools, missing := m.Tools(ctx, c.wait)
+				if took := time.Since(begin); took != c.want || len(tools) != c.tools || missing["mcp__s__"] != c.missing {
+					t.Errorf("after %v %d tools, missing %v; want %v, %d, %q", took, len(tools), missing, c.want, c.tools, c.missing)
+				}
+				begin = time.Now()
+				if m.Tools(ctx, c.wait); time.Since(begin) != 0 {
+					t.Errorf("the next turn waits for %v", time.Since(begin))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if first := append(reported, "")[0]; first != c.reported {
+					t.Errorf("reported is %q, want %q first", reported, c.reported)
+				}
+			})
+		})
 	}
 }
 
@@ -115,7 +175,7 @@ func TestServerThatIsNotTrustedOrDisabledIsNeverStarted(t *testing.T) {
 		Trusted: func(s Server) bool { return s.Hash == "trusted" },
 	}
 	bubbled(t, cfg, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
-		m.Tools(ctx)
+		turnTools(ctx, m)
 		_, err := m.Tool(ctx, "p", "a")
 		if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "symbio mcp trust p") {
 			t.Errorf("got %v", err)
@@ -134,7 +194,7 @@ func TestServerThatDoesNotStartIsTriedAgainLaterAndLater(t *testing.T) {
 	open := func(context.Context, Server) (*link, error) { dials++; return nil, errBroken }
 	bubbled(t, Config{}, open, func(t *testing.T, ctx context.Context, m *Manager) {
 		for range 600 { // ten minutes in which somebody needs it all the time
-			m.Tools(ctx)
+			turnTools(ctx, m)
 			_, err := m.Tool(ctx, "s", "a")
 			if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), errBroken.Error()) {
 				t.Fatalf("got %v", err)
@@ -152,7 +212,7 @@ func TestServerThatSaysNothingIsGivenUp(t *testing.T) {
 	bubbled(t, Config{StartTimeout: aWhile}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
 		began := time.Now()
 		m.Start(ctx)
-		if got := m.Tools(ctx); got != nil {
+		if got := turnTools(ctx, m); got != nil {
 			t.Errorf("got %v", got)
 		}
 		s := m.Status()[0]
@@ -209,7 +269,7 @@ func TestLostServerFailsTheCallAndIsConnectedAgain(t *testing.T) {
 		if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "what it said") {
 			t.Errorf("got %v", err)
 		}
-		if got := names(m.Tools(ctx)); len(got) != 1 {
+		if got := names(turnTools(ctx, m)); len(got) != 1 {
 			t.Errorf("meanwhile agents have %v", got)
 		}
 		time.Sleep(2 * minRetryDelay)
@@ -291,7 +351,7 @@ func TestToolThatChangesIsAskedAboutAgain(t *testing.T) {
 			},
 		})
 		call := func() llm.ToolResult {
-			set.SetDynamic(m.Tools(ctx))
+			set.SetDynamic(turnTools(ctx, m))
 			return set.Run(ctx, []llm.ToolCall{{ID: "1", Name: "mcp__s__a", Args: json.RawMessage(`{}`)}})[0]
 		}
 		if r := call(); r.IsError || len(asked) != 0 {
@@ -320,7 +380,7 @@ func TestChangedToolsAreReportedBeforeTheyAreOffered(t *testing.T) {
 		f := &fake{answer: listing(nil, described("a", description), described("b", "writes notes"))}
 		cfg := Config{Pins: pins, Report: func(s Status) { reported = append(reported, s) }}
 		bubbled(t, cfg, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
-			m.Tools(ctx)
+			turnTools(ctx, m)
 			synctest.Wait()
 			said := slices.IndexFunc(reported, func(s Status) bool {
 				return strings.Contains(s.Why, "mcp__s__a changed") && !strings.Contains(s.Why, "mcp__s__b")
@@ -359,7 +419,7 @@ func TestServerListIsBounded(t *testing.T) {
 		return map[string]any{"tools": tools, "nextCursor": fmt.Sprint(page)}
 	}}
 	bubbled(t, Config{}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
-		tools := m.Tools(ctx)
+		tools := turnTools(ctx, m)
 		if len(tools) > maxTools || len(tools) < 100 || page > maxPages {
 			t.Errorf("%d tools of %d pages", len(tools), page)
 		}
@@ -398,7 +458,7 @@ func TestManagerSurvivesForeignMessages(t *testing.T) {
 			f.answer = func(method string, _ json.RawMessage) any { return raw(c.says) }
 			bubbled(t, Config{StartTimeout: aWhile}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
 				m.Start(ctx)
-				if got := m.Tools(ctx); got != nil {
+				if got := turnTools(ctx, m); got != nil {
 					t.Errorf("got %v", got)
 				}
 				if s := m.Status()[0]; s.State != Failed || s.Why == "" || len(s.Why) > 8<<10 {

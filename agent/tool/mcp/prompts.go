@@ -41,7 +41,7 @@ type Argument struct {
 // waits for them as Tools does. The error joins those of servers that did not answer; it stands
 // beside the prompts of the others.
 func (m *Manager) Prompts(ctx context.Context) (all []Prompt, err error) {
-	m.Tools(ctx)
+	m.Tools(ctx, false)
 	for _, s := range m.all() {
 		s.mu.Lock()
 		session := s.current

@@ -392,12 +392,16 @@ func (s *server) awaitStart(ctx context.Context, first bool) {
 	}
 }
 
-// awaitStartBriefly is awaitStart for a turn of an agent: it waits at most turnWait from the
-// beginning of the start, so that later turns do not wait again. If the server is slower, that is
-// reported once, and the agent gets the tools in a later turn.
-func (s *server) awaitStartBriefly(ctx context.Context) {
+// awaitTurn is awaitStart for a turn of an agent. It returns at most turnWait after the beginning of the start, so that
+// later turns do not wait again, and the agent gets the tools in a later turn; with wait, when the start has ended. A start
+// that takes longer than turnWait is reported once.
+func (s *server) awaitTurn(ctx context.Context, wait bool) {
 	s.mu.Lock()
-	short, cancel := context.WithDeadline(ctx, s.startedAt.Add(turnWait))
+	limit := turnWait
+	if wait {
+		limit = s.m.cfg.StartTimeout + listInterval // the start ends before
+	}
+	short, cancel := context.WithDeadline(ctx, s.startedAt.Add(limit))
 	s.mu.Unlock()
 	defer cancel()
 	s.awaitStart(short, true)
@@ -410,6 +414,21 @@ func (s *server) awaitStartBriefly(ctx context.Context) {
 	if slow {
 		s.m.cfg.Report(s.status())
 	}
+}
+
+// missing returns why an agent lacks tools of the server that it should have; "" if it lacks none. A server that is
+// disabled, or that no person trusts, has no tools to lack.
+func (s *server) missing() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.Problem != "" || s.Disabled || s.state == Ready || len(s.tools) > 0:
+	case s.attempted:
+		return "does not start"
+	case s.state == Starting:
+		return tool.Starting
+	}
+	return ""
 }
 
 // session returns the current connection. It starts the server and waits for it if necessary. It

@@ -35,7 +35,7 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 	}
 	cfg := Config{Servers: []Server{entryOf("stays"), entryOf("changes"), entryOf("goes")}}
 	bubbled(t, cfg, open, func(t *testing.T, ctx context.Context, m *Manager) {
-		m.Tools(ctx)
+		turnTools(ctx, m)
 		held := map[string]*Tool{}
 		for _, name := range []string{"stays", "changes", "goes"} {
 			var err error
@@ -47,7 +47,7 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 			entryOf("comes"), entryOf("stays", func(s *Server) { s.Line = 9 }),
 			entryOf("changes", func(s *Server) { s.Args = []string{"more"}; s.Hash = "other" }),
 		})
-		if got, want := names(m.Tools(ctx)), []string{"mcp__comes__say", "mcp__stays__say", "mcp__changes__say"}; !slices.Equal(got, want) {
+		if got, want := names(turnTools(ctx, m)), []string{"mcp__comes__say", "mcp__stays__say", "mcp__changes__say"}; !slices.Equal(got, want) {
 			t.Errorf("agents have %v, want %v", got, want)
 		}
 		synctest.Wait()
@@ -70,7 +70,7 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 			t.Errorf("a server that is gone: %v", err)
 		}
 		m.SetServers(nil)
-		if got := m.Tools(ctx); len(got) != 0 || len(m.Status()) != 0 {
+		if got := turnTools(ctx, m); len(got) != 0 || len(m.Status()) != 0 {
 			t.Errorf("of no servers: %v", names(got))
 		}
 	})
@@ -122,7 +122,7 @@ func TestTrustIsAskedForWithEachChange(t *testing.T) {
 		} {
 			trusted["h"] = step.trust
 			m.SetServers([]Server{step.entry})
-			if got := m.Tools(ctx); len(got) != step.tools || f.count() != step.want {
+			if got := turnTools(ctx, m); len(got) != step.tools || f.count() != step.want {
 				t.Errorf("step %d: %v after %d connections, want %d tools after %d", i, names(got), f.count(), step.tools, step.want)
 			}
 		}
