@@ -188,12 +188,12 @@ func nodeModels(ctx context.Context, env *command.Env) (all []modelJSON, sick []
 	if err != nil {
 		return nil, nil, err
 	}
-	reply, err := client.Capabilities(ctx, &symbiov1.CapabilitiesRequest{Name: chat.Capability})
+	reply, err := client.Capabilities(ctx, &symbiov1.CapabilitiesRequest{}) // by its name, a capability that nobody has is an error
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, c := range reply.GetCapabilities() {
-		if c.GetLocal() {
+		if c.GetLocal() || c.GetCapability().GetName() != chat.Capability {
 			continue
 		}
 		// A node writes the names of the models that it offers into the schema of its capability

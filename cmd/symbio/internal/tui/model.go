@@ -107,7 +107,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.dirty = true
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		if msg.Width > 0 && msg.Height > 0 { // a terminal that does not know its size says 0
+			m.width, m.height = msg.Width, msg.Height
+		}
 		m.input.resize(m.width, m.height)
 	case tea.KeyPressMsg:
 		cmd = m.key(msg)

@@ -136,7 +136,7 @@ func (d *desk) everything(text string) (drawn string) {
 func TestWaitForAModelCountsDownInOneRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 100, 20)
-		d.show(chat.State{Busy: true, Node: "n"})
+		d.show(tea.WindowSizeMsg{}, chat.State{Busy: true, Node: "n"})
 		d.event("task", "r", `{"name":"general","text":"go"}`)
 		sees := func(want string) {
 			t.Helper()
