@@ -23,11 +23,11 @@ func (a *Agent) updateDynamicTools(ctx context.Context) (changed bool) {
 		return false
 	}
 	tools, missing := more(ctx, false)
-	list, starting := a.listMissing(missing)
+	list, starting := listMissing(i.def, missing)
 	if starting != "" && !i.attended {
 		i.notice("waits for MCP servers that are still starting, for " + starting)
 		tools, missing = more(ctx, true)
-		list, _ = a.listMissing(missing)
+		list, _ = listMissing(i.def, missing)
 	}
 	a.set.SetDynamic(slices.DeleteFunc(slices.Clone(tools), func(t tool.Tool) bool { return !i.def.HasTool(t.Spec().Name) }))
 	if changed = list != a.missing; changed && list != "" {
@@ -37,11 +37,11 @@ func (a *Agent) updateDynamicTools(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// listMissing lists the tools that the agent may have and that are missing, and those of them that may come soon.
-func (a *Agent) listMissing(missing map[string]string) (list, starting string) {
+// listMissing lists the missing tools that an agent of that definition may have, and those of them that may come soon.
+func listMissing(def definition.Definition, missing map[string]string) (list, starting string) {
 	var all, soon []string
 	for _, prefix := range slices.Sorted(maps.Keys(missing)) {
-		if !a.instance.def.MayHave(prefix) {
+		if !def.MayHave(prefix) {
 			continue
 		}
 		all = append(all, prefix+"* ("+missing[prefix]+")")
@@ -55,10 +55,10 @@ func (a *Agent) listMissing(missing map[string]string) (list, starting string) {
 // missingText tells the model what it cannot call yet.
 const missingText = "\n\nThese tools are not there now, because the MCP server that has them is not ready: %s. You get them in a later turn if it becomes ready. Go on with what you have, and say so if the task needs one of them."
 
-// missingPart is the part of the system prompt about tools that are missing.
-func (a *Agent) missingPart() []conversation.Part {
-	if a.missing == "" {
+// missingPart is the part of the system prompt about missing tools.
+func missingPart(list string) []conversation.Part {
+	if list == "" {
 		return nil
 	}
-	return []conversation.Part{{Name: "missing tools", Text: fmt.Sprintf(missingText, a.missing)}}
+	return []conversation.Part{{Name: "missing tools", Text: fmt.Sprintf(missingText, list)}}
 }

@@ -63,7 +63,7 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 			return nil, err
 		}
 		a.toldMode = a.instance.settings.currentMode()
-		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), a.missingPart()), nil
+		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), missingPart(a.missing)), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next

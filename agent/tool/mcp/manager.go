@@ -197,7 +197,7 @@ func (m *Manager) Tools(ctx context.Context, wait bool) (all []tool.Tool, missin
 		for _, r := range s.offered() {
 			all = append(all, r)
 		}
-		if why := s.missing(); why != "" {
+		if why := missingOf(s); why != "" {
 			missing[ToolPrefix(s.Name)] = why
 		}
 	}

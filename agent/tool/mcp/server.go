@@ -416,9 +416,9 @@ func (s *server) awaitTurn(ctx context.Context, wait bool) {
 	}
 }
 
-// missing returns why an agent lacks tools of the server that it should have; "" if it lacks none. A server that is
+// missingOf returns why an agent lacks tools of the server that it should have; "" if it lacks none. A server that is
 // disabled, or that no person trusts, has no tools to lack.
-func (s *server) missing() string {
+func missingOf(s *server) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
