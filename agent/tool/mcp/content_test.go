@@ -56,7 +56,7 @@ func TestMCPResultIsTextForModel(t *testing.T) {
 		want string
 	}{
 		{"nothing", sdk.CallToolResult{}, "(The tool answered nothing.)"},
-		{"text of a stranger", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a\x1b[2J\u202eb\n"}}}, "a[2Jb\n"},
+		{"text of a stranger", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a\x1b[2J\u202eb\n"}}}, "ab\n"},
 		{"structured alone", sdk.CallToolResult{StructuredContent: map[string]any{"a": 1.0}}, `{"a":1}`},
 		{"structured again", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{ "a": 1 }`}}, StructuredContent: map[string]any{"a": 1.0}}, `{ "a": 1 }`},
 		{"text under a key", sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "x"}}, StructuredContent: map[string]any{"content": "x"}}, "x"},

@@ -36,7 +36,7 @@ func TestPromptsAreListedAndFilledIn(t *testing.T) {
 	if err != nil || len(all) != maxPrompts {
 		t.Fatalf("%d prompts, %v", len(all), err)
 	}
-	want := Prompt{Command: "mcp__texts__review", Server: "texts", Name: "review", Description: "Reviews [2Ja file.", Arguments: []Argument{{Name: "file", Required: true}}}
+	want := Prompt{Command: "mcp__texts__review", Server: "texts", Name: "review", Description: "Reviews a file.", Arguments: []Argument{{Name: "file", Required: true}}}
 	if d := cmp.Diff(want, all[0]); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

@@ -121,10 +121,10 @@ func TestPersonReadsAllThatServerAsksModel(t *testing.T) {
 		},
 	}
 	sampled(t, true, cfg, asks("one\u202e", "two"))
-	if want := "map[max_tokens:4096 messages:[user: one assistant: two] system:be[31m short]"; len(asked) != 1 || asked[0].Tool != "mcp_sampling__s" || asked[0].CallID != "1?" || fmt.Sprint(asked[0].Args) != want {
+	if want := "map[max_tokens:4096 messages:[user: one assistant: two] system:be short]"; len(asked) != 1 || asked[0].Tool != "mcp_sampling__s" || asked[0].CallID != "1?" || fmt.Sprint(asked[0].Args) != want {
 		t.Errorf("the person was asked %+v, want %s", asked, want)
 	}
-	if len(sent.Messages) != 2 || sent.System != "be[31m short" || sent.Messages[0].Text != "one" || sent.Messages[1].Role != llm.Assistant || sent.MaxTokens != 4096 || sent.Tools != nil {
+	if len(sent.Messages) != 2 || sent.System != "be short" || sent.Messages[0].Text != "one" || sent.Messages[1].Role != llm.Assistant || sent.MaxTokens != 4096 || sent.Tools != nil {
 		t.Errorf("the model was sent %+v", sent)
 	}
 	if len(decided) != 2 || !decided[1].Approved || fmt.Sprint(decided[1].Args) != "map[max_tokens:4096 messages:2]" {

@@ -289,7 +289,7 @@ func TestTextIsMadeUTF8WithNothingHiddenInIt(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain; charset=iso-8859-1")
 		fmt.Fprint(w, "caf\xe9\x1b[31m")
 	})
-	wants(t, s.get(t, web.Config{}, s.url("site.example", "/")), false, "café[31m")
+	wants(t, s.get(t, web.Config{}, s.url("site.example", "/")), false, "café")
 	s = newSite(t, false, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<p>a\u202eb\u200bc</p>") })
 	wants(t, s.get(t, web.Config{}, s.url("site.example", "/")), false, "abc")
 }
