@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -75,13 +76,16 @@ type Server struct {
 type entry struct {
 	Type string `json:"type"`
 	// Transport is another name of Type, which some clients write.
-	Transport string            `json:"transport"`
-	Command   string            `json:"command"`
-	Args      []string          `json:"args"`
-	Env       map[string]string `json:"env"`
-	Cwd       string            `json:"cwd"`
-	URL       string            `json:"url"`
-	Headers   map[string]string `json:"headers"`
+	Transport string   `json:"transport"`
+	Command   string   `json:"command"`
+	Args      []string `json:"args"`
+	Env       texts    `json:"env"`
+	Cwd       string   `json:"cwd"`
+	URL       string   `json:"url"`
+	// HTTPURL and ServerURL are other names of URL.
+	HTTPURL   string `json:"httpUrl"`
+	ServerURL string `json:"serverUrl"`
+	Headers   texts  `json:"headers"`
 	// Timeout is in milliseconds. 0 or less means Config.CallTimeout; more than a day means a day.
 	Timeout  float64         `json:"timeout"`
 	Sandbox  json.RawMessage `json:"sandbox"`
@@ -90,7 +94,74 @@ type entry struct {
 
 // entryKeys are the keys that are used. Others are reported in a note, because they may be typing
 // errors.
-var entryKeys = []string{"type", "transport", "command", "args", "env", "cwd", "url", "headers", "timeout", "sandbox", "disabled"}
+var entryKeys = []string{"type", "transport", "command", "args", "env", "cwd", "url", "httpUrl", "serverUrl", "headers", "timeout", "sandbox", "disabled"}
+
+// texts are texts by name. A number or a boolean counts as its text.
+type texts map[string]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *texts) UnmarshalJSON(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var all map[string]any
+	if err := dec.Decode(&all); err != nil {
+		return err
+	}
+	*t = texts{}
+	for key, value := range all {
+		switch value.(type) {
+		case string, json.Number, bool:
+			(*t)[key] = fmt.Sprint(value)
+		default:
+			return fmt.Errorf("%s has to be a text, a number or a boolean", key)
+		}
+	}
+	return nil
+}
+
+// plainJSON returns JSON with blanks in the place of comments and of commas before a closing bracket, which other programs
+// allow. The offsets and the lines stay.
+func plainJSON(text []byte) []byte {
+	out, comma, last := bytes.Clone(text), -1, byte('{') // last is the last byte that is no blank
+	blank := func(from, to int) {
+		for i := from; i < to; i++ {
+			if out[i] != '\n' {
+				out[i] = ' '
+			}
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		rest := text[i:]
+		switch c := text[i]; {
+		case c == '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			comma, last = -1, c
+		case bytes.HasPrefix(rest, []byte("//")), bytes.HasPrefix(rest, []byte("/*")):
+			end, after := "*/", 2
+			if rest[1] == '/' {
+				end, after = "\n", 0
+			}
+			n := len(rest) // a comment without an end goes to that of the file
+			if at := bytes.Index(rest[2:], []byte(end)); at >= 0 {
+				n = 2 + at + after
+			}
+			blank(i, i+n)
+			i += n - 1
+		case c == ',' && !bytes.ContainsRune([]byte("{[,"), rune(last)):
+			comma, last = i, c
+		case (c == '}' || c == ']') && comma >= 0:
+			blank(comma, comma+1)
+			comma, last = -1, c
+		case c > ' ':
+			comma, last = -1, c
+		}
+	}
+	return out
+}
 
 // Read reads a .mcp.json. A file that does not exist has no servers. It replaces ${VAR} and
 // ${VAR:-default} in the strings of an entry by what getenv returns. project is whether the file
@@ -145,6 +216,7 @@ func parse(file string, text []byte, project bool, getenv func(string) string) (
 	at := func(offset int64) int {
 		return 1 + bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n"))
 	}
+	text = plainJSON(text)
 	// Unmarshal checks the whole text, also what is behind the object; members does not.
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
@@ -155,6 +227,10 @@ func parse(file string, text []byte, project bool, getenv func(string) string) (
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	for _, m := range top {
+		if m.key == "servers" {
+			notes = append(notes, fmt.Sprintf("%s:%d: the key \"servers\" is not used: call it mcpServers, if these are the MCP servers", file, at(m.at)))
+			continue
+		}
 		if m.key != "mcpServers" {
 			notes = append(notes, fmt.Sprintf("%s:%d: the key %q is not known, and not used", file, at(m.at), m.key))
 			continue
@@ -257,6 +333,7 @@ func (s *Server) read(text json.RawMessage, getenv func(string) string) (unknown
 		}
 		return unknown
 	}
+	e.URL = cmp.Or(e.URL, e.HTTPURL, e.ServerURL)
 	if err := e.expand(getenv); err != nil {
 		s.Problem = err.Error()
 		return unknown

@@ -51,6 +51,48 @@ func TestEntryIsReadWithItsVariables(t *testing.T) {
 	}
 }
 
+func TestFilesOfOtherProgramsAreRead(t *testing.T) {
+	const text = `{ // what it is for
+  "mcpServers": {
+    /* two
+       lines, */ "a": {"command": "x", "args": ["http://y//z", "\"/*no*/", "b",], "env": {"PORT": 8080, "ON": true, "BIG": 12345678901234567890, "T": "${TOKEN}"},},
+    "b": {"httpUrl": "http://b/x", "headers": {"N": 1}}, // ,}
+    "c": {"serverUrl": "http://c"},
+    "d": {"command": "x", "env": {"L": []}},
+  },
+  "servers": {},
+} // the end`
+	servers, notes, err := parse("f", []byte(text), false, environment)
+	if err != nil || len(servers) != 4 || len(notes) != 1 || !strings.Contains(notes[0], "f:9: the key \"servers\" is not used: call it mcpServers") {
+		t.Fatal(servers, notes, err)
+	}
+	a := servers[0]
+	if diff := cmp.Diff([]string{"http://y//z", `"/*no*/`, "b"}, a.Args); diff != "" || a.Line != 4 {
+		t.Errorf("line %d, args (-want +got):\n%s", a.Line, diff)
+	}
+	if diff := cmp.Diff(map[string]string{"PORT": "8080", "ON": "true", "BIG": "12345678901234567890", "T": "t0k"}, a.Env); diff != "" {
+		t.Errorf("env (-want +got):\n%s", diff)
+	}
+	if b, c := servers[1], servers[2]; b.Type != HTTP || b.URL != "http://b/x" || b.Headers["N"] != "1" || c.Type != HTTP || c.URL != "http://c" || b.Problem+c.Problem != "" {
+		t.Errorf("got %+v, %+v", b, c)
+	}
+	if !strings.Contains(servers[3].Problem, "L has to be a text") {
+		t.Errorf("got %q", servers[3].Problem)
+	}
+	for _, wrong := range []string{`{"mcpServers": {},,}`, `{"mcpServers": {} /* }`, `{"mcpServers": {}} x // y`, `{"mcpServers": "`, `/`} {
+		if _, _, err := parse("f", []byte(wrong), false, environment); err == nil {
+			t.Errorf("%s is read", wrong)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(file, "a"); err == nil || !strings.Contains(err.Error(), "has comments") {
+		t.Errorf("a change that would lose comments: %v", err)
+	}
+}
+
 func TestBrokenEntryHasItsProblem(t *testing.T) {
 	for _, c := range []struct{ name, entry, want string }{
 		{"no variable", `{"command": "x", "args": ["${ABSENT}"]}`, "ABSENT is not set"},

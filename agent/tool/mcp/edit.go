@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -79,6 +80,9 @@ func edit(file string, shared bool, change func([]member) ([]member, error)) err
 	}
 	if _, _, err := parse(file, text, false, os.Getenv); err != nil {
 		return err
+	}
+	if !json.Valid(text) { // but for comments and commas, which parse allows
+		return fmt.Errorf("%s has comments, or a comma before a closing bracket, which a change by this command would lose: edit the file, or take them out", file)
 	}
 	text, err = rewrite(text, change)
 	if err != nil {
