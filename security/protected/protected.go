@@ -24,7 +24,7 @@ var (
 	masked = []string{
 		".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".gitmodules", ".envrc", ".mcp.json", ".agent", ".agents", ".symbio",
 		".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".claude", ".cursor", ".codex", ".exrc", ".bashrc",
-		".pre-commit-config.yaml", "AGENTS.md", "CLAUDE.md",
+		".pre-commit-config.yaml", "AGENTS.md", "CLAUDE.md", "CLAUDE.local.md",
 	}
 	existing = []string{".local/state/symbio/skills", ".local/state/symbio/allowed", ".local/state/symbio/mcp"}
 	shells   = []string{

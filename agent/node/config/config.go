@@ -62,7 +62,7 @@ type Config struct {
 // Context says what agents are told of the place in which they work.
 type Context struct {
 	// Files adds the AGENTS.md of the user and of the workspace, or CLAUDE.md
-	// where there is none.
+	// where there is none, and what they import as @path.
 	Files bool `yaml:"files"`
 	// Environment adds the date, the system, git's branch, and what commands
 	// may do.

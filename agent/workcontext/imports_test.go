@@ -1,0 +1,71 @@
+//go:build unix
+
+package workcontext_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"symbio/agent/workcontext"
+)
+
+func TestFilesImportWhatIsTheirs(t *testing.T) {
+	many := map[string]string{"CLAUDE.md": "@1.md"}
+	for i := 1; i < 9; i++ {
+		many[fmt.Sprintf("%d.md", i)] = fmt.Sprintf("x @%d.md", i+1)
+	}
+	for name, c := range map[string]struct {
+		user string // the person's file
+		repo map[string]string
+		want string // the texts that are there, of those with MARK
+	}{
+		"path of the file":        {"", map[string]string{"CLAUDE.md": "See @docs/g.md, and @docs/g.md.", "docs/g.md": "MARK1 @h.md", "docs/h.md": "MARK2"}, "MARK1 MARK2"},
+		"cycle":                   {"", map[string]string{"CLAUDE.md": "MARK1 @a.md", "a.md": "MARK2 @CLAUDE.md @a.md"}, "MARK1 MARK2"},
+		"code":                    {"", map[string]string{"AGENTS.md": "`@a.md` ``x ` @a.md``\n```sh\n@a.md\n~~~\n@a.md\n```\n~~~~\n@a.md\n~~~\n@a.md\n~~~~\nme@a.md `@a.md @b.md\n", "a.md": "MARK1", "b.md": "MARK2"}, "MARK2"},
+		"local, and in .claude":   {"", map[string]string{".claude/CLAUDE.md": "MARK1", "CLAUDE.local.md": "MARK2"}, "MARK1 MARK2"},
+		"home, by a project":      {"", map[string]string{"CLAUDE.md": "@~/notes.md @../../notes.md @HOME/notes.md @HOME/.ssh/id @up.md @abs.md", "up.md": "->../../notes.md", "abs.md": "->/etc/passwd"}, ""},
+		"denied":                  {"", map[string]string{"CLAUDE.md": "@denied.md @link.md", "denied.md": "MARK1", "link.md": "->denied.md"}, ""},
+		"no file":                 {"", map[string]string{"CLAUDE.md": "MARK1 @ @pipe @dir @none @. @/", "dir/x": ""}, "MARK1"},
+		"home, by the person":     {"MARK1 @~/notes.md @own.md @~/.ssh/id @~/key.md @/etc/passwd", nil, "MARK1 MARK5 MARK6"},
+		"home, by a clone's file": {"@~/src/repo/a.md", map[string]string{"a.md": "MARK1 @~/notes.md @b.md", "b.md": "MARK2"}, "MARK1 MARK2"},
+		"five levels":             {"", many, "5 levels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			t.Setenv("HOME", home)
+			repo, user := filepath.Join(home, "src/repo"), filepath.Join(home, ".config/symbio")
+			write(t, home, map[string]string{"notes.md": "MARK5", ".ssh/id": "MARK7", "key.md": "->.ssh/id"})
+			write(t, user, map[string]string{"AGENTS.md": c.user, "own.md": "MARK6"})
+			write(t, repo, map[string]string{".git/HEAD": ""})
+			for file, text := range c.repo {
+				write(t, repo, map[string]string{file: strings.ReplaceAll(text, "HOME", home)})
+			}
+			if err := syscall.Mkfifo(filepath.Join(repo, "pipe"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			parts := workcontext.Files(repo, user, 0, func(file string) bool { return filepath.Base(file) == "denied.md" })
+			var got []string
+			for _, p := range parts {
+				for word := range strings.FieldsSeq(p.Text) {
+					if strings.HasPrefix(word, "MARK") {
+						got = append(got, word)
+					}
+				}
+				if strings.Contains(p.Text, "root:") {
+					t.Error("a file of the system")
+				}
+			}
+			if name == "five levels" {
+				got = []string{fmt.Sprintf("%d levels", len(parts)-1)}
+			}
+			if d := cmp.Diff(c.want, strings.Join(got, " ")); d != "" {
+				t.Errorf("%v: %s", names(parts), d)
+			}
+		})
+	}
+}
