@@ -175,16 +175,16 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 			return nil, fmt.Errorf("send the workspace to node %s: %w", node.Name, err)
 		}
 	}
-	account, err := i.account.Open(ctx, budget.Limits{}, w.Share, true)
+	loan, err := i.account.OpenLoan(ctx, w.Share)
 	if err != nil {
 		return nil, err
 	}
 	// Who the agent works for now holds the other one as long as it lives.
-	b, m, err := a.borrower.Borrow(i.permissions.fix(ctx), node, account, order)
+	b, m, err := a.borrower.Borrow(i.permissions.fix(ctx), node, loan, order)
 	if err != nil {
 		return nil, err
 	}
-	c := &team.Child{Member: m, Handle: b, Account: account, Workspace: taken, Omitted: b.OmittedSkills()}
+	c := &team.Child{Member: m, Handle: b, Account: loan.Account, Workspace: taken, Omitted: b.OmittedSkills()}
 	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), Share: w.Share}); err != nil {
 		b.Stop(ctx)
 		return nil, err

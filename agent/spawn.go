@@ -106,7 +106,7 @@ func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance
 		}
 		most = def.Budget // a copy has the same definition, whose budget limits the parent already
 	}
-	account, err := i.account.Open(ctx, most, w.Share, false)
+	account, err := i.account.Open(ctx, most, w.Share)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 		i.notice(fmt.Sprintf("%s did not begin: %v", c.Member.Name, err))
 		return
 	}
-	if !c.Account.IsRemote() {
+	if c.Member.Node == i.self.Node {
 		return
 	}
 	e := Event{Type: EventDone, Agent: c.Member.ID, Name: c.Member.Name, Parent: i.self.ID, Text: text, Spent: new(c.Account.Total())}

@@ -42,12 +42,7 @@ type Account struct {
 	generation   int            // 0 is the first agent's; constant
 	depthLeft    int            // how many generations of descendants it may have; constant
 	share        Limits         // the share that was requested; constant
-	remote       bool           // its agent runs on another node; constant
-
-	// elsewhere are those of descendants of a remote account on other nodes, as far as these nodes have not
-	// said that they have ended; saidEnded is how many have.
-	elsewhere []*Account
-	saidEnded int
+	loan         *Loan          // nil = its agent runs on this node; constant
 
 	hasShare [kinds]bool  // the kinds of which it has a share; constant; all for an account without a parent
 	limit    amounts      // the shares
@@ -64,12 +59,7 @@ type Account struct {
 	alerted  [kinds]bool // of which Task.Alerts has told in this task; places stands for the time
 	openedAt time.Time
 	closed   bool
-	lent     int // remote accounts below it that are open
-
-	// Of a remote account: when the other node reported last, and the most of each kind that a call
-	// took by its reports.
-	reportedAt time.Time
-	largest    amounts
+	lent     int // loans from it that are open
 }
 
 // New returns the account of an agent without a parent. Zero fields of l take the defaults.
@@ -93,34 +83,27 @@ func New(l Limits) *Account {
 // Open opens the account of a new descendant. The error wraps ErrExceeded and names the limit.
 //
 // share is set aside for the new account. For zero fields it draws on its parent's share, as its
-// siblings do. upper limits it without setting anything aside. A remote account is for an agent on
-// another node, which this node cannot meter: calls, tokens and cost are set aside, where share has no
-// number half of what is left, or a third if there is one remote account already, and so on. Places
-// and the rate of spawns are not: the other node asks for each (OpenElsewhere).
+// siblings do. upper limits it without setting anything aside.
 //
-// Open waits for places of which it is not known yet whether they are free (CloseLost), and in a tree
+// Open waits for places of which it is not known yet whether they are free (Loan.CloseLost), and in a tree
 // that is lent for the answer of the borrower. It returns the error of the budget if ctx ends before.
-func (a *Account) Open(ctx context.Context, upper, share Limits, remote bool) (*Account, error) {
+func (a *Account) Open(ctx context.Context, upper, share Limits) (*Account, error) {
+	return a.open(ctx, upper, share, nil)
+}
+
+// open is Open, for the account of a loan if that is not nil.
+func (a *Account) open(ctx context.Context, upper, share Limits, loan *Loan) (*Account, error) {
 	if err := a.awaitRoom(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.ledger.take(ctx); err != nil {
 		return nil, err
 	}
-	child, err := a.open(upper, share, remote)
-	if err != nil {
-		a.ledger.giveBack(1)
-	}
-	return child, err
-}
-
-// open is Open without waiting, with a place of the borrower.
-func (a *Account) open(upper, share Limits, remote bool) (*Account, error) {
 	share.Depth, share.SpawnsPerMinute, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), minLimit(share.Wall, upper.Wall, 0)
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	child := &Account{
-		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, depthLeft: a.depthLeft - 1, share: share, remote: remote, upper: upper.amounts(), openedAt: time.Now(),
+		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, depthLeft: a.depthLeft - 1, share: share, loan: loan, upper: upper.amounts(), openedAt: time.Now(),
 	}
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))
@@ -130,6 +113,7 @@ func (a *Account) open(upper, share Limits, remote bool) (*Account, error) {
 		child.depthLeft = min(child.depthLeft, max(share.Depth, 0))
 	}
 	if err := child.allocate(); err != nil {
+		a.ledger.giveBack(1)
 		return nil, err
 	}
 	for p := a; p != nil; p = p.parent {
@@ -156,9 +140,6 @@ func (a *Account) Limits() Limits {
 // TimeExceeded returns the error of a task that takes longer than Wall.
 func (a *Account) TimeExceeded() error { return a.timeExceeded }
 
-// IsRemote reports whether the account is of an agent on another node.
-func (a *Account) IsRemote() bool { return a.remote }
-
 // allocate takes the place and the share of a new account from the accounts above it. With an error
 // it takes nothing. The caller must hold mu.
 func (a *Account) allocate() error {
@@ -170,8 +151,8 @@ func (a *Account) allocate() error {
 	free[places]--
 	for k := range kinds {
 		switch {
-		case a.remote && want[k] == 0 && k != places:
-			want[k] = min(free[k]/a.parent.parts(), 4*unlimitedFrom) // of an unlimited cost there is enough for all
+		case a.loan != nil && want[k] == 0 && k != places:
+			want[k] = min(free[k]/int64(a.parent.lent+2), 4*unlimitedFrom) // of an unlimited cost there is enough for all
 		case want[k] == 0:
 			continue
 		}
@@ -183,7 +164,7 @@ func (a *Account) allocate() error {
 		}
 		a.hasShare[k], a.limit[k] = true, max(want[k], 0)
 	}
-	if a.remote && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
+	if a.loan != nil && (a.limit[calls] < 1 || a.limit[tokens] < 1) {
 		return fmt.Errorf("%w: nothing is left to share", ErrExceeded)
 	}
 	a.allocateSpawnRate()
@@ -193,7 +174,7 @@ func (a *Account) allocate() error {
 		}
 	}
 	a.parent.adjust(places, 1)
-	if a.remote {
+	if a.loan != nil {
 		a.parent.lent++
 	}
 	return nil
@@ -224,17 +205,13 @@ func (a *Account) room() error {
 	return nil
 }
 
-// parts returns into how many parts what is left is divided for one more remote account without a number: as many as there are
-// such accounts then, and one for the account itself. So of many loans each gets enough. The caller must hold mu.
-func (a *Account) parts() int64 { return int64(a.lent) + 2 }
-
 // allocateSpawnRate counts the spawn in every rate limit above. The caller must hold mu.
 func (a *Account) allocateSpawnRate() {
 	if a.share.SpawnsPerMinute != 0 {
 		a.spawns = &spawnWindow{limit: max(a.share.SpawnsPerMinute, 0)}
 	}
 	at := time.Now()
-	if a.remote || a.parent.remote {
+	if a.loan != nil || a.parent.loan != nil {
 		at = at.Add(lentGrace) // the other node may spawn it that much later
 	}
 	for p := a.parent; p != nil; p = p.parent {
@@ -302,15 +279,16 @@ func (a *Account) Close() {
 	if a.closed || a.parent == nil {
 		return
 	}
-	a.ledger.giveBackLocked(a.close())
+	a.ledger.giveBack(a.close())
 }
 
 // close is Close, and returns how many places of the borrower are free with it. The caller must hold mu.
 func (a *Account) close() (freed int) {
-	for _, one := range a.elsewhere {
-		freed += one.close()
+	if a.loan != nil {
+		freed = a.loan.closeElsewhere(len(a.loan.elsewhere))
+		a.parent.lent--
 	}
-	a.elsewhere, a.closed = nil, true
+	a.closed = true
 	a.parent.adjust(places, -1)
 	for k, own := range a.hasShare {
 		if k := kind(k); own {
@@ -323,9 +301,6 @@ func (a *Account) close() (freed int) {
 			a.taken[k] -= a.spent[k]
 			a.spent[k] = 0
 		}
-	}
-	if a.remote {
-		a.parent.lent--
 	}
 	a.ledger.broadcast()
 	return freed + 1
@@ -344,6 +319,8 @@ func (a *Account) Reopen(ctx context.Context) error {
 	if err := a.ledger.take(ctx); err != nil {
 		return err
 	}
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
 	err := a.reopen()
 	if err != nil {
 		a.ledger.giveBack(1)
@@ -351,10 +328,8 @@ func (a *Account) Reopen(ctx context.Context) error {
 	return err
 }
 
-// reopen is Reopen of a closed account, with a place of the borrower.
+// reopen is Reopen of a closed account, with a place of the borrower. The caller must hold mu.
 func (a *Account) reopen() error {
-	a.ledger.mu.Lock()
-	defer a.ledger.mu.Unlock()
 	if a.parent.closed {
 		return community.ErrStopped
 	}

@@ -93,11 +93,13 @@ func (b *books) step() {
 	case "lost":
 		b.report(a, true)
 	case "elsewhere":
-		if a.remote && a.OpenElsewhere(context.Background()) == nil {
+		if a.loan != nil && a.loan.OpenElsewhere(context.Background()) == nil {
 			b.spawns = append(b.spawns, time.Now())
 		}
 	case "ended elsewhere":
-		a.EndedElsewhere(a.saidEnded + b.between(-1, 3, "ended"))
+		if a.loan != nil {
+			a.loan.EndedElsewhere(a.loan.saidEnded + b.between(-1, 3, "ended"))
+		}
 	case "task":
 		b.root.Renew()
 		b.spent = amounts{}
@@ -112,14 +114,21 @@ func (b *books) step() {
 }
 
 func (b *books) spawn(a *Account, share Limits, away bool) {
-	if a.remote {
+	if a.loan != nil {
 		return // what is spawned there is that node's to count
 	}
 	var most Limits
 	if b.pick(3, "capped") == 0 {
 		most = Limits{Agents: b.between(-1, 3, "most agents"), ModelCalls: b.between(-1, 8, "most calls"), Tokens: int64(b.between(-1, 40, "most tokens")) * 1000}
 	}
-	child, err := a.Open(context.Background(), most, share, away)
+	open := func() (*Account, error) { return a.Open(context.Background(), most, share) }
+	if away {
+		open = func() (*Account, error) {
+			loan, err := a.OpenLoan(context.Background(), share)
+			return loan.Account, err
+		}
+	}
+	child, err := open()
 	if err != nil {
 		if !errors.Is(err, ErrExceeded) {
 			b.t.Fatalf("spawning: %v, want ErrExceeded", err)
@@ -131,7 +140,7 @@ func (b *books) spawn(a *Account, share Limits, away bool) {
 }
 
 func (b *books) call(a *Account) {
-	if a.remote {
+	if a.loan != nil {
 		return
 	}
 	p := b.purses[a]
@@ -214,7 +223,7 @@ func (b *books) end(a *Account) {
 			break
 		}
 	}
-	if !a.remote {
+	if a.loan == nil {
 		b.shut = append(b.shut, a)
 	}
 }
@@ -240,13 +249,13 @@ func (b *books) restart() {
 
 // report has another node say what it has spent, which may be nonsense.
 func (b *books) report(a *Account, lost bool) {
-	if !a.remote {
+	if a.loan == nil {
 		return
 	}
 	before := a.used
 	if lost {
-		b.unknown = append(b.unknown, unknownEnds{until: time.Now().Add(lentGrace), count: 1 + len(a.elsewhere)})
-		a.CloseLost()
+		b.unknown = append(b.unknown, unknownEnds{until: time.Now().Add(lentGrace), count: 1 + len(a.loan.elsewhere)})
+		a.loan.CloseLost()
 		for i, c := range b.open {
 			if c == a {
 				b.open = append(b.open[:i], b.open[i+1:]...)
@@ -254,7 +263,7 @@ func (b *books) report(a *Account, lost bool) {
 			}
 		}
 	} else {
-		a.Report(Spent{
+		a.loan.Report(Spent{
 			Agents: b.between(-5, 1000, "made"), ModelCalls: b.between(-5, 20, "calls"),
 			Tokens: rapid.Int64().Draw(b.t, "tokens"), Cost: rapid.Float64().Draw(b.t, "cost"),
 		})
@@ -271,7 +280,9 @@ func (b *books) check() {
 	b.t.Helper()
 	free := amounts{places: int64(len(b.open) - 1)}
 	for _, a := range b.open {
-		free[places] += int64(len(a.elsewhere))
+		if a.loan != nil {
+			free[places] += int64(len(a.loan.elsewhere))
+		}
 	}
 	alive := free[places] // at most
 	for _, gone := range b.unknown {

@@ -14,7 +14,7 @@ import (
 func TestAlertsTellOncePerTaskAndKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		top := budget.New(budget.Limits{ModelCalls: 10, Tokens: 1000, Cost: 1, Wall: 10 * time.Minute})
-		child, err := top.Open(context.Background(), budget.Limits{}, budget.Limits{Tokens: 500}, false)
+		child, err := top.Open(context.Background(), budget.Limits{}, budget.Limits{Tokens: 500})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func (m cachingModel) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, 
 
 func TestCachedTokensOfSubAgentCount(t *testing.T) {
 	root := New(Limits{})
-	child, err := root.Open(context.Background(), Limits{}, Limits{}, false)
+	child, err := root.Open(context.Background(), Limits{}, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

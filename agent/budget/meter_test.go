@@ -169,7 +169,7 @@ func TestErrorsNameTheLimitThatBinds(t *testing.T) {
 	root := New(Limits{Agents: 9, ModelCalls: 10, Tokens: 1000, Cost: 0.5})
 	open := func(parent *Account, upper, share Limits) *Account {
 		t.Helper()
-		child, err := parent.Open(t.Context(), upper, share, false)
+		child, err := parent.Open(t.Context(), upper, share)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestAccountsMayBeUsedByManyGoroutines(t *testing.T) {
 	root := New(Limits{Agents: 1000, SpawnsPerMinute: 10_000, ModelCalls: 1_000_000, Tokens: 1 << 40, Depth: 9})
 	m := &cachingModel{llm.Usage{Input: 1, Output: 1}}
 	for range 50 {
-		loan, err := root.Open(context.Background(), Limits{}, Limits{SpawnsPerMinute: 1, ModelCalls: 100, Tokens: 1000}, true)
+		loan, err := root.OpenLoan(context.Background(), Limits{SpawnsPerMinute: 1, ModelCalls: 100, Tokens: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestAccountsMayBeUsedByManyGoroutines(t *testing.T) {
 			func() { _ = ask(t, Meter(m, func() *Task { return task }), llm.Request{}) },
 			func() { _ = ask(t, MeterAside(m, func() *Task { return task }), llm.Request{MaxTokens: 1}) },
 			func() {
-				if child, err := root.Open(context.Background(), Limits{}, Limits{}, false); err != nil {
+				if child, err := root.Open(context.Background(), Limits{}, Limits{}); err != nil {
 					t.Error(err)
 				} else {
 					child.Close()

@@ -73,8 +73,8 @@ type BorrowedAgent struct {
 	borrower *Borrower
 	// node is the lender: the member that stands for the other node.
 	node community.Member
-	// account is the agent's share of its parent's budget. settle closes it.
-	account *budget.Account
+	// loan is the agent's share of its parent's budget. settle closes it.
+	loan *budget.Loan
 	// sandbox is what the lender holds its commands to; nil = nothing.
 	sandbox *sandbox.Portable
 	// maxLifetime is the Wall of the share and lifeSlack. It also bounds a signal to the agent.
@@ -222,12 +222,12 @@ func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []
 }
 
 // Borrow asks a node to spawn an agent, and returns when the agent can receive signals. That takes
-// up to spawnTimeout and memberTimeout. account is the agent's share of the budget. Borrow owns it
+// up to spawnTimeout and memberTimeout. loan is the agent's share of the budget. Borrow owns it
 // from now on: it is closed when the agent has ended, or if Borrow returns an error. The errors are
 // those of the lender, community.ErrUnavailable if it does not answer in time, community.ErrStopped
 // after Close, and the cause of ctx.
-func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *budget.Account, o Order) (*BorrowedAgent, community.Member, error) {
-	limits := account.Granted()
+func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budget.Loan, o Order) (*BorrowedAgent, community.Member, error) {
+	limits := loan.Granted()
 	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Places: true, Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
@@ -238,7 +238,7 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 		s.OnBehalf, err = b.Constraints(ctx)
 	}
 	if err != nil {
-		account.Close()
+		loan.Close()
 		return nil, community.Member{}, err
 	}
 	// A task that no other agent asked for is requested by the borrowing agent itself.
@@ -248,13 +248,13 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, account *b
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, account: account, sandbox: in.Sandbox, skills: o.Skills, telling: make(chan struct{}, 1), told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, loan: loan, sandbox: in.Sandbox, skills: o.Skills, telling: make(chan struct{}, 1), told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()
 	if err := b.start(one, func() { one.run(leased, s) }); err != nil {
 		cancel()
-		account.Close()
+		loan.Close()
 		return nil, community.Member{}, err
 	}
 	m, err := one.awaitMember(ctx, sub)
@@ -423,9 +423,9 @@ func (b *BorrowedAgent) receive(u update) {
 		close(b.identified)
 	}
 	b.mu.Unlock()
-	b.account.EndedElsewhere(u.Ended)
+	b.loan.EndedElsewhere(u.Ended)
 	if u.Spent != nil {
-		b.borrower.Spent(b.account.Report(*u.Spent))
+		b.borrower.Spent(b.loan.Report(*u.Spent))
 	}
 }
 
@@ -440,16 +440,16 @@ func (b *BorrowedAgent) settle(final update, err error) {
 	var more budget.Spent
 	switch {
 	case err == nil && final.Spent != nil:
-		more = b.account.Report(*final.Spent)
-		b.account.Close()
+		more = b.loan.Report(*final.Spent)
+		b.loan.Close()
 		err = errors.New(cmp.Or(final.Why, "it ended"))
 	case b.id() == "" && (err == nil || community.NotBegun(err) || errors.Is(err, community.ErrInvalid)):
-		b.account.Close()
+		b.loan.Close()
 	case b.id() == "":
-		b.account.CloseUnknown()
+		b.loan.CloseUnknown()
 	default:
-		s := b.account.Total()
-		more = b.account.CloseLost()
+		s := b.loan.Total()
+		more = b.loan.CloseLost()
 		err = fmt.Errorf("%w; it had reported %d model calls and %d tokens, and up to %d and %d more count as spent: %w",
 			ErrLost, s.ModelCalls, s.Tokens, more.ModelCalls, more.Tokens, cmp.Or(err, community.ErrUnavailable))
 	}

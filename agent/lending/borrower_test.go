@@ -49,7 +49,7 @@ func TestLoadOfANodeThatSaysNone(t *testing.T) {
 
 // borrow returns a borrowed agent that the lender has named, unless member is "".
 func borrow(b *Borrower, member community.MemberID) *BorrowedAgent {
-	one := &BorrowedAgent{borrower: b, node: community.Member{Node: otherNode}, account: budget.New(budget.Limits{}), leased: context.Background(), identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: community.Member{Node: otherNode}, loan: &budget.Loan{Account: budget.New(budget.Limits{})}, leased: context.Background(), identified: make(chan struct{}), ended: make(chan struct{})}
 	if member != "" {
 		one.receive(update{Member: &memberInfo{ID: member}})
 	}
@@ -85,11 +85,11 @@ func TestSpendingThatCannotBeAskedForIsAwaited(t *testing.T) {
 			}}}
 			one := borrow(b, "1")
 			parent := budget.New(budget.Limits{})
-			account, err := parent.Open(context.Background(), budget.Limits{}, budget.Limits{}, true)
+			loan, err := parent.OpenLoan(context.Background(), budget.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			one.account = account
+			one.loan = loan
 			end := time.AfterFunc(tt.ends, func() { close(one.ended) })
 			defer end.Stop()
 			begun := time.Now()

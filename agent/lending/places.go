@@ -46,7 +46,7 @@ func (b *BorrowedAgent) place(ctx context.Context, id string) error {
 	if twice || b.id() == "" || !b.places.TryGo(func() error {
 		defer cancel()
 		defer b.open.Delete(id)
-		err := b.account.OpenElsewhere(waiting)
+		err := b.loan.OpenElsewhere(waiting)
 		a := answer{Member: b.id(), Question: id, Allow: err == nil}
 		if err != nil {
 			a.Why = visible.Truncate(err.Error(), maxReason)
@@ -55,7 +55,7 @@ func (b *BorrowedAgent) place(ctx context.Context, id string) error {
 		}
 		// If it is not known whether the lender has the answer, the place stays taken until the lease ends.
 		if _, told := b.ask(ctx, request{Answer: &a}); err == nil && errors.Is(told, community.ErrNotFound) {
-			b.account.UndoElsewhere()
+			b.loan.UndoElsewhere()
 		}
 		return nil
 	}) {

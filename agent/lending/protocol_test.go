@@ -201,7 +201,7 @@ func FuzzLineReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		var l lineReader
 		parent := budget.New(budget.Limits{Tokens: 100, ModelCalls: 10})
-		away, err := parent.Open(context.Background(), budget.Limits{}, budget.Limits{Tokens: 40, ModelCalls: 4}, true)
+		away, err := parent.OpenLoan(context.Background(), budget.Limits{Tokens: 40, ModelCalls: 4})
 		if err != nil {
 			t.Fatal(err)
 		}

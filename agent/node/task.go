@@ -74,7 +74,7 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 	whole := limits // of which the agent on another node gets all but its own place
 	whole.Agents, whole.Depth = limits.Agents+1, limits.Depth+1
 	b := p.borrower()
-	var account *budget.Account
+	var loan *budget.Loan
 	var lent *lending.BorrowedAgent
 	place, s := &symbiov1.TaskPlace{}, community.Signal{}
 	release, err := p.chooser.Start(ctx, want, func(at placement.Place) (err error) {
@@ -82,11 +82,11 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 		if at.Node.ID == "" {
 			return nil
 		}
-		if account, err = budget.New(whole).Open(ctx, budget.Limits{}, limits, true); err != nil {
+		if loan, err = budget.New(whole).OpenLoan(ctx, limits); err != nil {
 			return err
 		}
 		var m community.Member
-		if lent, m, err = b.Borrow(ctx, at.Node, account, lending.Order{Definition: want.Definition, Reason: "a task of its own"}); err == nil {
+		if lent, m, err = b.Borrow(ctx, at.Node, loan, lending.Order{Definition: want.Definition, Reason: "a task of its own"}); err == nil {
 			place.AgentId, s.Perception = string(m.ID), m.Accepts[0]
 		}
 		return err
@@ -113,7 +113,7 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 		return nil, err
 	}
 	reply, err := b.Send(ctx, community.MemberID(place.GetAgentId()), s)
-	return answer(reply, account.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
+	return answer(reply, loan.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
 }
 
 // answer returns the result of an agent's task.

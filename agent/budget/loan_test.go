@@ -20,7 +20,7 @@ func TestReportNeverExceedsShare(t *testing.T) {
 		"no number":  {{Cost: math.NaN()}, {Cost: math.Inf(1)}},
 	} {
 		parent := New(Limits{ModelCalls: 10, Tokens: 1000, Cost: 1})
-		remote, err := parent.Open(context.Background(), Limits{}, Limits{ModelCalls: 4, Tokens: 400, Cost: 0.4}, true)
+		remote, err := parent.OpenLoan(context.Background(), Limits{ModelCalls: 4, Tokens: 400, Cost: 0.4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestReportNeverExceedsShare(t *testing.T) {
 func TestSpawnsElsewhereCountForRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := New(Limits{SpawnsPerMinute: 10, Agents: 100})
-		remote, err := parent.Open(t.Context(), Limits{}, Limits{}, true)
+		remote, err := parent.OpenLoan(t.Context(), Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestSpawnsElsewhereCountForRate(t *testing.T) {
 		for minute := range 3 {
 			made := 1
 			for made < 20 {
-				_, err := parent.Open(t.Context(), Limits{}, Limits{}, false)
+				_, err := parent.Open(t.Context(), Limits{}, Limits{})
 				if err == nil {
 					made++
 				}
@@ -81,7 +81,7 @@ func TestSpawnsElsewhereCountForRate(t *testing.T) {
 }
 
 // borrowed are the places of a borrower's account for a loan.
-type borrowed struct{ loan *Account }
+type borrowed struct{ loan *Loan }
 
 func (b borrowed) Take(ctx context.Context) error { return b.loan.OpenElsewhere(ctx) }
 func (borrowed) Ended()                           {}
@@ -103,9 +103,9 @@ func TestLoansTakeOnlyPlacesOfAgentsThatLive(t *testing.T) {
 		root := New(tt.limits)
 		alive := 0
 		var lent, agents []*Account
-		var loans []*Account
+		var loans []*Loan
 		for range tt.loans {
-			loan, err := root.Open(t.Context(), Limits{}, Limits{}, true)
+			loan, err := root.OpenLoan(t.Context(), Limits{})
 			if err != nil {
 				break
 			}
@@ -114,7 +114,11 @@ func TestLoansTakeOnlyPlacesOfAgentsThatLive(t *testing.T) {
 			middle := NewLent(loan.Granted(), borrowed{loan})
 			loans, lent = append(loans, loan), append(lent, middle)
 			for n := range tt.each {
-				one, err := middle.Open(t.Context(), Limits{}, Limits{}, n == 0)
+				open := func() (*Account, error) { return middle.Open(t.Context(), Limits{}, Limits{}) }
+				if n == 0 {
+					open = func() (*Account, error) { l, err := middle.OpenLoan(t.Context(), Limits{}); return l.Account, err }
+				}
+				one, err := open()
 				if err != nil {
 					break
 				}
@@ -143,7 +147,7 @@ func TestLoansTakeOnlyPlacesOfAgentsThatLive(t *testing.T) {
 func TestPlacesOfLostLoanAreFreeAfterGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := New(Limits{Agents: 3})
-		loan, err := root.Open(t.Context(), Limits{}, Limits{}, true)
+		loan, err := root.OpenLoan(t.Context(), Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,11 +159,11 @@ func TestPlacesOfLostLoanAreFreeAfterGrace(t *testing.T) {
 		loan.CloseLost()
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := root.Open(over, Limits{}, Limits{}, false); !errors.Is(err, ErrExceeded) {
+		if _, err := root.Open(over, Limits{}, Limits{}); !errors.Is(err, ErrExceeded) {
 			t.Errorf("at once: %v, want ErrExceeded", err)
 		}
 		began := time.Now()
-		if _, err := root.Open(t.Context(), Limits{}, Limits{}, false); err != nil || time.Since(began) != lentGrace {
+		if _, err := root.Open(t.Context(), Limits{}, Limits{}); err != nil || time.Since(began) != lentGrace {
 			t.Errorf("after %v: %v, want one after %v", time.Since(began), err, lentGrace)
 		}
 	})
@@ -185,7 +189,7 @@ func TestLostLoanIsChargedForTimeSinceReport(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			parent := New(Limits{Cost: 10})
-			remote, err := parent.Open(context.Background(), Limits{}, tt.share, true)
+			remote, err := parent.OpenLoan(context.Background(), tt.share)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,9 +250,9 @@ func TestLentCallsKeepRate(t *testing.T) {
 
 func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
 	parent := New(Limits{Agents: 256, ModelCalls: 1000, Tokens: 1_000_000, SpawnsPerMinute: 1000})
-	var loans []*Account
+	var loans []*Loan
 	for n := range int64(15) {
-		loan, err := parent.Open(context.Background(), Limits{}, Limits{}, true)
+		loan, err := parent.OpenLoan(context.Background(), Limits{})
 		if err != nil {
 			t.Fatalf("loan %d: %v", n+1, err)
 		}
@@ -260,7 +264,7 @@ func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
 	for _, loan := range loans {
 		loan.Close()
 	}
-	again, err := parent.Open(context.Background(), Limits{}, Limits{}, true)
+	again, err := parent.OpenLoan(context.Background(), Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
