@@ -3,6 +3,7 @@ package llm
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,10 @@ func RefusedTool(err error, tools []ToolSpec) (name string, about bool) {
 		return "", false
 	}
 	for _, t := range tools {
-		if len(t.Name) > len(name) && names(e.Detail, t.Name) {
+		// A name stands in quotes, or as it is if no word looks like it.
+		named := strings.Contains(t.Name, "__") && strings.Contains(e.Detail, t.Name) ||
+			slices.ContainsFunc([]string{"'", `"`, "`"}, func(quote string) bool { return strings.Contains(e.Detail, quote+t.Name+quote) })
+		if named && len(t.Name) > len(name) {
 			name = t.Name
 		}
 	}
@@ -42,17 +46,4 @@ func RefusedTool(err error, tools []ToolSpec) (name string, about bool) {
 		}
 	}
 	return name, name != "" || p.schemas.MatchString(e.Detail)
-}
-
-// names reports whether a text has a name: in quotes, or as it is if no word looks like it.
-func names(text, name string) bool {
-	if strings.Contains(name, "__") && strings.Contains(text, name) {
-		return true
-	}
-	for _, quote := range []string{"'", `"`, "`"} {
-		if strings.Contains(text, quote+name+quote) {
-			return true
-		}
-	}
-	return false
 }

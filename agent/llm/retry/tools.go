@@ -10,14 +10,6 @@ import (
 	"symbio/agent/llm"
 )
 
-// form is how a tool is described to a server that refused it as it is.
-type form struct {
-	// out leaves the tool out; else its description is plain (llm.ToolSpec.Plain).
-	out bool
-	// why is the server's refusal.
-	why error
-}
-
 // maxForms is how many tools a server's forms are for: MCP servers make them up.
 const maxForms = 1024
 
@@ -26,8 +18,9 @@ func toolKey(t llm.ToolSpec) [sha256.Size]byte {
 	return sha256.Sum256([]byte(t.Name + "\x00" + t.Description + "\x00" + string(t.Schema)))
 }
 
-// forms are those of the tools that a server refused as they are.
-type forms map[[sha256.Size]byte]form
+// forms are how tools are described to a server that refused them as they are: plainly (llm.ToolSpec.Plain) if the error is nil, else not at
+// all, because of the error.
+type forms map[[sha256.Size]byte]error
 
 // learn keeps the forms in which the server took the tools of a request.
 func (s *server) learn(f forms) {
@@ -39,23 +32,14 @@ func (s *server) learn(f forms) {
 	maps.Copy(s.forms, f)
 }
 
-// formOf returns the form of a tool for model i; ok is false if it is sent as it is.
-func (x *request) formOf(i int, t llm.ToolSpec) (f form, ok bool) {
-	key := toolKey(t)
-	if f, ok = x.forms[i][key]; ok {
-		return f, ok
-	}
-	s := x.servers[i]
+// known returns the forms of tools for model i.
+func (x *request) known(i int) forms {
+	s, all := x.servers[i], forms{}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, ok = s.forms[key]
-	return f, ok
-}
-
-func (s *server) formCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.forms)
+	maps.Copy(all, s.forms)
+	s.mu.Unlock()
+	maps.Copy(all, x.forms[i])
+	return all
 }
 
 // outNote tells the model that tools are left out.
@@ -63,15 +47,16 @@ const outNote = "\n\nThese tools exist, but cannot be used now, because the serv
 
 // shaped returns the request in the form for model i, and why tools are left out, by their names.
 func (x *request) shaped(i int) (r llm.Request, out map[string]error) {
-	if r = x.r; len(x.forms[i])+x.servers[i].formCount() == 0 {
+	r, out = x.r, map[string]error{}
+	known := x.known(i)
+	if len(known) == 0 {
 		return r, nil
 	}
-	out = map[string]error{}
 	r.Tools = make([]llm.ToolSpec, 0, len(x.r.Tools))
 	for _, t := range x.r.Tools {
-		f, changed := x.formOf(i, t)
-		if changed && f.out {
-			out[t.Name] = f.why
+		why, changed := known[toolKey(t)]
+		if why != nil {
+			out[t.Name] = why
 			continue
 		}
 		if changed {
@@ -96,16 +81,16 @@ func (x *request) reshape(i int, err error) (changed bool) {
 	if x.forms[i] == nil {
 		x.forms[i] = forms{}
 	}
-	all := name == "" || len(x.forms[i]) > 0
+	known, all := x.known(i), name == "" || len(x.forms[i]) > 0
 	for _, t := range x.r.Tools {
-		f, plain := x.formOf(i, t)
+		why, plain := known[toolKey(t)]
 		_, can := t.Plain()
 		switch {
-		case f.out:
+		case why != nil:
 		case t.Name == name && (plain || !can):
-			x.forms[i][toolKey(t)], changed = form{out: true, why: err}, true
+			x.forms[i][toolKey(t)], changed = err, true
 		case !plain && can && (all || t.Name == name):
-			x.forms[i][toolKey(t)], changed = form{}, true
+			x.forms[i][toolKey(t)], changed = nil, true
 		}
 	}
 	return changed
