@@ -34,8 +34,8 @@ func TestMasksWaitForTheNextCommand(t *testing.T) {
 			} else if now == used {
 				t.Error("the second took over what the first has in use")
 			}
-			if all, err := os.ReadDir(filepath.Join(temp, used)); err != nil || len(all) != 20 {
-				t.Errorf("there wait %v, %v; want the twenty of a command", all, err)
+			if all, err := os.ReadDir(filepath.Join(temp, used)); err != nil || len(all) != masked {
+				t.Errorf("there wait %v, %v; want those of a command", all, err)
 			}
 		}
 		if all, err := os.ReadDir(left); err != nil || len(all) != 1 || all[0].Name() != "theirs" {
