@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,13 +56,14 @@ func TestRestartTellsOfSubAgents(t *testing.T) {
 			h := newHouse(t, script(nil))
 			journal := session.NewJournal(store, "n")
 			for _, ends := range []bool{true, false} { // the node ends again before the model has answered; then it does not
-				var told string
+				var told atomic.Value // the agent of the first life ends later
+				told.Store("")
 				if _, err := journal.Recover(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				f := agent.NewFactory(agent.Config{Community: h.community, Journal: journal, Model: func(context.Context, string) (llm.Model, error) {
 					return script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
-						told = r.Messages[len(r.Messages)-1].Text
+						told.Store(r.Messages[len(r.Messages)-1].Text)
 						if ends {
 							journal.Suspend()
 							<-ctx.Done()
@@ -81,8 +83,8 @@ func TestRestartTellsOfSubAgents(t *testing.T) {
 					t.Errorf("task %q ended with %v", task, err)
 				}
 				for _, want := range []string{"remote (id-of-remote)", "unborn (id-of-unborn)", "working (id-of-working)", "below (id-of-below)", "ready (id-of-ready), done: forty-two"} {
-					if !strings.Contains(told, want) {
-						t.Errorf("task %q, the node ends %v: the model was told %q, want it to have %q", task, ends, told, want)
+					if got := told.Load().(string); !strings.Contains(got, want) {
+						t.Errorf("task %q, the node ends %v: the model was told %q, want it to have %q", task, ends, got, want)
 					}
 				}
 			}

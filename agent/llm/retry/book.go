@@ -108,11 +108,11 @@ func (s *server) state(now time.Time) state {
 	return st
 }
 
-// enter begins a request; nil if another one has changed the state since it was read.
-func (s *server) enter(now time.Time) *visit {
+// enter begins a request; nil if another one has changed the state since it was read, or if more than most are being answered.
+func (s *server) enter(now time.Time, most int) *visit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Before(s.pause) || s.trying {
+	if now.Before(s.pause) || s.trying || s.busy > most {
 		return nil
 	}
 	s.busy++

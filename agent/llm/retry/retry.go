@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -157,7 +158,7 @@ func (x *request) step() bool {
 	if !x.tellLeftOut(i, out) {
 		return false
 	}
-	v := x.servers[i].enter(time.Now())
+	v := x.servers[i].enter(time.Now(), st.busy)
 	if v == nil {
 		return true
 	}
@@ -181,7 +182,8 @@ func (x *request) step() bool {
 	return true
 }
 
-// choose returns the model to ask now, or to wait for; -1 if none of them may answer any more.
+// choose returns the model to ask now, or to wait for; -1 if none of them may answer any more. The requests of its state are the most
+// with which it is the one to ask.
 func (x *request) choose() (best int, of state) {
 	best = -1
 	now := time.Now()
@@ -192,6 +194,9 @@ func (x *request) choose() (best int, of state) {
 		if st := s.state(now); best < 0 || st.better(of, x.cfg.LeastBusy) {
 			best, of = i, st
 		}
+	}
+	if !x.cfg.LeastBusy {
+		of.busy = math.MaxInt
 	}
 	return best, of
 }
