@@ -18,9 +18,14 @@ func (f *parser) claudeKeys(d *Definition) map[string]field {
 	mode := ""
 	denied := f.words("disallowedTools", "[Bash]", func(all []item) {
 		for _, one := range all {
-			name := f.sameTool(one.text)
-			if tool, _, _ := strings.Cut(name, "("); f.loader.Tools != nil && !strings.HasPrefix(tool, MCPPrefix) && !slices.Contains(f.loader.Tools, tool) {
-				continue // a tool that does not exist here is not to be had anyway
+			tool, spec, _ := strings.Cut(one.text, "(")
+			name := f.sameTool(tool)
+			if f.isForeign(name) {
+				f.warn(one.line, "disallowedTools: there is no tool %s here", tool)
+				continue
+			}
+			if tool != one.text {
+				name += "(" + spec
 			}
 			rule := permission.RuleText{Rule: name, At: fmt.Sprintf("%d:1", one.line)}
 			if err := checkRule("deny", rule); err != nil {
@@ -67,6 +72,13 @@ func (f *parser) words(name, example string, use func([]item)) field {
 	return field{read, anyOf(textSchema(), list.schema)}
 }
 
+// isForeign reports whether a name is that of a tool which does not exist here and resembles none: it is not to be had anyway.
+func (f *parser) isForeign(tool string) bool {
+	known := append([]string{"Skill", "Agent"}, f.loader.Tools...)
+	return f.loader.Tools != nil && !strings.HasPrefix(tool, MCPPrefix) && !strings.Contains(tool, "*") && !slices.Contains(known, tool) &&
+		visible.Suggest(tool, known) == ""
+}
+
 // claudeTools are tools of Claude Code that have another name here.
 var claudeTools = map[string]string{"Agent": "replicate_agent", "Task": "replicate_agent", "TodoWrite": "Plan", "LS": "Glob"}
 
@@ -79,8 +91,10 @@ func (f *parser) sameTool(name string) string {
 	if slices.Contains(f.loader.Tools, name) {
 		return name
 	}
-	if same := claudeTools[name]; same != "" {
-		return same
+	for theirs, same := range claudeTools {
+		if strings.EqualFold(theirs, name) {
+			return same
+		}
 	}
 	for _, known := range f.loader.Tools {
 		if strings.EqualFold(known, name) {
@@ -129,7 +143,7 @@ func misspelled(key string, known []string) bool {
 	if key = plain(key); key == "mode" { // of other programs; too much like model
 		return false
 	}
-	for _, part := range []string{"tools", "permission", "guardrail", "sandbox", "budget", "turns"} {
+	for _, part := range []string{"tools", "permission", "guardrail", "sandbox", "budget", "turns", "tokens", "readonly", "deny", "preset", "network", "disable"} {
 		if strings.Contains(key, part) {
 			return true
 		}

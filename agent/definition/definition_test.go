@@ -146,7 +146,9 @@ func TestDefinitionsOfClaudeCodeAreRead(t *testing.T) {
 		"a rule":           {"tools: Read, Bash(git:*)", `"Bash(git:*)" is a rule`, func(d *definition.Definition) { d.Tools = []string{"Read", "Bash(git:*)"} }},
 		"a server":         {"tools: mcp__files", "", func(d *definition.Definition) { d.Tools = []string{"mcp__files__*"} }},
 		"no such server":   {"tools: mcp__pictures__draw", `no MCP server "pictures" here`, func(d *definition.Definition) { d.Tools = []string{"mcp__pictures__draw"} }},
-		"denied tools":     {"disallowedTools: Bash, task, KillShell, mcp__x", "", func(d *definition.Definition) { d.Permissions.Deny = deny("4:1", "Bash", "mcp__x__*") }},
+		"denied tools": {"disallowedTools: Bash, task, KillShell, mcp__x, Agent(reviewer)", "there is no tool KillShell here", func(d *definition.Definition) {
+			d.Permissions.Deny = deny("4:1", "Bash", "replicate_agent", "mcp__x__*", "replicate_agent(reviewer)")
+		}},
 		"denied sub-agent": {"disallowedTools: [Task, 'Bash(rm:*)']", "", func(d *definition.Definition) { d.Permissions.Deny = deny("4:1", "replicate_agent", "Bash(rm:*)") }},
 		"mode plan":        {"permissionMode: plan", "", func(d *definition.Definition) { d.Permissions.Preset = "read_only" }},
 		"mode bypass":      {"permissionMode: bypassPermissions", "cannot give more", func(*definition.Definition) {}},

@@ -77,6 +77,8 @@ func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.Is(err, community.ErrBusy): // the next update, or the next task, tries again
+		return err
 	}
 	err = fmt.Errorf("it cannot be told what it is held to now: %w", err)
 	b.end(err)

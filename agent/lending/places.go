@@ -54,7 +54,7 @@ func (b *BorrowedAgent) place(ctx context.Context, id string) error {
 			b.borrower.Spent(budget.Spent{Agents: 1})
 		}
 		// If it is not known whether the lender has the answer, the place stays taken until the lease ends.
-		if _, told := b.ask(ctx, request{Answer: &a}); err == nil && errors.Is(told, community.ErrNotFound) {
+		if _, told := b.ask(ctx, request{Answer: &a}); err == nil && community.NotBegun(told) {
 			b.loan.UndoElsewhere()
 		}
 		return nil

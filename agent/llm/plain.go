@@ -16,6 +16,8 @@ const (
 	maxPlainSize = 64 << 10
 	// maxReferences is how many references of a schema are followed: each may be to a large part.
 	maxReferences = 100
+	// maxParts is how many parts of a schema are looked at, those of references with each.
+	maxParts = 5000
 	// maxToolDescription is what every server takes, in bytes.
 	maxToolDescription = 1000
 )
@@ -79,10 +81,14 @@ type arguments struct {
 	seen     map[string]bool // the references that were followed
 	schemas  map[string]any  // by the arguments' names
 	required map[string]bool
+	parts    int // how many were looked at
 }
 
 // gather adds what a schema and its parts say of arguments. Each reference is followed once.
 func (a *arguments) gather(v any, required bool) {
+	if a.parts++; a.parts > maxParts {
+		return
+	}
 	s, _ := v.(map[string]any)
 	properties, _ := s["properties"].(map[string]any)
 	for name, schema := range properties {
@@ -91,7 +97,7 @@ func (a *arguments) gather(v any, required bool) {
 		}
 		a.schemas[name] = schema
 	}
-	if ref, _ := s["$ref"].(string); strings.HasPrefix(ref, "#") && !a.seen[ref] && len(a.seen) < maxReferences {
+	if ref, _ := s["$ref"].(string); (ref == "#" || strings.HasPrefix(ref, "#/")) && !a.seen[ref] && len(a.seen) < maxReferences {
 		a.seen[ref] = true
 		var target any = a.root
 		for _, step := range strings.Split(ref, "/")[1:] {

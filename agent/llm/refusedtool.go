@@ -11,11 +11,12 @@ import (
 
 // toolPatterns match what servers say of a tool: its place in the list, and that it is about tools or their schemas at all. They are
 // compiled at the first failure.
-var toolPatterns = sync.OnceValue(func() (p struct{ declared, place, about, schemas *regexp.Regexp }) {
+var toolPatterns = sync.OnceValue(func() (p struct{ declared, place, about, schemas, output *regexp.Regexp }) {
 	p.declared = regexp.MustCompile(`(?i)function_?declarations(?:\[|\.)(\d+)`) // Google's: behind the place of the list
 	p.place = regexp.MustCompile(`(?i)\btools['"]?\s*[\[.,/]\s*(\d+)`)
 	p.about = regexp.MustCompile(`(?i)tool|function|schema|parameters|grammar`)
 	p.schemas = regexp.MustCompile(`(?i)json.?schema|schema.{0,40}(tool|function|parameters)|(tool|function|parameters).{0,40}schema|grammar`)
+	p.output = regexp.MustCompile(`(?i)tool_use_failed|tool call validation failed|attempted to call|failed to (call|parse) (a |the )?(tool|function)|^messages[.\[]`) // what the model wrote
 	return p
 })
 
@@ -27,7 +28,7 @@ func RefusedTool(err error, tools []ToolSpec) (name string, about bool) {
 		return "", false
 	}
 	p := toolPatterns()
-	if !p.about.MatchString(e.Detail) {
+	if !p.about.MatchString(e.Detail) || p.output.MatchString(e.Detail) {
 		return "", false
 	}
 	for _, t := range tools {

@@ -191,7 +191,9 @@ func (p tasks) callTask(ctx context.Context, r *symbiov1.RunTaskRequest, send se
 	switch {
 	case err == nil:
 		return &symbiov1.TaskResult{Text: string(answer)}, nil
-	case !begun || community.NotBegun(err) || errors.Is(err, community.ErrInvalid):
+	case community.NotBegun(err) || errors.Is(err, community.ErrInvalid):
+		return nil, err
+	case !begun && (ctx.Err() != nil || errors.Is(err, community.ErrUnavailable) || errors.Is(err, community.ErrStopped)):
 		return nil, err
 	}
 	return &symbiov1.TaskResult{Error: err.Error(), Lost: errors.Is(err, community.ErrUnavailable)}, nil

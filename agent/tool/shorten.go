@@ -22,17 +22,30 @@ func Shorten(text string, most int) string {
 	return head + note + tail
 }
 
-// escapeSequence is a whole order to a terminal (ECMA-48): CSI; OSC, DCS, SOS, PM and APC with their text, up to the end of the
-// line at most; two- and three-byte ones.
-var escapeSequence = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]`)
+// Orders to a terminal (ECMA-48). A link is one that shows nothing; what other strings say (OSC, DCS, SOS, PM and APC, up to the end
+// of the line at most) may be code to the program that reads the file, so that a mark stays in their place.
+var (
+	linkSequence   = regexp.MustCompile(`\x1b\]8;;(?:[a-z]+://[^\s\x07\x1b;"'()<>]*)?(?:\x07|\x1b\\)`)
+	stringSequence = regexp.MustCompile(`\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?`)
+	shortSequence  = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]`) // CSI; two and three bytes
+)
+
+// withoutEscapes returns valid UTF-8 without escape sequences.
+func withoutEscapes(text []byte) string {
+	s := linkSequence.ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), "")
+	return shortSequence.ReplaceAllString(stringSequence.ReplaceAllString(s, "[…]"), "")
+}
 
 // Printed returns the output of a command as a terminal shows it: Readable, and of a line that was written again after CR, such
-// as progress, only the last state.
+// as progress, only the last state, after the number of the others: to what reads a file, CR may be the end of a line.
 func Printed(text []byte) string {
-	lines := strings.Split(escapeSequence.ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), ""), "\n")
+	lines := strings.Split(withoutEscapes(text), "\n")
 	for i, line := range lines {
 		line = strings.TrimRight(line, "\r")
-		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
+		if n := strings.Count(line, "\r"); n > 0 {
+			line = fmt.Sprintf("[earlier states of this line: %d] %s", n, line[strings.LastIndexByte(line, '\r')+1:])
+		}
+		lines[i] = line
 	}
 	return Readable([]byte(strings.Join(lines, "\n")))
 }
@@ -50,5 +63,5 @@ func Readable(text []byte) string {
 			return -1
 		}
 		return c
-	}, escapeSequence.ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), ""))
+	}, withoutEscapes(text))
 }

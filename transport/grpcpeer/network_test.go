@@ -77,14 +77,16 @@ func meet(t *testing.T, l *lan, tune ...func(*grpcpeer.Config)) (a, b *home) {
 func TestNodesThatDidNotRunAreNotSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
-		var asleep time.Time // until then no timer of a watch fires
-		late := awake.Clock{After: func(d time.Duration) <-chan time.Time { return time.After(max(d, time.Until(asleep))) }}
+		var asleep atomic.Value // a time.Time until which no timer of a watch fires
+		asleep.Store(time.Now())
+		until := func() time.Duration { return time.Until(asleep.Load().(time.Time)) }
+		late := awake.Clock{After: func(d time.Duration) <-chan time.Time { return time.After(max(d, until())) }}
 		l.tune = func(cfg *grpcpeer.Config) { cfg.Clock = late }
 		a, b := meet(t, l)
 		b.offers("stuck", stuck)
 		a.sees("stuck", func([]community.Member) bool { return len(a.WhoProvides("stuck")) == 1 })
 		synctest.Wait()
-		asleep = time.Now().Add(10 * time.Second)
+		asleep.Store(time.Now().Add(10 * time.Second))
 		time.Sleep(silence / 2) // the timers that run already are in time
 		called := make(chan error, 1)
 		go func() {
@@ -92,7 +94,7 @@ func TestNodesThatDidNotRunAreNotSilent(t *testing.T) {
 			called <- err
 		}()
 		l.Partition(b.id)
-		time.Sleep(time.Until(asleep))
+		time.Sleep(until())
 		l.Heal()
 		for range 10 {
 			time.Sleep(time.Second)

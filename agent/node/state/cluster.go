@@ -214,16 +214,23 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 // too, if another machine holds it or no other node is left; else that machine
 // cannot leave.
 func (n Node) LeaveCluster() (cluster, kept string, err error) {
-	authority := n.dir.Cluster()
-	if c, err := n.dir.OpenCluster(); err == nil {
+	cluster, _, err = identity.MemberOf(n.member())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	var moves [][2]string
+	switch c, err := n.dir.OpenCluster(); {
+	case errors.Is(err, ErrNoAuthority) && cluster == "":
+		return "", "", ErrNoCluster
+	case errors.Is(err, ErrNoAuthority) || err == nil && cluster != "" && cluster != c.Name(): // it has no part in it
+	case err != nil:
+		return "", "", err
+	default:
 		cluster = c.Name()
-		if err := n.dir.mayGiveUp(c); err != nil {
+		if err := n.mayGiveUp(c); err != nil {
 			return "", "", err
 		}
-	} else if cluster, _, err = identity.MemberOf(n.member()); errors.Is(err, fs.ErrNotExist) {
-		return "", "", ErrNoCluster
-	} else if err != nil {
-		return "", "", err
+		moves = append(moves, [2]string{n.dir.Cluster(), "authority"})
 	}
 	release, err := n.Lock()
 	if err != nil {
@@ -237,7 +244,7 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	// The authority goes first, since with it the node would get a certificate at
 	// its start. Without its key a node can do nothing with the rest, and a second
 	// try takes that.
-	for _, move := range [][2]string{{authority, "authority"}, {n.Key(), filepath.Base(n.Key())}, {n.member(), filepath.Base(n.member())}} {
+	for _, move := range append(moves, [2]string{n.Key(), filepath.Base(n.Key())}, [2]string{n.member(), filepath.Base(n.member())}) {
 		if err := os.Rename(move[0], filepath.Join(kept, move[1])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", "", err
 		}
@@ -245,24 +252,27 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	return cluster, kept, nil
 }
 
-// mayGiveUp returns an error unless this machine can do without the authority:
-// another machine holds it, or the cluster has no other node.
-func (s Dir) mayGiveUp(c *identity.Cluster) error {
+// mayGiveUp returns an error unless this machine can do without the authority: no other node of it is of
+// the cluster, and another machine holds the authority, or the cluster has no other node.
+func (n Node) mayGiveUp(c *identity.Cluster) error {
 	nodes, err := c.Nodes()
-	own, ownErr := s.OwnIDs()
+	own, ownErr := n.dir.OwnIDs()
 	if err = errors.Join(err, ownErr); err != nil {
 		return err
 	}
-	others := 0
+	others, held := 0, false
 	for _, r := range nodes {
-		if _, mine := own[r.ID]; mine || r.Removed {
+		name, mine := own[r.ID]
+		if r.Removed || mine && name == n.name {
 			continue
 		}
-		if others++; r.Holds {
-			return nil
+		if mine {
+			return fmt.Errorf("node %s of this machine has its certificate from the authority that is here, which would go with this node; remove it first: symbio cluster remove %s", name, r.ID)
 		}
+		others++
+		held = held || r.Holds
 	}
-	if others == 0 {
+	if held || others == 0 {
 		return nil
 	}
 	return fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote NODE`, then leave", c.Name())

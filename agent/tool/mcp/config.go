@@ -112,6 +112,8 @@ func (t *texts) UnmarshalJSON(text []byte) error {
 		switch value.(type) {
 		case string, json.Number, bool:
 			(*t)[key] = fmt.Sprint(value)
+		case nil:
+			(*t)[key] = ""
 		default:
 			return fmt.Errorf("%s has to be a text, a number or a boolean", key)
 		}

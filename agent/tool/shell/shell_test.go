@@ -92,7 +92,7 @@ func TestCommandRunsInTheWorkspaceAndSaysWhatItDid(t *testing.T) {
 	}
 	wants(t, "a status", p.bash("echo before; exit 3"), true, "before", "status 3")
 	wants(t, "silence", p.bash("true"), false, "printed nothing")
-	wants(t, "colours", p.bash(`printf '1%%\ra\033[31mred\033[0m\u202e'`), false, "ared\n")
+	wants(t, "colours", p.bash(`printf '1%%\ra\033[31mred\033[0m\u202e'`), false, "[earlier states of this line: 1] ared\n")
 	wants(t, "a lot", p.bash("seq 1 200000"), false, "1\n2\n", "200000\n", "bytes cut")
 	wants(t, "nothing stays", p.bash("cd /tmp; X=1; echo x > /tmp/kept"), false)
 	wants(t, "nothing stays, in /tmp either", p.bash("cat /tmp/kept"), true, "No such file")

@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -12,6 +13,12 @@ import (
 	"symbio/community"
 	pb "symbio/proto/symbio/v1"
 )
+
+// maxConfirm is how long a call that is accepted keeps its place until its caller has confirmed it.
+const maxConfirm = 10 * time.Second
+
+// errNotConfirmed is the error of a call whose caller did not: nothing was done.
+var errNotConfirmed = community.Explain(community.ErrBusy, fmt.Sprintf("its caller did not confirm it within %v", maxConfirm))
 
 // errNoAnswer is the error of a call that its node ended with success and without an answer.
 var errNoAnswer = community.Explain(community.ErrAgentFailed, "its node ended the call without an answer")
@@ -121,11 +128,13 @@ func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeReq
 		confirmed := make(chan error, 1)
 		// Recv cannot be canceled either: it ends with the stream, after this call.
 		s.confirming.Go(func() { _, err := stream.Recv(); confirmed <- err })
+		bounded, cancel := context.WithTimeoutCause(ctx, maxConfirm, errNotConfirmed)
+		defer cancel()
 		select {
 		case err := <-confirmed:
 			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-bounded.Done():
+			return context.Cause(bounded)
 		}
 	}
 	return s.serve(ctx, remote, call, s.MaxMessage)
