@@ -227,7 +227,7 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 		return "", "", err
 	default:
 		cluster = c.Name()
-		if err := n.mayGiveUp(c); err != nil {
+		if err := n.dir.mayGiveUp(c, n.name); err != nil {
 			return "", "", err
 		}
 		moves = append(moves, [2]string{n.dir.Cluster(), "authority"})
@@ -252,18 +252,18 @@ func (n Node) LeaveCluster() (cluster, kept string, err error) {
 	return cluster, kept, nil
 }
 
-// mayGiveUp returns an error unless this machine can do without the authority: no other node of it is of
+// mayGiveUp returns an error unless this machine can do without the authority when that node leaves: no other node of it is of
 // the cluster, and another machine holds the authority, or the cluster has no other node.
-func (n Node) mayGiveUp(c *identity.Cluster) error {
+func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) error {
 	nodes, err := c.Nodes()
-	own, ownErr := n.dir.OwnIDs()
+	own, ownErr := s.OwnIDs()
 	if err = errors.Join(err, ownErr); err != nil {
 		return err
 	}
 	others, held := 0, false
 	for _, r := range nodes {
 		name, mine := own[r.ID]
-		if r.Removed || mine && name == n.name {
+		if r.Removed || mine && name == leaving {
 			continue
 		}
 		if mine {
