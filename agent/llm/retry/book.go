@@ -45,7 +45,7 @@ type server struct {
 	failures int              // in a row
 	failedAt time.Time        // the last of them
 	why      error            // the last failure, nil after an answer
-	pause    time.Time        // nobody asks before
+	pause    time.Time        // it is not asked before
 	avoid    time.Time        // it is asked after the others of a list before
 	reached  bool             // it has answered at all, if only with an error
 	trying   bool             // a request finds out whether it works again; the others wait

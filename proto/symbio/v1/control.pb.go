@@ -366,7 +366,7 @@ func (x *StatusReply) GetModels() []*ModelHealth {
 type ModelHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Nobody asks it before; absent = it may be asked.
+	// It is not asked before; absent = it may be asked.
 	WaitUntil *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=wait_until,json=waitUntil,proto3" json:"wait_until,omitempty"`
 	// It is asked after the other models of a list until then; absent = it is not.
 	LastUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_until,json=lastUntil,proto3" json:"last_until,omitempty"`
