@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -299,6 +300,9 @@ func (s *agentSkills) preload(ctx context.Context) error {
 	}
 	s.prepared, s.preloadedID = true, map[string]bool{}
 	i, logger := s.instance, s.instance.factory.cfg.Logger
+	if i.parent == nil && i.permissions.lease == nil {
+		s.noticeLeftOut()
+	}
 	var all []skills.Activation
 	for _, name := range i.def.Skills {
 		one, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Name: name, By: skills.ByDefinition})
@@ -325,6 +329,20 @@ func (s *agentSkills) preload(ctx context.Context) error {
 	}
 	s.preloaded = skills.PreloadPrompt(all)
 	return nil
+}
+
+// maxLeftOut bounds the notices about skills that were left out.
+const maxLeftOut = 3
+
+// noticeLeftOut reports the skills that the node found and cannot use.
+func (s *agentSkills) noticeLeftOut() {
+	for n, p := range s.registry.Now().LeftOut() {
+		if n == maxLeftOut {
+			s.instance.notice("More skills are left out; symbio skills list shows them all.")
+			return
+		}
+		s.instance.notice(fmt.Sprintf("The skill %s is left out: %s", filepath.Base(strings.TrimSuffix(p.Path, "/SKILL.md")), p.Message()))
+	}
 }
 
 // loaded records and reports a skill of the definition and those that it depends on. It returns the
@@ -402,7 +420,9 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 			if !mayBeSkill.MatchString(m.Name) {
 				continue // a variable of a shell, such as $HOME
 			}
-			err = s.noSuchSkill(m.Name)
+			if !errors.As(err, new(*skills.LoadError)) {
+				err = s.noSuchSkill(m.Name)
+			}
 		}
 		var text string
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -91,8 +92,19 @@ func ownBeforePeers(named []Skill) []Skill {
 	return own
 }
 
-// notFound returns ErrNotFound with the name, and with the name of a skill that was probably meant.
+// LeftOut returns what is not in the catalog and could be meant to be, with the reasons.
+func (c Catalog) LeftOut() []Problem {
+	return slices.Concat(c.Errors, slices.DeleteFunc(slices.Clone(c.Notes), isRelation))
+}
+
+// notFound returns ErrNotFound with the name, and with why that skill was left out, which is a *LoadError, or the name of a
+// skill that was probably meant.
 func (c Catalog) notFound(name string) error {
+	for _, p := range c.Errors {
+		if dir := filepath.Dir(p.Path); name == p.Path || name == dir || name == filepath.Base(dir) {
+			return fmt.Errorf("%w: %q: %w", ErrNotFound, name, &LoadError{Path: dir, Diagnostics: p.Diagnostics, Err: kindOf(p.Diagnostics)})
+		}
+	}
 	names := make([]string, len(c.Skills))
 	for i, s := range c.Skills {
 		names[i] = s.Name

@@ -158,6 +158,10 @@ func (s *diskScan) read(j *job) {
 	}
 	s.reads.Add(1)
 	r := readPlace(p, s.cfg.Policy, false)
+	if kindOf(r.diags) == ErrInvalid && readPlace(p, format.Policy{Level: format.Lenient}, false).err() == nil {
+		r.diags = append(r.diags, format.Diagnostic{Code: format.CodeLevel, Severity: format.Error, Field: "level",
+			Message: fmt.Sprintf("to have it all the same, write skills: {levels: {%q: lenient}} in symbio.yaml", p.Path)})
+	}
 	r.skill.Scope = j.scope
 	j.known = &knownSkill{reading: r, canonical: p.Canonical}
 	if before != nil && editBroke(r.diags) {

@@ -43,8 +43,7 @@ func (l *library) refresh(ctx context.Context, now bool) error {
 	return l.rescan(ctx, "changed")
 }
 
-// rescan replaces the scanned part of the catalog. On an error the catalog stays. The skills that
-// were left out are logged at each scan. why is as in assemble.
+// rescan replaces the scanned part of the catalog. On an error the catalog stays. why is as in assemble.
 func (l *library) rescan(ctx context.Context, why string) error {
 	c, err := l.scanner.scan(ctx)
 	if err != nil {
@@ -52,9 +51,6 @@ func (l *library) rescan(ctx context.Context, why string) error {
 	}
 	l.scanned, l.lastCheck = c, time.Now()
 	l.cfg.Logger.Debug("skills scanned", "skills", len(c.Skills), "errors", len(c.Errors), "truncated", c.Truncated)
-	for _, p := range c.Errors {
-		l.cfg.Logger.Warn("skill left out", "path", p.Path, "why", p.Message())
-	}
 	l.assemble(why)
 	return nil
 }

@@ -154,6 +154,7 @@ func load(dir string, policy format.Policy, whole bool) (loadResult, error) {
 // name in dir, not in canonical. Except at level strict, a file named skill.md is read too, with a
 // warning.
 func readDir(dir, canonical string, policy format.Policy, whole bool) loadResult {
+	policy = policy.In(dir, canonical)
 	r := readNamed(dir, canonical, walk.FileName, policy, whole)
 	if policy.Level == format.Strict || codeOf(r.diags) != format.CodeNoFile {
 		return r
@@ -205,6 +206,7 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) lo
 // readPlace is readDir for a directory that a walk has listed. It saves opening an os.Root for a
 // regular file, which cannot lead out of the directory.
 func readPlace(p walk.Place, policy format.Policy, whole bool) loadResult {
+	policy = policy.In(p.Path, p.Canonical)
 	file := walk.Join(p.Path, walk.FileName)
 	r := loadResult{skill: Skill{ID: idOf(p.Canonical), Path: file, Dir: file[:len(p.Path)]}}
 	// Do not even open it: opening some devices has an effect.

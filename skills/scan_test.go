@@ -59,7 +59,7 @@ func TestScanFollowsLinksOnce(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "found"}, names(c)); d != "" {
 		t.Errorf("skills (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(map[string][]string{"wrong/SKILL.md": {"name-dir-mismatch"}}, problems(linked, c.Errors)); d != "" {
+	if d := cmp.Diff(map[string][]string{"wrong/SKILL.md": {"name-dir-mismatch", "level"}}, problems(linked, c.Errors)); d != "" {
 		t.Errorf("errors (-want +got):\n%s", d)
 	}
 	if got := scan(t, user(linked, root, filepath.Join(base, "pointer"))); len(got.Skills) != 3 || len(got.Errors) != 0 {
@@ -307,6 +307,42 @@ func TestStandardRoots(t *testing.T) {
 	}
 }
 
+func TestLeftOutSkillNamesTheLineThatTakesIt(t *testing.T) {
+	const fine = "name: one\ndescription: d\n"
+	for why, c := range map[string]struct {
+		front string
+		takes bool // by level lenient
+	}{
+		"description has 1068 characters": {"name: one\ndescription: " + strings.Repeat("x", 1068) + "\n", true},
+		"must be lower case":              {"name: One\ndescription: d\n", true},
+		"may not begin or end":            {"name: -one\ndescription: d\n", true},
+		"name is missing":                 {"description: d\n", true},
+		"compatibility":                   {fine + "compatibility: " + strings.Repeat("x", 501) + "\n", true},
+		"allowed-tools must be text":      {fine + "allowed-tools: {a: b}\n", true},
+		"metadata":                        {fine + "metadata: text\n", true},
+		"description is missing":          {"name: one\n", false},
+		"never accepted":                  {"name: ../one\ndescription: d\n", false},
+		"twice":                           {fine + "name: one\n", false},
+	} {
+		root := real(t)
+		dir := filepath.Join(root, "one")
+		write(t, filepath.Join(dir, "SKILL.md"), "---\n"+c.front+"---\n")
+		cfg := user(root)
+		all := scan(t, cfg)
+		left := all.LeftOut()
+		if len(left) != 1 || !strings.Contains(left[0].Message(), why) || strings.Contains(left[0].Message(), dir+`": lenient`) != c.takes {
+			t.Errorf("%s: %v", why, left)
+		}
+		if _, err := all.Find("one"); !errors.Is(err, skills.ErrNotFound) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: the name: %v", why, err)
+		}
+		cfg.Policy.Levels = map[string]format.Level{root: format.Strict, dir: format.Lenient, dir + "2": format.Strict}
+		if all = scan(t, cfg); len(all.Skills) == 1 != c.takes {
+			t.Errorf("%s: with the level: %v", why, all.Errors)
+		}
+	}
+}
+
 func TestProblemSaysTheReasonAlone(t *testing.T) {
 	root := real(t)
 	dir := skill(t, filepath.Join(root, "mine"), "origin: elsewhere")
@@ -314,10 +350,10 @@ func TestProblemSaysTheReasonAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := scan(t, user(root))
-	if len(c.Errors) != 1 || len(c.Errors[0].Diagnostics) != 2 {
-		t.Fatalf("left out are %v, want one with an error and a warning", c.Errors)
+	if len(c.Errors) != 1 || len(c.Errors[0].Diagnostics) != 3 {
+		t.Fatalf("left out are %v, want one with two errors and a warning", c.Errors)
 	}
-	if got, want := c.Errors[0].Message(), `name "mine" differs from the directory's name "other"`; got != want {
+	if got, want := c.Errors[0].Message(), `name "mine" differs from the directory's name "other"; to have it all the same, write skills: {levels: {"`+filepath.Join(root, "other")+`": lenient}} in symbio.yaml`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if c.Err() == nil || scan(t, user(t.TempDir())).Err() != nil {

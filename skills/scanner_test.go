@@ -194,7 +194,7 @@ func TestBrokenEditLeavesTheLastGoodVersion(t *testing.T) {
 		{"new", func() {}, "a"},
 		{"not YAML", func() { write(t, file, "---\nname: [\n---\n") }, "~a !a/SKILL.md:yaml@2"},
 		{"broken otherwise", func() { write(t, file, "half a fi") }, "~a !a/SKILL.md:no-frontmatter@1"},
-		{"of another name", func() { write(t, file, "---\nname: b\ndescription: d\n---\n") }, "~a !a/SKILL.md:name-dir-mismatch@2"},
+		{"of another name", func() { write(t, file, "---\nname: b\ndescription: d\n---\n") }, "~a !a/SKILL.md:name-dir-mismatch@2:level"},
 		{"mended", func() { skill(t, filepath.Dir(file)) }, "a"},
 		{"broken again", func() { write(t, file, "") }, "~a !a/SKILL.md:no-frontmatter@1"},
 		{"gone", func() { remove(t, file) }, ""},

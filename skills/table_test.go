@@ -79,7 +79,7 @@ var fileRows = []fileRow{
 	}, "a"),
 	{"F12 a link of another name", func(t *testing.T, base string) {
 		link(t, skill(t, filepath.Join(base, "elsewhere", "a")), in(base, "b"))
-	}, "!root/b/SKILL.md:name-dir-mismatch@2", "!root/b/SKILL.md:name-dir-mismatch@2", "a[name-dir-mismatch]"},
+	}, "!root/b/SKILL.md:name-dir-mismatch@2:level", "!root/b/SKILL.md:name-dir-mismatch@2:level", "a[name-dir-mismatch]"},
 	same("F12 twice the same", func(t *testing.T, base string) {
 		link(t, skill(t, in(base, "a")), in(base, "b"))
 		link(t, filepath.Join(base, "root"), in(base, "c"))
@@ -120,7 +120,7 @@ var fileRows = []fileRow{
 		if _, err := os.Stat(in(base, "a", "SKILL.md")); err == nil {
 			t.Skip("this file system does not tell upper from lower case")
 		}
-	}, ""),
+	}, "?root/a:file-name-case ?root/b:file-name-case"),
 	same("F19 both names", func(t *testing.T, base string) {
 		write(t, in(base, "a", "skill.md"), "# not this one")
 		skill(t, in(base, "a"))

@@ -125,6 +125,8 @@ const (
 	CodeNoFile Code = "file-not-found"
 	// CodeFileNameCase: the file is called skill.md or similar, and no scan finds it.
 	CodeFileNameCase Code = "file-name-case"
+	// CodeLevel: level lenient would take the skill.
+	CodeLevel Code = "level"
 	// CodeNotRegular: SKILL.md is a directory, pipe or device.
 	CodeNotRegular Code = "not-regular"
 	// CodeEscape: SKILL.md is a link that leads out of the directory.

@@ -1,6 +1,10 @@
 package format
 
-import "fmt"
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+)
 
 // Level is how strictly a SKILL.md must follow the specification.
 type Level int
@@ -50,4 +54,22 @@ type Policy struct {
 	// Toolsets are the rules that skills ask for by a name, from the user's own configuration. They
 	// are granted as those of allowed-tools are. Nothing may change the map.
 	Toolsets map[string][]string
+	// Levels are the levels of the skills in and below directories, in place of Level. Nothing may change the map.
+	Levels map[string]Level
+}
+
+// In returns the policy for the skill in a directory, which links can give several paths: the innermost directory of
+// Levels that has it counts.
+func (p Policy) In(paths ...string) Policy {
+	innermost := ""
+	for dir, level := range p.Levels {
+		has := func(path string) bool {
+			rel, err := filepath.Rel(dir, path)
+			return err == nil && filepath.IsLocal(rel)
+		}
+		if len(dir) > len(innermost) && slices.ContainsFunc(paths, has) {
+			innermost, p.Level = dir, level
+		}
+	}
+	return p
 }

@@ -181,6 +181,8 @@ func (w *Walk) visit(p Place, l listing, yield func(Place) bool) bool {
 		if !yield(p) {
 			return false
 		}
+	} else if i := slices.IndexFunc(l.entries, func(e Entry) bool { return strings.EqualFold(e.Name, FileName) }); i >= 0 {
+		w.note(p.Path, format.CodeFileNameCase, fmt.Sprintf("its %s is not read: the file of a skill must be named %s", l.entries[i].Name, FileName))
 	}
 	if l.more {
 		w.limit(fmt.Sprintf("more than %d entries (skills.max_entries)", w.cfg.Entries))

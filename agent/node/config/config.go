@@ -302,7 +302,8 @@ func (c *Config) Resolve(dir string) {
 	for i := range c.Skills.Dirs {
 		makeAbsolute(&c.Skills.Dirs[i])
 	}
-	c.Skills.resolve(makeAbsolute)
+	c.Skills.SkillUse.resolve(makeAbsolute)
+	c.Skills.SkillReading.resolve(makeAbsolute)
 	for i := range c.Directories {
 		makeAbsolute(&c.Directories[i])
 	}

@@ -13,9 +13,11 @@ import (
 // SkillReading says which files are found as skills and how strictly they are
 // parsed.
 type SkillReading struct {
-	Level        format.Level `yaml:"level"`         // strict, standard or lenient
-	UnicodeNames bool         `yaml:"unicode_names"` // names with letters of any script, not only a-z
-	Compat       []string     `yaml:"compat"`        // other agent programs whose directories are searched: claude, codex, github
+	Level format.Level `yaml:"level"` // strict, standard or lenient
+	// Levels are those of the skills in and below directories, in place of Level.
+	Levels       map[string]format.Level `yaml:"levels"`
+	UnicodeNames bool                    `yaml:"unicode_names"` // names with letters of any script, not only a-z
+	Compat       []string                `yaml:"compat"`        // other agent programs whose directories are searched: claude, codex, github
 	// Markers are names of files and directories that mark the root of a
 	// repository. Skills of the directories between the workspace and that root
 	// are the repository's own. An empty list means .symbio, .git and .jj.
@@ -34,7 +36,24 @@ type SkillReading struct {
 
 // Policy returns the rules for reading a SKILL.md.
 func (s SkillReading) Policy() format.Policy {
-	return format.Policy{Level: s.Level, UnicodeNames: s.UnicodeNames, Toolsets: s.Toolsets}
+	levels := map[string]format.Level{}
+	for dir, level := range s.Levels {
+		levels[dir] = level
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			levels[real] = level
+		}
+	}
+	return format.Policy{Level: s.Level, Levels: levels, UnicodeNames: s.UnicodeNames, Toolsets: s.Toolsets}
+}
+
+// resolve calls makeAbsolute with each directory of the levels.
+func (s *SkillReading) resolve(makeAbsolute func(*string)) {
+	levels := map[string]format.Level{}
+	for dir, level := range s.Levels {
+		makeAbsolute(&dir)
+		levels[filepath.Clean(dir)] = level
+	}
+	s.Levels = levels
 }
 
 // check reports limits below 1, markers that are paths and rules that cannot be
