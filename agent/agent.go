@@ -15,6 +15,7 @@ import (
 	"symbio/agent/conversation"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
@@ -173,24 +174,29 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 }
 
 // runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is durable, and only
-// then the agent prepares for it, which may take long. Only a person's text may activate skills by naming them ($skill): text
-// from agents and nodes is data, and must not change what the agent is allowed to do.
+// then the agent prepares for it, which may take long. A preparation that the end of the node cut short is made up for. Only a
+// person's text may activate skills by naming them ($skill): text from agents and nodes is data, and must not change what the
+// agent is allowed to do.
 func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, resume bool) (string, error) {
 	a.callingNode, a.textTurn = callingNode(s), 0
 	if resume {
 		note, err := a.skills.prepare(ctx, true)
+		a.skills.messagesLost(true)
+		if err == nil {
+			note, err = a.skills.takeNamed(ctx, note, session.PersonsText(a.instance.record.past))
+		}
 		if err != nil {
 			return "", cmp.Or(context.Cause(ctx), err)
 		}
 		return a.resumeTask(ctx, note)
 	}
 	replaces := a.conversation.CanResume() // it comes in the place of the interrupted one
-	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), Taken: func(ctx context.Context) (string, error) {
+	byPerson := len(s.Requester) == 0
+	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson, Taken: func(ctx context.Context) (string, error) {
 		a.instance.report(Event{Type: EventTask, Text: task})
 		note, err := a.skills.prepare(ctx, false)
-		if err == nil && len(s.Requester) == 0 {
-			note += a.skills.activateMentioned(ctx, task)
-			note += activateTriggered(ctx, a.skills, task)
+		if err == nil && byPerson {
+			note, err = a.skills.takeNamed(ctx, note, task)
 		}
 		if err == nil && replaces {
 			var lost string

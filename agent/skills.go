@@ -51,6 +51,7 @@ type agentSkills struct {
 
 	epoch       int    // counts how often the conversation lost messages that may have had a skill's text
 	takenInTask bool   // a skill was activated in this task
+	forkLost    bool   // the task goes on, and a sub-agent that it began may have been that of a skill
 	attached    int    // the epoch for which reattached was built
 	reattached  string // the texts of skills that the conversation lost
 
@@ -185,6 +186,7 @@ func (s *agentSkills) prepare(ctx context.Context, resume bool) (note string, er
 		}
 	}
 	s.takenInTask = false
+	s.forkLost = resume && slices.ContainsFunc(session.Latest(s.instance.record.past), func(e session.Entry) bool { return e.Kind == session.Child })
 	s.refresh(ctx, s.registry.Refresh)
 	first := !s.prepared
 	if err := s.preload(ctx); err != nil {
@@ -400,6 +402,12 @@ func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 	}
 }
 
+// takeNamed activates the skills that a person's task names or triggers, and returns note with what the model reads behind the
+// task. The error is the cause of ctx if that ended, as then a person may have been asked in vain.
+func (s *agentSkills) takeNamed(ctx context.Context, note, task string) (string, error) {
+	return note + s.activateMentioned(ctx, task) + activateTriggered(ctx, s, task), context.Cause(ctx)
+}
+
 // activateMentioned activates the skills that a person names in a message, and returns their texts,
 // which follow the message. The mention counts as the person's approval where a rule would ask. A
 // deny rule still denies.
@@ -467,6 +475,9 @@ func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arg
 	}
 	want := skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: arguments, Epoch: s.epoch}
 	if found.Fork {
+		if s.forkLost {
+			return "", errors.New("its sub-agent had begun when the program ended, and is not run again by itself")
+		}
 		answer, err := s.fork(ctx, want, found)
 		return forkResult(found.Name, answer), err
 	}

@@ -144,3 +144,43 @@ func TestSkillThatWasGivenBackStaysInactive(t *testing.T) {
 	}
 	p.expect("after the restart", 0)
 }
+
+// The node ends while the skills are activated that the task names: the task goes on with what it would have had.
+func TestSkillsThatAResumedTaskNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		between func(*project)
+		answers []tool.Answer
+		grants  []string
+		note    string
+	}{
+		"accepted":     {answers: []tool.Answer{{Allow: true}}, grants: []string{"Bash(python3:*)", "Read"}, note: "Text."},
+		"not accepted": {answers: []tool.Answer{{}}, note: "Text."},
+		"trusted":      {between: func(p *project) { p.trusted = []string{"Read"} }, answers: []tool.Answer{{}}, grants: []string{"Read"}, note: "Text."},
+		"denied":       {between: func(p *project) { p.order.Policy.Deny = allowed(t, "activate_skill").Allow }, note: "which was not taken: denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(t, true)
+			asked, ended := make(chan bool), make(chan error)
+			p.answers, p.between = []tool.Answer{{}}, func(ctx context.Context) { close(asked); <-ctx.Done() }
+			send := func(data string) error {
+				reply, err := p.house.Send(t.Context(), p.agent.ID, community.Signal{Perception: "task", Data: []byte(data)})
+				if err == nil && strings.Count(string(reply.Data), c.note) != 1 {
+					t.Errorf("the model is told %q", reply.Data)
+				}
+				return err
+			}
+			go func() { ended <- send("go $own") }()
+			<-asked
+			p.restart(func() {
+				if <-ended; c.between != nil {
+					c.between(p)
+				}
+			})
+			p.asked, p.answers, p.between = nil, c.answers, nil
+			if err := send(""); err != nil {
+				t.Error(err)
+			}
+			p.expect("the task that goes on", len(c.answers)-len(p.answers), c.grants...)
+		})
+	}
+}

@@ -32,8 +32,8 @@ type project struct {
 	house    *community.Community
 	agent    community.Member
 	asked    []agent.ApprovalRequest
-	answers  []tool.Answer // the next ones
-	between  func()        // called while the person thinks
+	answers  []tool.Answer         // the next ones
+	between  func(context.Context) // called while the person thinks
 	kept     []string
 	record   error
 	trusted  []string // the rules of a trust record; nil = there is none
@@ -103,10 +103,10 @@ func newProject(t *testing.T, interactive bool) *project {
 	})
 	p.order = agent.Order{Definition: definition.General(), Policy: allowed(t, "activate_skill", "deactivate_skill")}
 	if interactive {
-		p.order.Ask = func(_ context.Context, d agent.ApprovalRequest) tool.Answer {
+		p.order.Ask = func(ctx context.Context, d agent.ApprovalRequest) tool.Answer {
 			p.asked = append(p.asked, d)
 			if p.between != nil {
-				p.between()
+				p.between(ctx)
 			}
 			answer := p.answers[0]
 			p.answers = p.answers[1:]
@@ -185,7 +185,7 @@ func TestPersonIsAskedOnceWhatAProjectsSkillMayGrant(t *testing.T) {
 func TestSkillThatChangesWhileAPersonIsAskedGrantsNothing(t *testing.T) {
 	p := newProject(t, true)
 	p.answers = []tool.Answer{{Allow: true, Always: true}}
-	p.between = func() { p.write(" Bash(rm:*)") }
+	p.between = func(context.Context) { p.write(" Bash(rm:*)") }
 	p.take()
 	p.expect("changed meanwhile", 1)
 	if len(p.kept) != 0 {

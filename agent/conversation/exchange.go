@@ -122,16 +122,20 @@ func (x *exchange) run(do func(*exchange) error) error {
 // begin adds the user's message to the history, and makes it durable before all else. Steering that waited for it, and
 // the note after a broken exchange, go before its text.
 func (x *exchange) begin(m Message) error {
+	byPerson := 0
+	if m.ByPerson {
+		byPerson = len(m.Text)
+	}
 	if len(x.next) > 0 {
 		m.Text = joined(x.next) + "\n\n" + m.Text
 	}
-	err := x.recordBegin(m.Text, m.Images)
+	err := x.recordBegin(m.Text, m.Images, byPerson)
 	if err == nil {
 		err = x.c.cfg.Journal.Commit()
 	}
 	if err == nil && m.Taken != nil {
 		var more string
-		if more, err = m.Taken(x.ctx); more != "" {
+		if more, err = m.Taken(x.ctx); err == nil && more != "" {
 			x.addText(more)
 		}
 	}
@@ -146,8 +150,8 @@ func (x *exchange) begin(m Message) error {
 }
 
 // recordBegin takes the history and records the first message. It holds mu for both, so that the record
-// has a Replace on the same side of the message as the history.
-func (x *exchange) recordBegin(text string, images []llm.Image) error {
+// has a Replace on the same side of the message as the history. A person wrote the last byPerson bytes of text.
+func (x *exchange) recordBegin(text string, images []llm.Image, byPerson int) error {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
 	x.takeHistory()
@@ -157,7 +161,7 @@ func (x *exchange) recordBegin(text string, images []llm.Image) error {
 	m := llm.Message{Role: llm.User, Text: text, Images: images}
 	x.history.add(m)
 	x.words = append(x.words, text)
-	return x.c.cfg.Journal.Add(session.Entry{Kind: session.Task, Message: &m})
+	return x.c.cfg.Journal.Add(session.Entry{Kind: session.Task, Message: &m, Count: byPerson})
 }
 
 // instruct computes the system prompt. The error is that of Config.System.

@@ -205,7 +205,6 @@ func (x *exchange) resumePast(o *openExchange, note string) error {
 		x.c.unfinished = o // nothing was done of it
 		return err
 	}
-	x.c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return err
 	}

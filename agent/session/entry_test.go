@@ -23,3 +23,23 @@ func TestEntryCheckFindsMissingFields(t *testing.T) {
 		}
 	}
 }
+
+func TestPersonsTextIsThatOfATaskThatWasNotSent(t *testing.T) {
+	task := func(text string, byPerson int) session.Entry {
+		return session.Entry{Kind: session.Task, Message: &llm.Message{Text: text}, Count: byPerson}
+	}
+	for want, entries := range map[string][]session.Entry{
+		"go $a": {task("$b", 2), {Kind: session.Request}, task("steering by a node: $c\n\ngo $a", 5), {Kind: session.Skill}, {Kind: session.Child}, {Kind: session.Resume}},
+		"":      {task("by a node: $a", 0)},
+		"x":     {task("x", 7)},
+	} {
+		if got := session.PersonsText(entries); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		for _, k := range []session.Kind{session.Text, session.Request, session.Compaction} {
+			if got := session.PersonsText(append(entries, session.Entry{Kind: k})); got != "" {
+				t.Errorf("after %s it is %q", k, got)
+			}
+		}
+	}
+}

@@ -70,7 +70,8 @@ type Entry struct {
 	Artifact *ArtifactRef    `json:"artifact,omitempty"`
 	Text     string          `json:"text,omitempty"`
 	Status   State           `json:"status,omitempty"`
-	// Count is how many messages of the history stay after an End.
+	// Count is how many messages of the history stay after an End; of a Task, how many bytes at the end of its text a person
+	// wrote.
 	Count int `json:"count,omitempty"`
 	// User is Info.User at the time of a Request, for the bill. Copied says that the entry is of another session too, so
 	// that its model call is not counted again.

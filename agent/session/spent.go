@@ -49,6 +49,17 @@ func Latest(entries []Entry) []Entry {
 	return nil
 }
 
+// PersonsText returns what a person wrote of the latest task if all that follows it is its preparation, which the end of the
+// node may have cut short: the model was sent nothing yet. Else it is "".
+func PersonsText(entries []Entry) string {
+	all := Latest(entries)
+	if len(all) == 0 || slices.ContainsFunc(all, func(e Entry) bool { return e.Kind == Text || e.Kind == Request || e.Kind == Compaction }) {
+		return ""
+	}
+	text := all[0].Message.Text
+	return text[len(text)-min(max(all[0].Count, 0), len(text)):]
+}
+
 // ActiveSkills returns the entries by which the skills were activated that are active at the end of
 // entries, in their order.
 func ActiveSkills(entries []Entry) (all []Entry) {
