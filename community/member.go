@@ -37,6 +37,8 @@ type Capability struct {
 	Input, Output json.RawMessage
 	// Idempotent says that calling it twice does no harm.
 	Idempotent bool
+	// Places is how many calls of it are served at once; 0 = not known. Offer sets it.
+	Places int
 }
 
 // Catalog is what a node lets others see of itself.

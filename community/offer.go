@@ -67,6 +67,9 @@ func (n *localNode) Offer(capability Capability, provide Provider, opts ...Offer
 	for _, opt := range opts {
 		opt(o)
 	}
+	if o.Places = cap(o.room); o.room == nil {
+		o.Places = n.cfg.MaxNodeCalls
+	}
 	var err error
 	if o.input, err = compile(capability.Input); err != nil {
 		return fail(fmt.Errorf("input: %w", err))

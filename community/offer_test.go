@@ -176,6 +176,7 @@ func TestCapabilitiesOfAllNodesAreListed(t *testing.T) {
 		upper := community.Capability{Name: "text.upper"}
 		announce(l, upper, count)
 		here := community.NodeCapability{Capability: count, Node: c.Node(), NodeName: "aa", Available: true}
+		here.Places = 256 // the default of MaxNodeCalls
 		there := community.NodeCapability{Capability: count, Node: peer, NodeName: "bb", Available: true}
 		other := community.NodeCapability{Capability: upper, Node: peer, NodeName: "bb", Available: true}
 		if diff := cmp.Diff([]community.NodeCapability{here, there, other}, c.Capabilities()); diff != "" {

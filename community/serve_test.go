@@ -350,6 +350,7 @@ func TestCatalogIsOfThisNodeOnly(t *testing.T) {
 		if err := c.Offer(upper, (&worker{}).Receive); err != nil {
 			t.Fatal(err)
 		}
+		upper.Places = 256 // the default of MaxNodeCalls
 		self := community.Member{ID: community.MemberID(c.Node()), Name: "kitchen", Node: c.Node(), Provides: []string{"text.upper"},
 			Available: true, Metadata: map[string]string{"os": "plan9"}}
 		want := community.Catalog{Members: []community.Member{ann, self}, Capabilities: []community.Capability{upper}}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"symbio/agent"
@@ -21,6 +22,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
+	"symbio/security/visible"
 )
 
 // maxLost is how often a repeatable task is begun anew because its node was lost. A task that ends
@@ -73,7 +75,11 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 	limits := control.LimitsOf(p.cfg.Settings.Budget.Limits, r.GetBudget()).WithDefaults()
 	whole := limits // of which the agent on another node gets all but its own place
 	whole.Agents, whole.Depth = limits.Agents+1, limits.Depth+1
-	b := p.borrower()
+	person, err := p.personOf(r)
+	if err != nil {
+		return nil, err
+	}
+	b := p.borrower(person)
 	var loan *budget.Loan
 	var lent *lending.BorrowedAgent
 	place, s := &symbiov1.TaskPlace{}, community.Signal{}
@@ -102,27 +108,88 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 		return nil, err
 	}
 	if lent == nil {
-		reply, spent, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits}, s)
+		reply, spent, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits, Rules: person.policy, Ask: person.ask}, s)
 		if community.NotBegun(err) {
 			return nil, err
 		}
-		return answer(reply, spent, err, false), nil
+		return person.answer(reply, spent, err, false), nil
 	}
 	defer b.Close(context.WithoutCancel(ctx)) // before its place is free
 	if s.OnBehalf, err = b.Constraints(ctx); err != nil {
 		return nil, err
 	}
 	reply, err := b.Send(ctx, community.MemberID(place.GetAgentId()), s)
-	return answer(reply, loan.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
+	return person.answer(reply, loan.Total(), err, errors.Is(err, community.ErrUnavailable) || errors.Is(lent.Gone(), lending.ErrLost)), nil
 }
 
 // answer returns the result of an agent's task.
-func answer(reply community.Reply, spent budget.Spent, err error, lost bool) *symbiov1.TaskResult {
+func (t *taskPerson) answer(reply community.Reply, spent budget.Spent, err error, lost bool) *symbiov1.TaskResult {
 	r := &symbiov1.TaskResult{Text: string(reply.Data), Spent: &symbiov1.Spending{ModelCalls: uint32(spent.ModelCalls), Input: uint64(spent.Tokens), Cached: uint64(spent.Cached), Cost: spent.Cost}}
 	if err != nil {
 		r.Text, r.Error, r.Lost = "", err.Error(), lost
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Denials, r.OmittedDenials = t.denials, t.omitted
 	return r
+}
+
+// taskPerson decides for the person who gave a task: by the rules that came with it, else as the node does without a
+// person. It keeps the calls that were denied because there was none. It is safe for concurrent use.
+type taskPerson struct {
+	dir string // of the node
+	// policy is that of the node with the rules of the person, which are allow.
+	policy func() permission.Policy
+	allow  []permission.Rule
+	// next asks others; nil = there is nobody.
+	next func(context.Context, agent.ApprovalRequest) tool.Answer
+
+	mu      sync.Mutex
+	denials []*symbiov1.Denial // at most maxDenials; guarded by mu
+	omitted uint32             // guarded by mu
+}
+
+// maxDenials is how many denied calls of a task are told. The others are counted.
+const maxDenials = 10
+
+// personOf returns who decides for the person of a task. The error is that of a rule.
+func (p tasks) personOf(r *symbiov1.RunTaskRequest) (t *taskPerson, err error) {
+	t = &taskPerson{dir: p.cfg.Workspace(), next: p.unattended()}
+	t.policy, t.allow, err = p.rules.With(r.GetAllow())
+	return t, err
+}
+
+// ask decides a call of an agent of this node, whose rules have judged it already, or a question of a lender about one of
+// an agent that it lends. Only of the latter the rules of the person have not been seen where they are not those of the node.
+func (t *taskPerson) ask(ctx context.Context, q agent.ApprovalRequest) tool.Answer {
+	call := permission.Call{Tool: q.Tool, Args: q.Args, Dir: t.dir, Within: q.Within}
+	chain := permission.Chain{{Policy: t.policy()}}
+	lent := q.CallID == ""
+	if lent {
+		chain[0].Policy = permission.Policy{Allow: t.allow}
+	}
+	switch {
+	case strings.HasPrefix(q.Verdict.Source, "skill:"): // its proposed rules, which no rule allows
+	case lent && chain.Judge(call).Action == permission.Allow:
+		return tool.Answer{Allow: true, By: "a rule that came with the task"}
+	case t.next != nil:
+		return t.next(ctx, q)
+	default:
+		args, _ := visible.JSON(q.Args) // none is shown if they are no JSON
+		t.deny(&symbiov1.Denial{Agent: q.Name, Tool: q.Tool, Args: args, Why: q.Verdict.Why, Allow: chain.Explain(call).Allow()})
+	}
+	return tool.Answer{Why: tool.NoPerson}
+}
+
+// deny keeps a call that was denied.
+func (t *taskPerson) deny(d *symbiov1.Denial) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.denials) == maxDenials {
+		t.omitted++
+	} else {
+		t.denials = append(t.denials, d)
+	}
 }
 
 // request returns what the Chooser has to know of a task, and the definition; none if this node does not have it.
@@ -151,25 +218,21 @@ func (p tasks) request(r *symbiov1.RunTaskRequest, send sender) (placement.Reque
 	return want, def, err
 }
 
-// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent.
-func (p tasks) borrower() *lending.Borrower {
+// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent, with those of its person.
+func (p tasks) borrower(person *taskPerson) *lending.Borrower {
 	return &lending.Borrower{
 		Community: p.community, Self: community.Member{ID: community.MemberID(p.id), Node: p.id, Name: p.name},
 		Constraints: func(ctx context.Context) ([]byte, error) {
 			guardrails, _ := tool.Guardrails(ctx)
-			return permission.EncodeConstraints(permission.Chain{{Name: p.name, Policy: p.rules.Policy(), Granted: p.rules.Granted}}, guardrails...)
+			return permission.EncodeConstraints(permission.Chain{{Name: p.name, Policy: person.policy(), Granted: p.rules.Granted}}, guardrails...)
 		},
 		OnlyReads: func() bool { return false },
 		Sandbox:   func(context.Context) (*sandbox.Portable, error) { return nil, nil },
 		Spent:     func(budget.Spent) {},
 		Progress:  func(community.Member, string) {},
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
-			ask := p.unattended()
-			if ask == nil {
-				return tool.Answer{Why: tool.NoPerson}
-			}
 			verdict := permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why}
-			return ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff }, Verdict: verdict}})
+			return person.ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff }, Verdict: verdict}})
 		},
 	}
 }
@@ -199,9 +262,9 @@ func (p tasks) callTask(ctx context.Context, r *symbiov1.RunTaskRequest, send se
 	return &symbiov1.TaskResult{Error: err.Error(), Lost: errors.Is(err, community.ErrUnavailable)}, nil
 }
 
-// maxUnaccepted is how many tasks are sent to a node that it has not accepted yet: about as many as a node has places, so
-// that one which is frozen does not hold up the others.
-const maxUnaccepted = 8
+// unknownPlaces is how many tasks are sent to a node that it has not accepted yet if it does not say how many it has places
+// for, as older nodes do not.
+const unknownPlaces = 8
 
 // taskCalls is the community for the calls of tasks. It is safe for concurrent use.
 type taskCalls struct {
@@ -213,14 +276,16 @@ type taskCalls struct {
 // Invoke invokes a capability, tells the task of ctx that a node is about to begin with it, and returns the answer as JSON.
 // The error of a call that no node has accepted says so (community.NotBegun).
 func (c *taskCalls) Invoke(ctx context.Context, on community.MemberID, capability string, s community.Signal) (community.Reply, error) {
+	offered, _ := c.Capability(community.NodeID(on), capability)
+	places := cmp.Or(offered.Places, unknownPlaces)
 	c.mu.Lock()
-	full := c.unaccepted[on] >= maxUnaccepted
+	full := c.unaccepted[on] >= places // so that one which is frozen does not hold up more than it could do
 	if !full {
 		c.unaccepted[on]++
 	}
 	c.mu.Unlock()
 	if full {
-		return community.Reply{}, community.Explain(community.ErrBusy, fmt.Sprintf("it has not yet accepted %d tasks that were sent to it", maxUnaccepted))
+		return community.Reply{}, community.Explain(community.ErrBusy, fmt.Sprintf("it has not yet accepted %d tasks that were sent to it, which is as many as it has places for", places))
 	}
 	answered := sync.OnceFunc(func() {
 		c.mu.Lock()

@@ -20,10 +20,10 @@ func catalogIsSeen(t *testing.T, l *caseLAN) {
 		t.Errorf("a sees the worker differently than b (-b +a):\n%s", diff)
 	}
 	described := community.Capability{
-		Name: "text.upper", Description: "Upper case", Idempotent: true,
+		Name: "text.upper", Description: "Upper case", Idempotent: true, Places: 3,
 		Input: []byte(`{"type":"object"}`), Output: []byte(`{"type":"string"}`),
 	}
-	if err := b.Offer(described, echo); err != nil {
+	if err := b.Offer(described, echo, community.WithConcurrency(described.Places)); err != nil {
 		t.Fatal(err)
 	}
 	a.sees("b's capability", func([]community.Member) bool { return len(a.WhoProvides("text.upper")) == 1 })

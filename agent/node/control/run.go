@@ -17,7 +17,6 @@ import (
 	"symbio/agent/event"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/permission"
 )
 
 // Events sends the events of the node from a time or a number on, until the
@@ -114,20 +113,8 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 	if err := setOptions(&o, r); err != nil {
 		return agent.Order{}, err
 	}
-	var more []permission.Rule
-	for _, text := range r.GetAllow() {
-		rule, err := c.cfg.Rules.ParseAllow(text)
-		if err != nil {
-			return agent.Order{}, errors.Join(community.ErrInvalid, err)
-		}
-		more = append(more, rule)
-	}
-	o.Rules = func() permission.Policy {
-		// Concat copies: appending to p.Allow in place could write into the array of the configured
-		// rules.
-		p := c.cfg.Rules.Policy()
-		p.Allow = slices.Concat(p.Allow, more)
-		return p
+	if o.Rules, _, err = c.cfg.Rules.With(r.GetAllow()); err != nil {
+		return agent.Order{}, err
 	}
 	o.Limits = LimitsOf(o.Limits, r.GetBudget())
 	o.Session.Limits = o.Limits

@@ -110,6 +110,23 @@ func (r *Rules) ParseAllow(text string) (permission.Rule, error) {
 	return permission.ParseAllow(text)
 }
 
+// With returns a function for what the configuration allows agents now and a person allows in addition,
+// and the rules of that person. A text that is no rule, or that no call can match, is community.ErrInvalid.
+func (r *Rules) With(texts []string) (policy func() permission.Policy, allow []permission.Rule, err error) {
+	for _, text := range texts {
+		rule, err := r.ParseAllow(text)
+		if err != nil {
+			return nil, nil, errors.Join(community.ErrInvalid, err)
+		}
+		allow = append(allow, rule)
+	}
+	return func() permission.Policy {
+		p := r.Policy()
+		p.Allow = slices.Concat(p.Allow, allow) // a copy: the array is that of the configuration
+		return p
+	}, allow, nil
+}
+
 // Policy returns what the configuration allows agents now. Do not modify it.
 func (r *Rules) Policy() permission.Policy { return r.inForce.Load().policy }
 

@@ -4087,7 +4087,9 @@ type RunTaskRequest struct {
 	// The names or ids of the nodes that may have it; none = all.
 	Nodes []string `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// It may have been begun before: if it is not repeatable its result is that it is lost.
-	Again         bool `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`
+	Again bool `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`
+	// Rules that are added to allow for it, as in RunRequest. They answer what a node asks that lends the agent, too.
+	Allow         []string `protobuf:"bytes,10,rep,name=allow,proto3" json:"allow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4183,6 +4185,13 @@ func (x *RunTaskRequest) GetAgain() bool {
 		return x.Again
 	}
 	return false
+}
+
+func (x *RunTaskRequest) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
 }
 
 // RunTaskEvent is one step of a task.
@@ -4359,11 +4368,14 @@ type TaskResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Text  string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// Why the task failed; empty = it did not. lost says that its node is gone, so it is not known what was done.
-	Error         string    `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	Lost          bool      `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
-	Spent         *Spending `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Error string    `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Lost  bool      `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	Spent *Spending `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
+	// The first calls of the agent and its sub-agents that were denied, because no person could be asked. omitted_denials counts the others.
+	Denials        []*Denial `protobuf:"bytes,5,rep,name=denials,proto3" json:"denials,omitempty"`
+	OmittedDenials uint32    `protobuf:"varint,6,opt,name=omitted_denials,json=omittedDenials,proto3" json:"omitted_denials,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *TaskResult) Reset() {
@@ -4424,6 +4436,98 @@ func (x *TaskResult) GetSpent() *Spending {
 	return nil
 }
 
+func (x *TaskResult) GetDenials() []*Denial {
+	if x != nil {
+		return x.Denials
+	}
+	return nil
+}
+
+func (x *TaskResult) GetOmittedDenials() uint32 {
+	if x != nil {
+		return x.OmittedDenials
+	}
+	return 0
+}
+
+type Denial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the agent, the tool, and the arguments as JSON.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Tool  string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Args  []byte `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	Why   string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	// The rules that would allow the call if they were in allow; none = it takes more than that.
+	Allow         []string `protobuf:"bytes,5,rep,name=allow,proto3" json:"allow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Denial) Reset() {
+	*x = Denial{}
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Denial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Denial) ProtoMessage() {}
+
+func (x *Denial) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Denial.ProtoReflect.Descriptor instead.
+func (*Denial) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *Denial) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Denial) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Denial) GetArgs() []byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *Denial) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Denial) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
 type ArtifactsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4432,7 +4536,7 @@ type ArtifactsRequest struct {
 
 func (x *ArtifactsRequest) Reset() {
 	*x = ArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4548,7 @@ func (x *ArtifactsRequest) String() string {
 func (*ArtifactsRequest) ProtoMessage() {}
 
 func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[58]
+	mi := &file_symbio_v1_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4561,7 @@ func (x *ArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{58}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
 }
 
 type ArtifactsReply struct {
@@ -4469,7 +4573,7 @@ type ArtifactsReply struct {
 
 func (x *ArtifactsReply) Reset() {
 	*x = ArtifactsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4481,7 +4585,7 @@ func (x *ArtifactsReply) String() string {
 func (*ArtifactsReply) ProtoMessage() {}
 
 func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[59]
+	mi := &file_symbio_v1_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4494,7 +4598,7 @@ func (x *ArtifactsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsReply.ProtoReflect.Descriptor instead.
 func (*ArtifactsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{59}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ArtifactsReply) GetArtifacts() []*Artifact {
@@ -4520,7 +4624,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4532,7 +4636,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[60]
+	mi := &file_symbio_v1_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4545,7 +4649,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{60}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Artifact) GetHash() string {
@@ -4601,7 +4705,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4717,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[61]
+	mi := &file_symbio_v1_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4730,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{61}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetArtifactRequest) GetHash() string {
@@ -4652,7 +4756,7 @@ type RemoveArtifactsRequest struct {
 
 func (x *RemoveArtifactsRequest) Reset() {
 	*x = RemoveArtifactsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4664,7 +4768,7 @@ func (x *RemoveArtifactsRequest) String() string {
 func (*RemoveArtifactsRequest) ProtoMessage() {}
 
 func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[62]
+	mi := &file_symbio_v1_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4677,7 +4781,7 @@ func (x *RemoveArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*RemoveArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{62}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RemoveArtifactsRequest) GetHashes() []string {
@@ -4699,7 +4803,7 @@ type DashboardRequest struct {
 
 func (x *DashboardRequest) Reset() {
 	*x = DashboardRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4711,7 +4815,7 @@ func (x *DashboardRequest) String() string {
 func (*DashboardRequest) ProtoMessage() {}
 
 func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[63]
+	mi := &file_symbio_v1_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4724,7 +4828,7 @@ func (x *DashboardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardRequest.ProtoReflect.Descriptor instead.
 func (*DashboardRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{63}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DashboardRequest) GetLan() bool {
@@ -4750,7 +4854,7 @@ type DashboardReply struct {
 
 func (x *DashboardReply) Reset() {
 	*x = DashboardReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4762,7 +4866,7 @@ func (x *DashboardReply) String() string {
 func (*DashboardReply) ProtoMessage() {}
 
 func (x *DashboardReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[64]
+	mi := &file_symbio_v1_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4775,7 +4879,7 @@ func (x *DashboardReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DashboardReply.ProtoReflect.Descriptor instead.
 func (*DashboardReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{64}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DashboardReply) GetUrl() string {
@@ -4801,7 +4905,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4813,7 +4917,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[65]
+	mi := &file_symbio_v1_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4826,7 +4930,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{65}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Budget) GetDepth() uint32 {
@@ -4898,7 +5002,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4910,7 +5014,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[66]
+	mi := &file_symbio_v1_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4923,7 +5027,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{66}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AnswerRequest) GetId() string {
@@ -4985,7 +5089,7 @@ type AnswerReply struct {
 
 func (x *AnswerReply) Reset() {
 	*x = AnswerReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +5101,7 @@ func (x *AnswerReply) String() string {
 func (*AnswerReply) ProtoMessage() {}
 
 func (x *AnswerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[67]
+	mi := &file_symbio_v1_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +5114,7 @@ func (x *AnswerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReply.ProtoReflect.Descriptor instead.
 func (*AnswerReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{67}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AnswerReply) GetApproval() *Approval {
@@ -5032,7 +5136,7 @@ type ApprovalsRequest struct {
 
 func (x *ApprovalsRequest) Reset() {
 	*x = ApprovalsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5148,7 @@ func (x *ApprovalsRequest) String() string {
 func (*ApprovalsRequest) ProtoMessage() {}
 
 func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[68]
+	mi := &file_symbio_v1_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +5161,7 @@ func (x *ApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{68}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ApprovalsRequest) GetId() string {
@@ -5085,7 +5189,7 @@ type ApprovalsReply struct {
 
 func (x *ApprovalsReply) Reset() {
 	*x = ApprovalsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5097,7 +5201,7 @@ func (x *ApprovalsReply) String() string {
 func (*ApprovalsReply) ProtoMessage() {}
 
 func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[69]
+	mi := &file_symbio_v1_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5110,7 +5214,7 @@ func (x *ApprovalsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsReply.ProtoReflect.Descriptor instead.
 func (*ApprovalsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{69}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ApprovalsReply) GetApprovals() []*Approval {
@@ -5138,7 +5242,7 @@ type ApprovalsProblem struct {
 
 func (x *ApprovalsProblem) Reset() {
 	*x = ApprovalsProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5150,7 +5254,7 @@ func (x *ApprovalsProblem) String() string {
 func (*ApprovalsProblem) ProtoMessage() {}
 
 func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[70]
+	mi := &file_symbio_v1_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5163,7 +5267,7 @@ func (x *ApprovalsProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalsProblem.ProtoReflect.Descriptor instead.
 func (*ApprovalsProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{70}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ApprovalsProblem) GetNode() string {
@@ -5195,7 +5299,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5207,7 +5311,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[71]
+	mi := &file_symbio_v1_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5220,7 +5324,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{71}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
 }
 
 type RulesReply struct {
@@ -5232,7 +5336,7 @@ type RulesReply struct {
 
 func (x *RulesReply) Reset() {
 	*x = RulesReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5244,7 +5348,7 @@ func (x *RulesReply) String() string {
 func (*RulesReply) ProtoMessage() {}
 
 func (x *RulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[72]
+	mi := &file_symbio_v1_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5257,7 +5361,7 @@ func (x *RulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesReply.ProtoReflect.Descriptor instead.
 func (*RulesReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{72}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RulesReply) GetRules() []*LastingRule {
@@ -5287,7 +5391,7 @@ type LastingRule struct {
 
 func (x *LastingRule) Reset() {
 	*x = LastingRule{}
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5299,7 +5403,7 @@ func (x *LastingRule) String() string {
 func (*LastingRule) ProtoMessage() {}
 
 func (x *LastingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[73]
+	mi := &file_symbio_v1_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5312,7 +5416,7 @@ func (x *LastingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastingRule.ProtoReflect.Descriptor instead.
 func (*LastingRule) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{73}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *LastingRule) GetId() string {
@@ -5373,7 +5477,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5385,7 +5489,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[74]
+	mi := &file_symbio_v1_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5398,7 +5502,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{74}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -5416,7 +5520,7 @@ type ForgetReply struct {
 
 func (x *ForgetReply) Reset() {
 	*x = ForgetReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5428,7 +5532,7 @@ func (x *ForgetReply) String() string {
 func (*ForgetReply) ProtoMessage() {}
 
 func (x *ForgetReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[75]
+	mi := &file_symbio_v1_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5441,7 +5545,7 @@ func (x *ForgetReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetReply.ProtoReflect.Descriptor instead.
 func (*ForgetReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{75}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
 }
 
 // Approval is a decision that waits for a person.
@@ -5479,7 +5583,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5491,7 +5595,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[76]
+	mi := &file_symbio_v1_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5504,7 +5608,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{76}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Approval) GetId() string {
@@ -5629,7 +5733,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +5745,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[77]
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +5758,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{77}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -5683,7 +5787,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5695,7 +5799,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5708,7 +5812,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Skill) GetId() string {
@@ -5796,7 +5900,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +5912,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +5925,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -5862,7 +5966,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5874,7 +5978,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5887,7 +5991,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -5916,7 +6020,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5928,7 +6032,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5941,7 +6045,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -5974,7 +6078,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5986,7 +6090,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5999,7 +6103,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -6052,7 +6156,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6064,7 +6168,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6077,7 +6181,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 type PromptsReply struct {
@@ -6091,7 +6195,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6103,7 +6207,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6116,7 +6220,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6147,7 +6251,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6159,7 +6263,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6172,7 +6276,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6221,7 +6325,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6233,7 +6337,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6246,7 +6350,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6281,7 +6385,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6293,7 +6397,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6306,7 +6410,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6339,7 +6443,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6351,7 +6455,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6364,7 +6468,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PromptReply) GetText() string {
@@ -6718,7 +6822,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05input\x18\x02 \x01(\x04R\x05input\x12\x16\n" +
 	"\x06output\x18\x03 \x01(\x04R\x06output\x12\x16\n" +
 	"\x06cached\x18\x04 \x01(\x04R\x06cached\x12\x12\n" +
-	"\x04cost\x18\x05 \x01(\x01R\x04cost\"\x85\x02\n" +
+	"\x04cost\x18\x05 \x01(\x01R\x04cost\"\x9b\x02\n" +
 	"\x0eRunTaskRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
@@ -6732,7 +6836,9 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"capability\x18\a \x01(\tR\n" +
 	"capability\x12\x14\n" +
 	"\x05nodes\x18\b \x03(\tR\x05nodes\x12\x14\n" +
-	"\x05again\x18\t \x01(\bR\x05again\"\x94\x01\n" +
+	"\x05again\x18\t \x01(\bR\x05again\x12\x14\n" +
+	"\x05allow\x18\n" +
+	" \x03(\tR\x05allow\"\x94\x01\n" +
 	"\fRunTaskEvent\x12\x1a\n" +
 	"\awaiting\x18\x01 \x01(\rH\x00R\awaiting\x12.\n" +
 	"\x06placed\x18\x02 \x01(\v2\x14.symbio.v1.TaskPlaceH\x00R\x06placed\x12/\n" +
@@ -6742,13 +6848,21 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x19\n" +
 	"\bagent_id\x18\x03 \x01(\tR\aagentId\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"u\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xcb\x01\n" +
 	"\n" +
 	"TaskResult\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
 	"\x04lost\x18\x03 \x01(\bR\x04lost\x12)\n" +
-	"\x05spent\x18\x04 \x01(\v2\x13.symbio.v1.SpendingR\x05spent\"\x12\n" +
+	"\x05spent\x18\x04 \x01(\v2\x13.symbio.v1.SpendingR\x05spent\x12+\n" +
+	"\adenials\x18\x05 \x03(\v2\x11.symbio.v1.DenialR\adenials\x12'\n" +
+	"\x0fomitted_denials\x18\x06 \x01(\rR\x0eomittedDenials\"n\n" +
+	"\x06Denial\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x12\n" +
+	"\x04args\x18\x03 \x01(\fR\x04args\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x14\n" +
+	"\x05allow\x18\x05 \x03(\tR\x05allow\"\x12\n" +
 	"\x10ArtifactsRequest\"C\n" +
 	"\x0eArtifactsReply\x121\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x13.symbio.v1.ArtifactR\tartifacts\"\xbb\x01\n" +
@@ -6938,7 +7052,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),         // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),           // 1: symbio.v1.PromoteReply
@@ -6998,184 +7112,186 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*RunTaskEvent)(nil),           // 55: symbio.v1.RunTaskEvent
 	(*TaskPlace)(nil),              // 56: symbio.v1.TaskPlace
 	(*TaskResult)(nil),             // 57: symbio.v1.TaskResult
-	(*ArtifactsRequest)(nil),       // 58: symbio.v1.ArtifactsRequest
-	(*ArtifactsReply)(nil),         // 59: symbio.v1.ArtifactsReply
-	(*Artifact)(nil),               // 60: symbio.v1.Artifact
-	(*GetArtifactRequest)(nil),     // 61: symbio.v1.GetArtifactRequest
-	(*RemoveArtifactsRequest)(nil), // 62: symbio.v1.RemoveArtifactsRequest
-	(*DashboardRequest)(nil),       // 63: symbio.v1.DashboardRequest
-	(*DashboardReply)(nil),         // 64: symbio.v1.DashboardReply
-	(*Budget)(nil),                 // 65: symbio.v1.Budget
-	(*AnswerRequest)(nil),          // 66: symbio.v1.AnswerRequest
-	(*AnswerReply)(nil),            // 67: symbio.v1.AnswerReply
-	(*ApprovalsRequest)(nil),       // 68: symbio.v1.ApprovalsRequest
-	(*ApprovalsReply)(nil),         // 69: symbio.v1.ApprovalsReply
-	(*ApprovalsProblem)(nil),       // 70: symbio.v1.ApprovalsProblem
-	(*RulesRequest)(nil),           // 71: symbio.v1.RulesRequest
-	(*RulesReply)(nil),             // 72: symbio.v1.RulesReply
-	(*LastingRule)(nil),            // 73: symbio.v1.LastingRule
-	(*ForgetRequest)(nil),          // 74: symbio.v1.ForgetRequest
-	(*ForgetReply)(nil),            // 75: symbio.v1.ForgetReply
-	(*Approval)(nil),               // 76: symbio.v1.Approval
-	(*SkillsRequest)(nil),          // 77: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 78: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 79: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 80: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 81: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 82: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 83: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 84: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 85: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 86: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 87: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 88: symbio.v1.PromptReply
-	nil,                            // 89: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 90: symbio.v1.Node.RefusedEntry
-	nil,                            // 91: symbio.v1.Node.LabelsEntry
-	nil,                            // 92: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 93: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 94: google.protobuf.Duration
-	(*Progress)(nil),               // 95: symbio.v1.Progress
-	(*Chunk)(nil),                  // 96: symbio.v1.Chunk
-	(*Capability)(nil),             // 97: symbio.v1.Capability
+	(*Denial)(nil),                 // 58: symbio.v1.Denial
+	(*ArtifactsRequest)(nil),       // 59: symbio.v1.ArtifactsRequest
+	(*ArtifactsReply)(nil),         // 60: symbio.v1.ArtifactsReply
+	(*Artifact)(nil),               // 61: symbio.v1.Artifact
+	(*GetArtifactRequest)(nil),     // 62: symbio.v1.GetArtifactRequest
+	(*RemoveArtifactsRequest)(nil), // 63: symbio.v1.RemoveArtifactsRequest
+	(*DashboardRequest)(nil),       // 64: symbio.v1.DashboardRequest
+	(*DashboardReply)(nil),         // 65: symbio.v1.DashboardReply
+	(*Budget)(nil),                 // 66: symbio.v1.Budget
+	(*AnswerRequest)(nil),          // 67: symbio.v1.AnswerRequest
+	(*AnswerReply)(nil),            // 68: symbio.v1.AnswerReply
+	(*ApprovalsRequest)(nil),       // 69: symbio.v1.ApprovalsRequest
+	(*ApprovalsReply)(nil),         // 70: symbio.v1.ApprovalsReply
+	(*ApprovalsProblem)(nil),       // 71: symbio.v1.ApprovalsProblem
+	(*RulesRequest)(nil),           // 72: symbio.v1.RulesRequest
+	(*RulesReply)(nil),             // 73: symbio.v1.RulesReply
+	(*LastingRule)(nil),            // 74: symbio.v1.LastingRule
+	(*ForgetRequest)(nil),          // 75: symbio.v1.ForgetRequest
+	(*ForgetReply)(nil),            // 76: symbio.v1.ForgetReply
+	(*Approval)(nil),               // 77: symbio.v1.Approval
+	(*SkillsRequest)(nil),          // 78: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 79: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 80: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 81: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 82: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 83: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 84: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 85: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 86: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 87: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 88: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 89: symbio.v1.PromptReply
+	nil,                            // 90: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 91: symbio.v1.Node.RefusedEntry
+	nil,                            // 92: symbio.v1.Node.LabelsEntry
+	nil,                            // 93: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 94: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 95: google.protobuf.Duration
+	(*Progress)(nil),               // 96: symbio.v1.Progress
+	(*Chunk)(nil),                  // 97: symbio.v1.Chunk
+	(*Capability)(nil),             // 98: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	93, // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
-	7,  // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
-	6,  // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	93, // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	93, // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
-	89, // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
-	9,  // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
-	9,  // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
-	9,  // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	90, // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
-	14, // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	91, // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
-	13, // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	94, // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	94, // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	95, // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	96, // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
-	22, // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	97, // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
-	24, // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	93, // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	93, // 21: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	65, // 22: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	29, // 23: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	28, // 24: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	31, // 25: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	35, // 26: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	36, // 27: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	37, // 28: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	32, // 29: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	33, // 30: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	34, // 31: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	29, // 32: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	94, // 33: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	42, // 34: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	50, // 35: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	51, // 36: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	27, // 37: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	48, // 38: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	93, // 39: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	53, // 40: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	14, // 41: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	93, // 42: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	53, // 43: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	65, // 44: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	52, // 45: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	93, // 46: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	65, // 47: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	56, // 48: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	57, // 49: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	53, // 50: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	60, // 51: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	93, // 52: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	94, // 53: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	76, // 54: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	76, // 55: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	70, // 56: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	73, // 57: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	93, // 58: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	93, // 59: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	93, // 60: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	78, // 61: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	80, // 62: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	80, // 63: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	85, // 64: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	86, // 65: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	92, // 66: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
-	4,  // 67: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
-	8,  // 68: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
-	8,  // 69: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
-	12, // 70: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
-	16, // 71: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
-	17, // 72: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
-	18, // 73: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
-	20, // 74: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
-	20, // 75: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
-	23, // 76: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
-	26, // 77: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
-	30, // 78: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
-	38, // 79: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
-	40, // 80: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
-	43, // 81: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
-	45, // 82: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
-	47, // 83: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
-	54, // 84: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
-	58, // 85: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
-	61, // 86: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
-	62, // 87: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
-	63, // 88: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
-	66, // 89: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
-	68, // 90: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
-	71, // 91: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
-	74, // 92: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	77, // 93: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	81, // 94: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	83, // 95: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	87, // 96: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
-	2,  // 97: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
-	0,  // 98: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
-	5,  // 99: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
-	10, // 100: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
-	11, // 101: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
-	15, // 102: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
-	9,  // 103: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
-	9,  // 104: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
-	19, // 105: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
-	22, // 106: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
-	21, // 107: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
-	25, // 108: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
-	27, // 109: symbio.v1.Control.Events:output_type -> symbio.v1.Event
-	27, // 110: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
-	39, // 111: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
-	41, // 112: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
-	44, // 113: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
-	46, // 114: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
-	48, // 115: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
-	55, // 116: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
-	59, // 117: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	96, // 118: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
-	59, // 119: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
-	64, // 120: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
-	67, // 121: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
-	69, // 122: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
-	72, // 123: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
-	75, // 124: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	79, // 125: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	82, // 126: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	84, // 127: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	88, // 128: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
-	3,  // 129: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
-	1,  // 130: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
-	99, // [99:131] is the sub-list for method output_type
-	67, // [67:99] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	94,  // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	7,   // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
+	6,   // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
+	94,  // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	94,  // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	90,  // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	9,   // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
+	9,   // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
+	9,   // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
+	91,  // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	14,  // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
+	92,  // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	13,  // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
+	95,  // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	95,  // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	96,  // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	97,  // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	22,  // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
+	98,  // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	24,  // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
+	94,  // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	94,  // 21: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
+	66,  // 22: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	29,  // 23: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	28,  // 24: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	31,  // 25: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	35,  // 26: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	36,  // 27: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	37,  // 28: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	32,  // 29: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	33,  // 30: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	34,  // 31: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	29,  // 32: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	95,  // 33: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	42,  // 34: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	50,  // 35: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	51,  // 36: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	27,  // 37: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	48,  // 38: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	94,  // 39: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	53,  // 40: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	14,  // 41: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	94,  // 42: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	53,  // 43: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	66,  // 44: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	52,  // 45: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	94,  // 46: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	66,  // 47: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	56,  // 48: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	57,  // 49: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	53,  // 50: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	58,  // 51: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	61,  // 52: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	94,  // 53: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	95,  // 54: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	77,  // 55: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	77,  // 56: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	71,  // 57: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	74,  // 58: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	94,  // 59: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	94,  // 60: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	94,  // 61: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	79,  // 62: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	81,  // 63: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	81,  // 64: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	86,  // 65: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	87,  // 66: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	93,  // 67: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	4,   // 68: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
+	8,   // 69: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
+	8,   // 70: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
+	12,  // 71: symbio.v1.Control.Nodes:input_type -> symbio.v1.NodesRequest
+	16,  // 72: symbio.v1.Control.Spawn:input_type -> symbio.v1.SpawnRequest
+	17,  // 73: symbio.v1.Control.Terminate:input_type -> symbio.v1.TerminateRequest
+	18,  // 74: symbio.v1.Control.Send:input_type -> symbio.v1.SendRequest
+	20,  // 75: symbio.v1.Control.Call:input_type -> symbio.v1.CallRequest
+	20,  // 76: symbio.v1.Control.CallStream:input_type -> symbio.v1.CallRequest
+	23,  // 77: symbio.v1.Control.Capabilities:input_type -> symbio.v1.CapabilitiesRequest
+	26,  // 78: symbio.v1.Control.Events:input_type -> symbio.v1.EventsRequest
+	30,  // 79: symbio.v1.Control.Converse:input_type -> symbio.v1.ConverseRequest
+	38,  // 80: symbio.v1.Control.Steer:input_type -> symbio.v1.SteerRequest
+	40,  // 81: symbio.v1.Control.Inspect:input_type -> symbio.v1.InspectRequest
+	43,  // 82: symbio.v1.Control.Interrupt:input_type -> symbio.v1.InterruptRequest
+	45,  // 83: symbio.v1.Control.Conversation:input_type -> symbio.v1.ConversationRequest
+	47,  // 84: symbio.v1.Control.WatchFleet:input_type -> symbio.v1.FleetRequest
+	54,  // 85: symbio.v1.Control.RunTask:input_type -> symbio.v1.RunTaskRequest
+	59,  // 86: symbio.v1.Control.Artifacts:input_type -> symbio.v1.ArtifactsRequest
+	62,  // 87: symbio.v1.Control.GetArtifact:input_type -> symbio.v1.GetArtifactRequest
+	63,  // 88: symbio.v1.Control.RemoveArtifacts:input_type -> symbio.v1.RemoveArtifactsRequest
+	64,  // 89: symbio.v1.Control.Dashboard:input_type -> symbio.v1.DashboardRequest
+	67,  // 90: symbio.v1.Control.Answer:input_type -> symbio.v1.AnswerRequest
+	69,  // 91: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
+	72,  // 92: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
+	75,  // 93: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
+	78,  // 94: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	82,  // 95: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	84,  // 96: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	88,  // 97: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	2,   // 98: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
+	0,   // 99: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
+	5,   // 100: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
+	10,  // 101: symbio.v1.Control.Members:output_type -> symbio.v1.MembersReply
+	11,  // 102: symbio.v1.Control.WatchMembers:output_type -> symbio.v1.MemberChange
+	15,  // 103: symbio.v1.Control.Nodes:output_type -> symbio.v1.NodesReply
+	9,   // 104: symbio.v1.Control.Spawn:output_type -> symbio.v1.LocatedMember
+	9,   // 105: symbio.v1.Control.Terminate:output_type -> symbio.v1.LocatedMember
+	19,  // 106: symbio.v1.Control.Send:output_type -> symbio.v1.SendReply
+	22,  // 107: symbio.v1.Control.Call:output_type -> symbio.v1.CallReply
+	21,  // 108: symbio.v1.Control.CallStream:output_type -> symbio.v1.CallEvent
+	25,  // 109: symbio.v1.Control.Capabilities:output_type -> symbio.v1.CapabilitiesReply
+	27,  // 110: symbio.v1.Control.Events:output_type -> symbio.v1.Event
+	27,  // 111: symbio.v1.Control.Converse:output_type -> symbio.v1.Event
+	39,  // 112: symbio.v1.Control.Steer:output_type -> symbio.v1.SteerReply
+	41,  // 113: symbio.v1.Control.Inspect:output_type -> symbio.v1.InspectReply
+	44,  // 114: symbio.v1.Control.Interrupt:output_type -> symbio.v1.InterruptReply
+	46,  // 115: symbio.v1.Control.Conversation:output_type -> symbio.v1.ConversationReply
+	48,  // 116: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
+	55,  // 117: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
+	60,  // 118: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
+	97,  // 119: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	60,  // 120: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
+	65,  // 121: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
+	68,  // 122: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
+	70,  // 123: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
+	73,  // 124: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
+	76,  // 125: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
+	80,  // 126: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	83,  // 127: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	85,  // 128: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	89,  // 129: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	3,   // 130: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
+	1,   // 131: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
+	100, // [100:132] is the sub-list for method output_type
+	68,  // [68:100] is the sub-list for method input_type
+	68,  // [68:68] is the sub-list for extension type_name
+	68,  // [68:68] is the sub-list for extension extendee
+	0,   // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_symbio_v1_control_proto_init() }
@@ -7210,15 +7326,15 @@ func file_symbio_v1_control_proto_init() {
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[78].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[82].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[79].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[83].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   93,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

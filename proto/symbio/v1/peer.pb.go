@@ -450,7 +450,9 @@ type Capability struct {
 	InputSchema  []byte `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
 	OutputSchema []byte `protobuf:"bytes,4,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	// Whether calling it twice does no harm.
-	Idempotent    bool `protobuf:"varint,5,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	Idempotent bool `protobuf:"varint,5,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	// How many calls of it are served at once; 0 = not known.
+	Places        uint32 `protobuf:"varint,6,opt,name=places,proto3" json:"places,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,13 @@ func (x *Capability) GetIdempotent() bool {
 		return x.Idempotent
 	}
 	return false
+}
+
+func (x *Capability) GetPlaces() uint32 {
+	if x != nil {
+		return x.Places
+	}
+	return 0
 }
 
 // Run is one run of a node's process, as the node's key signs it. Two runs of one node that go on at the
@@ -2038,7 +2047,7 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\bmetadata\x18\a \x03(\v2\x1f.symbio.v1.Member.MetadataEntryR\bmetadata\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaa\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc2\x01\n" +
 	"\n" +
 	"Capability\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2047,7 +2056,8 @@ const file_symbio_v1_peer_proto_rawDesc = "" +
 	"\routput_schema\x18\x04 \x01(\fR\foutputSchema\x12\x1e\n" +
 	"\n" +
 	"idempotent\x18\x05 \x01(\bR\n" +
-	"idempotent\"\xa3\x01\n" +
+	"idempotent\x12\x16\n" +
+	"\x06places\x18\x06 \x01(\rR\x06places\"\xa3\x01\n" +
 	"\x03Run\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x124\n" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12,\n" +

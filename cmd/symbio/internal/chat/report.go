@@ -12,9 +12,6 @@ import (
 	"symbio/security/visible"
 )
 
-// maxDenials is how many denied calls a report lists. The others are counted.
-const maxDenials = 50
-
 // report collects what a script learns at the end of a conversation that no person attends. Its
 // fields are the object that --output-format json prints; cli.md has the names.
 type report struct {
@@ -24,14 +21,21 @@ type report struct {
 	Spent   *budget.Spent `json:"spent,omitempty"`
 	Session string        `json:"session,omitempty"` // its id; Agent is that of the agent
 	Agent   string        `json:"agent,omitempty"`
-	// Denials are the calls that were denied because no person could be asked, at most maxDenials.
-	Denials []denial `json:"denials"`
-	// OmittedDenials is the number of further ones.
-	OmittedDenials int `json:"omitted_denials,omitempty"`
+	Denials
 }
 
-// denial is a call that was denied because no person could be asked.
-type denial struct {
+// maxDenials is how many denied calls are listed. The others are counted.
+const maxDenials = 50
+
+// Denials are calls that were denied because no person could be asked, as part of a JSON object.
+type Denials struct {
+	List []Denial `json:"denials"` // at most maxDenials
+	// Omitted is the number of further ones.
+	Omitted int `json:"omitted_denials,omitempty"`
+}
+
+// Denial is a call that was denied because no person could be asked.
+type Denial struct {
 	Agent string          `json:"agent"`
 	Tool  string          `json:"tool"`
 	Args  json.RawMessage `json:"args"`
@@ -50,10 +54,17 @@ func (r *report) add(e event.Event) {
 	case e.Type == "result":
 		r.Text, r.Status, r.Error, r.Spent = f.Text, f.Status, f.Error, f.Spent
 	case e.Type != "decision" || !f.Unasked || f.Approved:
-	case len(r.Denials) == maxDenials:
-		r.OmittedDenials++
 	default:
-		r.Denials = append(r.Denials, denial{Agent: f.Name, Tool: f.Tool, Args: f.Args, Why: f.Why, YesTo: append([]string{}, f.Missing...)})
+		r.Add(Denial{Agent: f.Name, Tool: f.Tool, Args: f.Args, Why: f.Why, YesTo: append([]string{}, f.Missing...)})
+	}
+}
+
+// Add adds a denial to the list, or counts it.
+func (l *Denials) Add(d Denial) {
+	if len(l.List) == maxDenials {
+		l.Omitted++
+	} else {
+		l.List = append(l.List, d)
 	}
 }
 
@@ -68,10 +79,10 @@ func (r *report) finish(env *command.Env, asJSON bool, err error) error {
 		if err != nil && r.Error == "" {
 			r.Error = err.Error()
 		}
-		r.Denials = append([]denial{}, r.Denials...)
+		r.List = append([]Denial{}, r.List...)
 		err = errors.Join(err, env.PrintJSON(r))
 	}
-	switch text := r.denialText(); {
+	switch text := r.Denials.Text(); {
 	case text == "" || err == nil:
 		if text != "" {
 			err = command.Denied(errors.New(text))
@@ -82,14 +93,14 @@ func (r *report) finish(env *command.Env, asJSON bool, err error) error {
 	return err
 }
 
-// denialText lists the denied calls with the flags that would allow them, safe for a terminal; ""
-// if there are none.
-func (r *report) denialText() string {
-	if len(r.Denials) == 0 {
+// Text lists the denied calls with the flags that would allow them, safe for a terminal; "" if there
+// are none.
+func (l Denials) Text() string {
+	if len(l.List) == 0 {
 		return ""
 	}
-	lines := []string{Plural(len(r.Denials)+r.OmittedDenials, "call") + " denied, because no person could be asked:"}
-	for _, d := range r.Denials {
+	lines := []string{Plural(len(l.List)+l.Omitted, "call") + " denied, because no person could be asked:"}
+	for _, d := range l.List {
 		change := "no --yes-to allows it: " + visible.TruncateRunes(d.Why, 200)
 		if len(d.YesTo) > 0 {
 			change = "to allow it, add"
@@ -99,8 +110,8 @@ func (r *report) denialText() string {
 		}
 		lines = append(lines, "  "+visible.Escape(d.Tool+" "+visible.TruncateRunes(ArgSummary(d.Args), 100)), "    "+visible.Escape(change))
 	}
-	if r.OmittedDenials > 0 {
-		lines = append(lines, fmt.Sprintf("  and %d more", r.OmittedDenials))
+	if l.Omitted > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", l.Omitted))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -25,14 +25,15 @@ const maxParallel = 4096
 // options are the flags.
 type options struct {
 	agent, capability, task, input string
-	over, where                    []string
+	over, where, allow             []string
 	lines, nodes, out              string
 	parallel, retries              int
 	timeout                        time.Duration
 	repeatable                     bool
 }
 
-// New returns the command map. Its exit status is 1 if an item has no result or the run was interrupted.
+// New returns the command map. Its exit status is 1 if an item has no result or the run was
+// interrupted, else 3 if calls of an item were denied because no person could be asked.
 func New(env *command.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
@@ -55,6 +56,7 @@ func New(env *command.Env) *cobra.Command {
 	f.IntVar(&o.retries, "retries", 0, "how often an item that failed is tried again, `N`")
 	f.DurationVar(&o.timeout, "timeout", 0, "longest `DURATION` of one attempt (default as configured)")
 	f.BoolVar(&o.repeatable, "repeatable", false, "an item may be done twice: begin it anew if it is not known what was done")
+	f.StringArrayVar(&o.allow, "yes-to", nil, "`RULE` to allow for the agents of the items, such as 'Write(notes/*)'; may be repeated")
 	f.StringVar(&o.out, "out", "", "`FILE` for the results, with which the same command can go on later (default standard output)")
 	return cmd
 }
@@ -66,8 +68,8 @@ func (o options) check(env *command.Env) error {
 		return command.Usage(errors.New("what gets the items? Give either --agent NAME or --capability NAME"))
 	case (len(o.over) > 0) == (o.lines != ""):
 		return command.Usage(errors.New("where are the items? Give either --over PATTERN for files or --lines FILE, with - for standard input"))
-	case o.task != "" && o.agent == "", o.input != "" && o.capability == "", len(o.where) > 0 && o.agent == "":
-		return command.Usage(errors.New("--task and --where are for --agent, --input is for --capability"))
+	case o.task != "" && o.agent == "", o.input != "" && o.capability == "", len(o.where)+len(o.allow) > 0 && o.agent == "":
+		return command.Usage(errors.New("--task, --where and --yes-to are for --agent, --input is for --capability"))
 	case env.JSON && o.out == "":
 		return command.Usage(errors.New("without --out the output is the results, which are JSON already; with --out FILE, --json prints how far the run is"))
 	case o.parallel < 1 || o.parallel > maxParallel || o.retries < 0 || o.timeout < 0:
@@ -107,7 +109,7 @@ func (o options) run(ctx context.Context, env *command.Env, client symbiov1.Cont
 	if o.out == "" {
 		defer os.Remove(file.Name())
 	}
-	r.request = &symbiov1.RunTaskRequest{Agent: o.agent, Capability: o.capability, Where: o.where, Placement: string(placement.Spread), Repeatable: o.repeatable, Budget: &symbiov1.Budget{Wall: durationpb.New(o.timeout)}}
+	r.request = &symbiov1.RunTaskRequest{Agent: o.agent, Capability: o.capability, Where: o.where, Allow: o.allow, Placement: string(placement.Spread), Repeatable: o.repeatable, Budget: &symbiov1.Budget{Wall: durationpb.New(o.timeout)}}
 	if o.nodes != "all" {
 		r.request.Nodes = strings.Split(o.nodes, ",")
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 )
 
@@ -30,6 +31,10 @@ type outcome struct {
 	Attempts int `json:"attempts"`
 	// Spent is what the agent used: model_calls, tokens, and cost in USD.
 	Spent map[string]float64 `json:"spent,omitempty"`
+	// Denials are calls that were denied because no person could be asked, so that the work may not be done. OmittedDenials
+	// is the number of further ones.
+	Denials        []chat.Denial `json:"denials,omitempty"`
+	OmittedDenials int           `json:"omitted_denials,omitempty"`
 
 	// Hash is that of the item. State is waiting or begun while the outcome is not known. Only the journal has them.
 	Hash  string `json:"hash,omitempty"`

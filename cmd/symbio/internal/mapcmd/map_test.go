@@ -350,6 +350,8 @@ func TestBar(t *testing.T) {
 	for want, c := range map[string]counts{
 		"7 done, 1.5/s": {Done: 7, Rate: 1.5},
 		"[==========          ] 10/20, 2.0/s, 5s left, 1 failed": {Total: 20, Done: 10, Failed: 1, Rate: 2, Left: 5},
+		"[=                   ] 1/20, 0.0/s, 1 denied":           {Total: 20, Done: 1, Denied: 1},
+		"[                    ] 0/20, 0.0/s":                     {Total: 20},
 	} {
 		if got := c.line(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 )
@@ -21,8 +22,9 @@ type progress struct {
 	mu     sync.Mutex
 	counts counts // guarded by mu
 	before int    // items that an earlier run finished; guarded by mu
-	// failures are the first lines for people about what failed; guarded by mu.
+	// failures are the first lines for people about what failed, denials what was denied; guarded by mu.
 	failures []string
+	denials  chat.Denials
 }
 
 // maxFailures is how many failures are shown at the end. The output has them all.
@@ -38,6 +40,8 @@ type counts struct {
 	Done   int `json:"done"`
 	Failed int `json:"failed"`
 	Lost   int `json:"lost"`
+	// Denied counts those with a result of which calls were denied: they may not be done.
+	Denied int `json:"denied"`
 	// Nodes counts the results by node.
 	Nodes map[string]int `json:"nodes"`
 	// Rate is items per second of this run, Left how many seconds the rest takes at this rate; missing if not known.
@@ -53,18 +57,28 @@ func (p *progress) count(o outcome, earlier bool) {
 	if earlier {
 		p.before++
 	}
-	if o.Error == "" {
-		p.counts.Nodes[o.Node]++
-		return
-	}
-	p.counts.Failed++
-	kind := "failed"
-	if o.Lost {
+	kind, why := "failed", o.Error
+	switch {
+	case o.Lost:
 		p.counts.Lost++
 		kind = "lost"
+		fallthrough
+	case o.Error != "":
+		p.counts.Failed++
+	default:
+		p.counts.Nodes[o.Node]++
+		if len(o.Denials) == 0 {
+			return
+		}
+		p.counts.Denied++
+		kind, why = "denied", chat.Plural(len(o.Denials)+o.OmittedDenials, "call")
 	}
+	for _, d := range o.Denials {
+		p.denials.Add(d)
+	}
+	p.denials.Omitted += o.OmittedDenials
 	if len(p.failures) < maxFailures {
-		p.failures = append(p.failures, fmt.Sprintf("%s: item %d, %s: %s", kind, o.Index, terminal.Clip(string(o.Item), 60), terminal.Clip(o.Error, 300)))
+		p.failures = append(p.failures, fmt.Sprintf("%s: item %d, %s: %s", kind, o.Index, terminal.Clip(string(o.Item), 60), terminal.Clip(why, 300)))
 	}
 }
 
@@ -120,22 +134,33 @@ func (c counts) line() string {
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", c.Failed)
 	}
+	if c.Denied > 0 {
+		text += fmt.Sprintf(", %d denied", c.Denied)
+	}
 	return text
 }
 
-// summary shows what became of the items. The error counts those that have no result.
+// summary shows what became of the items. The error counts those that have no result, else those of which calls were denied.
 func (p *progress) summary() (err error) {
 	c := p.now()
 	if c.Type = "result"; p.env.JSON {
 		err = p.env.PrintLine(c)
 	} else {
-		p.env.Notef("%d of %d items done in %v, %.1f/s, by node: %s", c.Done-c.Failed, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
+		p.env.Notef("%d of %d items done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
 		for _, line := range p.failures {
 			p.env.Notef("%s", line)
 		}
 	}
-	if err == nil && c.Failed > 0 {
+	denials := p.denials.Text()
+	switch {
+	case err != nil:
+	case c.Failed > 0:
+		if denials != "" {
+			fmt.Fprintln(p.env.Err, denials)
+		}
 		err = fmt.Errorf("%d of %d items have no result, %d of them are lost", c.Failed, c.Done, c.Lost)
+	case c.Denied > 0:
+		err = command.Denied(fmt.Errorf("%d of %d items may not be done: %s", c.Denied, c.Done, denials))
 	}
 	return err
 }

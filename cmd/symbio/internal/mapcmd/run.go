@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -183,6 +184,10 @@ func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outc
 			continue
 		}
 		o.Error, o.Lost, o.Result = result.GetError(), result.GetLost(), nil
+		o.Denials, o.OmittedDenials = nil, int(result.GetOmittedDenials())
+		for _, d := range result.GetDenials() {
+			o.Denials = append(o.Denials, chat.Denial{Agent: d.GetAgent(), Tool: d.GetTool(), Args: d.GetArgs(), Why: d.GetWhy(), YesTo: append([]string{}, d.GetAllow()...)})
+		}
 		if s := result.GetSpent(); s != nil {
 			o.Spent = map[string]float64{"model_calls": float64(s.GetModelCalls()), "tokens": float64(s.GetInput() + s.GetOutput()), "cost": s.GetCost()}
 		}
