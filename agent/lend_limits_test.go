@@ -153,8 +153,9 @@ func TestLenderRefusesLimitsThatItCannotKeep(t *testing.T) {
 				t.Fatal(err)
 			}
 			call := community.Call{Capability: lending.Capability, Payload: data, Listen: func(community.Update) {}}
-			if _, err := l.b.community.Serve(t.Context(), community.Peer{ID: l.a.id}, call); err == nil {
-				t.Errorf("%s: it is lent", name)
+			reply, err := l.b.community.Serve(t.Context(), community.Peer{ID: l.a.id}, call)
+			if refusal := `{"why":"the sandbox limits of its definition, or those of its parent, cannot be kept there now"}`; err == nil && string(reply.Data) != refusal {
+				t.Errorf("%s: it is lent: %s", name, reply.Data)
 			}
 		}
 		if left := l.b.here(); len(left) > 0 {

@@ -154,12 +154,28 @@ func (l *Loan) closeElsewhere(n int) (freed int) {
 func (l *Loan) CloseUnknown() {
 	l.ledger.mu.Lock()
 	defer l.ledger.mu.Unlock()
+	l.closeWith(0)
+}
+
+// CloseEnded is Close for a loan whose agent has ended, and in all total of its descendants, as the other node says. Others
+// were on a node that was lost to it: their places are as those of CloseUnknown.
+func (l *Loan) CloseEnded(total int) {
+	l.EndedElsewhere(total)
+	l.ledger.mu.Lock()
+	defer l.ledger.mu.Unlock()
+	l.closeWith(1)
+}
+
+// closeWith closes the loan, of whose agents so many have ended. The caller must hold mu.
+func (l *Loan) closeWith(ended int) {
 	if l.closed {
 		return
 	}
-	n := l.close()
-	l.parent.adjust(places, int64(n))
-	l.ledger.unknown = append(l.ledger.unknown, unknownEnds{time.Now().Add(lentGrace), l.Account, n})
+	l.ledger.giveBack(ended)
+	if n := l.close() - ended; n > 0 {
+		l.parent.adjust(places, int64(n))
+		l.ledger.unknown = append(l.ledger.unknown, unknownEnds{time.Now().Add(lentGrace), l.Account, n})
+	}
 }
 
 // Report books what the other node reports as spent so far. The report is not trusted: it counts as no

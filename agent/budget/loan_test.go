@@ -272,3 +272,67 @@ func TestLoansWithoutNumbersShareWhatIsLeft(t *testing.T) {
 		t.Errorf("when all have ended the next has %d tokens, want half", got)
 	}
 }
+
+// Places of agents that a lender lost just before the lease ended may still be taken.
+func TestPlacesThatALenderLostAreFreeAfterGrace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		close func(*Loan)
+		free  int // at once, of three
+	}{
+		"all have ended":  {func(l *Loan) { l.CloseEnded(2) }, 3},
+		"one has not":     {func(l *Loan) { l.CloseEnded(1) }, 2},
+		"all are lost":    {func(l *Loan) { l.CloseUnknown() }, 0},
+		"said too much":   {func(l *Loan) { l.CloseEnded(99) }, 3},
+		"closed, and so?": {func(l *Loan) { l.CloseUnknown(); l.CloseEnded(2) }, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			root := New(Limits{Agents: 3})
+			loan, err := root.OpenLoan(t.Context(), Limits{})
+			for range 2 {
+				err = errors.Join(err, loan.OpenElsewhere(t.Context()))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.close(loan)
+			for _, want := range []int{tt.free, 3} {
+				root.ledger.mu.Lock()
+				root.ledger.expire()
+				_, _, left := root.binding(places)
+				root.ledger.mu.Unlock()
+				if int(left) != want {
+					t.Errorf("%s: %d places are free, want %d", name, left, want)
+				}
+				time.Sleep(lentGrace)
+			}
+		})
+	}
+}
+
+// A spawn waits for places of a lost node only where they are what it lacks.
+func TestSpawnDoesNotWaitInVain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		child Limits // of the account that spawns
+		use   bool   // the calls are used up
+	}{"its own places": {Limits{Agents: -1}, false}, "calls": {Limits{}, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			root := New(Limits{Agents: 2, ModelCalls: 1})
+			child, err := root.Open(t.Context(), tt.child, Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			loan, err := root.OpenLoan(t.Context(), Limits{ModelCalls: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			loan.CloseUnknown()
+			if tt.use {
+				child.Charge(Spent{ModelCalls: 1})
+			}
+			began := time.Now()
+			if _, err := child.Open(t.Context(), Limits{}, Limits{}); !errors.Is(err, ErrExceeded) || time.Since(began) != 0 {
+				t.Errorf("%s: %v after %v, want ErrExceeded at once", name, err, time.Since(began))
+			}
+		})
+	}
+}

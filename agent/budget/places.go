@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -58,20 +57,28 @@ func (l *ledger) expire() {
 	}
 }
 
+// roomWithoutUnknown reports whether the account could have a descendant more if no place were unknown. The caller must hold mu.
+func (a *Account) roomWithoutUnknown() bool {
+	for _, gone := range a.ledger.unknown {
+		gone.of.parent.adjust(places, -int64(gone.count))
+		defer gone.of.parent.adjust(places, int64(gone.count))
+	}
+	return a.room() == nil
+}
+
 // awaitRoom waits while the account could have a descendant more if agents of nodes that are gone have
 // ended. It returns the error of room.
 func (a *Account) awaitRoom(ctx context.Context) error {
 	for {
 		a.ledger.mu.Lock()
 		a.ledger.expire()
-		err, wait := a.room(), time.Duration(0)
-		if _, _, left := a.binding(places); left < 1 && len(a.ledger.unknown) > 0 {
-			wait = time.Until(a.ledger.unknown[0].until)
-		}
-		a.ledger.mu.Unlock()
-		if wait == 0 || !errors.Is(err, ErrExceeded) {
+		err := a.room()
+		if err == nil || !a.roomWithoutUnknown() {
+			a.ledger.mu.Unlock()
 			return err
 		}
+		wait := time.Until(a.ledger.unknown[0].until)
+		a.ledger.mu.Unlock()
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"symbio/actor/awake"
 	"symbio/agent/budget"
@@ -127,6 +128,10 @@ const (
 	// can end the agent and send its final report.
 	lifeSlack = endTimeout + 10*time.Second
 )
+
+// A lender's lines are read at this rate, per second. An honest one writes a line for each call of a model and each place, a few
+// for a question, and waits while more are not read.
+const lineRate, lineBurst = 50, 200
 
 // Lenders returns the reachable nodes, without the own one, that lend a definition; "" = any.
 func Lenders(c peer.Community, own community.NodeID, definition string) []community.Member {
@@ -376,6 +381,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	b.aside.SetLimit(1)
 	b.places.SetLimit(maxQuestions)
 	var lines lineReader
+	pace := rate.NewLimiter(lineRate, lineBurst)
 	onUpdate := func(u community.Update) {
 		if u.Output == nil {
 			b.progress(u.Progress)
@@ -383,6 +389,9 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 		}
 		updates, err := lines.push(u.Output)
 		for _, one := range updates {
+			if pace.Wait(asking) != nil {
+				return // the lease ends
+			}
 			b.receive(one)
 			b.withdraw(one.Withdrawn)
 			if one.Question != nil && err == nil {
@@ -434,16 +443,19 @@ func (b *BorrowedAgent) receive(u update) {
 var ErrLost = errors.New("it is lost, because its node did not report its end")
 
 // settle closes the account with the lender's last report. Without a report it counts what may have
-// been spent since the latest one (budget.CloseLost). If the lender never named an agent, nothing counts: that agent got no task, so it spent
-// nothing, but it may live.
+// been spent since the latest one (budget.CloseLost). If the lender never named an agent, nothing counts: that agent got no task,
+// so it spent nothing, but it may live, unless the lender says that there is none.
 func (b *BorrowedAgent) settle(final update, err error) {
 	var more budget.Spent
 	switch {
 	case err == nil && final.Spent != nil:
 		more = b.loan.Report(*final.Spent)
-		b.loan.Close()
+		b.loan.CloseEnded(final.Ended)
 		err = errors.New(cmp.Or(final.Why, "it ended"))
-	case b.id() == "" && (err == nil || community.NotBegun(err) || errors.Is(err, community.ErrInvalid)):
+	case b.id() == "" && err == nil:
+		b.loan.Close()
+		err = community.Explain(community.ErrUnavailable, cmp.Or(final.Why, "it did not spawn the agent"))
+	case b.id() == "" && (community.NotBegun(err) || errors.Is(err, community.ErrInvalid)):
 		b.loan.Close()
 	case b.id() == "":
 		b.loan.CloseUnknown()

@@ -1,9 +1,11 @@
 package lending
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/community"
+	"symbio/security/permission"
 )
 
 // fakeNode is a community with one other node, that answers with invoke.
@@ -156,4 +159,87 @@ func TestBorrowerWaitsForTheMemberThatTheLenderNames(t *testing.T) {
 			})
 		})
 	}
+}
+
+// toldNode is a fakeNode that keeps the constraints that it is told.
+type toldNode struct {
+	fakeNode
+	told *[]string
+}
+
+func (n toldNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, s community.Signal, _ func(community.Update)) (community.Reply, error) {
+	*n.told = append(*n.told, string(s.OnBehalf))
+	return community.Reply{}, nil
+}
+
+func TestConstraintsThatCannotBeToldDenyAllMeanwhile(t *testing.T) {
+	var told []string
+	tooMany := errors.New("too many permissions")
+	allowed, failure := []byte(`{"links":[{"name":"x","default":"allow"}]}`), error(nil)
+	b := &Borrower{Community: toldNode{told: &told}, OnlyReads: func() bool { return false }, Constraints: func(context.Context) ([]byte, error) { return allowed, failure }}
+	one := borrow(b, "1")
+	one.telling, one.cancel = make(chan struct{}, 1), func() { t.Error("the agent is stopped") }
+	for _, failure = range []error{nil, tooMany, tooMany, nil} {
+		if err := one.tellConstraints(t.Context()); !errors.Is(err, failure) {
+			t.Errorf("%v, want %v", err, failure)
+		}
+	}
+	denied, err := permission.DecodeConstraints([]byte(told[1]))
+	if err != nil || denied.Judge(permission.Call{Tool: "Read"}).Action != permission.Deny {
+		t.Errorf("it is told %s, %v", told[1], err)
+	}
+	if want := []string{string(allowed), told[1], string(allowed)}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+func TestLoanThatALenderRefusesIsClosedAtOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		final update
+		err   error
+		free  bool // the one place, at once
+		says  string
+	}{
+		"it says why":     {update{Why: "its model cannot be opened there now"}, nil, true, "unavailable: its model cannot be opened there now"},
+		"busy":            {update{}, community.ErrBusy, true, "busy"},
+		"it did not come": {update{}, community.ErrUnavailable, false, "unavailable"},
+	} {
+		parent := budget.New(budget.Limits{Agents: 1})
+		one := borrow(&Borrower{Spent: func(budget.Spent) {}}, "")
+		var err error
+		if one.loan, err = parent.OpenLoan(t.Context(), budget.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		one.settle(tt.final, tt.err)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := parent.Open(ended, budget.Limits{}, budget.Limits{}); (err == nil) != tt.free || !strings.Contains(one.endReason.Error(), tt.says) {
+			t.Errorf("%s: %v, and the agent ended because %v", name, err, one.endReason)
+		}
+	}
+}
+
+func TestLinesOfALenderAreReadAtABoundedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := bytes.Repeat([]byte("{\"spent\":{\"model_calls\":1}}\n"), 10*lineRate+lineBurst)
+		b := &Borrower{Community: chattyNode{lines: lines}, Spent: func(budget.Spent) {}}
+		one := borrow(b, "")
+		one.cancel = func() {}
+		began := time.Now()
+		one.run(t.Context(), community.Signal{})
+		if took := time.Since(began).Round(time.Second); took != 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// chattyNode is a fakeNode that says lines at once.
+type chattyNode struct {
+	fakeNode
+	lines []byte
+}
+
+func (n chattyNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, _ community.Signal, onUpdate func(community.Update)) (community.Reply, error) {
+	onUpdate(community.Update{Output: n.lines})
+	return community.Reply{}, community.ErrBusy
 }

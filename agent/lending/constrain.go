@@ -57,22 +57,25 @@ func (b *BorrowedAgent) checkConstraints(ctx context.Context) {
 	}
 }
 
-// tellLocked is tellConstraints; the caller must hold telling.
+// tellLocked is tellConstraints; the caller must hold telling. If they cannot be encoded, the lender is told to deny all, and the
+// error says why.
 func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	plan := b.borrower.OnlyReads()
-	behalf, err := b.borrower.Constraints(b.leased)
-	if err == nil {
-		if bytes.Equal(behalf, b.told) && plan == b.toldPlan {
-			return nil
-		}
-		_, err = b.askOnBehalf(bounded, request{Constrain: b.id(), Plan: plan}, behalf)
+	behalf, unknown := b.borrower.Constraints(b.leased)
+	if unknown != nil { // the agent may do nothing until they can be told again
+		unknown = fmt.Errorf("the agent cannot be told what it is held to now, and its calls are denied meanwhile: %w", unknown)
+		behalf, _ = permission.EncodeConstraints(permission.Chain{{Name: "the parent's node, which cannot tell them", Policy: permission.Policy{Default: permission.Deny}}})
 	}
+	if bytes.Equal(behalf, b.told) && plan == b.toldPlan {
+		return unknown
+	}
+	_, err := b.askOnBehalf(bounded, request{Constrain: b.id(), Plan: plan}, behalf)
 	switch {
 	case err == nil:
 		b.told, b.toldPlan = behalf, plan
-		return nil
+		return unknown
 	case errors.Is(err, community.ErrNotFound): // the agent has ended; its final report is on the way
 		return nil
 	case ctx.Err() != nil:

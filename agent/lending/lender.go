@@ -259,13 +259,15 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	defer l.remove(n)
 	why, err := l.lend(leased, n)
 	switch {
+	case errors.Is(err, community.ErrUnavailable): // a reply, because as an error it does not say that nothing was spawned
+		return replyOf(update{Why: community.Explanation(err)})
 	case err != nil:
 		return community.Reply{}, err
 	case ctx.Err() != nil:
 		// The caller is gone, so nothing can receive a report.
 		return community.Reply{}, context.Cause(ctx)
 	}
-	return replyOf(update{Spent: new(n.Account.Total()), Why: why.Error()})
+	return replyOf(update{Spent: new(n.Account.Total()), Ended: n.Account.Ended(), Why: why.Error()})
 }
 
 // replyOf returns the update as the reply of a call.
