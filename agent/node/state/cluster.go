@@ -210,55 +210,62 @@ func (n Node) JoinCluster(ctx context.Context, listen, addr string, token identi
 
 // LeaveCluster makes the node, which must not run, a node outside of clusters
 // again, with a new key. The old key and certificate are moved to the directory
-// kept, so that a mistake can be undone. The authority of a machine goes there,
-// too, if another machine holds it or no other node is left; else that machine
-// cannot leave.
-func (n Node) LeaveCluster() (cluster, kept string, err error) {
+// kept, so that a mistake can be undone. The authority of a machine stays while
+// another node of it is of the cluster. Else it goes there, too, if another
+// machine holds it or no other node is left, and if not that machine cannot
+// leave. advice says where it is, and how to join.
+func (n Node) LeaveCluster() (cluster, kept, advice string, err error) {
 	cluster, _, err = identity.MemberOf(n.member())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", "", err
+		return "", "", "", err
 	}
+	advice = "the node gets a new key when it starts or joins; to join, run `symbio cluster token` where the authority is, and here the line that it prints"
 	var moves [][2]string
 	switch c, err := n.dir.OpenCluster(); {
 	case errors.Is(err, ErrNoAuthority) && cluster == "":
-		return "", "", ErrNoCluster
+		return "", "", "", ErrNoCluster
 	case errors.Is(err, ErrNoAuthority) || err == nil && cluster != "" && cluster != c.Name(): // it has no part in it
 	case err != nil:
-		return "", "", err
+		return "", "", "", err
 	default:
 		cluster = c.Name()
-		if err := n.dir.mayGiveUp(c, n.name); err != nil {
-			return "", "", err
+		switch holder, err := n.dir.mayGiveUp(c, n.name); {
+		case err != nil:
+			return "", "", "", err
+		case holder != "":
+			advice = fmt.Sprintf("the authority of cluster %s stays on this machine, for node %s; as long as it is here, a node that starts here is of that cluster, and so this one again, with a new key", cluster, holder)
+		default:
+			advice = "the authority that was on this machine is kept with the old key, in authority; " + advice
+			moves = append(moves, [2]string{n.dir.Cluster(), "authority"})
 		}
-		moves = append(moves, [2]string{n.dir.Cluster(), "authority"})
 	}
 	release, err := n.Lock()
 	if err != nil {
-		return "", "", fmt.Errorf("%w; stop it first", err)
+		return "", "", "", fmt.Errorf("%w; stop it first", err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	kept = filepath.Join(n.path(), "left-"+cluster+"-"+time.Now().UTC().Format("20060102T150405Z"))
 	if err := os.Mkdir(kept, 0o700); err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	// The authority goes first, since with it the node would get a certificate at
 	// its start. Without its key a node can do nothing with the rest, and a second
 	// try takes that.
 	for _, move := range append(moves, [2]string{n.Key(), filepath.Base(n.Key())}, [2]string{n.member(), filepath.Base(n.member())}) {
 		if err := os.Rename(move[0], filepath.Join(kept, move[1])); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", "", err
+			return "", "", "", err
 		}
 	}
-	return cluster, kept, nil
+	return cluster, kept, advice, nil
 }
 
-// mayGiveUp returns an error unless this machine can do without the authority when that node leaves: no other node of it is of
-// the cluster, and another machine holds the authority, or the cluster has no other node.
-func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) error {
+// mayGiveUp returns the other node of this machine that is of the cluster, for which the authority stays when that node leaves.
+// Without one it returns an error unless another machine holds the authority, or the cluster has no other node.
+func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) (holder string, err error) {
 	nodes, err := c.Nodes()
 	own, ownErr := s.OwnIDs()
 	if err = errors.Join(err, ownErr); err != nil {
-		return err
+		return "", err
 	}
 	others, held := 0, false
 	for _, r := range nodes {
@@ -267,15 +274,15 @@ func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) error {
 			continue
 		}
 		if mine {
-			return fmt.Errorf("node %s of this machine has its certificate from the authority that is here, which would go with this node; remove it first: symbio cluster remove %s", name, r.ID)
+			return name, nil
 		}
 		others++
 		held = held || r.Holds
 	}
 	if held || others == 0 {
-		return nil
+		return "", nil
 	}
-	return fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote NODE`, then leave", c.Name())
+	return "", fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote NODE`, then leave", c.Name())
 }
 
 // Outsider returns advice if this node is in no cluster while another node of

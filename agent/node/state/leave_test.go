@@ -28,13 +28,13 @@ func TestMachineWithTheAuthorityLeaves(t *testing.T) {
 	if _, err := c.Issue(other, "b"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := a.LeaveCluster(); err == nil || !strings.Contains(err.Error(), "symbio cluster promote NODE") {
+	if _, _, _, err := a.LeaveCluster(); err == nil || !strings.Contains(err.Error(), "symbio cluster promote NODE") {
 		t.Fatal(err)
 	}
 	if err := c.Remove(other.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if cluster, _, err := a.LeaveCluster(); err != nil || cluster != "lab" {
+	if cluster, _, advice, err := a.LeaveCluster(); !strings.Contains(advice, "kept with the old key, in authority;") || err != nil || cluster != "lab" {
 		t.Fatal(cluster, err)
 	}
 	if _, err := s.OpenCluster(); err == nil {
@@ -42,5 +42,31 @@ func TestMachineWithTheAuthorityLeaves(t *testing.T) {
 	}
 	if _, err := a.InitCluster("next", "127.0.0.1:0"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of two nodes of one machine each can leave, and the authority stays for the other.
+func TestAuthorityStaysForAnotherNodeOfTheMachine(t *testing.T) {
+	s := state.Dir(t.TempDir())
+	a, b := s.Node("a"), s.Node("b")
+	if _, err := a.InitCluster("lab", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	old, err := b.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, advice, err := b.LeaveCluster(); err != nil || !strings.Contains(advice, "the authority of cluster lab stays on this machine, for node a;") {
+		t.Errorf("%q, %v", advice, err)
+	}
+	c, err := s.OpenCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(old.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, advice, err := a.LeaveCluster(); err != nil || !strings.Contains(advice, "kept with the old key, in authority;") {
+		t.Errorf("the last one: %q, %v", advice, err)
 	}
 }

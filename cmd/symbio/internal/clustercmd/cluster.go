@@ -488,14 +488,14 @@ func cmdClusterLeave(env *command.Env, file *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cluster, kept, err := state.Node(name).LeaveCluster()
+			cluster, kept, advice, err := state.Node(name).LeaveCluster()
 			if err != nil {
 				return clusterStatus(err)
 			}
 			if env.JSON {
 				return env.PrintJSON(map[string]string{"node": name, "cluster": cluster, "kept": kept})
 			}
-			env.Notef("the node gets a new key when it starts or joins; to join, run `symbio cluster token` where the authority is, and here the line that it prints")
+			env.Notef("%s", advice)
 			return env.Printf("node %s has left cluster %s; its old key and certificate are in %s\n", name, cluster, kept)
 		},
 	}
