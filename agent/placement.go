@@ -57,6 +57,18 @@ func (a *Agent) place(ctx context.Context, w team.SpawnRequest) (c *team.Child, 
 	return c, nil
 }
 
+// nodes returns the nodes with these labels that can have an agent of a definition.
+func (i *instance) nodes(definition string, where []string) ([]community.MemberID, error) {
+	if i.factory.cfg.Chooser == nil {
+		return nil, fmt.Errorf("%w: this node places no tasks on others: leave where out", placement.ErrNone)
+	}
+	labels, err := placement.ParseLabels(where)
+	if err != nil {
+		return nil, err
+	}
+	return i.factory.cfg.Chooser.Nodes(placement.Request{Definition: definition, Where: labels})
+}
+
 // mayPlace returns why a sub-agent may not be spawned on another node that the model did not name.
 // What a person is to decide was asked before if the model named labels.
 func mayPlace(ctx context.Context, i *instance, w team.SpawnRequest, definition string, node community.Member) error {

@@ -169,6 +169,45 @@ func TestWhereSendsTaskToNode(t *testing.T) {
 	}
 }
 
+// "Do this on all machines" is one call; so are two of the same task with a node each.
+func TestOneTaskOnEveryNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaced(newLAN(t, parts(map[string]any{"where": []string{"each"}}), lentPlaces(2), slow()), 1, worker())
+		got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "1 1s")
+		spawned := p.texts(agent.EventSpawned)
+		if err != nil || strings.Count(got, `"result":"did part0"`) != 2 || len(spawned) != 2 || strings.HasPrefix(spawned[0], "bob") || !strings.HasPrefix(spawned[1], "bob") {
+			t.Errorf("%v, spawned %q\n%s", err, spawned, got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ways := []string{"node=ann", "node=bob", "node=bob"}
+		model := script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			switch m := last(r); {
+			case strings.Contains(r.System, "You are a sub-agent of"):
+				return say("did it")
+			case m.Role == llm.User:
+				var calls []llm.ToolCall
+				for i, way := range ways {
+					calls = append(calls, use(fmt.Sprint(i), "replicate_agent", map[string]any{"reason": "x", "agent": "worker", "task": "count", "where": []string{way}}))
+				}
+				return llm.Message{Calls: calls}, nil
+			default:
+				var refused []string
+				for i, one := range m.Results {
+					if one.IsError && strings.Contains(one.Text, "in progress already") {
+						refused = append(refused, fmt.Sprint(i))
+					}
+				}
+				return say("refused " + strings.Join(refused, " "))
+			}
+		})
+		p := newPlaced(newLAN(t, model, lentPlaces(2), slow()), 1, worker())
+		if got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "go"); err != nil || got != "refused 2" {
+			t.Errorf("%q, %v; want the second one on the same node refused", got, err)
+		}
+	})
+}
+
 // A task that may not go to another node stays here, and the event says why; it is never done silently elsewhere.
 func TestDeniedPlaceFallsBackToQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -135,6 +135,7 @@ func (a *Agent) newTeam() *team.Team {
 		Definition: i.def.Name,
 		NextName:   i.nextName,
 		Spawn:      a.spawn,
+		Nodes:      i.nodes,
 		Send:       exchange{a.borrower, i.factory, i.artifacts}.Send,
 		Repeat: func(c *team.Child, w team.SpawnRequest, times int) bool {
 			return times < maxRepeats && repeat(i, c, w)

@@ -16,6 +16,7 @@ import (
 	"symbio/agent/llm/provider"
 	"symbio/agent/llm/replay"
 	"symbio/agent/node/config"
+	"symbio/agent/node/control"
 	"symbio/agent/node/exec"
 	"symbio/agent/node/mcpservers"
 	"symbio/agent/node/models"
@@ -55,6 +56,9 @@ type Config struct {
 	// such a record, and no server is asked.
 	Record *replay.Recorder
 	Replay *replay.Replayer
+	// Users gets the commands that use the node, if it is to end with the last of them; nil = it is not.
+	// Whoever runs the node ends it.
+	Users  *control.Users
 	Logger *slog.Logger // default: silent
 }
 

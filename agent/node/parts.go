@@ -306,6 +306,7 @@ func (p *parts) run(ctx context.Context) error {
 		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet, Artifacts: p.artifacts,
 		Limits: p.cfg.Settings.Budget.Limits, Definition: p.definition, Model: p.models.Open, ModelHealth: p.models.Health, Unattended: p.unattended(),
 		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, RunTask: tasks{p}.run, Loads: func(ctx context.Context) map[community.MemberID]placement.Load { return loads(ctx, p) }, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
+		Users: p.cfg.Users,
 	})
 	g, failed := errgroup.WithContext(ctx)
 	// The tasks are cancelled after the sessions know that it is the node that ends.

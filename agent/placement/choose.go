@@ -163,6 +163,21 @@ func (c *Chooser) Loads(ctx context.Context) map[community.MemberID]Load {
 	return all
 }
 
+// Nodes returns this node and those that lend the definition, as far as they have the labels of a
+// request. Their places may be taken. The error wraps ErrNone if there is none.
+func (c *Chooser) Nodes(r Request) (all []community.MemberID, err error) {
+	lenders := c.cfg.Lenders(r.Definition)
+	for _, m := range append([]community.Member{c.cfg.Self}, lenders...) {
+		if fitsAll(m, r.Where) {
+			all = append(all, m.ID)
+		}
+	}
+	if len(all) == 0 {
+		return nil, c.none(r, nil, lenders)
+	}
+	return all, nil
+}
+
 // pick returns the best candidate. This node is the first one, and wins among equals.
 func pick(open []candidate, s Strategy) candidate {
 	return slices.MinFunc(open, func(a, b candidate) int {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	_ "embed"
@@ -30,7 +31,7 @@ type replicateArgs struct {
 	Agent  string   `json:"agent,omitempty" jsonschema:"the name of an agent definition; absent = a copy of you"`
 	Name   string   `json:"name,omitempty" jsonschema:"a short name for it: letters, digits, dots, hyphens"`
 	Node   string   `json:"node,omitempty" jsonschema:"the node that it is to live on, by name or id; absent = one is chosen"`
-	Where  []string `json:"where,omitempty" jsonschema:"labels that the chosen node must have, such as gpu, arch=arm64 or model=NAME"`
+	Where  []string `json:"where,omitempty" jsonschema:"labels that the chosen node must have, such as gpu, arch=arm64 or model=NAME; each = one on every node that has the others"`
 	// Workspace is decided before the spawn, when the files are as the model knows them.
 	Workspace bool       `json:"workspace,omitempty" jsonschema:"true = it gets a copy of your files to work in, on whichever node; collect_work brings its changes back. absent = it works in the directory of its node"`
 	Tools     []string   `json:"tools,omitempty" jsonschema:"the tools it may use, a part of your own; absent = all of yours"`
@@ -73,37 +74,77 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	if err := t.checkReplicate(args); err != nil {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
-	key := taskKey(cmp.Or(args.Agent, t.cfg.Definition), args.Task)
+	places, err := t.places(args, count)
+	if err != nil {
+		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
+	}
+	key := taskKey(cmp.Or(args.Agent, t.cfg.Definition), args.Task, append([]string{args.Node}, args.Where...)...)
 	if args.Task != "" {
-		if err := t.reserve(key, count); err != nil {
+		if err := t.reserve(key, len(places)); err != nil {
 			return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 		}
 	}
 	made := []replica{}
-	assigned := 0
-	var problem error
-	for i := range count {
+	var problems []error
+	for n, at := range places {
 		w := SpawnRequest{
-			Reason: args.Reason, Definition: args.Agent, Name: numberName(args.Name, i, count),
-			Node: args.Node, Where: args.Where, Keep: args.Tools, Share: args.Budget.limits(), Workspace: args.Workspace,
+			Reason: args.Reason, Definition: args.Agent, Name: at.name,
+			Node: args.Node, Where: at.where, Keep: args.Tools, Share: args.Budget.limits(), Workspace: args.Workspace,
 		}
 		if w.Name == "" {
 			w.Name = t.cfg.NextName()
 		}
-		one, err := t.replicateOne(ctx, w, key, args.Task, i, count)
-		if err != nil {
-			problem = err
-			t.mu.Lock()
-			t.release(key, count-i) // those that no sub-agent has
-			t.mu.Unlock()
+		one, err := t.replicateOne(ctx, w, key, at.task)
+		if err == nil {
+			made = append(made, one)
+			continue
+		}
+		problems = append(problems, err)
+		without := len(places) - n // that no sub-agent has
+		if at.onEach {
+			without = 1
+		}
+		t.mu.Lock()
+		t.release(key, without)
+		t.mu.Unlock()
+		if !at.onEach {
 			break
 		}
-		made = append(made, one)
-		if args.Task != "" {
-			assigned++
-		}
 	}
-	return replicateResult(made, count, assigned > 0, problem)
+	return replicateResult(made, len(places), args.Task != "" && len(made) > 0, errors.Join(problems...))
+}
+
+// each is the word in Where that asks for one sub-agent on every node.
+const each = "each"
+
+// replicaPlace is where one sub-agent is to live, and what it is to do there.
+type replicaPlace struct {
+	name, task string
+	where      []string
+	onEach     bool // another one is independent of it
+}
+
+// places returns where the sub-agents are to live: count of them, or with each one on every node that
+// fits. What several divide says which of them one is.
+func (t *Team) places(args replicateArgs, count int) (all []replicaPlace, err error) {
+	if !slices.Contains(args.Where, each) {
+		for i := range count {
+			all = append(all, replicaPlace{name: numberName(args.Name, i, count), task: numberTask(args.Task, i, count), where: args.Where})
+		}
+		return all, nil
+	}
+	if count > 1 {
+		return nil, errors.New("where each is one on every node: leave count out")
+	}
+	where := slices.DeleteFunc(slices.Clone(args.Where), func(label string) bool { return label == each })
+	nodes, err := t.cfg.Nodes(cmp.Or(args.Agent, t.cfg.Definition), where)
+	if err == nil && len(nodes) > maxCount {
+		err = fmt.Errorf("%d nodes fit, and one call spawns at most %d: choose some with labels", len(nodes), maxCount)
+	}
+	for i, n := range nodes {
+		all = append(all, replicaPlace{name: numberName(args.Name, i, len(nodes)), task: args.Task, where: append(slices.Clone(where), "node="+string(n)), onEach: true})
+	}
+	return all, err
 }
 
 // checkReplicate checks arguments of replicate_agent. The error is for the model.
@@ -128,14 +169,14 @@ func (t *Team) checkReplicate(args replicateArgs) error {
 	return nil
 }
 
-// replicateOne spawns sub-agent i of count and starts its task, if there is one.
-func (t *Team) replicateOne(ctx context.Context, w SpawnRequest, key, text string, i, count int) (replica, error) {
+// replicateOne spawns a sub-agent and starts its task, if there is one.
+func (t *Team) replicateOne(ctx context.Context, w SpawnRequest, key, text string) (replica, error) {
 	var c *Child
 	var err error
 	if text == "" {
 		c, err = t.cfg.Spawn(ctx, w)
 	} else {
-		c, err = t.launch(ctx, w, key, numberTask(text, i, count))
+		c, err = t.launch(ctx, w, key, text)
 	}
 	if err != nil {
 		return replica{}, err

@@ -40,9 +40,10 @@ type taskReservation struct {
 // errDuplicateTask is the error of a task that a sub-agent of the same definition works on already.
 var errDuplicateTask = errors.New("exactly this task is in progress already")
 
-// taskKey identifies a task: the definition and the text, without differences in white space.
-func taskKey(definition, task string) string {
-	return definition + "\x00" + strings.Join(strings.Fields(task), " ")
+// taskKey identifies a task: the definition, the text without differences in white space, and where it
+// is to be done.
+func taskKey(definition, task string, where ...string) string {
+	return strings.Join(append([]string{definition, strings.Join(strings.Fields(task), " ")}, where...), "\x00")
 }
 
 // reserve reserves a task for n sub-agents. The error wraps errDuplicateTask and names the

@@ -63,6 +63,8 @@ type Config struct {
 	NextName func() string
 	// Spawn starts a sub-agent and adds it to the team. It waits until there is a place for it.
 	Spawn func(ctx context.Context, w SpawnRequest) (*Child, error)
+	// Nodes returns the nodes with these labels that can have a sub-agent of a definition.
+	Nodes func(definition string, where []string) ([]community.MemberID, error)
 	// Repeat reports whether a failed task is to be started anew, because its sub-agent is lost with
 	// its node. times is how often that was done.
 	Repeat func(c *Child, w SpawnRequest, times int) bool

@@ -94,6 +94,9 @@ type Config struct {
 	Dashboard func(context.Context, *symbiov1.DashboardRequest) (*symbiov1.DashboardReply, error)
 	// NodeName returns the name of a node, or its id if the name is not known.
 	NodeName func(community.NodeID) string
+	// Users gets the commands that have work done, if the node ends with the last of them, as Status
+	// reports; nil = it lives on.
+	Users *Users
 	// Health is served as grpc.health.v1.
 	Health *health.Server
 	// Logger gets panics of calls and failures to terminate an agent.
@@ -108,7 +111,7 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 // and stops it. A panic in a call becomes an error of that call. Reflection is
 // on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
-	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.StatsHandler(connections{cfg.Users}), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	members := directory{cfg}
 	symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: cfg, members: members}, taskServer: taskServer{cfg}, cfg: cfg, members: members})
 	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
@@ -129,7 +132,7 @@ type server struct {
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
 		Id: string(c.cfg.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Listen, Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
-		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Sources: SourceHealth(c.cfg.Sources), Models: c.cfg.ModelHealth(),
+		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Private: c.cfg.Users != nil, Sources: SourceHealth(c.cfg.Sources), Models: c.cfg.ModelHealth(),
 	}, nil
 }
 

@@ -254,6 +254,9 @@ type StatusReply struct {
 	Authority string `protobuf:"bytes,7,opt,name=authority,proto3" json:"authority,omitempty"`
 	// The directory in which its agents work.
 	Workspace string `protobuf:"bytes,8,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// The node belongs to the command that started it, and ends when that and all who use it have ended:
+	// run and chat take it only where a person names it, or a session of it.
+	Private bool `protobuf:"varint,9,opt,name=private,proto3" json:"private,omitempty"`
 	// Where its hints about other nodes come from.
 	Sources []*SourceHealth `protobuf:"bytes,30,rep,name=sources,proto3" json:"sources,omitempty"`
 	// The models that are waited for, or asked last.
@@ -346,6 +349,13 @@ func (x *StatusReply) GetWorkspace() string {
 		return x.Workspace
 	}
 	return ""
+}
+
+func (x *StatusReply) GetPrivate() bool {
+	if x != nil {
+		return x.Private
+	}
+	return false
 }
 
 func (x *StatusReply) GetSources() []*SourceHealth {
@@ -6491,7 +6501,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\vReloadReply\x12\x18\n" +
 	"\achanged\x18\x01 \x03(\tR\achanged\x12\x18\n" +
 	"\arestart\x18\x02 \x03(\tR\arestart\"\x0f\n" +
-	"\rStatusRequest\"\xca\x02\n" +
+	"\rStatusRequest\"\xe4\x02\n" +
 	"\vStatusReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -6500,7 +6510,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x124\n" +
 	"\astarted\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x1c\n" +
 	"\tauthority\x18\a \x01(\tR\tauthority\x12\x1c\n" +
-	"\tworkspace\x18\b \x01(\tR\tworkspace\x121\n" +
+	"\tworkspace\x18\b \x01(\tR\tworkspace\x12\x18\n" +
+	"\aprivate\x18\t \x01(\bR\aprivate\x121\n" +
 	"\asources\x18\x1e \x03(\v2\x17.symbio.v1.SourceHealthR\asources\x12.\n" +
 	"\x06models\x18\x1f \x03(\v2\x16.symbio.v1.ModelHealthR\x06models\"\xc7\x01\n" +
 	"\vModelHealth\x12\x14\n" +

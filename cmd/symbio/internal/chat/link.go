@@ -167,7 +167,7 @@ func (r *redialer) open(ctx context.Context, node string, req *symbiov1.RunReque
 	if conn != nil {
 		defer conn.Close()
 	}
-	// The calls of the agent mean files in this directory.
+	// The calls of the agent mean files in this directory, unless the person named the node.
 	here, err := r.env.Workspace()
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (r *redialer) open(ctx context.Context, node string, req *symbiov1.RunReque
 	if err != nil {
 		return err
 	}
-	if at := s.GetWorkspace(); !command.SameDir(at, here) {
+	if at := s.GetWorkspace(); r.env.Node == "" && !command.SameDir(at, here) {
 		return fmt.Errorf("node %s is back, but in another directory, %s", node, terminal.Printable(at))
 	}
 	l, err := openLink(ctx, client, req)

@@ -19,6 +19,7 @@ import (
 	"symbio/agent/llm/replay"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
+	"symbio/agent/node/control"
 	"symbio/agent/node/models"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -134,8 +135,8 @@ func ownNodeFlag(flags *pflag.FlagSet) string {
 }
 
 // run holds a conversation with an agent, on the node that runs in the current directory or, when
-// there is none, on a node of its own. A flag of ownNodeFlag asks for a node of its own. The agent
-// works in the directory in which the command is typed.
+// there is none but those of other commands, on a node of its own. A flag of ownNodeFlag asks for a
+// node of its own. The agent works in the directory in which the command is typed.
 //
 // run blocks until the conversation is over. It returns the error of the conversation, which is nil
 // when all answers succeeded.
@@ -169,12 +170,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		}
 		return runOwnNode(ctx, env, f)
 	}
-	// --node names a node explicitly. Its agents must still work in this directory, or the task
-	// would be about other files.
-	if err := env.CheckWorkspace(ctx); env.Node != "" && err != nil {
-		return err
-	}
-	client, conn, err := env.DialWorkspace(ctx)
+	client, conn, err := env.DialShared(ctx)
 	// Several nodes in this directory are an error: the person has to choose one.
 	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
 		return runOwnNode(ctx, env, f)
@@ -183,7 +179,14 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		return err
 	}
 	defer conn.Close()
-	f.options.Reconnect = true // the node is another process
+	if f.options.Reconnect = true; env.Node != "" {
+		s := env.StatusOf(ctx, env.Node)
+		// A node that another command started does not come back.
+		f.options.Reconnect = !s.GetPrivate()
+		if at := s.GetWorkspace(); !command.SameDir(at, dir) {
+			env.Notef("note: the agents of node %s work in %s", env.Node, at)
+		}
+	}
 	work, signals, stopSignals := chat.Interrupts(ctx)
 	defer stopSignals()
 	return chat.Converse(work, env, client, &f.req, f.options, signals)
@@ -192,8 +195,8 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 // runOwnNode starts a node in this process, holds the conversation on it, and stops it. The errors
 // of the conversation, of the node and of the recording are joined.
 //
-// The node lives as long as the conversation. Its agents, its listener and its control socket end
-// before runOwnNode returns.
+// The node lives as long as the conversation, and those of other commands that took it. Its agents,
+// its listener and its control socket end before runOwnNode returns.
 func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	c, from, err := env.LoadConfig(f.node.config)
 	if err != nil {
@@ -217,6 +220,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	if err := f.record.open(&opts); err != nil {
 		return err
 	}
+	opts.Users = &control.Users{}
 	n, err := node.New(opts)
 	if err != nil {
 		// The recording was opened already, so it must be closed.
@@ -239,7 +243,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	if r, ok := <-n.Ready(); ok && started() {
 		// The conversation must reach this node, also when others are running.
 		env.Node = r.Name
-		taskErr = runOn(work, env, f, signals)
+		taskErr = runOn(work, env, f, opts.Users, signals)
 	}
 	stop()
 	return errors.Join(taskErr, g.Wait(), reportRecording(env, opts, f.record))
@@ -268,13 +272,26 @@ func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 }
 
 // runOn holds the conversation on the node that was just started. It connects through the control
-// socket like any other command, so that run behaves the same on both kinds of nodes.
-func runOn(ctx context.Context, env *command.Env, f *runFlags, signals <-chan os.Signal) error {
+// socket like any other command, so that run behaves the same on both kinds of nodes. Then it waits for
+// the other users of the node, or for a signal.
+func runOn(ctx context.Context, env *command.Env, f *runFlags, users *control.Users, signals <-chan os.Signal) error {
 	client, conn, err := env.Dial()
 	if err != nil {
 		return err
 	}
-	return errors.Join(chat.Converse(ctx, env, client, &f.req, f.options, signals), conn.Close())
+	err = chat.Converse(ctx, env, client, &f.req, f.options, signals)
+	others := users.Alone()
+	if others != nil {
+		env.Notef("note: another command works on this node, %s, which ends with it; Ctrl-C ends both now", env.Node)
+	}
+	for ; others != nil; others = users.Alone() {
+		select {
+		case <-others:
+		case <-signals:
+			return errors.Join(err, conn.Close())
+		}
+	}
+	return errors.Join(err, conn.Close())
 }
 
 // recordFlags are the flags that record the exchanges with the servers of models, or answer from

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"symbio/cmd/symbio/internal/terminal"
+	statedir "symbio/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -53,6 +53,19 @@ func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grp
 		return nil, nil, err
 	}
 	return env.dialMatching(func(name string) bool { return SameDir(env.WorkspaceOf(ctx, name), here) })
+}
+
+// DialShared is DialWorkspace without the nodes that end with the commands that use them: a task that
+// a person starts in another terminal has a node, and an environment, of its own.
+func (env *Env) DialShared(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	here, err := env.Workspace()
+	if err != nil {
+		return nil, nil, err
+	}
+	return env.dialMatching(func(name string) bool {
+		s := env.StatusOf(ctx, name)
+		return !s.GetPrivate() && SameDir(s.GetWorkspace(), here)
+	})
 }
 
 // dialMatching connects to the node that --node names, else to the only running node for which fits
@@ -109,7 +122,7 @@ func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 		return nil, nil, err
 	}
 	if _, err := os.Stat(state.Node(name).Socket()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, Unavailable(fmt.Errorf("no node %q is running on this machine\nStart it with: symbio up --name %s", name, name))
+		return nil, nil, Unavailable(fmt.Errorf("no node %q is running on this machine\n%s", name, env.reach(state, name)))
 	}
 	conn, err := state.Node(name).Dial()
 	if err != nil {
@@ -118,14 +131,24 @@ func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 	return symbiov1.NewControlClient(conn), conn, nil
 }
 
-// CheckWorkspace returns a usage error when --node names a node whose agents work in a directory
-// other than the current one. A node that does not report its directory passes.
-func (env *Env) CheckWorkspace(ctx context.Context) error {
-	here, err := env.Workspace()
-	if at := env.WorkspaceOf(ctx, env.Node); err == nil && at != "" && !SameDir(at, here) {
-		err = Usage(fmt.Errorf("the agents of node %s work in %s, not in this directory, %s\nRun the command there, or leave out --node", env.Node, terminal.Printable(at), terminal.Printable(here)))
+// reach says how a person reaches the node of that name, which does not run on this machine: another
+// machine may have it.
+func (env *Env) reach(state statedir.Dir, name string) string {
+	running, _ := state.Running() // without one nobody knows the other machines
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	for _, near := range running {
+		client, conn, err := env.DialNode(near)
+		if err != nil {
+			continue
+		}
+		defer conn.Close()
+		all, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
+		if err == nil && slices.ContainsFunc(all.GetNodes(), func(n *symbiov1.Node) bool { return n.GetName() == name || n.GetId() == name }) {
+			return fmt.Sprintf("It is on another machine, which node %s knows: type the command there, or hand the task on with: symbio run --node %[1]s \"Let an agent on node %[2]s …\"\nItems go there with: symbio map --node %[1]s --nodes %[2]s; calls with: symbio invoke CAPABILITY --node %[1]s --on %[2]s", near, name)
+		}
 	}
-	return err
+	return "Start it with: symbio up --name " + name
 }
 
 // statusTimeout is how long a node of this machine has to report its status. A healthy one needs
@@ -135,15 +158,20 @@ const statusTimeout = 2 * time.Second
 // WorkspaceOf returns the directory in which the agents of a running node work. It is "" when the
 // node does not answer within statusTimeout, which matches no directory.
 func (env *Env) WorkspaceOf(ctx context.Context, name string) string {
+	return env.StatusOf(ctx, name).GetWorkspace()
+}
+
+// StatusOf returns what a running node says of itself, nil when it does not answer within statusTimeout.
+func (env *Env) StatusOf(ctx context.Context, name string) *symbiov1.StatusReply {
 	client, conn, err := env.DialNode(name)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	s, _ := client.Status(ctx, &symbiov1.StatusRequest{})
-	return s.GetWorkspace()
+	return s
 }
 
 // SameDir reports whether two paths lead to the same directory, whatever links are in them.

@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/stats"
+
+	symbiov1 "symbio/proto/symbio/v1"
+)
+
+// Users counts the commands that have the node work for them: those connections over which a
+// conversation or a task has come, until they are closed. Its zero value counts none. Its methods may
+// be called concurrently.
+type Users struct {
+	mu      sync.Mutex
+	count   int
+	changed chan struct{} // closed by each decrease; nil = nobody waits
+}
+
+// Alone returns nil if one command at most uses the node; else a channel that is closed when one has
+// gone.
+func (u *Users) Alone() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.count <= 1 {
+		return nil
+	}
+	if u.changed == nil {
+		u.changed = make(chan struct{})
+	}
+	return u.changed
+}
+
+// add changes the count. A nil Users counts nothing.
+func (u *Users) add(n int) {
+	if u == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count += n
+	if n < 0 && u.changed != nil {
+		close(u.changed)
+		u.changed = nil
+	}
+}
+
+// connections tells Users what comes over the connections of a gRPC server.
+type connections struct{ users *Users }
+
+// connection is what is known of one connection. worked is true once work has come over it; it is atomic
+// because the calls of a connection come at once.
+type connection struct{ worked atomic.Bool }
+
+type connectionKey struct{}
+
+// TagConn implements stats.Handler.
+func (connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return context.WithValue(ctx, connectionKey{}, &connection{})
+}
+
+// HandleConn implements stats.Handler.
+func (c connections) HandleConn(ctx context.Context, s stats.ConnStats) {
+	if _, ends := s.(*stats.ConnEnd); ends && ctx.Value(connectionKey{}).(*connection).worked.Load() {
+		c.users.add(-1)
+	}
+}
+
+// TagRPC implements stats.Handler.
+func (c connections) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	work := info.FullMethodName == symbiov1.Control_Converse_FullMethodName || info.FullMethodName == symbiov1.Control_RunTask_FullMethodName
+	if work && !ctx.Value(connectionKey{}).(*connection).worked.Swap(true) {
+		c.users.add(1)
+	}
+	return ctx
+}
+
+// HandleRPC implements stats.Handler.
+func (connections) HandleRPC(context.Context, stats.RPCStats) {}
