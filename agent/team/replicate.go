@@ -235,7 +235,7 @@ func numberName(name string, i, of int) string {
 // numberTask appends to a task which of several sub-agents this one is, so that they can divide the
 // work.
 func numberTask(task string, i, of int) string {
-	if of == 1 {
+	if of == 1 || task == "" {
 		return task
 	}
 	return fmt.Sprintf("%s\n\n[You are number %d of %d agents that were given this task.]", task, i+1, of)

@@ -184,6 +184,9 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	if c.revoked.Has(id) {
 		return nil, removedHere(c.authority.name)
 	}
+	if err := c.checkName(id, plain(r.GetName()), now); err != nil {
+		return nil, err
+	}
 	if err := c.redeem(t, id, now); err != nil {
 		return nil, err
 	}
@@ -193,6 +196,21 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	}
 	list, _ := c.revoked.Current()
 	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, r.GetName())
+}
+
+// checkName returns ErrNameTaken if another node than id has the name and a certificate that has not
+// ended.
+func (c *Cluster) checkName(id NodeID, name string, now time.Time) error {
+	all, err := c.Nodes()
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if name != "" && r.Name == name && r.ID != id && !r.Removed && now.Before(r.Expires) {
+			return fmt.Errorf("%w: %s is %s…; join under another name, with symbio --node NAME join, and the token is still good; or if that node is gone, remove it where the authority is: symbio cluster remove %[3]s", ErrNameTaken, name, r.ID[:8])
+		}
+	}
+	return nil
 }
 
 // Renew answers a request for the next certificate by p, which the connection has proven. It keeps

@@ -76,7 +76,7 @@ func (f founded) ask(t testing.TB, token identity.Token, k *identity.Key, tamper
 	if serverErr != nil {
 		return nil, serverErr
 	}
-	r, err := token.Request(c, k, "joiner")
+	r, err := token.Request(c, k, "joiner "+string(k.ID()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestTokenMakesANodeAMember(t *testing.T) {
 		t.Errorf("the folder says %q, %v; want home", name, err)
 	}
 	nodes, err := f.Nodes()
-	if err != nil || len(nodes) != 3 || nodes[1].Name != "joiner" || nodes[1].Role != "worker" || nodes[1].ID != worker.ID() {
+	if err != nil || len(nodes) != 3 || nodes[1].Name != "joiner "+string(worker.ID()) || nodes[1].Role != "worker" || nodes[1].ID != worker.ID() {
 		t.Errorf("the cluster knows %+v, %v; want seed, worker, other", nodes, err)
 	}
 	if worker.Cluster() != nil || f.seed.Cluster() == nil {
@@ -219,6 +219,29 @@ func TestJoinIsRefusedWithTheReason(t *testing.T) {
 	_, _, _, err := handshake(t, local.ServerTLS(), used.ClientTLS())
 	if got := used.Explain(err); !errors.Is(got, identity.ErrNoAuthority) {
 		t.Errorf("a node without an authority: got %v (of %v), want %v", got, err, identity.ErrNoAuthority)
+	}
+}
+
+// Two nodes of one name could not be told apart: the second one is refused, until the first is removed or
+// its certificate has ended.
+func TestNameIsOfOneNode(t *testing.T) {
+	f := found(t, "home")
+	named := func(r *pb.JoinRequest) { r.Name = "desk" }
+	first, second, token := key(t), key(t), f.token(t, 0, "")
+	for range 2 { // an answer that was lost may be asked for again
+		if _, err := f.ask(t, token, first, named); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := f.token(t, 0, "")
+	if _, err := f.ask(t, again, second, named); !errors.Is(err, identity.ErrNameTaken) || !strings.Contains(err.Error(), "symbio cluster remove "+string(first.ID()[:8])) {
+		t.Errorf("got %v, want %v and what to do", err, identity.ErrNameTaken)
+	}
+	if err := f.Remove(first.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ask(t, again, second, named); err != nil {
+		t.Errorf("after the removal, with the same token: %v", err)
 	}
 }
 

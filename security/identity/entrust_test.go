@@ -73,7 +73,7 @@ func TestPromotedNodeAdmitsRenewsAndRemoves(t *testing.T) {
 			holds++
 		}
 	}
-	if len(all) != 4 || holds != 2 || names[f.seed.ID()] != "seed" || names[carl.ID()] != "joiner" {
+	if len(all) != 4 || holds != 2 || names[f.seed.ID()] != "seed" || names[carl.ID()] != "joiner "+string(carl.ID()) {
 		t.Errorf("the second knows %+v, want four nodes of which two hold the authority", all)
 	}
 

@@ -36,6 +36,8 @@ var (
 	ErrTokenUsed = errors.New("the token has been used")
 	// ErrTokenExpired: its time is over.
 	ErrTokenExpired = errors.New("the token has expired")
+	// ErrNameTaken: another node of the cluster has the name of the joiner.
+	ErrNameTaken = errors.New("the cluster has another node of this name")
 	// ErrRole: NewToken got a text that cannot be a role.
 	ErrRole = errors.New("not a role")
 	// ErrBadRequest: a join or renewal that asks for something that cannot be signed.

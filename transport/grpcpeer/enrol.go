@@ -76,6 +76,7 @@ var joinTable = []struct {
 	{identity.ErrTokenUsed, codes.PermissionDenied, "TOKEN_USED"},
 	{identity.ErrTokenExpired, codes.PermissionDenied, "TOKEN_EXPIRED"},
 	{identity.ErrTokenUnknown, codes.PermissionDenied, "TOKEN_UNKNOWN"},
+	{identity.ErrNameTaken, codes.AlreadyExists, "NAME_TAKEN"},
 	{identity.ErrSkew, codes.FailedPrecondition, "CLOCK_SKEW"},
 	{identity.ErrRemoved, codes.PermissionDenied, "REMOVED"},
 	{identity.ErrExpired, codes.PermissionDenied, "EXPIRED"},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -285,12 +286,18 @@ func (s Dir) mayGiveUp(c *identity.Cluster, leaving string) (holder string, err 
 	return "", fmt.Errorf("this machine holds the authority of cluster %s, and without it no node is let in, renewed or removed; give it to another with `symbio cluster promote NODE`, then leave", c.Name())
 }
 
-// Outsider returns advice if this node is in no cluster while another node of
-// this machine is, which is mostly a mistake in a name. It returns ""
-// otherwise.
-func (n Node) Outsider() string {
+// Outsider returns advice if other machines do not reach this node though a
+// cluster is on this one: it is in no cluster while another node here is, or it
+// listens on loopback because the cluster was made for another node. That is
+// mostly a mistake in a name. It returns "" otherwise.
+func (n Node) Outsider(listens string) string {
 	if n.InCluster() == nil {
-		return ""
+		at, err := netip.ParseAddrPort(listens)
+		own, ownErr := n.ListenAddr()
+		if err != nil || ownErr != nil || !at.Addr().IsLoopback() || own != loopbackListen {
+			return ""
+		}
+		return fmt.Sprintf("node %s listens on this machine only, so the other machines of its cluster do not reach it: start it with --listen %s, or the key node.listen", n.name, ClusterListen)
 	}
 	own, _ := n.dir.OwnIDs() // a key that cannot be read belongs to a node that does not start
 	for _, other := range slices.Sorted(maps.Values(own)) {

@@ -238,7 +238,7 @@ func printReady(env *command.Env, r node.Info) error {
 	err := env.Printf("node %s is ready: id %s, listening on %s\n", r.Name, r.ID, r.Listen)
 	// The note is advice only, so it is left out when the state directory cannot be found.
 	if state, bad := env.State(); bad == nil {
-		if note := state.Node(r.Name).Outsider(); note != "" {
+		if note := state.Node(r.Name).Outsider(r.Listen); note != "" {
 			fmt.Fprintln(env.Err, note)
 		}
 	}

@@ -75,7 +75,7 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 		Use:  "init",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, member, err := env.LocalNode(*file)
+			state, member, err := env.NamedNode(*file)
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func Join(env *command.Env) *cobra.Command {
 			if _, port, err := net.SplitHostPort(args[1]); err != nil || port == "" {
 				return command.Usage(fmt.Errorf("ADDRESS %q: want HOST:PORT, such as 192.168.1.10:7946", args[1]))
 			}
-			state, name, err := env.LocalNode(file)
+			state, name, err := env.NamedNode(file)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func Join(env *command.Env) *cobra.Command {
 func joinStatus(err error) error {
 	// The other side answered; trying again with the same token cannot work.
 	for _, refusal := range []error{
-		identity.ErrTokenUsed, identity.ErrTokenExpired, identity.ErrTokenUnknown, identity.ErrRemoved, identity.ErrWrongCluster,
+		identity.ErrTokenUsed, identity.ErrTokenExpired, identity.ErrTokenUnknown, identity.ErrRemoved, identity.ErrWrongCluster, identity.ErrNameTaken,
 	} {
 		if errors.Is(err, refusal) {
 			return command.Denied(err)

@@ -101,6 +101,18 @@ func NodeConfig(env *Env, file string) (node.Config, error) {
 	return env.NodeOptions(c)
 }
 
+// NamedNode is LocalNode for what is done once and for all. It returns a usage error if symbio.yaml in
+// this directory names another node: nobody said which of the two is meant.
+func (env *Env) NamedNode(file string) (state statedir.Dir, name string, err error) {
+	if state, name, err = env.LocalNode(file); err != nil || file != "" || env.Node != "" {
+		return state, name, err
+	}
+	if c, _, err := config.Load("symbio.yaml"); err == nil && c.Node.Name != "" && c.Node.Name != name {
+		return state, name, Usage(fmt.Errorf("is this for node %s, as symbio.yaml in this directory says, or for %s, as symbio up without --config starts it?\nSay --config symbio.yaml, or --node %[2]s", c.Node.Name, name))
+	}
+	return state, name, nil
+}
+
 // LocalNode returns the state directory of this user's nodes, and the name of the node that a
 // command is about. The node need not run. The name is that of --node, else the configured one,
 // else the name of this machine, as `symbio up` chooses it. --node together with a configuration
