@@ -53,10 +53,10 @@ type instance struct {
 	task     runningTask
 	activity activity
 
-	// mu guards the fields below. It is held while an agent starts, and never while a model or a
-	// tool runs.
+	starts int // used by start only
+
+	// mu guards the fields below. It is held for a moment only.
 	mu     sync.Mutex
-	starts int    // guarded by mu
 	agent  *Agent // replaced at each restart; guarded by mu
 	copies int    // guarded by mu
 }
@@ -69,11 +69,9 @@ func (i *instance) setSelf(self community.Member) {
 }
 
 // start makes the Agent, at the spawn and after each restart. A restarted agent has lost its
-// children, and must reserve its place in the budget and its session again; if that fails it does not
-// start.
+// children, and must reserve its place in the budget and its session again, which may take a call to
+// another node; if that fails it does not start. One call runs at a time.
 func (i *instance) start(self community.Member) (_ *Agent, err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	if i.starts++; i.starts == 1 {
 		i.setSelf(self)
 		for _, w := range i.def.Warnings {
@@ -95,9 +93,12 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 			i.notice(dir + " is left of a patch that was not applied to its end. Files that you had may be only there: put back what you need, and remove it.")
 		}
 	}
+	a := newAgent(i)
+	i.mu.Lock()
+	i.agent = a
+	i.mu.Unlock()
 	i.factory.instances.add(i)
-	i.agent = newAgent(i)
-	return i.agent, nil
+	return a, nil
 }
 
 // end releases the agent's place in the budget, its skills, and the rules that they granted.

@@ -468,7 +468,8 @@ func (d *conversationStream) sendEvents() error {
 		if !d.tree.has(e) {
 			continue
 		}
-		if e.Type == string(agent.EventTask) && e.Agent == string(d.member.ID) {
+		// The event of the task may be in a gap; the others follow it.
+		if e.Agent == string(d.member.ID) && slices.Contains([]agent.EventType{agent.EventTask, agent.EventTurn, agent.EventDone}, agent.EventType(e.Type)) {
 			if err := d.sendSession(); err != nil {
 				return err
 			}
