@@ -14,8 +14,6 @@ import (
 const (
 	// maxPlainSize is the size of a schema that is made plain, and of the plain one, in bytes.
 	maxPlainSize = 64 << 10
-	// maxReferences is how many references of a schema are followed: each may be to a large part.
-	maxReferences = 100
 	// maxParts is how many parts of a schema are looked at, those of references with each.
 	maxParts = 5000
 	// maxToolDescription is what every server takes, in bytes.
@@ -97,7 +95,7 @@ func (a *arguments) gather(v any, required bool) {
 		}
 		a.schemas[name] = schema
 	}
-	if ref, _ := s["$ref"].(string); (ref == "#" || strings.HasPrefix(ref, "#/")) && !a.seen[ref] && len(a.seen) < maxReferences {
+	if ref, _ := s["$ref"].(string); (ref == "#" || strings.HasPrefix(ref, "#/")) && !a.seen[ref] {
 		a.seen[ref] = true
 		var target any = a.root
 		for _, step := range strings.Split(ref, "/")[1:] {

@@ -10,17 +10,25 @@ import (
 	"symbio/agent/llm"
 )
 
-// maxForms is how many tools a server's forms are for: MCP servers make them up.
-const maxForms = 1024
+const (
+	// maxForms is how many tools a server's forms are for: MCP servers make them up.
+	maxForms = 1024
+	// maxLeftOut is how many tools of a request are left out one by one. With one more, all of MCP servers are.
+	maxLeftOut = 8
+)
 
-// toolKey identifies a tool with its description.
+// form is how a tool is described to a server that refused it as it is: plainly (llm.ToolSpec.Plain), or not at all, because of out.
+type form struct {
+	plain llm.ToolSpec
+	out   error
+}
+
+// forms are those of tools, by a hash of their names and descriptions.
+type forms map[[sha256.Size]byte]form
+
 func toolKey(t llm.ToolSpec) [sha256.Size]byte {
 	return sha256.Sum256([]byte(t.Name + "\x00" + t.Description + "\x00" + string(t.Schema)))
 }
-
-// forms are how tools are described to a server that refused them as they are: plainly (llm.ToolSpec.Plain) if the error is nil, else not at
-// all, because of the error.
-type forms map[[sha256.Size]byte]error
 
 // learn keeps the forms in which the server took the tools of a request.
 func (s *server) learn(f forms) {
@@ -32,14 +40,21 @@ func (s *server) learn(f forms) {
 	maps.Copy(s.forms, f)
 }
 
-// known returns the forms of tools for model i.
-func (x *request) known(i int) forms {
-	s, all := x.servers[i], forms{}
-	s.mu.Lock()
-	maps.Copy(all, s.forms)
-	s.mu.Unlock()
-	maps.Copy(all, x.forms[i])
-	return all
+// formsOf returns the forms of the request's tools for model i: those that its server is known to take, and what reshape adds.
+func (x *request) formsOf(i int) forms {
+	if x.forms[i] == nil {
+		x.forms[i] = forms{}
+		s := x.servers[i]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for n := 0; n < len(x.r.Tools) && len(s.forms) > 0; n++ {
+			k := toolKey(x.r.Tools[n])
+			if f, known := s.forms[k]; known {
+				x.forms[i][k] = f
+			}
+		}
+	}
+	return x.forms[i]
 }
 
 // outNote tells the model that tools are left out.
@@ -48,21 +63,21 @@ const outNote = "\n\nThese tools exist, but cannot be used now, because the serv
 // shaped returns the request in the form for model i, and why tools are left out, by their names.
 func (x *request) shaped(i int) (r llm.Request, out map[string]error) {
 	r, out = x.r, map[string]error{}
-	known := x.known(i)
+	known := x.formsOf(i)
 	if len(known) == 0 {
 		return r, nil
 	}
 	r.Tools = make([]llm.ToolSpec, 0, len(x.r.Tools))
 	for _, t := range x.r.Tools {
-		why, changed := known[toolKey(t)]
-		if why != nil {
-			out[t.Name] = why
-			continue
+		f, changed := known[toolKey(t)]
+		switch {
+		case f.out != nil:
+			out[t.Name] = f.out
+		case changed:
+			r.Tools = append(r.Tools, f.plain)
+		default:
+			r.Tools = append(r.Tools, t)
 		}
-		if changed {
-			t, _ = t.Plain()
-		}
-		r.Tools = append(r.Tools, t)
 	}
 	if len(out) > 0 {
 		r.System += fmt.Sprintf(outNote, strings.Join(slices.Sorted(maps.Keys(out)), ", "))
@@ -71,26 +86,30 @@ func (x *request) shaped(i int) (r llm.Request, out map[string]error) {
 }
 
 // reshape changes the forms of the tools after model i refused one. The one becomes plain, or all of them, if it does not say which or if it is
-// the second one. One that is refused although it is plain is left out. It reports whether there is something else to send.
+// not the first one. One that is refused although it is plain is left out. It reports whether there is something else to send.
 func (x *request) reshape(i int, err error) (changed bool) {
-	sent, _ := x.shaped(i)
+	sent, left := x.shaped(i)
 	name, about := llm.RefusedTool(err, sent.Tools)
-	if !about {
+	if !about || len(left) > maxLeftOut {
 		return false
 	}
-	if x.forms[i] == nil {
-		x.forms[i] = forms{}
-	}
-	known, all := x.known(i), name == "" || len(x.forms[i]) > 0
+	known := x.formsOf(i)
+	all := name == "" || len(known) > 0
 	for _, t := range x.r.Tools {
-		why, plain := known[toolKey(t)]
-		_, can := t.Plain()
-		switch {
-		case why != nil:
-		case t.Name == name && (plain || !can):
-			x.forms[i][toolKey(t)], changed = err, true
-		case !plain && can && (all || t.Name == name):
-			x.forms[i][toolKey(t)], changed = nil, true
+		k := toolKey(t)
+		f, plain := known[k]
+		if f.out != nil || t.Name != name && !all {
+			continue
+		}
+		can := false
+		if !plain {
+			f.plain, can = t.Plain()
+		}
+		if t.Name == name && !can || len(left) == maxLeftOut && strings.Contains(t.Name, "__") {
+			f.out = err
+		}
+		if can || f.out != nil {
+			known[k], changed = f, true
 		}
 	}
 	return changed
@@ -98,9 +117,14 @@ func (x *request) reshape(i int, err error) (changed bool) {
 
 // tellLeftOut yields a Retry for each tool that is left out and was not told of by this Model. It reports whether the reader goes on.
 func (x *request) tellLeftOut(i int, out map[string]error) bool {
+	if len(out) == 0 {
+		return true
+	}
+	before, _ := x.leftOut.Swap(i, out)
+	told, _ := before.(map[string]error)
 	model := x.models[i].Name()
 	for _, name := range slices.Sorted(maps.Keys(out)) {
-		if _, told := x.leftOut.LoadOrStore(model+" "+name, true); told {
+		if told[name] != nil {
 			continue
 		}
 		why := fmt.Errorf("the tool %s is left out, because the model's server does not take its description: %w", name, out[name])

@@ -111,3 +111,23 @@ func TestToolThatAServerRefusesIsMadePlainOrLeftOut(t *testing.T) {
 		t.Error("a place that no tool has is one")
 	}
 }
+
+// Many tools that a server refuses by their names are left out in few requests.
+func TestToolsOfMCPServersAreLeftOutTogetherIfManyAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		own     string // the name of a tool that is refused, too
+		asked   int
+		answers string
+	}{{"", 10, "Read"}, {"Read", 1 + 10, ""}} {
+		server := picky{refuses: func(t llm.ToolSpec) bool { return strings.Contains(t.Name, "__") || t.Name == c.own }, says: "tools.INDEX", status: 400, kind: llm.ErrInvalid}
+		var tools []llm.ToolSpec
+		for i := range 100 {
+			tools = append(tools, llm.ToolSpec{Name: fmt.Sprint("mcp__s__", i), Schema: json.RawMessage(`"none"`)})
+		}
+		tools = append(tools, llm.ToolSpec{Name: "Read", Schema: json.RawMessage(`"none"`)})
+		got, err := llm.Collect(retry.New(retry.Config{Patience: -1}, server.model()).Stream(t.Context(), llm.Request{Tools: tools}), nil)
+		if got.Message.Text != c.answers || (err == nil) != (c.answers != "") || server.asked > c.asked {
+			t.Errorf("%q, %v after %d requests, want %q after at most %d", got.Message.Text, err, server.asked, c.answers, c.asked)
+		}
+	}
+}
