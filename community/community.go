@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"symbio/actor"
+	"symbio/actor/awake"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -83,6 +84,8 @@ type Config struct {
 	// Forget is how long the members of a lost node stay, unavailable, before they are left.
 	// Default 30 s: a restart or a change of network does not lose them.
 	Forget time.Duration
+	// Clock measures Forget. The zero Clock is the machine's.
+	Clock awake.Clock
 }
 
 // withDefaults returns c with the defaults filled in. A negative limit counts as not set.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"symbio/actor/awake"
 	"symbio/actor/term"
 	"symbio/security/visible"
 )
@@ -270,21 +271,30 @@ func (ns *remoteNodes) setForget(n *remoteNode, at time.Time) {
 	}
 }
 
-// forgetLost removes nodes whose time is over, until ctx ends. One timer serves all nodes.
+// forgetLost removes nodes whose time is over, until ctx ends. One timer serves all nodes. A time in which this process did
+// not run does not count, as it could not have seen them come back.
 func (ns *remoteNodes) forgetLost(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		wait := time.Hour
 		if next := ns.forget(time.Now()); !next.IsZero() {
-			wait = time.Until(next)
+			wait = max(min(time.Until(next), ns.cfg.Forget/awake.Parts), 0)
 		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ns.expiry:
-		case <-timer.C:
+		ns.postpone(ns.cfg.Clock.Wait(ctx, wait, ns.expiry))
+	}
+	return nil
+}
+
+// postpone gives lost nodes as much more time as this process did not run: all of it anew if that was longer.
+func (ns *remoteNodes) postpone(late time.Duration) {
+	ns.roster.mu.Lock()
+	defer ns.roster.mu.Unlock()
+	for _, n := range ns.roster.nodes {
+		switch {
+		case n.forget.IsZero() || late == 0:
+		case late > ns.cfg.Forget:
+			n.forget = time.Now().Add(ns.cfg.Forget)
+		default:
+			n.forget = n.forget.Add(late)
 		}
 	}
 }

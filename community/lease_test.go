@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"symbio/actor/awake"
 	"symbio/community"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,36 @@ func TestReconnectingReconciles(t *testing.T) {
 			t.Errorf("a minute later (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// The node does not run from the 20th second on, as one that is stopped or starved. Its timer was to wake it at 22.5 s.
+func TestTimeInWhichTheNodeDidNotRunForgetsNoOther(t *testing.T) {
+	const s = time.Second
+	for asleep, want := range map[time.Duration]time.Duration{0: 30 * s, 2 * s: 30 * s, 5 * s: 32500 * time.Millisecond, 29 * s: 56500 * time.Millisecond, time.Hour: 20*s + time.Hour + 30*s} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			clock := awake.Clock{After: func(d time.Duration) <-chan time.Time {
+				if at := time.Since(begun) + d; at > 20*s {
+					d = max(d, 20*s+asleep-time.Since(begun))
+				}
+				return time.After(d)
+			}}
+			c, l := withPeer(t, &wire{}, func(cfg *community.Config) { cfg.Clock = clock })
+			sub := c.Subscribe()
+			told(sub)
+			l.Lost(errors.New("three heartbeats were missed"))
+			time.Sleep(want - time.Millisecond)
+			synctest.Wait()
+			if diff := cmp.Diff([]string{"became unavailable ben", "became unavailable bb"}, told(sub)); diff != "" {
+				t.Errorf("%v asleep, before %v (-want +got):\n%s", asleep, want, diff)
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if diff := cmp.Diff([]string{"left ben", "left bb"}, told(sub)); diff != "" {
+				t.Errorf("%v asleep, after %v (-want +got):\n%s", asleep, want, diff)
+			}
+		})
+	}
 }
 
 func TestLostNodeIsForgottenAfterAWhile(t *testing.T) {

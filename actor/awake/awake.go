@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// parts is of how many parts a period consists. Each wakes the process once.
-const parts = 4
+// Parts is of how many parts a period consists. Each wakes the process once.
+const Parts = 4
 
 // Clock measures periods. The zero Clock uses the machine's time.
 type Clock struct {
@@ -24,31 +24,42 @@ type Clock struct {
 // Silent waits until silence, which returns how long ago the last sign of life came, was a whole limit of time in which
 // this process ran, and returns true. It returns false when ctx ends.
 func (c Clock) Silent(ctx context.Context, limit time.Duration, silence func() time.Duration) bool {
-	after := c.After
-	if after == nil {
-		after = time.After
-	}
 	var missed time.Duration // of the silence
 	for {
 		left := limit - silence() + missed
 		if left <= 0 {
 			return true
 		}
-		wait, begun := min(left, limit/parts), time.Now()
-		select {
-		case <-after(wait):
-		case <-ctx.Done():
+		wait := min(left, limit/Parts)
+		late := c.Wait(ctx, wait, nil)
+		if ctx.Err() != nil {
 			return false
 		}
-		took, now := time.Since(begun), silence()
-		if now < took { // a sign of life came in this part
+		now := silence()
+		if now < wait+late { // a sign of life came in this part
 			missed = 0
 		}
-		if missed += took - wait; took-wait > limit {
+		if missed += late; late > limit {
 			missed = now
 		}
 		missed = min(missed, now)
 	}
+}
+
+// Wait waits for d, until wake has a value, or ctx ends, and returns by how much that took longer than d: a time in which
+// this process did not run. It is for those who measure many periods at once; d is at most a part (Parts) of each.
+func (c Clock) Wait(ctx context.Context, d time.Duration, wake <-chan struct{}) (late time.Duration) {
+	after := c.After
+	if after == nil {
+		after = time.After
+	}
+	begun := time.Now()
+	select {
+	case <-after(d):
+	case <-wake:
+	case <-ctx.Done():
+	}
+	return max(time.Since(begun)-d, 0)
 }
 
 // WithTimeoutCause returns a context that ends with cause after limit of time in which this process ran. It has no

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"symbio/actor/awake"
 	"symbio/community"
 	"symbio/security/permission"
 )
@@ -60,7 +61,7 @@ func (b *BorrowedAgent) checkConstraints(ctx context.Context) {
 // tellLocked is tellConstraints; the caller must hold telling. If they cannot be encoded, the lender is told to deny all, and the
 // error says why.
 func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, memberTimeout)
+	bounded, cancel := awake.Clock{}.WithTimeoutCause(ctx, memberTimeout, nil)
 	defer cancel()
 	plan := b.borrower.OnlyReads()
 	behalf, unknown := b.borrower.Constraints(b.leased)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"time"
 
+	"symbio/actor/awake"
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/visible"
@@ -107,7 +108,7 @@ func (l *Lease) await(ctx context.Context, asks update, id string, timeout time.
 	if !l.tell(asks) {
 		return tool.Answer{}, errQueue
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the node where the task came from did not answer within %v", timeout))
+	ctx, cancel := awake.Clock{}.WithTimeoutCause(ctx, timeout, fmt.Errorf("the node where the task came from did not answer within %v", timeout))
 	defer cancel()
 	why := errNodeGone
 	select {

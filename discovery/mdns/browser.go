@@ -131,12 +131,13 @@ func (b *browser) restartQueries(now time.Time, spread time.Duration) {
 // scheduleTick makes due no later than t; the zero time is ignored.
 func (b *browser) scheduleTick(t time.Time) { b.due = earlier(b.due, t) }
 
-// tick sends the queries that are due and drops expired peers. One shared query refreshes all
+// tick sends the queries that are due and drops expired peers. A tick that is late makes the lives of peers longer. One shared query refreshes all
 // peers; a peer that two of them did not reach is queried by itself.
 func (b *browser) tick(now time.Time) {
 	if b.due.IsZero() || b.due.After(now) {
 		return
 	}
+	late := now.Sub(b.due) // this process did not run: it asked for nothing, and has not read what came
 	b.due = time.Time{}
 	if !b.queryAt.IsZero() && !b.queryAt.After(now) {
 		b.queryAll(now, b.queries < unicastFirst)
@@ -148,6 +149,7 @@ func (b *browser) tick(now time.Time) {
 	b.scheduleTick(b.queryAt)
 	refresh := false
 	for _, p := range b.peers {
+		p.expires = p.expires.Add(late)
 		switch {
 		case !p.expires.After(now):
 			b.drop(p)

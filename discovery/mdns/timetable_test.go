@@ -87,6 +87,27 @@ func TestTimetableOfAPeer(t *testing.T) {
 	}
 }
 
+// A process that did not run has asked for nothing and has not read what came: it asks before it says that a node is gone.
+func TestTickThatIsLateAsksFirst(t *testing.T) {
+	b := newBench()
+	b.receive(noon, b.from("10.0.0.2", announcement(2)))
+	b.said = nil
+	b.run(time.Minute)
+	const late = 10 * time.Minute
+	b.tick(b.due.Add(late))
+	if len(b.said) != 0 {
+		t.Errorf("it said %+v at once", b.said)
+	}
+	b.run(maxTTL + late - time.Millisecond)
+	if len(b.said) != 0 {
+		t.Errorf("it said %+v before it had asked", b.said)
+	}
+	b.run(maxTTL + late + time.Millisecond)
+	if len(b.said) != 1 || !b.said[0].Gone {
+		t.Errorf("it said %+v, want gone", b.said)
+	}
+}
+
 func join(all []string) string { return strings.Join(all, ", ") }
 
 func goodbyeOf(number int) []dns.RR {
