@@ -82,7 +82,7 @@ func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach 
 	if of != yes && r.form != formTool && s.unknown() && !allTrue(lifted) {
 		// What the tree does not show may still stand in the text.
 		of = maybe
-		if r.heldBy(s.words()) {
+		if r.spec == s.text || r.heldBy(s.words()) {
 			return yes
 		}
 	}

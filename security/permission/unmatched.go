@@ -28,19 +28,24 @@ func ParseAllow(text string) (Rule, error) {
 // CheckMatches returns a *RuleError if no call can match the rule, with the nearest form that some
 // call matches. denies says whether the rule stands in a list that denies, where more is understood.
 func (r Rule) CheckMatches(denies bool) error {
-	reason, spec := "", strings.TrimSuffix(strings.TrimPrefix(r.text, r.tool+"("), ")")
-	server, isServer := strings.CutPrefix(r.tool, mcpPrefix)
-	name, missing := strings.CutSuffix(server, "__")
+	reason, nearest := "", r.text
+	for _, m := range misreadings {
+		if m.pattern.MatchString(nearest) {
+			reason = cmp.Or(reason, m.reason)
+			nearest = strings.TrimSuffix(m.pattern.ReplaceAllString(nearest, m.nearest), "()")
+		}
+	}
+	_, spec, _ := strings.Cut(strings.TrimSuffix(r.text, ")"), "(")
 	switch matter := subjectOf(r.tool).matter; {
-	case isServer && !r.star && (missing || !strings.Contains(server, "__")):
-		reason = fmt.Sprintf("the tools of an MCP server are %sSERVER__TOOL: write %s%s__* for all of them", mcpPrefix, mcpPrefix, name)
+	case reason != "":
+		reason += ": write " + nearest
 	case r.form == formTool:
+	case r.form == formPath && variable.MatchString(spec):
+		reason = "variables are not replaced in a path: write out what " + strings.Trim(variable.FindString(spec), "/") + " is"
 	case r.form == formOpaque && !denies && r.argument() == "" && (strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch"):
 		reason = fmt.Sprintf("an argument has to be named before a rule for %s allows something: write %s(ARGUMENT=%s)", r.tool, r.tool, spec)
-	case matter == matterPath || matter == matterName:
-		reason = cmp.Or(listed(r.tool, listedNames.FindStringSubmatch(spec)), unfitPath(r, spec), unfitName(r))
 	case matter == matterCommand || matter == matterGit:
-		reason = cmp.Or(listed(r.tool, listedCommands.FindStringSubmatch(spec)), unfitCommand(r, spec, denies))
+		reason = unfitCommand(r, spec, denies)
 	}
 	if reason == "" {
 		return nil
@@ -48,71 +53,78 @@ func (r Rule) CheckMatches(denies bool) error {
 	return ruleError(r.text, 0, "no call can match it: "+reason)
 }
 
-// listedNames and listedCommands match the first of several rules in the parentheses of one.
-var (
-	listedNames    = regexp.MustCompile(`^([^,]*), *(?:\*|\.{1,2}/|/|~/)`)
-	listedCommands = regexp.MustCompile(`^(.*?[ :]\*|[\w-]+),`)
+// The beginnings of rules about paths, about the names of agents and the like, and about skills. Each is a group.
+const (
+	ofPath   = `^(Read|Write|Edit|MultiEdit|Glob|Grep)\(`
+	ofName   = `^(Agent|replicate_agent|invoke_capability|send_signal)\(`
+	ofSkill  = `^(Skill|activate_skill|skill_load|skill_fetch)\(`
+	ofScript = `^(Skill|activate_skill|skill_load|skill_fetch|run_skill_script)\(`
 )
 
-// listed returns for a rule about a tool why a list of rules in the parentheses of one matches nothing; "" if found is nil.
-func listed(tool string, found []string) string {
-	if found == nil {
-		return ""
-	}
-	return fmt.Sprintf("it is one rule, not a list: write %s(%s), and the others as rules of their own", tool, found[1])
+// misreading is a kind of rule that matches no call.
+type misreading struct {
+	pattern *regexp.Regexp
+	// nearest is what pattern is replaced with for a rule that some call matches.
+	nearest, reason string
 }
 
-// unfitName returns why the name of a rule is none that a capability or a perception can have.
-func unfitName(r Rule) string {
-	if r.tool != "invoke_capability" && r.tool != "send_signal" || strings.Trim(r.spec, argumentName+".*") == "" {
-		return ""
-	}
-	return "names of capabilities and perceptions are letters, digits, _, - and dots, as in " + r.tool + "(text.*)"
+// notList is the reason of a misreading.
+const notList = "it is one rule, not a list, and the others are rules of their own"
+
+// misreadings are what people write who know rules from elsewhere. Files whose names look like a URL, a variable, a list or
+// what a shell quotes are left out of account: a * stands for what is odd in them.
+var misreadings = []misreading{
+	{regexp.MustCompile(`^mcp__((?:[A-Za-z0-9-]|_[A-Za-z0-9-])+)_*(?:\(.*)?$`), "mcp__${1}__*", "the tools of an MCP server are mcp__SERVER__TOOL"},
+	{regexp.MustCompile(ofPath + `(?:([^,]*),(?:.*,)? *[*./~"'` + "`" + `].*|([^,]*\.[A-Za-z]\w*)(?:, *[^,]*\.[A-Za-z]\w*)+)\)$`), "$1($2$3)", notList},
+	{regexp.MustCompile(ofScript + `([^,]+),.*\)$`), "$1($2)", notList},
+	{regexp.MustCompile(`^(Bash|Git)\((` + pieces + `*[ :]\*|[\w-]+|["'][^"']*["']),.*\)$`), "$1($2)", notList},
+	{regexp.MustCompile(ofPath + `(?:file_path|path)(?:=|: )`), "$1(", "the argument is not named in it"},
+	{regexp.MustCompile(ofName + `(?:agent|name|capability|perception)(?:=|: )`), "$1(", "the argument is not named in it"},
+	{regexp.MustCompile(ofScript + `(?:name|skill_name|skillName|script)(?:=|: )`), "$1(", "the argument is not named in it"},
+	{regexp.MustCompile(`^Bash\(command(?:=|: )`), "Bash(", "the argument is not named in it"},
+	{regexp.MustCompile(`^([^BG(][^(]*|G[lr][^(]*)\(([\w-]+=)?(?:"([^"]*)"|'([^']*)'|` + "`([^`]*)`" + `)(:\*| \*)?\)$`), "$1($2$3$4$5$6)", "no quotes stand around it"},
+	{regexp.MustCompile(`^(Bash|Git)\((?:"([^"/ ]*[ *][^"]*)"|'([^'/ ]*[ *][^']*)'|` + "`([^`]*)`" + `)(.*)\)$`), "$1($2$3$4$5)", "no quotes stand around a command"},
+	{regexp.MustCompile(`^(Bash)\(([^ /]+)\\ `), "$1($2 ", "no program has a blank in its name"},
+	{regexp.MustCompile(`^Git\((?:[^ ]*/)?git(?:[ :*-]+(.*))?\)$`), "Git($1)", "a rule for Git leaves out the word git"},
+	{regexp.MustCompile(`^Bash\(([\w-]+):\)$`), "Bash($1:*)", "no program has a colon in its name"},
+	{regexp.MustCompile(`^Bash\(([\w-]+): *([^*: )][^*]*?)(?:[ :]+\*)?\)$`), "Bash($1 $2:*)", "no program has a colon in its name"},
+	{regexp.MustCompile(`^Bash\(([\w-]+): *([^*: )].*)\)$`), "Bash($1 $2)", "no program has a colon in its name"},
+	{regexp.MustCompile(ofName + `(?:[^\w.*-]+([\w.*-]*).*|([\w.*-]+)[^\w.*-].*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
+	{regexp.MustCompile(ofSkill + `(?:/+(.*)|(.*)[: ]\*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
+	{regexp.MustCompile(ofPath + `[A-Za-z][A-Za-z0-9+.-]+:/+`), "$1(/", "it is a URL, not a path"},
+	{regexp.MustCompile(ofPath + `(?:\$HOME|%HOME%|%USERPROFILE%)(/|\))`), "$1(~$2", "variables are not replaced in a path"},
+	{regexp.MustCompile(ofPath + `\$PWD(/|\))`), "$1(.$2", "variables are not replaced in a path"},
+	{regexp.MustCompile(ofPath + `(.*/):\*\)$`), "$1($2*)", ":* is for commands"},
+	{regexp.MustCompile(ofPath + `(.*):\*\)$`), "$1($2)", ":* is for commands"},
+	{regexp.MustCompile(ofPath + `(.*/)?(?:"([^"]*)"?|'([^']*)'?|` + "`([^`]*)`?" + `| +)`), "$1($2$3$4$5", "neither a quote nor a blank begins a name in it"},
 }
 
-// variable matches a path that begins with a variable, address one that is a URL.
-var (
-	variable = regexp.MustCompile(`^\$(\w+)(?:/|$)`)
-	address  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:/`)
-)
+// variable matches a variable in a path, but not the names of files that web frameworks begin with a $.
+var variable = regexp.MustCompile(`^(?:\$\w+|%\w+%)(?:/|$)|/\$[A-Z][A-Z0-9_]*(?:/|$)`)
 
-// unfitPath returns why no file can have the path of a rule. Files whose names look like the
-// beginning of a variable or a URL are left out of account.
-func unfitPath(r Rule, spec string) string {
-	if r.form != formPath || r.base != baseAny {
-		return ""
-	}
-	if v := variable.FindStringSubmatch(spec); v != nil {
-		to := map[string]string{"HOME": "~", "PWD": "."}[v[1]]
-		if to == "" {
-			return "variables are not replaced in a path: write out what $" + v[1] + " is"
-		}
-		return fmt.Sprintf("variables are not replaced in a path: write %s(%s%s)", r.tool, to, strings.TrimPrefix(spec, "$"+v[1]))
-	}
-	if at := address.FindString(spec); at != "" {
-		return fmt.Sprintf("it is a URL, not a path: write %s(/%s)", r.tool, strings.TrimLeft(strings.TrimPrefix(spec, at), "/"))
-	}
-	return ""
-}
+// pieces matches what a shell does not take for the end of a word, a quoted piece as a whole; nextCommand what may be the
+// second of several commands.
+const pieces = `(?:[^"',\\]|"[^"]*"|'[^']*'|\\.)`
+
+var nextCommand = regexp.MustCompile(`^(` + pieces + `+), +(\w[\w.-]*)`)
 
 // unfitCommand returns why no command can match the rule.
 func unfitCommand(r Rule, spec string, denies bool) string {
-	first, rest, _ := strings.Cut(spec, " ")
-	program, more, colon := strings.Cut(first, ":")
 	before, _, _ := strings.Cut(spec, "*")
+	begin := before[:1+strings.LastIndexAny(before, " :")] // without the beginning of a word, or of a piece in quotes
+	if at := strings.LastIndexAny(begin, `"'`); at >= 0 && strings.Count(begin, begin[at:at+1])%2 == 1 {
+		begin = begin[:at]
+	}
+	next := nextCommand.FindStringSubmatch(spec)
 	switch {
-	case r.tool == "Git" && first == "git":
-		return fmt.Sprintf("a rule for Git leaves out the word git: write Git(%s)", rest)
-	case colon && r.tool != "Git" && r.form != formGlob && !strings.HasPrefix(more, "*") && strings.Trim(program, argumentName) == "":
-		return fmt.Sprintf("no program has a colon in its name: write %s(%s:*)", r.tool, strings.TrimRight(strings.Join(strings.Fields(program+" "+more+" "+rest), " "), " :*"))
-	case strings.Contains(r.words.First, " ") && r.form != formExact:
-		return fmt.Sprintf("no program has a blank in its name: write %s(%s:*)", r.tool, r.words.First)
+	case next != nil && !shell.Strange(next[2]):
+		return fmt.Sprintf("%s: write %s(%s), or a comma of the command in quotes", notList, r.tool, next[1])
 	case denies:
 		return ""
-	case r.form == formGlob && strings.Trim(before, " :") == "":
+	case r.form == formGlob && strings.Trim(begin, " :") == "":
 		return "a * inside a command is understood in deny rules only; name the command"
 	case r.form == formGlob:
-		return fmt.Sprintf("a * inside a command is understood in deny rules only: write whole commands, or %s(%s:*) for all that begin so", r.tool, strings.TrimRight(before, " :"))
+		return fmt.Sprintf("a * inside a command is understood in deny rules only: write whole commands, or %s(%s:*) for all that begin so", r.tool, strings.TrimRight(begin, " :"))
 	case r.words.First == "" && r.form != formExact:
 		return fmt.Sprintf("only a single command of literal words stands before a *: write a rule for each command, such as %s(git log:*)", r.tool)
 	case r.form == formExact && r.tool != "Git":
@@ -138,8 +150,23 @@ type Tools struct {
 	Servers []string
 }
 
-// foreign are the names that tools have in other agents, where they do not resemble ours.
-var foreign = map[string]string{"Task": "Agent", "LS": "Glob", "TodoWrite": "Plan", "Shell": "Bash", "Terminal": "Bash", "Fetch": "WebFetch", "NotebookEdit": "Edit"}
+// foreign has the tools of other programs under other names, in lower case, each with ours; "" where there is none and the
+// name resembles one.
+var foreign = map[string]string{
+	"agent": "replicate_agent", "task": "replicate_agent", "skill": "activate_skill", "todowrite": "Plan", "todo": "Plan",
+	"read_file": "Read", "write_file": "Write", "replace": "Edit", "notebookedit": "",
+	"ls": "Glob", "list": "Glob", "list_directory": "Glob", "file_search": "Glob",
+	"search": "Grep", "grep_search": "Grep", "search_file_content": "Grep", "toolsearch": "",
+	"shell": "Bash", "terminal": "Bash", "run_shell_command": "Bash",
+	"fetch": "WebFetch", "web_fetch": "WebFetch", "web_search": "WebSearch", "google_web_search": "WebSearch",
+}
+
+// Foreign returns our name of a tool that other programs call name; "" if there is no such tool here. ok is false for other
+// names.
+func Foreign(name string) (tool string, ok bool) {
+	tool, ok = foreign[strings.ToLower(name)]
+	return tool, ok
+}
 
 // Check returns what is wrong with the name of the tool in a rule or a call, with the nearest name
 // that there is; nil if there is such a tool. A server is looked for only if Servers are known.
@@ -160,8 +187,10 @@ func (t Tools) Check(rule string) error {
 			return t.checkServer(of)
 		}
 	}
-	if one, ok := foreign[name]; ok {
-		return fmt.Errorf("there is no tool %q; here it is %q", name, one)
+	if tool, ok := Foreign(name); tool != "" {
+		return fmt.Errorf("there is no tool %q; here it is %q", name, cmp.Or(aliases[tool], tool))
+	} else if ok {
+		return fmt.Errorf("there is no tool %q here", name)
 	}
 	return fmt.Errorf("there is no tool %q%s", name, visible.Suggest(name, known))
 }

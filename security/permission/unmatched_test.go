@@ -1,6 +1,8 @@
 package permission_test
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -27,7 +29,44 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 		{"Bash(rm:-rf *)", "write Bash(rm -rf:*)", "write Bash(rm -rf:*)"},
 		{"Bash(sudo:)", "write Bash(sudo:*)", "write Bash(sudo:*)"},
 		{`Bash("git push":*)`, "write Bash(git push:*)", "write Bash(git push:*)"},
-		{"invoke_capability(text count)", "as in invoke_capability(text.*)", "as in invoke_capability(text.*)"},
+		{"mcp__github(x)", "mcp__github__*", "mcp__github__*"},
+		{"Git(git:*)", "write Git", "write Git"},
+		{"Git(git)", "write Git", "write Git"},
+		{"Git(/usr/bin/git push)", "write Git(push)", "write Git(push)"},
+		{`Git("git push")`, "write Git(push)", "write Git(push)"},
+		{"Agent(a, b)", "write Agent(a)", "write Agent(a)"},
+		{"Agent(a b)", "write Agent(a)", "write Agent(a)"},
+		{"Agent(agent: a)", "write Agent(a)", "write Agent(a)"},
+		{"replicate_agent(a:*)", "write replicate_agent(a)", "write replicate_agent(a)"},
+		{"Skill(a, b)", "write Skill(a)", "write Skill(a)"},
+		{"Skill('a')", "write Skill(a)", "write Skill(a)"},
+		{`Skill("a", "b")`, "write Skill(a)", "write Skill(a)"},
+		{"Skill(name=a)", "write Skill(a)", "write Skill(a)"},
+		{"Skill(/deploy)", "write Skill(deploy)", "write Skill(deploy)"},
+		{"Skill(deploy *)", "write Skill(deploy)", "write Skill(deploy)"},
+		{"run_skill_script(a:x.sh, a:y.sh)", "write run_skill_script(a:x.sh)", "write run_skill_script(a:x.sh)"},
+		{`Read("~/.ssh/*")`, "write Read(~/.ssh/*)", "write Read(~/.ssh/*)"},
+		{`Read(~/"My Docs"/*)`, "write Read(~/My Docs/*)", "write Read(~/My Docs/*)"},
+		{"Read(/etc/ *)", "write Read(/etc/*)", "write Read(/etc/*)"},
+		{"Read(/etc/:*)", "write Read(/etc/*)", "write Read(/etc/*)"},
+		{"Read(~/.netrc:*)", "write Read(~/.netrc)", "write Read(~/.netrc)"},
+		{"Read(file_path=/etc/*)", "write Read(/etc/*)", "write Read(/etc/*)"},
+		{"Read(.env, .key)", "write Read(.env)", "write Read(.env)"},
+		{"Read(a.env, b.env)", "write Read(a.env)", "write Read(a.env)"},
+		{"Read(/home/$USER/.ssh/*)", "what $USER is", "what $USER is"},
+		{"Read(%USERPROFILE%/.ssh)", "write Read(~/.ssh)", "write Read(~/.ssh)"},
+		{`Bash("rm -rf *")`, "write Bash(rm -rf *)", "write Bash(rm -rf *)"},
+		{"Bash(`git push`)", "write Bash(git push)", "write Bash(git push)"},
+		{`Bash("git push" --force)`, "write Bash(git push --force)", "write Bash(git push --force)"},
+		{`Bash(git\ push:*)`, "write Bash(git push:*)", "write Bash(git push:*)"},
+		{"Bash(rm -rf, mv)", "write Bash(rm -rf), or", "write Bash(rm -rf), or"},
+		{"Bash(command=rm:*)", "write Bash(rm:*)", "write Bash(rm:*)"},
+		{"Bash(git:pu*)", "write Bash(git pu*)", "write Bash(git pu*)"},
+		{`mcp__db__query(sql="DROP *")`, "write mcp__db__query(sql=DROP *)", "write mcp__db__query(sql=DROP *)"},
+		{`WebSearch("secret*")`, "write WebSearch(secret*)", "write WebSearch(secret*)"},
+		{"Bash(git pus*)", "or Bash(git:*) for all", ""},
+		{`Bash(psql -c "SELECT *, a FROM b":*)`, "or Bash(psql -c:*) for all", ""},
+		{"invoke_capability(text count)", "write invoke_capability(text)", "write invoke_capability(text)"},
 		{"Bash(git * main)", "or Bash(git:*) for all", ""},
 		{"Bash(*sudo*)", "name the command", ""},
 		{"Bash(cd x && make:*)", "a rule for each command", ""},
@@ -46,6 +85,25 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 		{rule: "Bash(echo $(date))"},
 		{rule: "Bash(npm run build:prod)"},
 		{rule: "Bash(cut -d, -f1:*)"},
+		{rule: "Bash(echo a, b)"},
+		{rule: `Bash(git commit -m "fix, test")`},
+		{rule: "Bash(awk '{print $1, $2}':*)"},
+		{rule: `Bash("/opt/My Tools/run":*)`},
+		{rule: `Bash("./my tool":*)`},
+		{rule: `Bash(/opt/My\ Tools/run x)`},
+		{rule: "Bash(:(){ :|:& };:)"},
+		{rule: "Bash(: > x)"},
+		{rule: "Bash(command:*)"},
+		{rule: `Git("push")`},
+		{rule: `Git(grep "a b":*)`},
+		{rule: "Edit(./routes/$id/*)"},
+		{rule: "Read(foo.c,v)"},
+		{rule: `Read(5" disk's)`},
+		{rule: "Skill(my skill)"},
+		{rule: "Skill(plugin:name)"},
+		{rule: "run_skill_script(job:*)"},
+		{rule: `WebSearch(query=*"x"*)`},
+		{rule: "message_agent(agent=a)"},
 		{rule: "Bash(./a:b x)"},
 		{rule: "Bash(rm:*.tmp)"},
 		{rule: "Bash(FOO=a:b make:*)"},
@@ -65,9 +123,31 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no call can match it")) {
 				t.Errorf("%s in %s: %v, want %q", c.rule, list, err, want)
 			}
+			if m := nearest.FindStringSubmatch(fmt.Sprint(err)); m != nil && list == "deny" {
+				if _, err := (permission.Config{Deny: permission.Rules(m[1])}).Policy(); err != nil {
+					t.Errorf("the advice for %s: %v", c.rule, err)
+				}
+			}
 		}
 		if _, err := permission.ParseAllow(c.rule); (err == nil) != (c.allow == "") {
 			t.Errorf("ParseAllow(%s): %v", c.rule, err)
+		}
+	}
+}
+
+// nearest matches the rule at the end of an error, which is to be written instead.
+var nearest = regexp.MustCompile(`write ([\w*]+(?:\(.*\))?)(?:$|, or)`)
+
+// What a deny rule says is denied, however unlike the words of the command it is.
+func TestDenialMeansWhatItSays(t *testing.T) {
+	for rule, command := range map[string]string{
+		"Bash(:(){ :|:& };:)": ":(){ :|:& };:", `Bash("/opt/My Tools/run":*)`: `/opt/My\ Tools/run x`, `Bash(git commit -m "WIP*")`: "git commit -m 'WIP: x'",
+		"Bash(git push:* --force)": "git push --force", "Bash(docker run img:* sh)": "docker run img:x sh", "Bash(docker push img:*-debug)": "docker push img:x-debug",
+		"Bash(/usr/bin/rm -rf * x)": "rm -rf y x", `Bash(psql -c "SELECT *, a":*)`: `psql -c "SELECT b, a"`, `Bash(*"/etc/passwd"*)`: "cat /etc/passwd",
+	} {
+		p, err := permission.Config{Preset: "permissive", Deny: permission.Rules(rule)}.Policy()
+		if v := (permission.Chain{{Name: "x", Policy: p}}).Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": command}, Dir: "/w"}); err != nil || v.Action != permission.Deny {
+			t.Errorf("%s: %s is %v: %v", rule, command, v.Action, err)
 		}
 	}
 }
@@ -76,7 +156,7 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 func TestToolOfARuleHasToExist(t *testing.T) {
 	known := permission.Tools{Names: []string{"Bash", "Read", "WebSearch", "wait_agents"}, Servers: []string{"files", "git_hub"}}
 	for rule, want := range map[string]string{
-		"Bsh": `"Bash"`, "read(x)": `"Read"`, "web_search": `"WebSearch"`, "Task(reviewer)": `"Agent"`, "Frobnicate": "there is no tool",
+		"Bsh": `"Bash"`, "read(x)": `"Read"`, "web_search": `"WebSearch"`, "ls(x)": `"Glob"`, "Shell": `"Bash"`, "ToolSearch": `"ToolSearch" here`, "Task(reviewer)": `"Agent"`, "Frobnicate": "there is no tool",
 		"wait*x": "there is no tool", "mcp__fils__read": `"files"`, "mcp__nosuch__*": "no MCP server", "mcp_sampling__fils": `"files"`,
 		"Bash": "", "Bash(x)": "", "Agent(x)": "", "Skill": "", "wait_*": "", "*": "", "m*": "", "mcp__*": "", "mcp__fi*": "", "mcp__files__read": "", "mcp__git_hub__*": "", "mcp_sampling__files": "",
 	} {

@@ -250,13 +250,28 @@ func TextMayMean(spec string, c *shell.Command) shell.Certainty {
 		b.WriteString(text)
 		marked.WriteString(pattern)
 	}
-	spec = strings.ReplaceAll(glob.Fold(spec), ":*", " *")
-	spec = strings.Join(strings.Fields(spec), " ") + "*"
-	if strings.Trim(b.String(), " ") != "" && glob.Match(spec, glob.Fold(b.String())) {
-		return yes
+	words, unknown := unquote.Replace(glob.Fold(b.String())), unquote.Replace(glob.Fold(marked.String()))
+	of := shell.No
+	for _, spec := range readings(glob.Fold(spec)) {
+		if strings.Trim(words, " ") != "" && glob.Match(spec, words) {
+			return yes
+		}
+		if unknown != words && glob.MayMatch(unknown, spec) {
+			of = maybe
+		}
 	}
-	if marked.String() != b.String() && glob.MayMatch(glob.Fold(marked.String()), spec) {
-		return maybe
+	return of
+}
+
+// readings returns what the author of a deny rule may mean: :* as other arguments, as none, or as a colon in a word; without
+// quotes and the program's directory, with which nothing is compared.
+func readings(spec string) []string {
+	if program, _, _ := strings.Cut(spec, " "); !strings.Contains(program, "*") {
+		spec = spec[strings.LastIndexByte(program, '/')+1:]
 	}
-	return no
+	spec = strings.Join(strings.Fields(unquote.Replace(strings.TrimSuffix(spec, ":*"))), " ") + "*"
+	if !strings.Contains(spec, ":*") {
+		return []string{spec}
+	}
+	return []string{strings.ReplaceAll(spec, ":*", " *"), strings.ReplaceAll(spec, ":* ", " "), spec}
 }

@@ -136,8 +136,11 @@ func hasOptions(words, wanted []string) bool {
 // Contains reports whether the text has every piece of a spec between its *, in any order. :*
 // counts as *. It is weaker than a glob: a deny rule may hit too much, but not too little.
 func (t Text) Contains(spec string) bool {
-	text := glob.Fold(t.text)
-	for piece := range strings.SplitSeq(glob.Fold(strings.ReplaceAll(spec, ":*", "*")), "*") {
+	text, spec := glob.Fold(t.text), glob.Fold(strings.ReplaceAll(spec, ":*", "*"))
+	if plain := unquote.Replace(spec); plain != spec {
+		text, spec = unquote.Replace(text), plain
+	}
+	for piece := range strings.SplitSeq(spec, "*") {
 		if !strings.Contains(text, strings.Join(strings.Fields(piece), " ")) {
 			return false
 		}
