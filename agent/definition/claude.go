@@ -1,8 +1,8 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,7 +20,8 @@ func (f *parser) claudeKeys(d *Definition) map[string]field {
 		for _, one := range all {
 			tool, spec, _ := strings.Cut(one.text, "(")
 			name := f.sameTool(tool)
-			if f.isForeign(name) {
+			err := (permission.Tools{Names: f.loader.Tools}).Check(name)
+			if err != nil && f.nearest(tool) == "" {
 				f.warn(one.line, "disallowedTools: there is no tool %s here", tool)
 				continue
 			}
@@ -28,8 +29,8 @@ func (f *parser) claudeKeys(d *Definition) map[string]field {
 				name += "(" + spec
 			}
 			rule := permission.RuleText{Rule: name, At: fmt.Sprintf("%d:1", one.line)}
-			if err := checkRule("deny", rule); err != nil {
-				f.addProblem(one.line, "disallowedTools: %s", strings.TrimPrefix(err.Error(), "permissions: "))
+			if err = cmp.Or(err, checkRule("deny", rule)); err != nil {
+				f.addProblem(one.line, "disallowedTools: %s", err)
 				continue
 			}
 			d.Permissions.Deny = append(d.Permissions.Deny, rule)
@@ -72,15 +73,14 @@ func (f *parser) words(name, example string, use func([]item)) field {
 	return field{read, anyOf(textSchema(), list.schema)}
 }
 
-// isForeign reports whether a name is that of a tool which does not exist here and resembles none: it is not to be had anyway.
-func (f *parser) isForeign(tool string) bool {
-	known := append([]string{"Skill", "Agent"}, f.loader.Tools...)
-	return f.loader.Tools != nil && !strings.HasPrefix(tool, MCPPrefix) && !strings.Contains(tool, "*") && !slices.Contains(known, tool) &&
-		visible.Suggest(tool, known) == ""
+// nearest returns the end of a message about a tool that does not exist. It is "" for a name that resembles none and for a tool
+// of another program: it is not to be had anyway.
+func (f *parser) nearest(tool string) string {
+	if _, foreign := permission.Foreign(tool); foreign {
+		return ""
+	}
+	return visible.Suggest(tool, append([]string{"Skill", "Agent"}, f.loader.Tools...))
 }
-
-// claudeTools are tools of Claude Code that have another name here.
-var claudeTools = map[string]string{"Agent": "replicate_agent", "Task": "replicate_agent", "TodoWrite": "Plan", "LS": "Glob"}
 
 // sameTool returns the name that a tool has here: in the case of letters that it has, and with mcp__SERVER standing for all
 // tools of a server.
@@ -91,10 +91,8 @@ func (f *parser) sameTool(name string) string {
 	if slices.Contains(f.loader.Tools, name) {
 		return name
 	}
-	for theirs, same := range claudeTools {
-		if strings.EqualFold(theirs, name) {
-			return same
-		}
+	if tool, _ := permission.Foreign(name); tool != "" {
+		return tool
 	}
 	for _, known := range f.loader.Tools {
 		if strings.EqualFold(known, name) {
@@ -124,16 +122,17 @@ func (f *parser) usable(one item) bool {
 	return true
 }
 
-// plainDescription is a description without quotes, with the lines that go on with it.
-var plainDescription = regexp.MustCompile(`(?m)^description:[ \t]+([^'"|>\[{&*!\s].*(?:\n[ \t]+\S.*)*)`)
+// ignoredKeys are those of Claude Code that mean nothing here. A definition that has them is read with a warning.
+var ignoredKeys = []string{"background", "color", "hooks", "initialPrompt", "isolation", "mcpServers", "memory"}
 
-// quoteDescription puts the description of front matter in quotes: a colon in it makes front matter invalid otherwise.
-// The lines keep their numbers.
-func quoteDescription(text []byte) []byte {
-	return plainDescription.ReplaceAllFunc(text, func(all []byte) []byte {
-		value := strings.ReplaceAll(string(plainDescription.FindSubmatch(all)[1]), "'", "''")
-		return []byte("description: '" + value + "'")
-	})
+// description reads a text, and warns if YAML takes its end for a comment.
+func (f *parser) description(to *string) field {
+	text := f.text("description", to)
+	return field{func(p pair) {
+		if text.read(p); p.value.Style == 0 && p.value.LineComment != "" {
+			f.warn(p.value.Line, "description: %q is left out, as a # after a blank begins a comment: put the text in quotes", p.value.LineComment)
+		}
+	}, text.schema}
 }
 
 // misspelled reports whether an unknown key probably is a known one, or restricts the agent in a way that is not known. Such a

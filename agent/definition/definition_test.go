@@ -36,7 +36,7 @@ func TestDefinitionIsFrontMatterAndInstructions(t *testing.T) {
 // known is what the definitions of these tests may name.
 func known() definition.Loader {
 	return definition.Loader{
-		Tools: []string{"Read", "Write", "Edit", "Bash", "replicate_agent"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
+		Tools: []string{"Read", "Write", "Edit", "Bash", "Glob", "WebFetch", "WebSearch", "replicate_agent", "activate_skill"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
 		Model: func(spec string) error {
 			if strings.HasPrefix(spec, "openai:") || strings.HasPrefix(spec, "anthropic:") {
 				return nil
@@ -144,19 +144,24 @@ func TestDefinitionsOfClaudeCodeAreRead(t *testing.T) {
 		"no tool":          {"tools: ''", "", func(d *definition.Definition) { d.Tools = []string{} }},
 		"tools elsewhere":  {"tools: Read, Agent, NotebookEdit", `there is no tool "NotebookEdit" here`, func(d *definition.Definition) { d.Tools = []string{"Read", "replicate_agent", "NotebookEdit"} }},
 		"a rule":           {"tools: Read, Bash(git:*)", `"Bash(git:*)" is a rule`, func(d *definition.Definition) { d.Tools = []string{"Read", "Bash(git:*)"} }},
+		"tools like ours":  {"tools: Read, ToolSearch", `there is no tool "ToolSearch" here`, func(d *definition.Definition) { d.Tools = []string{"Read", "ToolSearch"} }},
+		"tools renamed":    {"tools: Skill, LS, list, web_fetch", "", func(d *definition.Definition) { d.Tools = []string{"activate_skill", "Glob", "Glob", "WebFetch"} }},
 		"a server":         {"tools: mcp__files", "", func(d *definition.Definition) { d.Tools = []string{"mcp__files__*"} }},
 		"no such server":   {"tools: mcp__pictures__draw", `no MCP server "pictures" here`, func(d *definition.Definition) { d.Tools = []string{"mcp__pictures__draw"} }},
 		"denied tools": {"disallowedTools: Bash, task, KillShell, mcp__x, Agent(reviewer)", "there is no tool KillShell here", func(d *definition.Definition) {
 			d.Permissions.Deny = deny("4:1", "Bash", "replicate_agent", "mcp__x__*", "replicate_agent(reviewer)")
 		}},
 		"denied sub-agent": {"disallowedTools: [Task, 'Bash(rm:*)']", "", func(d *definition.Definition) { d.Permissions.Deny = deny("4:1", "replicate_agent", "Bash(rm:*)") }},
-		"mode plan":        {"permissionMode: plan", "", func(d *definition.Definition) { d.Permissions.Preset = "read_only" }},
-		"mode bypass":      {"permissionMode: bypassPermissions", "cannot give more", func(*definition.Definition) {}},
-		"turns":            {"maxTurns: 7", "", func(d *definition.Definition) { d.MaxTurns = 7 }},
-		"skills as text":   {"skills: survey, release-notes", "", func(d *definition.Definition) { d.Skills = []string{"survey", "release-notes"} }},
-		"color":            {"color: blue", `line 4: unknown key "color" is ignored`, func(*definition.Definition) {}},
-		"hooks":            {"hooks: {Stop: []}", `unknown key "hooks"`, func(*definition.Definition) {}},
-		"another mode":     {"mode: subagent", `unknown key "mode"`, func(*definition.Definition) {}},
+		"denied skills": {"disallowedTools: Skill, Skill(a), ToolSearch", "there is no tool ToolSearch here", func(d *definition.Definition) {
+			d.Permissions.Deny = deny("4:1", "activate_skill", "activate_skill(a)")
+		}},
+		"mode plan":      {"permissionMode: plan", "", func(d *definition.Definition) { d.Permissions.Preset = "read_only" }},
+		"mode bypass":    {"permissionMode: bypassPermissions", "cannot give more", func(*definition.Definition) {}},
+		"turns":          {"maxTurns: 7", "", func(d *definition.Definition) { d.MaxTurns = 7 }},
+		"skills as text": {"skills: survey, release-notes", "", func(d *definition.Definition) { d.Skills = []string{"survey", "release-notes"} }},
+		"color":          {"color: blue", `line 4: unknown key "color" is ignored`, func(*definition.Definition) {}},
+		"hooks":          {"hooks: {Stop: []}", `unknown key "hooks"`, func(*definition.Definition) {}},
+		"another mode":   {"mode: subagent", `unknown key "mode"`, func(*definition.Definition) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, problems := known().Parse(matter(test.text))
@@ -166,6 +171,9 @@ func TestDefinitionsOfClaudeCodeAreRead(t *testing.T) {
 			}
 			if len(problems) > 0 || !strings.Contains(warnings, test.warning) || test.warning == "" && got.Warnings != nil {
 				t.Errorf("problems: %v, warnings: %s, want %q", problems, warnings, test.warning)
+			}
+			if err := validate(t, matter(test.text)); err != nil && name != "another mode" {
+				t.Errorf("the schema refuses it: %v", err)
 			}
 			want := definition.Definition{Name: "a", Description: "d", Accepts: []string{"task", "a"}, MaxTurns: 32, Instructions: "text", Warnings: got.Warnings}
 			test.want(&want)
@@ -184,6 +192,29 @@ func TestDescriptionWithoutQuotesKeepsTheLines(t *testing.T) {
 	}
 	if _, problems := known().Parse([]byte(head + "modle: x\n---\n")); len(problems) != 1 || problems[0].Line != 6 {
 		t.Errorf("problems: %v, want one on line 6", problems)
+	}
+}
+
+// TestDescriptionLosesNothing has descriptions that YAML reads otherwise than their author, or not at all.
+func TestDescriptionLosesNothing(t *testing.T) {
+	for text, want := range map[string]string{
+		"Fix it #12 now":             "Fix it",
+		"Fix it\n  and #12 now":      "Fix it and",
+		"Use C: # it fits":           "Use C: # it fits",
+		`"Review" code`:              `"Review" code`,
+		"'Plan': first":              "'Plan': first",
+		"[Beta] use it: now":         "[Beta] use it: now",
+		"*bold* text":                "*bold* text",
+		"x: y\n\n  It's: z # a":      "x: y It's: z # a",
+		"one line\nanother, of <it>": "one line another, of <it>",
+	} {
+		d, problems := known().Parse([]byte("---\nname: a\ndescription: " + text + "\nmax_turns: 3\n---\n"))
+		if len(problems) > 0 || d.Description != want || d.MaxTurns != 3 || len(d.Warnings) != 1 {
+			t.Errorf("%s: got %q, %v, %v", text, d.Description, problems, d.Warnings)
+		}
+	}
+	if d, problems := known().Parse([]byte("---\nname: a\ndescription: \"a # b\" # c\n---\n")); len(problems)+len(d.Warnings) > 0 || d.Description != "a # b" {
+		t.Errorf("got %q, %v, %v", d.Description, problems, d.Warnings)
 	}
 }
 
@@ -208,7 +239,7 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"no front matter":    {[]byte("You review."), "line 1: the first line must be ---"},
 		"not ended":          {[]byte("---\nname: a\n"), "line 1: the front matter has no closing ---"},
 		"nothing":            {[]byte("---\n---\n"), `line 1: name ""`},
-		"no YAML":            {[]byte("---\nname: a\ndescription: 'd\n---\n"), "line "},
+		"no YAML":            {[]byte("---\nname: a\nmodel: 'd\n---\n"), "line "},
 		"a quote at the end": {[]byte("---\nname: \"a\n---\n"), "line 2: found unexpected end of stream"},
 		"a list":             {[]byte("---\n- name\n---\n"), "line 2: front matter is keys"},
 		"two documents":      {[]byte("---\nname: a\ndescription: d\n--- {x: y}\n---\n"), "line 4: a second YAML document"},
@@ -245,6 +276,8 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"thinking, a key":        {matter("thinking: {budget: 5}"), `line 4: unknown key "budget" in thinking; did you mean`},
 		"thinking, a type":       {matter("thinking: {type: enable}"), `line 4: thinking.type "enable": it is one of enabled, disabled; did you mean "enabled"?`},
 
+		"a denied tool":        {matter("disallowedTools: Bsh"), `line 4: disallowedTools: there is no tool "Bsh"; did you mean "Bash"?`},
+		"a denied list":        {matter("disallowedTools: ['Bash(rm, mv)']"), `line 4: disallowedTools: deny rule "Bash(rm, mv)", column 1: no call can match it`},
 		"bad rule":             {matter("permissions:", "  deny:", "  - Read", "  - 'Bash(rm'"), `line 7: deny rule "Bash(rm", column 8`},
 		"a rule in long":       {matter("permissions:", "  allow:", "  - rule: 'Bash(git log:*)'", "    mach: [x]"), `line 7: permissions.allow: a rule has no key "mach"`},
 		"an example":           {matter("permissions: {allow: [{rule: 'Bash(git log:*)', match: [git push]}]}"), `line 4: allow rule "Bash(git log:*)": it must match`},

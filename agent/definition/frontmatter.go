@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/security/visible"
+	"symbio/skills/format"
 )
 
 // reader reads YAML mappings and collects everything that is wrong with them. It works on nodes
@@ -52,7 +53,7 @@ func (r *reader) root(text []byte) *yaml.Node {
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	err := dec.Decode(&doc)
-	if quoted := quoteDescription(text); err != nil && yaml.Unmarshal(quoted, &doc) == nil {
+	if quoted := format.QuoteField(text, "description"); err != nil && yaml.Unmarshal(quoted, &doc) == nil {
 		r.warn(1, "the description has to be in quotes; its text was taken as it stands (%s)", strings.TrimPrefix(err.Error(), "yaml: "))
 		dec, err = yaml.NewDecoder(bytes.NewReader(quoted)), nil
 		_ = dec.Decode(&doc)

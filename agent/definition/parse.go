@@ -70,9 +70,7 @@ func (k Loader) parse(text []byte, file string) (Definition, []Problem) {
 func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	var named []item
 	// at has the line of each key.
-	keys := f.keys(d, &named)
-	maps.Copy(keys, f.claudeKeys(d))
-	at := f.fields("", root, keys)
+	at := f.fields("", root, f.keys(d, &named))
 	line := func(key string) int { return max(at[key], 1) }
 	base := strings.TrimSuffix(file, ".md")
 	switch {
@@ -110,9 +108,9 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 
 // keys returns the keys of front matter, which are read into d. named gets the items of skills.
 func (f *parser) keys(d *Definition, named *[]item) map[string]field {
-	return map[string]field{
+	all := map[string]field{
 		"name":        f.text("name", &d.Name),
-		"description": f.text("description", &d.Description),
+		"description": f.description(&d.Description),
 		"model":       f.model(&d.Model),
 		"accepts":     f.list("accepts", "[task]", func(all []item) { d.Accepts = f.accepts(all) }),
 		"tools":       f.tools(&d.Tools),
@@ -128,6 +126,8 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"placement":   f.word("placement", placement.Strategies(), &d.Placement),
 		"repeatable":  f.boolean("repeatable", &d.Repeatable),
 	}
+	maps.Copy(all, f.claudeKeys(d))
+	return all
 }
 
 // perceptionName is the syntax of perceptions in package community.
@@ -216,7 +216,7 @@ func (f *parser) tool(one item) string {
 	for _, p := range tool.Presets() {
 		presets = append(presets, p.Name)
 	}
-	near := visible.Suggest(name, f.loader.Tools)
+	near := f.nearest(one.text)
 	switch {
 	case name == allTools:
 		f.addProblem(one.line, `tools: "*" stands alone, as tools: "*", and means all there are`)

@@ -219,10 +219,8 @@ func (f *parser) rules(key string, to *[]permission.RuleText) field {
 				continue
 			}
 			*to = append(*to, rule)
-			// The prefix of package permission is that of the configuration; the rule may be one of
-			// a guardrail.
 			if err := checkRule(list, rule); err != nil {
-				f.addProblem(line, "%s", strings.TrimPrefix(err.Error(), "permissions: "))
+				f.addProblem(line, "%s", err)
 			} else if err := (permission.Tools{Names: f.loader.Tools, Servers: f.loader.Servers}).Check(rule.Rule); err != nil {
 				f.addProblem(line, "%s rule %q: %v", list, rule.Rule, err)
 			}

@@ -30,6 +30,9 @@ func Schema() (*jsonschema.Schema, error) {
 	s.Properties["name"] = &jsonschema.Schema{Type: "string", Pattern: namePattern.String(), MaxLength: jsonschema.Ptr(maxName)}
 	s.Properties["accepts"].Items = &jsonschema.Schema{Type: "string", Pattern: perceptionName.String()}
 	s.Properties["accepts"].UniqueItems = true
+	for _, key := range ignoredKeys {
+		s.Properties[key] = &jsonschema.Schema{}
+	}
 	texts := map[string]string{}
 	if err := yaml.Unmarshal(keyTexts, texts); err != nil {
 		return nil, fmt.Errorf("keys.yaml: %w", err)

@@ -21,7 +21,7 @@ var keysWithoutValue = map[string]bool{"a number for text": true, "tools unsaid"
 // this node, the syntax of rules, the size of files or what follows the first document.
 var leftToParse = map[string]bool{
 	"too large": true, "a model": true, "one of several models": true, "a tool": true, "a star among others": true, "a preset": true, "a tool for a preset": true,
-	"MCP without a tool": true, "MCP with a star inside": true, "an MCP server": true, "a skill": true, "bad rule": true, "an example": true, "a guardrail rule": true, "a guardrail example": true,
+	"MCP without a tool": true, "MCP with a star inside": true, "an MCP server": true, "a skill": true, "bad rule": true, "a denied tool": true, "a denied list": true, "an example": true, "a guardrail rule": true, "a guardrail example": true,
 	"a home directory": true, "too large a size": true, "two documents": true,
 }
 

@@ -188,7 +188,7 @@ func (c Config) Policy() (Policy, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Policy{}, fmt.Errorf("permissions: %w", err)
+		return Policy{}, err
 	}
 	return p, nil
 }

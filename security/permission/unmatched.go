@@ -29,7 +29,7 @@ func ParseAllow(text string) (Rule, error) {
 // call matches. denies says whether the rule stands in a list that denies, where more is understood.
 func (r Rule) CheckMatches(denies bool) error {
 	reason, nearest := "", r.text
-	for _, m := range misreadings {
+	for _, m := range mistakes {
 		if m.pattern.MatchString(nearest) {
 			reason = cmp.Or(reason, m.reason)
 			nearest = strings.TrimSuffix(m.pattern.ReplaceAllString(nearest, m.nearest), "()")
@@ -61,19 +61,19 @@ const (
 	ofScript = `^(Skill|activate_skill|skill_load|skill_fetch|run_skill_script)\(`
 )
 
-// misreading is a kind of rule that matches no call.
-type misreading struct {
+// mistake is a kind of rule that matches no call.
+type mistake struct {
 	pattern *regexp.Regexp
 	// nearest is what pattern is replaced with for a rule that some call matches.
 	nearest, reason string
 }
 
-// notList is the reason of a misreading.
+// notList is the reason of a mistake.
 const notList = "it is one rule, not a list, and the others are rules of their own"
 
-// misreadings are what people write who know rules from elsewhere. Files whose names look like a URL, a variable, a list or
+// mistakes are what people write who know rules from elsewhere. Files whose names look like a URL, a variable, a list or
 // what a shell quotes are left out of account: a * stands for what is odd in them.
-var misreadings = []misreading{
+var mistakes = []mistake{
 	{regexp.MustCompile(`^mcp__((?:[A-Za-z0-9-]|_[A-Za-z0-9-])+)_*(?:\(.*)?$`), "mcp__${1}__*", "the tools of an MCP server are mcp__SERVER__TOOL"},
 	{regexp.MustCompile(ofPath + `(?:([^,]*),(?:.*,)? *[*./~"'` + "`" + `].*|([^,]*\.[A-Za-z]\w*)(?:, *[^,]*\.[A-Za-z]\w*)+)\)$`), "$1($2$3)", notList},
 	{regexp.MustCompile(ofScript + `([^,]+),.*\)$`), "$1($2)", notList},

@@ -41,6 +41,8 @@ const (
 	CodeYAML Code = "yaml"
 	// CodeYAMLRepaired: a value that is not YAML was read as plain text.
 	CodeYAMLRepaired Code = "yaml-repaired"
+	// CodeYAMLComment: YAML takes the end of a description for a comment.
+	CodeYAMLComment Code = "yaml-comment"
 	// CodeYAMLFeature: an anchor, alias, merge key or tag, which are refused.
 	CodeYAMLFeature Code = "yaml-feature"
 	// CodeNotMapping: the front matter is YAML, but not a map of fields.

@@ -192,6 +192,9 @@ func (c *checker) description() {
 		return
 	}
 	c.m.Description = strings.TrimSpace(n.Value)
+	if n.Style == 0 && n.LineComment != "" {
+		c.add(Warning, CodeYAMLComment, key, "%q is left out of the description, as a # after a blank begins a comment: put the text in quotes", n.LineComment)
+	}
 	if l := utf8.RuneCountInString(c.m.Description); l > maxDescription {
 		c.deviation(CodeDescriptionLong, key, "description has %d characters; at most %d are allowed", l, maxDescription)
 	}

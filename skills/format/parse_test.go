@@ -1,6 +1,7 @@
 package format_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -72,6 +73,15 @@ func TestRepairKeepsNameAndDescription(t *testing.T) {
 	} {
 		if _, _, diags := format.Parse([]byte(front(lines)), "my-skill", format.Policy{Level: format.Lenient}); !format.Failed(diags) {
 			t.Errorf("%s: accepted with %v", about, diags)
+		}
+	}
+}
+
+func TestCommentInDescriptionIsReported(t *testing.T) {
+	for text, want := range map[string]int{"Fix it #12 now": 1, "Fix it\n  and #12 now": 1, "Fix it#12": 0, `"Fix # it" # comment`: 0, ">\n  Fix # it": 0} {
+		_, _, diags := format.Parse([]byte("---\nname: a\ndescription: "+text+"\n---\nx\n"), "a", format.Policy{})
+		if n := strings.Count(fmt.Sprint(diags), string(format.CodeYAMLComment)); n != want || format.Failed(diags) {
+			t.Errorf("%s: %v, want %d reports", text, diags, want)
 		}
 	}
 }

@@ -143,6 +143,20 @@ func blocksOf(front []byte) ([]block, bool) {
 	return blocks, true
 }
 
+// QuoteField returns front matter with the value of a field in quotes, as it stands, in the same line. Other lines keep their
+// numbers. front begins with the line that opens it.
+func QuoteField(front []byte, key string) []byte {
+	_, text, _ := bytes.Cut(front, []byte("---\n"))
+	blocks, _ := blocksOf(text)
+	for _, b := range blocks {
+		if b.key == key {
+			quoted := key + ": '" + strings.ReplaceAll(blockText(b.text), "'", "''") + "'" + strings.Repeat("\n", bytes.Count(b.text, []byte("\n")))
+			return bytes.Replace(front, b.text, []byte(quoted), 1)
+		}
+	}
+	return front
+}
+
 // blockText returns the text of a block's value: its lines joined as YAML joins them, without the
 // quotes around the whole.
 func blockText(text []byte) string {

@@ -27,13 +27,13 @@ func definitions(_ context.Context, w *World) (out []Finding) {
 		out = append(out, brokenDefinitions(err)...)
 	}
 	if n, text := node.Warned(all); n > 0 {
-		out = append(out, warn("correct that, or leave it if that is meant", "%d definitions have something that is read otherwise than its author may think: %s", n, text))
+		out = append(out, warn("correct that, or leave it if that is meant", "definitions with something that is read otherwise than its author may think: %d: %s", n, text))
 	}
 	for _, err := range w.Options.UnknownAgents(all) {
 		out = append(out, fail("correct the name in the configuration, or that definition", "%v", err))
 	}
 	if len(out) == 0 {
-		out = append(out, ok("%d definitions can be used, general among them; symbio agents list shows them", len(all)))
+		out = append(out, ok("definitions that can be used, general among them: %d; symbio agents list shows them", len(all)))
 	}
 	return out
 }
