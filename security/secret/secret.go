@@ -37,6 +37,7 @@ var names = []string{
 	"Library/Application Support/Google/Chrome", "Library/Application Support/Firefox", "Library/Cookies",
 	// This program's own: the keys of nodes and authorities, and what was decided.
 	".local/state/symbio/authority", ".local/state/symbio/checkpoints", ".local/state/symbio/cluster", ".local/state/symbio/nodes",
+	".local/state/symbio/mcp", ".local/state/symbio/packages",
 }
 
 // System are the places that the system keeps from all but root.

@@ -18,6 +18,7 @@ import (
 	"symbio/agent/node/state"
 	"symbio/agent/tool"
 	"symbio/agent/tool/mcp"
+	"symbio/agent/tool/mcp/packages"
 )
 
 // projectFile is the file in which a project lists MCP servers. Other programs
@@ -104,6 +105,7 @@ func (c Config) read() (servers []mcp.Server, notes []string, unread, err error)
 			if _, err := config.ParseSandbox(s.Sandbox); err != nil && s.Problem == "" {
 				s.Problem = err.Error()
 			}
+			s.Argv = c.State.Packages().Argv(s.Command, s.Args)
 			servers = append(servers, s)
 		}
 	}
@@ -148,10 +150,20 @@ func Open(c Config) (*Servers, error) {
 				return mcp.Box{}, err
 			}
 			box, policy, err := c.Runner.Hold(own)
+			if s.Argv != nil {
+				policy = c.State.Packages().Admit(policy)
+			}
 			return mcp.Box{Box: box, Policy: policy, Dir: c.Workspace}, err
 		},
 	})
 	return s, nil
+}
+
+// Installer returns what installs the packages of servers, in the sandbox of
+// the node.
+func (s *Servers) Installer() (packages.Installer, error) {
+	box, _, err := s.cfg.Runner.Hold(nil)
+	return packages.Installer{Store: s.cfg.State.Packages(), Box: box, Home: s.cfg.Home}, err
 }
 
 // Refresh applies changes of the files since the last call. A file that cannot
@@ -192,6 +204,8 @@ func (s *Servers) Tool(ctx context.Context, server, name string) (*mcp.Tool, err
 	return s.Manager.Tool(ctx, server, name)
 }
 
-// mark returns a text that changes when the files or the trusted entries
-// change.
-func (c Config) mark() string { return fileState(slices.Concat(c.files(), c.State.MCP().Dirs())...) }
+// mark returns a text that changes when the files, the trusted entries or the
+// installed packages change.
+func (c Config) mark() string {
+	return fileState(slices.Concat(c.files(), c.State.MCP().Dirs(), []string{c.State.Packages().Records()})...)
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"symbio/agent/tool/mcp"
+	"symbio/agent/tool/mcp/packages"
 	"symbio/security/private"
 )
 
@@ -20,6 +21,16 @@ func (s Dir) mcp() string { return filepath.Join(string(s), "mcp") }
 // MCP returns the record of trusted MCP servers and of their tools. All nodes
 // of the user share it.
 func (s Dir) MCP() *MCPBook { return &MCPBook{dir: s.mcp()} }
+
+// Packages returns the installed packages of MCP servers. All nodes of the
+// user share them.
+func (s Dir) Packages() packages.Store {
+	dir, err := filepath.EvalSymlinks(string(s)) // a sandbox wants names without links
+	if err != nil {
+		dir = string(s)
+	}
+	return packages.Store{Dir: filepath.Join(dir, "packages")}
+}
 
 // MCPLogins returns the logins at MCP servers. All nodes of the user share them.
 func (s Dir) MCPLogins() mcp.Logins {

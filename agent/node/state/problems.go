@@ -29,6 +29,7 @@ func (s Dir) Problems() ([]Problem, error) {
 	p.look(filepath.Join(string(s), "nodes"), true, writable)
 	p.look(s.allowed(), true, any)
 	p.look(s.checkpoints(), true, any)
+	p.look(s.Packages().Dir, true, any)
 	entries, err := os.ReadDir(filepath.Join(string(s), "nodes"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p.found, err

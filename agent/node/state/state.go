@@ -165,16 +165,16 @@ func (s Dir) trusted() string { return filepath.Join(string(s), "skills", "trust
 // commands run: the sandbox protects existing directories only.
 func (s Dir) Prepare() error {
 	var errs []error
-	for _, dir := range []string{s.trusted(), s.allowed(), filepath.Join(s.mcp(), "trusted"), filepath.Join(s.mcp(), "tools")} {
+	for _, dir := range []string{s.trusted(), s.allowed(), filepath.Join(s.mcp(), "trusted"), filepath.Join(s.mcp(), "tools"), s.Packages().Records()} {
 		errs = append(errs, os.MkdirAll(dir, 0o700))
 	}
 	return errors.Join(errs...)
 }
 
 // Private returns the directories that commands must not see: keys, records and
-// checkpoints, control sockets, and the trusted MCP servers.
+// checkpoints, control sockets, the trusted MCP servers and their packages.
 func (s Dir) Private() []string {
-	return []string{s.Authority(), s.checkpoints(), s.Cluster(), s.mcp(), filepath.Join(string(s), "nodes")}
+	return []string{s.Authority(), s.checkpoints(), s.Cluster(), s.mcp(), s.Packages().Dir, filepath.Join(string(s), "nodes")}
 }
 
 // Key returns the file of the private key of the node.

@@ -46,6 +46,9 @@ type Server struct {
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"-"`
+	// Argv is what runs in the place of Command and Args: a program of the package that a person
+	// installed for them, and its arguments. nil means that there is none.
+	Argv []string `json:"-"`
 	// Dir is the program's working directory; "" means that of Config.Box.
 	Dir string `json:"cwd,omitempty"`
 	// URL and Headers describe an HTTP or SSE server. Headers are sent to the host of URL only.

@@ -19,6 +19,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"symbio/agent/tool"
+	"symbio/agent/tool/mcp/packages"
 	"symbio/security/sandbox"
 )
 
@@ -99,7 +100,11 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := sandbox.Spec{Argv: append([]string{s.Command}, s.Args...), Dir: s.Dir, Keep: maxStderr, Flood: maxOutput}
+	argv := s.Argv
+	if argv == nil {
+		argv = append([]string{s.Command}, s.Args...)
+	}
+	spec := sandbox.Spec{Argv: argv, Dir: s.Dir, Keep: maxStderr, Flood: maxOutput}
 	if spec.Dir == "" {
 		spec.Dir = box.Dir
 	}
@@ -113,12 +118,11 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	policy.Files.Read = append(slices.Clip(policy.Files.Read), s.visiblePaths()...)
 	hint := ""
 	if policy.Network != sandbox.NetworkFull {
-		hint = fmt.Sprintf("; the sandbox holds it without the machine's network: if it needs that, write \"sandbox\": {\"network\": \"full\"} into its entry, %s:%d", s.File, s.Line)
-		if s.Project {
-			hint = "; the sandbox holds it without the machine's network: if it needs that, write sandbox: {network: full} into your configuration, or its entry with that into your own mcp.json"
-		}
-		if name := filepath.Base(s.Command); slices.Contains([]string{"npx", "bunx", "uvx", "pipx"}, name) {
-			hint = fmt.Sprintf("; %s downloads what it runs, and the sandbox gives it neither the network nor its cache: install the package once yourself, as with npm install --global PACKAGE or uv tool install PACKAGE, and write its program as the command of its entry, %s:%d", name, s.File, s.Line)
+		hint = s.hint()
+		if p, _, _ := packages.Parse(s.Command, s.Args); p.Manager != "" && s.Argv == nil {
+			// It fails at once, not after it has tried to reach the registry for half a minute.
+			spec.Env = append(spec.Env, "npm_config_offline=true", "UV_OFFLINE=1")
+			policy.Env = append(policy.Env, "npm_config_offline", "UV_OFFLINE")
 		}
 	}
 	// Standard error is kept for error messages; the protocol uses standard output alone.
@@ -139,6 +143,23 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 		hint:      hint,
 		end:       end,
 	}, nil
+}
+
+// hint returns why a program may fail that has not the machine's network, and what to do, for the end of an error.
+func (s Server) hint() string {
+	p, _, err := packages.Parse(s.Command, s.Args)
+	name, part := filepath.Base(s.Command), ServerPart(s.Name)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("; %v, so that its package cannot be installed for it: install it yourself, and write its program as the command of its entry, %s:%d", err, s.File, s.Line)
+	case p.Manager != "" && s.Argv == nil:
+		return fmt.Sprintf("; %s downloads what it runs, and the sandbox gives it neither the network nor its cache: install %s once, with symbio mcp update %s", name, p.Name, part)
+	case (name == "docker" || name == "podman") && len(s.Sandbox) == 0:
+		return `; the sandbox keeps it from the socket of its service: if it may have that, which makes it root on this machine, write "sandbox": {"sockets": ["/var/run/docker.sock"]} into its entry in your own mcp.json, with the path of that socket`
+	case s.Project:
+		return "; the sandbox holds it without the machine's network: if it needs that, write sandbox: {network: full} into your configuration, or its entry with that into your own mcp.json"
+	}
+	return fmt.Sprintf("; the sandbox holds it without the machine's network: if it needs that, write \"sandbox\": {\"network\": \"full\"} into its entry, %s:%d", s.File, s.Line)
 }
 
 // visiblePaths returns the paths that the sandbox shows to the program beside the usual ones: the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"symbio/agent/node"
 	"symbio/agent/tool/mcp"
 	"symbio/cmd/symbio/internal/command"
 )
@@ -29,7 +30,7 @@ func addCommand(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "add NAME [--url URL | -- COMMAND ARGS...]",
 		Args: command.MinArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) > 1) == (entry.URL != "") {
 				return command.Usage(errors.New("give the command of the server behind --, or its --url"))
 			}
@@ -46,12 +47,15 @@ func addCommand(env *command.Env) *cobra.Command {
 				}
 				entry.Env[name] = value
 			}
-			return edit(env, file, project, args[0], func(at string) error {
-				err := mcp.Add(at, args[0], entry, project)
-				if err == nil && project {
-					env.Notef("note: it is started after you trust it: symbio mcp trust %s", mcp.ServerPart(args[0]))
+			return edit(env, file, project, args[0], func(opts node.Config, at string) error {
+				if err := mcp.Add(at, args[0], entry, project); err != nil {
+					return err
 				}
-				return err
+				if project {
+					env.Notef("note: it is started after you trust it: symbio mcp trust %s", mcp.ServerPart(args[0]))
+					return nil
+				}
+				return offerPackage(cmd.Context(), env, opts, mcp.Server{Name: args[0], Command: entry.Command, Args: entry.Args})
 			})
 		},
 	}
@@ -69,7 +73,7 @@ func removeCommand(env *command.Env) *cobra.Command {
 		Use:  "remove NAME",
 		Args: command.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return edit(env, file, project, args[0], func(at string) error { return mcp.Remove(at, args[0]) })
+			return edit(env, file, project, args[0], func(_ node.Config, at string) error { return mcp.Remove(at, args[0]) })
 		},
 	}
 	addFlags(cmd, &file, &project)
@@ -83,13 +87,13 @@ func addFlags(cmd *cobra.Command, file *string, project *bool) {
 }
 
 // edit changes a list of servers, and prints which.
-func edit(env *command.Env, file string, project bool, name string, change func(at string) error) error {
+func edit(env *command.Env, file string, project bool, name string, change func(opts node.Config, at string) error) error {
 	opts, err := command.NodeConfig(env, file)
 	if err != nil {
 		return err
 	}
 	at := opts.MCPFile(project)
-	if err := change(at); err != nil {
+	if err := change(opts, at); err != nil {
 		return withStatus(err)
 	}
 	if env.JSON {

@@ -27,7 +27,7 @@ func New(env *command.Env) *cobra.Command {
 		Args: command.NoArgs,
 		RunE: command.RequireSubcommand,
 	}
-	cmd.AddCommand(listCommand(env), toolsCommand(env), callCommand(env), trustCommand(env), addCommand(env), removeCommand(env), loginCommand(env), logoutCommand(env))
+	cmd.AddCommand(listCommand(env), toolsCommand(env), callCommand(env), trustCommand(env), addCommand(env), removeCommand(env), updateCommand(env), loginCommand(env), logoutCommand(env))
 	return cmd
 }
 
@@ -355,7 +355,10 @@ func trust(ctx context.Context, env *command.Env, file, name, hash string, revok
 	if err := book.Trust(*s); err != nil {
 		return err
 	}
-	return env.Printf("%s is trusted\n", s.Name)
+	if err := env.Printf("%s is trusted\n", s.Name); err != nil {
+		return err
+	}
+	return offerPackage(ctx, env, opts, *s)
 }
 
 // confirm shows an entry and asks the person. Without a terminal it is a usage error that says

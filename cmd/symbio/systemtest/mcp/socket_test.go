@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -19,11 +20,16 @@ import (
 // greets is an MCP server with one tool, for each connection.
 func greets(c net.Conn) {
 	defer c.Close()
+	greet(bufio.NewScanner(c), c)
+}
+
+// greet answers the lines of a client.
+func greet(lines *bufio.Scanner, out io.Writer) {
 	results := map[string]any{
 		"initialize": map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": struct{}{}}, "serverInfo": map[string]any{"name": "s", "version": "1"}},
 		"tools/list": map[string]any{"tools": []any{map[string]any{"name": "greet", "inputSchema": map[string]any{"type": "object"}}}},
 	}
-	for lines := bufio.NewScanner(c); lines.Scan(); {
+	for lines.Scan() {
 		var r struct {
 			ID     any
 			Method string
@@ -31,7 +37,7 @@ func greets(c net.Conn) {
 		if json.Unmarshal(lines.Bytes(), &r) != nil || r.ID == nil {
 			continue
 		}
-		if json.NewEncoder(c).Encode(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": results[r.Method]}) != nil {
+		if json.NewEncoder(out).Encode(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": results[r.Method]}) != nil {
 			return
 		}
 	}
