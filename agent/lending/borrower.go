@@ -25,7 +25,6 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
-	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
 
@@ -160,17 +159,6 @@ func Load(ctx context.Context, c peer.Community, own, node community.Member) (pl
 		return placement.Load{}, fmt.Errorf("%w: node %s: %w", community.ErrInvalid, node.Name, err)
 	}
 	return u.Load.Checked(), nil
-}
-
-// DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the
-// invocation of the capability, whichever has the stricter verdict. A rule against invoking
-// capabilities must hold for spawns as well.
-func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call {
-	invoke := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": Capability}, Dir: spawn.Dir, Within: spawn.Within}
-	if chain.Judge(invoke).Action < chain.Judge(spawn).Action {
-		return invoke
-	}
-	return spawn
 }
 
 // Lender finds a node by its name or id, and checks that it lends that definition. The error lists

@@ -89,3 +89,14 @@ func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
 	b.cancel()
 	return err
 }
+
+// DecisiveCall returns the call to judge for a spawn on another node: the spawn itself or the
+// invocation of the capability, whichever has the stricter verdict. A rule against invoking
+// capabilities must hold for spawns as well.
+func DecisiveCall(chain permission.Chain, spawn permission.Call) permission.Call {
+	invoke := permission.Call{Tool: "invoke_capability", Args: map[string]any{"capability": Capability}, Dir: spawn.Dir, Within: spawn.Within}
+	if chain.Judge(invoke).Action < chain.Judge(spawn).Action {
+		return invoke
+	}
+	return spawn
+}
