@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,7 +221,7 @@ func (p resumer) reportInterrupted(ctx context.Context) error {
 	}
 	for _, s := range p.interrupted {
 		if s.State == session.Lost && s.Parent == "" {
-			p.publishSession(s, s.State, "the node ended during this task, whose caller "+s.Requester+" does not wait any more", "")
+			p.publishSession(s, s.State, "the node ended during this task, whose caller "+cmp.Or(s.Requester, "symbio map")+" does not wait any more", "")
 		}
 	}
 	return err

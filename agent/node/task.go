@@ -16,6 +16,7 @@ import (
 	"symbio/agent/lending"
 	"symbio/agent/node/control"
 	"symbio/agent/placement"
+	"symbio/agent/session"
 	"symbio/agent/step"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -108,7 +109,7 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 		return nil, err
 	}
 	if lent == nil {
-		reply, spent, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits, Rules: person.policy, Ask: person.ask}, s)
+		reply, spent, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits, Rules: person.policy, Ask: person.ask, Session: session.Info{Item: true}}, s)
 		if community.NotBegun(err) {
 			return nil, err
 		}

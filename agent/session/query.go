@@ -14,10 +14,12 @@ type Query struct {
 	ID string `json:"id,omitempty"`
 	// Words are what is searched; see Store.Search.
 	Words string `json:"words,omitempty"`
-	// Dir and State select the sessions of a list; "" = any. All adds those of sub-agents.
+	// Dir and State select the sessions of a list; "" = any. All adds those of sub-agents and items (Info.Item), Items lists
+	// the items alone.
 	Dir   string `json:"dir,omitempty"`
 	State State  `json:"state,omitempty"`
 	All   bool   `json:"all,omitempty"`
+	Items bool   `json:"items,omitempty"`
 	// Limit is the largest number of results; 0 = no limit.
 	Limit int `json:"limit,omitempty"`
 	// Bill says what OpCost adds up.
@@ -43,7 +45,7 @@ type Line struct {
 
 // Filter returns the filter of a list.
 func (q Query) Filter() Filter {
-	f := Filter{ID: q.ID, Dir: q.Dir, Roots: !q.All, Limit: q.Limit}
+	f := Filter{ID: q.ID, Dir: q.Dir, Roots: !q.All, Items: q.Items, Limit: q.Limit}
 	if q.State != "" {
 		f.States = []State{q.State}
 	}

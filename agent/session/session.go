@@ -208,7 +208,10 @@ type Info struct {
 	// User is the node for which the latest task, or the parent's, is done; "" = a person at this node.
 	User string `json:"user,omitempty"`
 	// Keep is set for agents that live again with their member id when the node starts.
-	Keep  bool  `json:"keep,omitempty"`
+	Keep bool `json:"keep,omitempty"`
+	// Item is set for a task that a program gave to an agent of its own, such as an item of symbio map. It is that program
+	// that goes on with it.
+	Item  bool  `json:"item,omitempty"`
 	State State `json:"state"`
 	// Open is true from the Task to the End of an exchange: it can go on.
 	Open    bool      `json:"open,omitempty"`
@@ -272,7 +275,8 @@ type Filter struct {
 	Parent string // the children of that session
 	Root   string // that session and all its descendants
 	States []State
-	Roots  bool // only sessions without a parent
+	Roots  bool // only sessions without a parent, and only items (Info.Item) or none
+	Items  bool // which of both
 	Keep   bool // only those of agents that live again
 	Limit  int  // 0 = no limit
 }
@@ -306,7 +310,7 @@ type Store interface {
 	// what is stored; a file may take longer to shrink.
 	Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (deleted int, err error)
 	// Recover marks the sessions that were Working as Interrupted, or Lost if they have a
-	// Requester, and returns them. It is called while no session has a Log.
+	// Requester or are items, and returns them. It is called while no session has a Log.
 	Recover(ctx context.Context) ([]Info, error)
 	Close() error
 }

@@ -75,7 +75,7 @@ func Around(text, words string) string {
 
 // Recovered returns the state of a Working session whose node has ended.
 func (i Info) Recovered() State {
-	if i.Requester != "" {
+	if i.Requester != "" || i.Item {
 		return Lost
 	}
 	return Interrupted

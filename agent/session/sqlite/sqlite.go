@@ -376,7 +376,7 @@ func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info,
 		}
 	}
 	if f.Roots {
-		where = append(where, "parent = ''")
+		where, args = append(where, "parent = '' AND coalesce(json_extract(CAST(info AS TEXT), '$.item'), 0) = ?"), append(args, f.Items)
 	}
 	if f.Keep {
 		where = append(where, "json_extract(CAST(info AS TEXT), '$.keep')")
