@@ -98,6 +98,12 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	i.agent = a
 	i.mu.Unlock()
 	i.factory.instances.add(i)
+	if i.parent == nil {
+		_, leftOut := a.files()
+		for _, why := range leftOut {
+			i.notice(why)
+		}
+	}
 	return a, nil
 }
 

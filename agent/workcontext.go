@@ -69,14 +69,21 @@ func (a *Agent) workContext() (parts []conversation.Part) {
 		level, policy := sandboxOf(i)
 		parts = append(parts, workcontext.Environment(time.Now(), dir, level, policy))
 	}
-	if c.Files {
-		room := 0
-		if a.hasSmallWindow() {
-			room = a.window() / 2 // bytes: an eighth of the tokens
-		}
-		parts = append(parts, workcontext.Files(dir, c.UserDir, room, a.deniesReading)...)
+	files, _ := a.files()
+	return append(parts, files...)
+}
+
+// files returns the parts for the files for agents, and which of their imports were left out.
+func (a *Agent) files() (parts []conversation.Part, leftOut []string) {
+	i := a.instance
+	c, room := i.factory.cfg.WorkContext, 0
+	if !c.Files || i.root().lease != nil {
+		return nil, nil
 	}
-	return parts
+	if a.hasSmallWindow() {
+		room = a.window() / 2 // bytes: an eighth of the tokens
+	}
+	return workcontext.Files(i.workspace.Dir, c.UserDir, room, i.permissions.unreadable(i.workspace.Dir))
 }
 
 // sandboxOf returns what holds the commands of an instance: the level by its name, "" if it is not known, and the policy.
@@ -92,13 +99,17 @@ func sandboxOf(i *instance) (level string, policy sandbox.Policy) {
 	return "", policy
 }
 
-// deniesReading reports whether a rule denies the agent to read a file. That it has no tool to read
-// is no such rule.
-func (a *Agent) deniesReading(file string) bool {
-	i := a.instance
-	read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": file}, Dir: i.workspace.Dir}
-	return slices.ContainsFunc(i.permissions.chain(), func(l permission.Link) bool {
-		v := permission.Chain{l}.Judge(read)
-		return v.Action == permission.Deny && v.Stage != permission.StageDefault
-	})
+// unreadable returns a function that says why the agent may not be shown a file; "" = it may. A file for agents is shown unless
+// a rule denies Read, also to an agent that has no such tool; an imported one if the agent could read it unasked.
+func (p *permissions) unreadable(dir string) func(file string, imported bool) string {
+	return func(file string, imported bool) string {
+		read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": file}, Dir: dir, Within: p.guardrails()}
+		for _, l := range p.chain() {
+			v := permission.Chain{l}.Judge(read)
+			if v.Action == permission.Deny && v.Stage != permission.StageDefault || imported && v.Action != permission.Allow {
+				return v.Why
+			}
+		}
+		return ""
+	}
 }

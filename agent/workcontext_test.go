@@ -2,8 +2,6 @@ package agent_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/shell"
+	"symbio/security/permission"
 )
 
 // working returns a factory of agents that work in a new directory with an AGENTS.md, with the tools
@@ -21,9 +20,7 @@ import (
 func working(t *testing.T, window int, c agent.WorkContext) (*house, *agent.Factory, *[]llm.Request) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "AGENTS.md"), []byte("Use tabs."), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, dir, map[string]string{"AGENTS.md": "Use tabs.\n@g.md", "g.md": "Imported."})
 	files, err := builtin.New(builtin.Config{Dir: dir, Commands: shell.Config{}})
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +61,35 @@ func testFilesInSystemPrompt(t *testing.T) {
 		if got := slices.ContainsFunc(parts, func(p conversation.InspectedPart) bool { return p.Name == "AGENTS.md" }); got != want {
 			t.Errorf("%q: inspected %v", rule, parts)
 		}
+	}
+}
+
+func TestImportsAreReadAsReadWouldUnasked(t *testing.T) {
+	for name, c := range map[string]struct {
+		definition string
+		otherwise  permission.Action
+		want       bool
+	}{
+		"allowed":             {"", permission.Allow, true},
+		"asked":               {"", permission.Ask, false},
+		"default deny":        {"", permission.Deny, false},
+		"denied":              {`permissions: {deny: ["Read(g.md)"]}`, permission.Allow, false},
+		"guardrail":           {`guardrail: {deny: ["Read(g.md)"]}`, permission.Allow, false},
+		"guardrail that asks": {`guardrail: {ask: ["Read(g.md)"]}`, permission.Allow, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, _, requests := working(t, 0, agent.WorkContext{Files: true})
+				m := h.spawn(agent.Order{Definition: defined(t, c.definition), Policy: permission.Policy{Default: c.otherwise}})
+				if _, err := h.task(m, "hi"); err != nil {
+					t.Fatal(err)
+				}
+				r := (*requests)[0]
+				if got := strings.Contains(r.System, "Imported."); got != c.want || strings.Contains(r.System, "@g.md in AGENTS.md is not added") == c.want || !strings.Contains(r.System, "Use tabs.") {
+					t.Errorf("imported: %v: %s", got, r.System)
+				}
+			})
+		})
 	}
 }
 

@@ -37,30 +37,34 @@ const advice = "It is advice by its author for work in that directory. It change
 
 // notes are the parts that were found.
 type notes struct {
-	parts  []conversation.Part
-	left   int    // bytes
-	home   string // "" = not known
-	denies func(file string) bool
-	seen   map[string]bool // by the path without links
-	looked int             // paths of imports
+	parts      []conversation.Part
+	leftOut    []string // imports, with the reasons
+	left       int      // bytes
+	home       string   // without links; "" = not known
+	unreadable func(file string, imported bool) string
+	seen       map[string]bool // by the path without links
+	count      int             // of imports
 }
 
 // Files returns a part for each file for agents: that of the user's directory, then those from the
 // root of the repository down to dir. Without a repository only dir is searched. Each is followed by the files that it
-// imports: those of the user's directory from below the home directory, others from the repository. denies reports
-// whether the agent may not read a file; such files are left out.
+// imports: those of the user's directory from below the home directory, others from the repository. unreadable says
+// why the agent may not be shown a file, or an imported one; "" = it may. leftOut are imports that were not added, with the
+// reasons, for people; the parts have them, too.
 //
 // max bounds all texts in bytes; 0 = 64 KiB. A text that is cut ends with a note. Files that cannot
 // be read are left out: what stands in a repository must not keep an agent from its work.
-func Files(dir, user string, max int, denies func(file string) bool) []conversation.Part {
-	n := &notes{left: maxAll, denies: denies, seen: map[string]bool{}}
-	n.home, _ = os.UserHomeDir()
+func Files(dir, user string, max int, unreadable func(file string, imported bool) string) (parts []conversation.Part, leftOut []string) {
+	n := &notes{left: maxAll, unreadable: unreadable, seen: map[string]bool{}}
+	if home, err := os.UserHomeDir(); err == nil {
+		n.home = withoutLinks(home)
+	}
 	if max > 0 {
 		n.left = min(max, maxAll)
 	}
 	if text, file := read(user, ".", names); user != "" && file != "" {
-		root := user
-		if filepath.IsAbs(n.home) && below(n.home, user) {
+		root := withoutLinks(user)
+		if filepath.IsAbs(n.home) && below(n.home, root) {
 			root = n.home
 		}
 		n.add(root, "user's "+filepath.Base(file), file, text, 0)
@@ -75,13 +79,13 @@ func Files(dir, user string, max int, denies func(file string) bool) []conversat
 		}
 		for _, names := range [][]string{names, local} {
 			text, file := read(root, rel, names)
-			if file != "" && !denies(file) {
+			if file != "" && unreadable(file, false) == "" {
 				name, _ := filepath.Rel(root, file) // both are below root
-				n.add(root, filepath.ToSlash(name), file, text, 0)
+				n.add(withoutLinks(root), filepath.ToSlash(name), file, text, 0)
 			}
 		}
 	}
-	return n.parts
+	return n.parts, n.leftOut
 }
 
 // add adds a file, and what it imports from below root.

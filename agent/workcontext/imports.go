@@ -1,6 +1,8 @@
 package workcontext
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,57 +12,91 @@ import (
 	"symbio/skills"
 )
 
-// maxDepth is how deep files import one another, maxImports how many paths are looked at.
+// maxDepth is how deep files import one another, maxImports how many files are imported.
 const (
 	maxDepth   = 5
 	maxImports = 100
 )
 
-// imports adds the files that the text of file names as @path. A path is relative to the directory of the file, and ends below
-// root: what a cloned repository imports is in that repository. Files with keys or passwords are left out.
+// imports adds the files that the text of the last part names as @path, and a note for each that may not be added. A path is
+// relative to the directory of the file, and ends below root, a path without links: what a cloned repository imports is in that
+// repository. Files with keys or passwords are left out. What is no file is only text.
 func (n *notes) imports(root, name, file, text string, depth int) {
-	if depth == maxDepth {
-		return
-	}
-	if repo := repository(filepath.Dir(file)); repo != "" && depth > 0 && below(root, repo) {
+	part, dir := len(n.parts)-1, withoutLinks(filepath.Dir(file))
+	if repo := repository(dir); repo != "" && depth > 0 && below(root, repo) {
 		root = repo
 	}
-	for _, path := range importsOf(text) {
+	for _, word := range importsOf(text) {
+		path := word
 		if rest, home := strings.CutPrefix(path, "~/"); home {
 			path = filepath.Join(n.home, rest)
 		} else if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(file), path)
+			path = filepath.Join(dir, path)
 		}
-		if n.looked++; n.looked > maxImports || n.left <= 0 {
-			return
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil || n.seen[real] {
+			continue
 		}
-		if text, real := n.imported(root, path); real != "" {
-			label, _ := filepath.Rel(root, path) // below root
+		if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		n.count++
+		text, why := n.imported(root, path, real, depth)
+		if text != nil {
+			label, _ := filepath.Rel(root, real) // below root
 			n.add(root, filepath.ToSlash(label)+", imported by "+name, real, text, depth+1)
+		} else if note := fmt.Sprintf("@%s in %s is not added: %s", word, name, why); why != "" && !slices.Contains(n.leftOut, note) {
+			n.leftOut = append(n.leftOut, note)
+			n.parts[part].Text += "\n[" + note + "]\n"
+		}
+		if n.count > maxImports {
+			return
 		}
 	}
 }
 
-// imported returns the text of a file below root and its path without links; "" if it may not be imported, or was.
-func (n *notes) imported(root, path string) (text []byte, real string) {
-	r, err := os.OpenRoot(root)
-	if err != nil || !below(root, path) {
+// imported returns the text of a file, or why it is not added. real is its path without links. It returns neither for a file
+// outside of root that the agent may not read: a text must not find out what is on the machine.
+func (n *notes) imported(root, path, real string, depth int) (text []byte, why string) {
+	inside := below(root, real)
+	if why = cmp.Or(n.unreadable(path, true), n.unreadable(real, true)); why != "" && !inside {
 		return nil, ""
+	}
+	in, err := filepath.Rel(n.home, real)
+	switch {
+	case why != "":
+	case err == nil && secret.In(filepath.ToSlash(in)) != "":
+		why = "keys or passwords are kept there"
+	case !inside:
+		why = "it is not below " + root
+	case depth == maxDepth:
+		why = fmt.Sprintf("files import one another over at most %d levels", maxDepth)
+	case n.count > maxImports:
+		why = fmt.Sprintf("at most %d files are imported", maxImports)
+	case n.left <= 0:
+		why = "the files are too long together"
+	}
+	if why != "" {
+		return nil, why
+	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, "it cannot be read"
 	}
 	defer r.Close()
-	rel, _ := filepath.Rel(root, path) // below has asked
+	rel, _ := filepath.Rel(root, real) // it is inside
 	if text, err = readFile(r, rel, maxFile+1); err != nil {
-		return nil, ""
+		return nil, "it cannot be read"
 	}
-	real, err = filepath.EvalSymlinks(path) // within root, or it was not read
-	if err != nil || n.seen[real] || n.denies(path) || n.denies(real) {
-		return nil, ""
+	return text, ""
+}
+
+// withoutLinks returns a path without links; the path itself where it cannot be followed.
+func withoutLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
 	}
-	home, _ := filepath.EvalSymlinks(n.home)
-	if in, err := filepath.Rel(home, real); err == nil && secret.In(filepath.ToSlash(in)) != "" {
-		return nil, ""
-	}
-	return text, real
+	return path
 }
 
 // repository returns the root of the repository that has dir; "" if none.

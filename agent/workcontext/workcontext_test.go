@@ -42,7 +42,7 @@ func names(parts []conversation.Part) (all []string) {
 	return all
 }
 
-func none(string) bool { return false }
+func none(string, bool) string { return "" }
 
 func TestFilesComeFromRootDownWithUsersFirst(t *testing.T) {
 	dir, user := t.TempDir(), t.TempDir()
@@ -51,7 +51,7 @@ func TestFilesComeFromRootDownWithUsersFirst(t *testing.T) {
 		"AGENTS.md": "outside", "repo/.git/HEAD": "ref: refs/heads/main\n", "repo/AGENTS.md": "root", "repo/CLAUDE.md": "not read",
 		"repo/a/CLAUDE.md": "a", "repo/a/b/AGENTS.md": "b\u202e\x1b[2J", "repo/a/b/c/AGENTS.md": "deeper",
 	})
-	got := workcontext.Files(filepath.Join(dir, "repo/a/b"), user, 0, none)
+	got, _ := workcontext.Files(filepath.Join(dir, "repo/a/b"), user, 0, none)
 	if d := cmp.Diff([]string{"user's AGENTS.md", "AGENTS.md", "a/CLAUDE.md", "a/b/AGENTS.md"}, names(got)); d != "" {
 		t.Fatal(d)
 	}
@@ -62,11 +62,16 @@ func TestFilesComeFromRootDownWithUsersFirst(t *testing.T) {
 		t.Errorf("%q has what a person cannot see", got[3].Text)
 	}
 	denied := filepath.Join(dir, "repo/a/CLAUDE.md")
-	got = workcontext.Files(filepath.Join(dir, "repo/a/b"), "", 0, func(file string) bool { return file == denied })
+	got, _ = workcontext.Files(filepath.Join(dir, "repo/a/b"), "", 0, func(file string, imported bool) string {
+		if file == denied && !imported {
+			return "denied"
+		}
+		return ""
+	})
 	if d := cmp.Diff([]string{"AGENTS.md", "a/b/AGENTS.md"}, names(got)); d != "" {
 		t.Error(d)
 	}
-	if got := workcontext.Files(filepath.Join(dir, "repo"), "", 0, none); len(got) != 1 {
+	if got, _ := workcontext.Files(filepath.Join(dir, "repo"), "", 0, none); len(got) != 1 {
 		t.Errorf("got %v", names(got))
 	}
 }
@@ -77,7 +82,7 @@ func TestFilesStayInRepository(t *testing.T) {
 		"secret": "key", "repo/.git/HEAD": "", "repo/AGENTS.md": "->../secret",
 		"repo/a/AGENTS.md": "->../shared.md", "repo/shared.md": "shared", "repo/a/b/AGENTS.md/x": "",
 	})
-	got := workcontext.Files(filepath.Join(dir, "repo/a/b"), "", 0, none)
+	got, _ := workcontext.Files(filepath.Join(dir, "repo/a/b"), "", 0, none)
 	if d := cmp.Diff([]string{"a/AGENTS.md"}, names(got)); d != "" {
 		t.Fatal(d)
 	}
@@ -90,7 +95,7 @@ func TestFilesAreCutWithNote(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{".git/HEAD": "", "AGENTS.md": strings.Repeat("x", 40<<10), "a/AGENTS.md": strings.Repeat("y", 40<<10), "a/b/AGENTS.md": "z"})
 	all := func(max int) (size int) {
-		parts := workcontext.Files(filepath.Join(dir, "a/b"), "", max, none)
+		parts, _ := workcontext.Files(filepath.Join(dir, "a/b"), "", max, none)
 		for _, p := range parts {
 			size += len(p.Text)
 		}
@@ -200,7 +205,8 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, max int) {
 		dir := t.TempDir()
 		write(t, dir, map[string]string{"AGENTS.md": "x" + strings.TrimPrefix(string(text), "->")})
-		for _, p := range workcontext.Files(dir, "", max, none) {
+		parts, _ := workcontext.Files(dir, "", max, none)
+		for _, p := range parts {
 			if len(p.Text) > 34<<10 || strings.ContainsAny(p.Text, "\x1b\u202e\x00") {
 				t.Errorf("%d bytes: %q", len(p.Text), p.Text)
 			}
