@@ -28,11 +28,12 @@ func (f *parser) claudeKeys(d *Definition) map[string]field {
 			if tool != one.text {
 				name += "(" + spec
 			}
-			rule := permission.RuleText{Rule: name, At: fmt.Sprintf("%d:1", one.line)}
-			if err = cmp.Or(err, checkRule("deny", rule)); err != nil {
-				f.addProblem(one.line, "disallowedTools: %s", err)
+			rule := permission.RuleText{Rule: name}
+			if _, wrong := rule.Parse("deny"); cmp.Or(err, wrong) != nil {
+				f.addProblem(one.line, "disallowedTools: %s", cmp.Or(err, wrong))
 				continue
 			}
+			rule.At = fmt.Sprintf("%d:1", one.line)
 			d.Permissions.Deny = append(d.Permissions.Deny, rule)
 		}
 	})

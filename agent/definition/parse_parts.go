@@ -219,7 +219,9 @@ func (f *parser) rules(key string, to *[]permission.RuleText) field {
 				continue
 			}
 			*to = append(*to, rule)
-			if err := checkRule(list, rule); err != nil {
+			bare := rule
+			bare.At = "" // the Problem has the line
+			if _, err := bare.Parse(list); err != nil {
 				f.addProblem(line, "%s", err)
 			} else if err := (permission.Tools{Names: f.loader.Tools, Servers: f.loader.Servers}).Check(rule.Rule); err != nil {
 				f.addProblem(line, "%s rule %q: %v", list, rule.Rule, err)
@@ -227,29 +229,6 @@ func (f *parser) rules(key string, to *[]permission.RuleText) field {
 		}
 	}
 	return field{read, listSchema(permission.RuleText{}.JSONSchema())}
-}
-
-// checkRule returns an error if a rule is invalid in its list. It builds a policy of that rule
-// alone, because the lists accept different rules.
-func checkRule(list string, rule permission.RuleText) error {
-	rule.At = "" // the Problem has the line
-	one := []permission.RuleText{rule}
-	c := permission.Config{Preset: "none"}
-	switch list {
-	case "allow":
-		c.Allow = one
-	case "final_deny":
-		c.FinalDeny = one
-	case "override":
-		c.Override = one
-	default:
-		c.Deny = one
-	}
-	_, err := c.Policy()
-	if err != nil && list == "ask" {
-		err = errors.New(strings.Replace(err.Error(), "deny rule", "ask rule", 1))
-	}
-	return err
 }
 
 // plainError returns the first line of a YAML decoder's error without the names of Go types, which

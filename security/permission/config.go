@@ -145,6 +145,23 @@ func (c *Config) lists() [4]textList {
 	return [4]textList{{"final_deny", &c.FinalDeny}, {"override", &c.Override}, {"deny", &c.Deny}, {"allow", &c.Allow}}
 }
 
+// Parse reads the rule as one of a list: allow, override, deny, final_deny, or the ask of a guardrail, which is read like deny.
+// The error, a *RuleError unless an example does not fit, names the list; the Rule beside it may match nothing.
+func (r RuleText) Parse(list string) (Rule, error) {
+	denies := list != "allow" && list != "override"
+	rule, err := ParseRule(r.Rule)
+	if err == nil {
+		err = cmp.Or(rule.CheckMatches(denies), r.verify(rule, denies))
+	}
+	var bad *RuleError
+	if errors.As(err, &bad) {
+		bad.List, bad.At = list, r.At
+	} else if err != nil {
+		err = fmt.Errorf("%s rule %q: %w", list, r.Rule, err)
+	}
+	return rule, err
+}
+
 // Policy parses the configuration. Its error joins one *RuleError for each bad rule, naming its
 // list, one error for each example that a rule does not fit, and what else is wrong, so that a
 // person can mend all of it at once. The Policy beside an error denies everything. It judges the
@@ -161,17 +178,7 @@ func (c Config) Policy() (Policy, error) {
 	from, to := c.lists(), p.lists()
 	for i, list := range slices.Backward(from[:]) { // allow first, as people write it
 		for _, text := range *list.texts {
-			denies := list.name == "deny" || list.name == "final_deny"
-			r, err := ParseRule(text.Rule)
-			if err == nil {
-				err = cmp.Or(r.CheckMatches(denies), text.verify(r, denies))
-			}
-			var bad *RuleError
-			if errors.As(err, &bad) {
-				bad.List, bad.At = list.name, text.At
-			} else if err != nil {
-				err = fmt.Errorf("%s rule %q: %w", list.name, text.Rule, err)
-			}
+			r, err := text.Parse(list.name)
 			errs = append(errs, err)
 			*to[i].rules = append(*to[i].rules, r)
 			// The first position counts. A rule of one's own that the preset has too is one's own.

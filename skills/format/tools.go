@@ -150,9 +150,9 @@ func commaOutside(text string) bool {
 	return false
 }
 
-// commaInBash reports whether a shell rule was probably meant as several: Bash(git add:*, git
-// commit:*) allows only commands that start with that very text.
+// commaInBash reports whether a shell rule that matches nothing was probably meant as several, such as Bash(git add:*, git
+// commit:*).
 func commaInBash(rule string) bool {
-	spec, ok := strings.CutPrefix(rule, "Bash(")
-	return ok && strings.Contains(spec, ",")
+	r, err := permission.ParseGrant(rule)
+	return err == nil && strings.HasPrefix(rule, "Bash(") && strings.Contains(rule, ",") && r.CheckMatches(false) != nil
 }

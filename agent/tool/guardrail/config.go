@@ -1,9 +1,6 @@
 package guardrail
 
 import (
-	"errors"
-	"strings"
-
 	"symbio/security/permission"
 )
 
@@ -29,7 +26,7 @@ func (c Config) IsZero() bool {
 // Guardrail reads it. With an error, which is that of permission.Config, the Guardrail denies
 // everything.
 func (c Config) Guardrail() (Guardrail, error) {
-	parts := []Part{Deny(ruleTexts(c.Deny)...), DenyFinal(ruleTexts(c.FinalDeny)...), Override(ruleTexts(c.Override)...), Allow(ruleTexts(c.Allow)...), AskUser(ruleTexts(c.Ask)...)}
+	parts := []Part{ruleList("deny", c.Deny), ruleList("final_deny", c.FinalDeny), ruleList("override", c.Override), ruleList("allow", c.Allow), ruleList("ask", c.Ask)}
 	if c.Preset != "" {
 		parts = append(parts, Preset(c.Preset))
 	}
@@ -42,29 +39,11 @@ func (c Config) Guardrail() (Guardrail, error) {
 			return Otherwise(a)(g)
 		})
 	}
-	return New(append(parts, func(*Guardrail) error { return c.check() })...)
-}
-
-// check holds the rules against their examples. What asks means as much as what denies.
-func (c Config) check() error {
-	_, err := permission.Config{Preset: "none", FinalDeny: c.FinalDeny, Deny: c.Deny, Override: c.Override, Allow: c.Allow}.Policy()
-	_, asks := permission.Config{Preset: "none", Deny: c.Ask}.Policy()
-	if asks != nil {
-		asks = errors.New(strings.Replace(asks.Error(), "deny rule", "ask rule", 1))
-	}
-	return errors.Join(err, asks)
+	return New(parts...)
 }
 
 // Rules are what the guardrail says of calls, without its sandbox.
 func (g Guardrail) Rules() permission.Guardrail { return g.rules }
-
-func ruleTexts(rules []permission.RuleText) []string {
-	all := make([]string, len(rules))
-	for i, r := range rules {
-		all[i] = r.Rule
-	}
-	return all
-}
 
 // At is where a rule of a list (final_deny, deny, override, ask, allow) is written; "" = it is the
 // preset's.

@@ -63,29 +63,19 @@ func (g Guardrail) Around(ctx context.Context) context.Context {
 
 // Allow names what a preset's default is not for. It lets nothing be done that the agent may not do
 // without the guardrail.
-func Allow(rules ...string) Part {
-	return func(g *Guardrail) error { return read("allow", rules, &g.rules.Allow) }
-}
+func Allow(rules ...string) Part { return ruleList("allow", permission.Rules(rules...)) }
 
 // Deny denies; an Override inside lifts it.
-func Deny(rules ...string) Part {
-	return func(g *Guardrail) error { return read("deny", rules, &g.rules.Deny) }
-}
+func Deny(rules ...string) Part { return ruleList("deny", permission.Rules(rules...)) }
 
 // DenyFinal denies all the way down (spec: Deny.final).
-func DenyFinal(rules ...string) Part {
-	return func(g *Guardrail) error { return read("final_deny", rules, &g.rules.FinalDeny) }
-}
+func DenyFinal(rules ...string) Part { return ruleList("final_deny", permission.Rules(rules...)) }
 
 // Override lifts what this guardrail, or one around it, denies plainly.
-func Override(rules ...string) Part {
-	return func(g *Guardrail) error { return read("override", rules, &g.rules.Override) }
-}
+func Override(rules ...string) Part { return ruleList("override", permission.Rules(rules...)) }
 
 // AskUser has a person say, whatever else allows the call.
-func AskUser(rules ...string) Part {
-	return func(g *Guardrail) error { return read("ask", rules, &g.rules.Ask) }
-}
+func AskUser(rules ...string) Part { return ruleList("ask", permission.Rules(rules...)) }
 
 // Sandbox narrows what commands may do. Several come to what all of them allow.
 func Sandbox(p sandbox.Policy) Part {
@@ -137,16 +127,17 @@ func If(condition bool, parts ...Part) Part {
 	}
 }
 
-func read(list string, texts []string, to *[]permission.Rule) error {
-	var errs []error
-	for _, text := range texts {
-		r, err := permission.ParseRule(text)
-		var bad *permission.RuleError
-		if errors.As(err, &bad) {
-			bad.List = list
+// ruleList adds rules to the list with this name.
+func ruleList(name string, texts []permission.RuleText) Part {
+	return func(g *Guardrail) error {
+		of := &g.rules
+		to := map[string]*[]permission.Rule{"final_deny": &of.FinalDeny, "deny": &of.Deny, "override": &of.Override, "ask": &of.Ask, "allow": &of.Allow}[name]
+		var errs []error
+		for _, text := range texts {
+			r, err := text.Parse(name)
+			errs = append(errs, err)
+			*to = append(*to, r)
 		}
-		errs = append(errs, err)
-		*to = append(*to, r)
+		return errors.Join(errs...)
 	}
-	return errors.Join(errs...)
 }
