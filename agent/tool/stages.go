@@ -156,6 +156,12 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	case permission.Allow:
 		d.Approved = true
 	case permission.Ask:
+		preview := s.preview(ctx, j)
+		if unfit := preview().Unfit; unfit != nil {
+			j.result.Text = unfit.Error()
+			return false
+		}
+		d.Diff = func() string { return preview().Diff }
 		answer = s.ask(ctx, j, &d)
 	}
 	change := ""
@@ -182,7 +188,6 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 func (s *Set) ask(ctx context.Context, j *job, d *Decision) Answer {
 	answer := Answer{Why: NoPerson}
 	if s.cfg.Ask != nil {
-		d.Diff = s.preview(ctx, j)
 		answer = s.cfg.Ask(ctx, *d)
 		j.denied = nil // files may have come meanwhile
 	}
@@ -198,12 +203,12 @@ func (s *Set) ask(ctx context.Context, j *job, d *Decision) Answer {
 }
 
 // preview returns the function that computes the change of a file for Decision.Diff.
-func (s *Set) preview(ctx context.Context, j *job) func() string {
+func (s *Set) preview(ctx context.Context, j *job) func() FileDiff {
 	if j.inv.Preview == nil {
-		return nil
+		return func() FileDiff { return FileDiff{} }
 	}
 	ctx = context.WithValue(ctx, currentKey{}, &current{set: s, job: j})
-	return func() string { return j.inv.Preview(ctx).Diff }
+	return func() FileDiff { return j.inv.Preview(ctx) }
 }
 
 // limit ends a call after SetConfig.Timeout.

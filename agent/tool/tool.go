@@ -75,6 +75,9 @@ type FileDiff struct {
 	// Diff is the change as a unified diff; "" if the agent may not read the file, the file is no text
 	// or too long, or nothing changed.
 	Diff string
+	// Unfit is why the call cannot be done, as far as the agent knows already; nil = it is not known. A
+	// person is not asked about such a call.
+	Unfit error
 }
 
 // JSON returns v as JSON, as the result of a tool.

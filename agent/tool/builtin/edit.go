@@ -57,6 +57,12 @@ func newEditor[A any](w *Workspace, name, description string, editsOf func(A) (s
 	}, func(ctx context.Context, a A) tool.FileDiff {
 		path, edits := editsOf(a)
 		at := w.of(ctx, path)
+		if o, err := at.target(ctx, path); err == nil {
+			// It says nothing of what is there: that the file exists is no matter here.
+			if _, known := knownFile(ctx, at.key(o.name)); !known {
+				return tool.FileDiff{Unfit: unread(path)}
+			}
+		}
 		e, err := at.prepareEdit(ctx, path, edits)
 		if err != nil {
 			return tool.FileDiff{}
@@ -154,7 +160,7 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 func (w *Workspace) asRead(ctx context.Context, path string, did *operation) error {
 	known, ok := knownFile(ctx, w.key(did.name))
 	if !ok {
-		return fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
+		return unread(path)
 	}
 	if err := w.load(ctx, path, did); err != nil {
 		return err
@@ -163,6 +169,10 @@ func (w *Workspace) asRead(ctx context.Context, path string, did *operation) err
 		return fmt.Errorf("%s has changed since you read it; Read it again, and edit what is there now", quoted(path))
 	}
 	return nil
+}
+
+func unread(path string) error {
+	return fmt.Errorf("%s has not been read yet; Read it first, so that you edit what is there", quoted(path))
 }
 
 // load stores the content of an existing file and its state in did, so that putInto can see changes

@@ -55,7 +55,7 @@ func TestQuestionAnswers(t *testing.T) {
 			t.Errorf("%q: answered %v, want allow, always and lasting %v", said, got, want)
 		}
 		text := strings.Join(*shown, "\n")
-		if !strings.Contains(text, "worker <- planner wants to use Write") || !strings.Contains(text, `"file_path":"a\u001b[31m"`) || strings.Contains(text, "\x1b") || !strings.Contains(text, "l keeps: Write(/a)\n") {
+		if !strings.Contains(text, "worker <- planner wants to use Write") || !strings.Contains(text, "\n  file_path: a\\x1b[31m\n") || strings.Contains(text, "\x1b") || !strings.Contains(text, "l keeps: Write(/a)\n") {
 			t.Errorf("shown: %q", text)
 		}
 	}

@@ -182,8 +182,8 @@ func DecisionText(name string, behalf []string, verb, of string) string {
 }
 
 // CallText returns the arguments of a call of the tool of, or of a question, for a person who has to decide about it, indented
-// by two columns. The command of a shell call and the fields of a form are shown line by line; other arguments are shown
-// as JSON.
+// by two columns: the command of a shell call, the fields of a form, or each argument with its name. Texts are shown line by
+// line, other values as JSON.
 func CallText(of string, args json.RawMessage) string {
 	if form := tool.FormOf(of, args); len(form.Fields) > 0 {
 		text := "  " + visible.Escape(form.Message)
@@ -192,15 +192,29 @@ func CallText(of string, args json.RawMessage) string {
 		}
 		return text
 	}
-	var given map[string]any
+	var given map[string]json.RawMessage
 	if json.Unmarshal(args, &given) != nil {
 		return "  " + visible.Escape(string(args))
 	}
-	command, ok := given["command"].(string)
-	if !ok || given["args"] != nil {
-		return "  " + PlainJSON(args)
+	lines := func(text, indent string) string {
+		return strings.Join(Map(strings.Split(text, "\n"), visible.Escape), "\n"+indent)
 	}
-	return "  " + strings.Join(Map(strings.Split(command, "\n"), visible.Escape), "\n  ")
+	rows := []string{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		var text string
+		switch isText := json.Unmarshal(given[name], &text) == nil && given[name][0] == '"'; {
+		case isText && name == "command" && given["args"] == nil:
+			return "  " + lines(text, "  ")
+		case !isText:
+			text = PlainJSON(given[name])
+		case strings.Contains(text, "\n"):
+			text = "\n    " + lines(text, "    ")
+		default:
+			text = visible.Escape(text)
+		}
+		rows = append(rows, "  "+visible.Escape(name)+": "+text)
+	}
+	return strings.Join(rows, "\n")
 }
 
 // Map returns the results of f for all elements of list, in their order. The result is never nil.

@@ -160,7 +160,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		}
 		m.state = msg
 	case chat.Questions:
-		m.questions.set(msg, m.input.lastKey)
+		m.questions.set(msg, &m.input)
 	case chat.Skills:
 		m.input.skills = msg
 	case chat.Prompts:

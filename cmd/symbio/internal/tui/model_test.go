@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -209,7 +210,7 @@ func TestViewFitsTerminalWithAllParts(t *testing.T) {
 		if len(rows) > size[1] {
 			t.Errorf("at %v the view has %d rows", size, len(rows))
 		}
-		for _, want := range []string{"general wants to use Bash", "y  yes, once", "a  always: keep Bash(x)", "n  no", "No rule.", "\n>\n", "more rows"} {
+		for _, want := range []string{"general wants to use Bash", "y  yes, once", "a  always: keep Bash(x)", "n  no", "No rule.", "\n>\n", "PgUp and PgDn"} {
 			if !strings.Contains(d.view.Content, want) {
 				t.Errorf("at %v %q is missing in\n%s", size, want, d.view.Content)
 			}
@@ -259,17 +260,44 @@ func TestQuestionKeys(t *testing.T) {
 	}
 }
 
+// What a person types while a question opens stays a text, which Enter sends; an arrow turns to the question.
 func TestTypedWordDoesNotAnswerQuestion(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.keys("'maybe")
 	d.show(chat.Questions{{ID: "7", Name: "general", Tool: "Bash"}})
 	d.keys("'any", "enter")
-	if len(d.got) != 0 || d.input.area.Value() != "maybeany" {
-		t.Fatalf("got %v, the input is %q", d.got, d.input.area.Value())
+	if len(d.got) != 1 || d.got[0].Text != "maybeany" || d.got[0].Answer != nil {
+		t.Fatalf("got %+v, want the text alone", d.got)
 	}
-	d.keys("n")
-	if len(d.got) != 1 || d.got[0].Answer == nil || d.input.area.Value() != "maybeany" {
-		t.Errorf("got %v, the input is %q; want a no, and the draft kept", d.got, d.input.area.Value())
+	d.keys("'no way", "down", "down", "enter")
+	if len(d.got) != 2 || d.got[1].Answer == nil || d.got[1].Answer.GetAllow() || d.input.area.Value() != "no way" {
+		t.Errorf("got %+v, the input is %q; want a no, and the draft kept", d.got, d.input.area.Value())
+	}
+}
+
+func TestCallOfQuestionScrolls(t *testing.T) {
+	var command []string
+	for n := range 60 {
+		command = append(command, fmt.Sprintf("echo %d", n))
+	}
+	args, err := json.Marshal(map[string]string{"command": strings.Join(command, "\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, 80, 24)
+	d.show(chat.Questions{{ID: "7", Name: "general", Tool: "Bash", Args: args, Rules: []string{"Bash(x)"}}})
+	if !strings.Contains(d.view.Content, "echo 0\n") && !strings.Contains(d.view.Content, "echo 0 ") || !strings.Contains(d.view.Content, "of 60; PgUp and PgDn") {
+		t.Errorf("at first:\n%s", d.view.Content)
+	}
+	for range 60 {
+		d.keys("pgdown")
+	}
+	if !strings.Contains(d.view.Content, "echo 59") || strings.Contains(d.view.Content, "echo 0 ") || !strings.Contains(d.view.Content, "yes, once") {
+		t.Errorf("at the end:\n%s", d.view.Content)
+	}
+	d.keys("enter")
+	if len(d.got) != 1 || !d.got[0].Answer.GetAllow() {
+		t.Errorf("got %+v, want the marked answer", d.got)
 	}
 }
 

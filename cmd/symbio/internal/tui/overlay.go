@@ -81,7 +81,7 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 			}
 			return rows
 		}
-		o.choose = func(i int) { m.questions.first(msg[i]) }
+		o.choose = func(i int) { m.questions.first(msg[i], &m.input) }
 		return o
 	case chat.OpenAgents:
 		return m.agentsOverlay()
@@ -100,8 +100,8 @@ func QuestionOf(a *symbiov1.Approval) event.Fields {
 	return event.Fields{ID: a.GetId(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Why: a.GetWhy(), Digest: a.GetDigest(), Rules: a.GetRules(), Diff: a.GetDiff()}
 }
 
-// first puts a decision in front of the questions.
-func (p *questionPanel) first(a *symbiov1.Approval) {
+// first puts a decision that the person chose in front of the questions.
+func (p *questionPanel) first(a *symbiov1.Approval, in *input) {
 	q := QuestionOf(a)
 	open := []event.Fields{q}
 	for _, o := range p.open {
@@ -109,7 +109,8 @@ func (p *questionPanel) first(a *symbiov1.Approval) {
 			open = append(open, o)
 		}
 	}
-	p.set(open, time.Time{})
+	p.set(open, in)
+	p.armed = true
 }
 
 // agentsOverlay returns the tree: the agents of this conversation, then those of all nodes.

@@ -25,10 +25,11 @@ type questionPanel struct {
 	open []event.Fields
 	// total counts the decisions since there was none, open or answered.
 	total int
-	// chosen is the marked choice.
+	// chosen is the marked choice, scroll the part of the call that is on the screen.
 	chosen int
-	// armed is true when a letter answers. It is false while the person types on from before the
-	// question came, so that a word does not answer it.
+	scroll Scroll
+	// armed is true when a key answers. It is false while the person types a text, from before the
+	// question came or behind it, so that a word does not answer it.
 	armed bool
 	// reasoning is true while the reason of a no or an answer is typed; draft is the text that it took the place of.
 	reasoning bool
@@ -59,20 +60,23 @@ func Choices(q event.Fields) []Choice {
 			{"r", "fill it in", nil},
 		}
 	}
-	all := []Choice{{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
+	all := []Choice{
+		{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
+		{"s", "this call for the session, while the agent lives", func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
+	}
 	if len(q.Rules) > 0 {
 		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
 	}
 	return append(all,
-		Choice{"s", "this call for the session, while the agent lives", func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
 		Choice{"n", "no", func(*symbiov1.AnswerRequest) {}},
 		Choice{"r", "no, with a reason for the agent", nil})
 }
 
-// set replaces the questions. lastKey is when the person pressed a key last.
-func (p *questionPanel) set(open []event.Fields, lastKey time.Time) {
+// set replaces the questions.
+func (p *questionPanel) set(open []event.Fields, in *input) {
 	if len(open) == 0 || len(p.open) == 0 || open[0].ID != p.open[0].ID {
-		p.chosen, p.armed, p.filled, p.wrong = 0, time.Since(lastKey) > typingPause, nil, ""
+		p.chosen, p.scroll, p.armed, p.filled, p.wrong = 0, Scroll{}, false, nil, ""
+		p.arm(in)
 	}
 	for _, q := range open {
 		if !slices.ContainsFunc(p.open, func(o event.Fields) bool { return o.ID == q.ID }) {
@@ -82,6 +86,11 @@ func (p *questionPanel) set(open []event.Fields, lastKey time.Time) {
 	if p.open = open; len(open) == 0 {
 		p.total = 0
 	}
+}
+
+// arm makes keys answer if the person does not type a text.
+func (p *questionPanel) arm(in *input) {
+	p.armed = p.armed || in.area.Value() == "" && time.Since(in.lastKey) > typingPause
 }
 
 // maxWaitingRows bounds the list of the decisions behind the first one.
@@ -111,7 +120,8 @@ func (p *questionPanel) key(k tea.KeyPressMsg, in *input, send func(chat.Input))
 	if p.reasoning {
 		return p.reasonKey(name, q, in, send)
 	}
-	all := Choices(q)
+	p.arm(in)
+	all, typing := Choices(q), in.area.Value() != ""
 	switch name {
 	case "up", "down":
 		step := 1
@@ -120,24 +130,25 @@ func (p *questionPanel) key(k tea.KeyPressMsg, in *input, send func(chat.Input))
 		}
 		p.chosen, p.armed = (p.chosen+step)%len(all), true
 		return true
+	case "pgup", "pgdown":
+		return p.scroll.Key(name)
 	case "enter":
-		if !p.armed {
-			p.armed = true // it was meant for the text that was being typed
-			return true
+		if p.armed {
+			p.answer(q, all[p.chosen], in, send)
 		}
-		p.answer(q, all[p.chosen], in, send)
-		return true
+		return p.armed || !typing // else it sends the text
 	}
-	if !p.armed && time.Since(in.lastKey) > typingPause {
-		p.armed = true
+	if typing || !p.armed {
+		p.armed = p.armed && len(k.Text) == 0
+		return false
 	}
 	for _, c := range all {
-		if p.armed && name == c.Key {
+		if name == c.Key {
 			p.answer(q, c, in, send)
 			return true
 		}
 	}
-	return p.armed && len(k.Text) > 0 // other letters mean nothing here
+	return len(k.Text) > 0 // other letters mean nothing here
 }
 
 // reasonKey handles a key while a reason is typed.
@@ -236,7 +247,7 @@ func Question(s Styles, q event.Fields, columns int) (head string, body []string
 const maxQuestionRows = 5000
 
 // view returns the rows of the first question: what will run, the choices, and what waits behind it.
-// With few rows the call is cut in the middle, never the choices.
+// With few rows a part of the call is shown, and always the choices.
 func (p *questionPanel) view(m *model, columns, room int) []string {
 	if len(p.open) == 0 {
 		return nil
@@ -269,9 +280,10 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 		}
 		below = append(below, p.waitingRows(m, columns)...)
 	}
-	if fits := room - len(rows) - len(below); len(body) > fits {
-		fits = max(1, fits)
-		body = append(body[:fits-1:fits-1], Paint(m.st.Dim, fmt.Sprintf("  … %d more rows: symbio approvals show %s", len(body)-fits+1, q.ID)))
+	fits := max(2, room-len(rows)-len(below))
+	if all := len(body); all > fits {
+		from, to := p.scroll.Fit(all, fits-1)
+		body = append(body[from:to:to], Paint(m.st.Dim, fmt.Sprintf("  rows %d to %d of %d; PgUp and PgDn show the others", from+1, to, all)))
 	}
 	return append(append(rows, body...), below...)
 }
