@@ -2,6 +2,7 @@ package chat
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"symbio/agent/budget"
@@ -10,7 +11,8 @@ import (
 
 // Agents are the agents of a conversation, as the events tell of them. The zero value has none. It is for one goroutine.
 type Agents struct {
-	// Root is the id of the first agent, Order the ids of all in the order in which they came, at most maxAgents.
+	// Root is the id of the first agent, Order the ids of all, at most maxAgents: each below its parent, behind those of the
+	// same parent that came before it.
 	Root  string
 	Order []string
 	byID  map[string]*AgentRow
@@ -43,14 +45,19 @@ func (s *Agents) Event(e event.Event, f event.Fields) *AgentRow {
 	a := s.byID[e.Agent]
 	if a == nil {
 		a = &AgentRow{ID: e.Agent, Began: e.Time}
+		at := len(s.Order)
 		if p := s.byID[f.Parent]; p != nil {
 			a.Depth = p.Depth + 1
+			at = slices.Index(s.Order, f.Parent) + 1 // 0 for a parent that was left out
+			for at < len(s.Order) && s.byID[s.Order[at]].Depth > p.Depth {
+				at++
+			}
 		}
 		if s.Root == "" {
 			s.Root, s.byID = e.Agent, map[string]*AgentRow{}
 		}
 		if s.byID[e.Agent] = a; len(s.Order) < maxAgents {
-			s.Order = append(s.Order, e.Agent)
+			s.Order = slices.Insert(s.Order, at, e.Agent)
 		}
 	}
 	a.Name, a.Node = cmp.Or(f.Name, a.Name), cmp.Or(e.Node, a.Node)
