@@ -57,8 +57,8 @@ func (a *Agent) place(ctx context.Context, w team.SpawnRequest) (c *team.Child, 
 	return c, nil
 }
 
-// nodes returns the nodes with these labels that can have an agent of a definition.
-func (i *instance) nodes(definition string, where []string) ([]community.MemberID, error) {
+// nodesFor returns the nodes with these labels that can have an agent of a definition.
+func nodesFor(i *instance, definition string, where []string) ([]community.MemberID, error) {
 	if i.factory.cfg.Chooser == nil {
 		return nil, fmt.Errorf("%w: this node places no tasks on others: leave where out", placement.ErrNone)
 	}

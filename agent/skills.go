@@ -231,7 +231,7 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 	case s.instance.permissions.links(nil).Judge(s.call(skill.Activate, found)).Action == permission.Deny:
 		return errDeniedSkill
 	}
-	all := s.registry.Registry // nobody is asked: what a person has accepted was accepted for this SKILL.md
+	all := s.registry.Registry // no person is asked: what a person has accepted was accepted for this SKILL.md
 	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Arguments: was.Arguments, Epoch: s.epoch, May: s.mayDepend})
 	with := dependencies(now)
 	if err == nil && was.Accepted && now.Hash == was.Hash {
@@ -303,7 +303,7 @@ func (s *agentSkills) preload(ctx context.Context) error {
 	s.prepared, s.preloadedID = true, map[string]bool{}
 	i, logger := s.instance, s.instance.factory.cfg.Logger
 	if i.parent == nil && i.permissions.lease == nil {
-		s.noticeLeftOut()
+		noticeLeftOut(s)
 	}
 	var all []skills.Activation
 	for _, name := range i.def.Skills {
@@ -337,7 +337,7 @@ func (s *agentSkills) preload(ctx context.Context) error {
 const maxLeftOut = 3
 
 // noticeLeftOut reports the skills that the node found and cannot use.
-func (s *agentSkills) noticeLeftOut() {
+func noticeLeftOut(s *agentSkills) {
 	for n, p := range s.registry.Now().LeftOut() {
 		if n == maxLeftOut {
 			s.instance.notice("More skills are left out; symbio skills list shows them all.")
@@ -429,7 +429,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 				continue // a variable of a shell, such as $HOME
 			}
 			if !errors.As(err, new(*skills.LoadError)) {
-				err = s.noSuchSkill(m.Name)
+				err = noSuchSkill(s, m.Name)
 			}
 		}
 		var text string
@@ -453,7 +453,7 @@ const maxNearest = 5
 
 // noSuchSkill returns an error that names the skills that the person may have meant, else the first
 // ones. It names only those that both may activate.
-func (s *agentSkills) noSuchSkill(name string) error {
+func noSuchSkill(s *agentSkills, name string) error {
 	q := skills.Query{Text: name, Limit: maxNearest, Keep: func(one skills.Skill) bool { return one.ForModels() && !one.ModelOnly && !s.omits(one) }}
 	found := s.registry.Now().Search(q)
 	if found.Count == 0 {

@@ -135,8 +135,10 @@ func (a *Agent) newTeam() *team.Team {
 		Definition: i.def.Name,
 		NextName:   i.nextName,
 		Spawn:      a.spawn,
-		Nodes:      i.nodes,
-		Send:       exchange{a.borrower, i.factory, i.artifacts}.Send,
+		Nodes: func(definition string, where []string) ([]community.MemberID, error) {
+			return nodesFor(i, definition, where)
+		},
+		Send: exchange{a.borrower, i.factory, i.artifacts}.Send,
 		Repeat: func(c *team.Child, w team.SpawnRequest, times int) bool {
 			return times < maxRepeats && repeat(i, c, w)
 		},

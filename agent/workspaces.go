@@ -50,7 +50,7 @@ func (a *Agent) sendWorkspace(ctx context.Context, call func(context.Context, []
 	if server == nil {
 		return hash, nil, errNoWorkspaces
 	}
-	// The task may have waited for a place: those for whom it is done judge, too.
+	// The task may have waited for a place: those that it is done for judge, too.
 	chain := a.instance.permissions.at(ctx).chain()
 	taken, err := workspace.Take(ctx, dir, workspace.Options{Denied: func(path string) bool {
 		path = filepath.Join(dir, path)

@@ -15,6 +15,7 @@ import (
 	"symbio/agent/tool/skill"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/visible"
 	"symbio/skills"
 )
 
@@ -109,7 +110,7 @@ func FindDefinition(all map[string]definition.Definition, name string) (definiti
 	if d, ok := all[name]; ok {
 		return d, nil
 	}
-	return definition.Definition{}, fmt.Errorf("agent definition %q: %w; known are %s; the key agents names the directory of others", name, community.ErrNotFound, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return definition.Definition{}, fmt.Errorf("agent definition %q: %w%s; known are %s; the key agents names the directory of others", name, community.ErrNotFound, visible.Suggest(name, slices.Collect(maps.Keys(all))), strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // OfferedBy returns the capabilities of the configuration that agents answer,

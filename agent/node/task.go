@@ -142,7 +142,7 @@ type taskPerson struct {
 	// policy is that of the node with the rules of the person, which are allow.
 	policy func() permission.Policy
 	allow  []permission.Rule
-	// next asks others; nil = there is nobody.
+	// next asks others; nil = there are none.
 	next func(context.Context, agent.ApprovalRequest) tool.Answer
 
 	mu      sync.Mutex

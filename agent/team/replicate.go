@@ -74,7 +74,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	if err := t.checkReplicate(args); err != nil {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
-	places, err := t.places(args, count)
+	places, err := places(t, args, count)
 	if err != nil {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
@@ -126,7 +126,7 @@ type replicaPlace struct {
 
 // places returns where the sub-agents are to live: count of them, or with each one on every node that
 // fits. What several divide says which of them one is.
-func (t *Team) places(args replicateArgs, count int) (all []replicaPlace, err error) {
+func places(t *Team, args replicateArgs, count int) (all []replicaPlace, err error) {
 	if !slices.Contains(args.Where, each) {
 		for i := range count {
 			all = append(all, replicaPlace{name: numberName(args.Name, i, count), task: numberTask(args.Task, i, count), where: args.Where})

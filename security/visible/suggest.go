@@ -8,13 +8,13 @@ import (
 
 // Suggest returns the end of a message about an unknown name: `; did you mean "Write"?`. It takes
 // the name of known that differs in the fewest letters, regardless of case, up to 1 plus a third of
-// the length of name; of several the first in order. If none is that near, it takes the only one
+// the length of name; of several one of the same length, else the first in order. If none is that near, it takes the only one
 // that begins with name, if name has 3 bytes at least. It returns "" if no name is near.
 func Suggest(name string, known []string) string {
 	// A name that differs in more letters is another word.
 	best, least := "", 2+len(name)/3
 	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := EditDistance(strings.ToLower(name), strings.ToLower(k), least); d < least {
+		if d := EditDistance(strings.ToLower(name), strings.ToLower(k), least+1); d < least || d == least && best != "" && len(best) != len(name) && len(k) == len(name) {
 			best, least = k, d
 		}
 	}

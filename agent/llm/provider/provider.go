@@ -31,6 +31,7 @@ import (
 	"symbio/agent/llm/retry"
 	"symbio/agent/llm/scripted"
 	"symbio/agent/llm/wire"
+	"symbio/security/visible"
 )
 
 // ErrNone means that auto found no model. The message says in two lines how to get one.
@@ -118,7 +119,7 @@ func Parse(s string) (Spec, error) {
 	}
 	p, name, found := strings.Cut(s, ":")
 	if !found || name == "" || !slices.Contains(providers, p) {
-		return Spec{}, fmt.Errorf("%q names no model; write one of %s", s, Specs)
+		return Spec{}, fmt.Errorf("%q names no model; write one of %s%s", s, Specs, visible.Suggest(p, providers))
 	}
 	return Spec{p, name}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/security/visible"
 )
 
 // directory finds members by name, id or capability, and converts them to messages. It has no state
@@ -57,16 +58,33 @@ func (d directory) providers(capability, on string) ([]community.Member, error) 
 			return nil, fmt.Errorf("capability %q: its provider %s: %w", capability, m.Name, community.ErrUnavailable)
 		}
 	}
-	return nil, fmt.Errorf("capability %q: no other node provides it: %w; `symbio members` lists what each provides", capability, community.ErrNotFound)
+	return nil, d.notOffered(capability)
 }
 
-// find returns the member with this id or name. If several members have the name, fits selects
+// notOffered is the error for a capability that no node offers.
+func (d directory) notOffered(capability string) error {
+	var known []string
+	for _, p := range d.cfg.Community.Capabilities() {
+		known = append(known, p.Name)
+	}
+	return fmt.Errorf("capability %q: no other node provides it: %w%s; `symbio capabilities` shows all", capability, community.ErrNotFound, visible.Suggest(capability, known))
+}
+
+// minPrefix is the shortest beginning of an id that names a member.
+const minPrefix = 6
+
+// find returns the member with this id, beginning of an id, or name. If several members have the name, fits selects
 // among them; if more than one is left, the error is ErrInvalid and lists their ids. ErrNotFound:
 // no member has that name. A single member is returned even if fits rejects it, so that the call
 // itself reports the reason.
 func (d directory) find(name string, fits func(community.Member) bool) (community.Member, error) {
-	var named []community.Member
+	var named, begin []community.Member
+	var known []string
 	for _, m := range d.cfg.Community.Members() {
+		known = append(known, m.Name)
+		if len(name) >= minPrefix && strings.HasPrefix(string(m.ID), name) {
+			begin = append(begin, m)
+		}
 		// An id is unique, so it wins over a member with this text as its name.
 		if string(m.ID) == name {
 			return m, nil
@@ -78,11 +96,14 @@ func (d directory) find(name string, fits func(community.Member) bool) (communit
 	if len(named) > 1 {
 		named = slices.DeleteFunc(named, func(m community.Member) bool { return !fits(m) })
 	}
+	if len(named) == 0 {
+		named = begin
+	}
 	switch len(named) {
 	case 1:
 		return named[0], nil
 	case 0:
-		return community.Member{}, fmt.Errorf("member %q: %w; `symbio members` lists all", name, community.ErrNotFound)
+		return community.Member{}, fmt.Errorf("member %q: %w%s; `symbio members` lists all", name, community.ErrNotFound, visible.Suggest(name, known))
 	}
 	ids := make([]string, len(named))
 	for i, m := range named {

@@ -7,7 +7,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -235,7 +234,7 @@ func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest
 		})
 	}
 	if len(reply.Capabilities) == 0 && r.GetName() != "" {
-		return nil, toStatus(fmt.Errorf("capability %q: %w; `symbio capabilities` shows all", r.GetName(), community.ErrNotFound))
+		return nil, toStatus(c.members.notOffered(r.GetName()))
 	}
 	return reply, nil
 }

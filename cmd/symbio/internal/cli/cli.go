@@ -81,7 +81,7 @@ func root(env *command.Env) *cobra.Command {
 	// --json is one of all commands.
 	root.Flags().BoolVar(&version, "version", false, "print the version, as symbio version does")
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one value, or one object per line for streams")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage(err) })
+	root.SetFlagErrorFunc(command.FlagError)
 	root.AddCommand(command.NodeFlag(env,
 		cmdRun(env), cmdChat(env), clustercmd.Join(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
 		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdArtifacts(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env), topcmd.New(env), mapcmd.New(env),

@@ -172,7 +172,7 @@ func (f *runFlags) resume(ctx context.Context, env *command.Env, flags *pflag.Fl
 		return false, command.Usage(fmt.Errorf("--%s has no effect on node %s, which has session %s and is running; leave out --%s, or end the node first", flag, i.Node, i.ID, flag))
 	}
 	env.Node = i.Node
-	if at := env.WorkspaceOf(ctx, i.Node); at != "" && !command.SameDir(at, dir) {
+	if at := env.StatusOf(ctx, i.Node).GetWorkspace(); at != "" && !command.SameDir(at, dir) {
 		return false, command.Usage(fmt.Errorf("session %s is kept by node %s, which is running for another directory, %s\nEnd that node, or start it here with: symbio up --name %s", i.ID, i.Node, visible.Escape(at), i.Node))
 	}
 	return false, nil

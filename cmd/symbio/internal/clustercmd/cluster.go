@@ -75,7 +75,7 @@ func cmdClusterInit(env *command.Env, file *string) *cobra.Command {
 		Use:  "init",
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, member, err := env.NamedNode(*file)
+			state, member, err := command.NamedNode(env, *file)
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func Join(env *command.Env) *cobra.Command {
 			if _, port, err := net.SplitHostPort(args[1]); err != nil || port == "" {
 				return command.Usage(fmt.Errorf("ADDRESS %q: want HOST:PORT, such as 192.168.1.10:7946", args[1]))
 			}
-			state, name, err := env.NamedNode(file)
+			state, name, err := command.NamedNode(env, file)
 			if err != nil {
 				return err
 			}

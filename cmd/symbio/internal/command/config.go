@@ -102,8 +102,8 @@ func NodeConfig(env *Env, file string) (node.Config, error) {
 }
 
 // NamedNode is LocalNode for what is done once and for all. It returns a usage error if symbio.yaml in
-// this directory names another node: nobody said which of the two is meant.
-func (env *Env) NamedNode(file string) (state statedir.Dir, name string, err error) {
+// this directory names another node: it is not said which of the two is meant.
+func NamedNode(env *Env, file string) (state statedir.Dir, name string, err error) {
 	if state, name, err = env.LocalNode(file); err != nil || file != "" || env.Node != "" {
 		return state, name, err
 	}

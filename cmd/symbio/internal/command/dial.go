@@ -52,7 +52,7 @@ func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grp
 	if err != nil {
 		return nil, nil, err
 	}
-	return env.dialMatching(func(name string) bool { return SameDir(env.WorkspaceOf(ctx, name), here) })
+	return env.dialMatching(func(name string) bool { return SameDir(env.StatusOf(ctx, name).GetWorkspace(), here) })
 }
 
 // DialShared is DialWorkspace without the nodes that end with the commands that use them: a task that
@@ -106,7 +106,7 @@ func prefer(env *Env, names []string) []string {
 	}
 	here, err := env.Workspace()
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return err != nil || !SameDir(env.WorkspaceOf(context.Background(), name), here)
+		return err != nil || !SameDir(env.StatusOf(context.Background(), name).GetWorkspace(), here)
 	})
 	if len(near) == 1 {
 		return near
@@ -122,7 +122,7 @@ func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 		return nil, nil, err
 	}
 	if _, err := os.Stat(state.Node(name).Socket()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, Unavailable(fmt.Errorf("no node %q is running on this machine\n%s", name, env.reach(state, name)))
+		return nil, nil, Unavailable(fmt.Errorf("no node %q is running on this machine\n%s", name, reach(env, state, name)))
 	}
 	conn, err := state.Node(name).Dial()
 	if err != nil {
@@ -133,8 +133,8 @@ func (env *Env) DialNode(name string) (symbiov1.ControlClient, *grpc.ClientConn,
 
 // reach says how a person reaches the node of that name, which does not run on this machine: another
 // machine may have it.
-func (env *Env) reach(state statedir.Dir, name string) string {
-	running, _ := state.Running() // without one nobody knows the other machines
+func reach(env *Env, state statedir.Dir, name string) string {
+	running, _ := state.Running() // without a running one the other machines are not known
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
 	for _, near := range running {
@@ -154,12 +154,6 @@ func (env *Env) reach(state statedir.Dir, name string) string {
 // statusTimeout is how long a node of this machine has to report its status. A healthy one needs
 // milliseconds; a hanging one must not block every command of the user.
 const statusTimeout = 2 * time.Second
-
-// WorkspaceOf returns the directory in which the agents of a running node work. It is "" when the
-// node does not answer within statusTimeout, which matches no directory.
-func (env *Env) WorkspaceOf(ctx context.Context, name string) string {
-	return env.StatusOf(ctx, name).GetWorkspace()
-}
 
 // StatusOf returns what a running node says of itself, nil when it does not answer within statusTimeout.
 func (env *Env) StatusOf(ctx context.Context, name string) *symbiov1.StatusReply {

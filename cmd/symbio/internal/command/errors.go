@@ -8,8 +8,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"symbio/security/visible"
 )
 
 // The exit statuses. They are a contract with scripts, see the command line's documentation: 0
@@ -113,9 +116,30 @@ func RequireSubcommand(cmd *cobra.Command, _ []string) error {
 	return errors.Join(cmd.Help(), Usage(fmt.Errorf("%s needs a command; choose one of those above", cmd.CommandPath())))
 }
 
+// FlagError is the usage error for a flag of cmd that was not understood.
+func FlagError(cmd *cobra.Command, err error) error {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) {
+		return Usage(err)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+	return Usage(fmt.Errorf("%w%s", err, visible.Suggest("--"+unknown.GetSpecifiedName(), known)))
+}
+
 // NoArgs, ExactArgs, RangeArgs and MinArgs check the number of arguments as the functions of cobra
 // do. A wrong number is wrong usage, with exit status 2.
-func NoArgs(cmd *cobra.Command, args []string) error { return wrapUsage(cobra.NoArgs(cmd, args)) }
+func NoArgs(cmd *cobra.Command, args []string) error {
+	err := wrapUsage(cobra.NoArgs(cmd, args))
+	if err == nil || !cmd.HasSubCommands() {
+		return err
+	}
+	var known []string
+	for _, c := range cmd.Commands() {
+		known = append(known, c.Name())
+	}
+	return Usage(fmt.Errorf("%w%s", err, visible.Suggest(args[0], known)))
+}
 
 // ExactArgs requires exactly n arguments.
 func ExactArgs(n int) cobra.PositionalArgs {
