@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/agent/llm/provider"
 	"symbio/agent/llm/replay"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
@@ -157,6 +158,9 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	// scripted:FILE is resolved here.
 	c.Resolve(dir)
 	f.req.Model = string(c.Model)
+	if _, err := provider.ParseList(f.req.Model); err != nil {
+		return command.Usage(fmt.Errorf("--model: %w", err))
+	}
 	own := false
 	if f.session.given() {
 		if own, err = f.resume(ctx, env, flags); err != nil {
