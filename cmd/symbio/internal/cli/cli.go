@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -74,7 +75,9 @@ func root(env *command.Env) *cobra.Command {
 			if version {
 				return printVersion(env)
 			}
-			return cmd.Help()
+			text, err := overview(cmd)
+			fmt.Fprint(env.Out, text)
+			return err
 		},
 	}
 	// --version is a flag of symbio alone, so that a command below it can have a flag of that name.
@@ -89,6 +92,7 @@ func root(env *command.Env) *cobra.Command {
 	root.AddCommand(
 		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), cmdServeReports(env),
 	)
+	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its
 	// usage errors have exit status 2 like those of other commands.
 	root.InitDefaultCompletionCmd()

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
 )
@@ -52,9 +54,44 @@ func cmdCapabilities(env *command.Env) *cobra.Command {
 			if len(all) == 0 {
 				env.Notef("no node offers a capability")
 			}
-			return command.PrintList(env, all, []string{"NAME", "NODE", "STATE", "IDEMPOTENT", "DESCRIPTION"}, capabilityRow)
+			return printCapabilities(env, all)
 		}),
 	}
+}
+
+// commonCapabilities are prefixes of capabilities that every node has.
+var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
+
+// isCommon reports whether every node has the capability of that name.
+func isCommon(name string) bool {
+	return slices.ContainsFunc(commonCapabilities, func(c string) bool { return strings.HasPrefix(name, c) })
+}
+
+// printCapabilities prints capabilities, those that every node has last. On a terminal each takes one line.
+func printCapabilities(env *command.Env, all []*symbiov1.OfferedCapability) error {
+	slices.SortStableFunc(all, func(a, b *symbiov1.OfferedCapability) int {
+		if x, y := isCommon(a.GetCapability().GetName()), isCommon(b.GetCapability().GetName()); x != y {
+			return map[bool]int{true: 1, false: -1}[x]
+		}
+		return 0
+	})
+	if !env.OutIsTerminal {
+		return command.PrintList(env, all, []string{"NAME", "NODE", "STATE", "IDEMPOTENT", "DESCRIPTION"}, capabilityRow)
+	}
+	const gaps = 6
+	room := terminal.Columns(env.Out) - gaps - 1
+	for col := range 3 {
+		widest := 0
+		for _, c := range all {
+			widest = max(widest, terminal.Width(capabilityRow(c)[col]))
+		}
+		room -= widest
+	}
+	return command.PrintList(env, all, []string{"NAME", "NODE", "STATE", "DESCRIPTION"}, func(c *symbiov1.OfferedCapability) []string {
+		row := slices.Delete(capabilityRow(c), 3, 4)
+		row[3] = terminal.Clip(row[3], max(12, room))
+		return row
+	})
 }
 
 // capabilityRow returns the columns of one capability, with the first line of its description.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ func cmdMembers(env *command.Env) *cobra.Command {
 				// Only a person gets the hint: the empty list of JSON says the same.
 				env.Notef("no members match; `symbio spawn general` starts an agent, and other nodes appear by themselves")
 			}
-			return command.PrintList(env, reply.GetMembers(), []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
+			return printMembers(env, reply.GetMembers())
 		}),
 	}
 	cmd.Flags().StringVar(&req.Accepts, "accepts", "", "only members that receive this `PERCEPTION`")
@@ -44,6 +45,22 @@ func cmdMembers(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&req.Node, "on", "", "only members of this `NODE`, by name or id")
 	cmd.Flags().BoolVar(&watch, "watch", false, "print each later change, too, until Ctrl-C")
 	return cmd
+}
+
+// printMembers prints a list of members. On a terminal, columns that matter less are last, so that a
+// narrow one leaves them out, and of the capabilities that every node has there is only the number.
+func printMembers(env *command.Env, all []*symbiov1.LocatedMember) error {
+	if !env.OutIsTerminal || env.JSON {
+		return command.PrintList(env, all, []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
+	}
+	short := env.ShortIDs(command.Map(all, (*symbiov1.LocatedMember).GetId))
+	return command.PrintList(env, all, []string{"ID", "NAME", "NODE", "STATE", "PROVIDES", "ACCEPTS"}, func(m *symbiov1.LocatedMember) []string {
+		provides := slices.DeleteFunc(slices.Clone(m.GetProvides()), isCommon)
+		if common := len(m.GetProvides()) - len(provides); common > 0 {
+			provides = append(provides, fmt.Sprintf("%d of each node", common))
+		}
+		return []string{short(m.GetId()), m.GetName(), nodeText(m), availabilityText(m), strings.Join(provides, ", "), strings.Join(m.GetAccepts(), ", ")}
+	})
 }
 
 // memberRow returns the columns of one member. ACCEPTS and PROVIDES are lists separated by commas.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -26,10 +27,37 @@ func cmdNodes(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return command.PrintList(env, reply.GetNodes(),
-				[]string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "AGENTS", "LABELS", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY"}, nodeRow)
+			return printNodes(env, reply.GetNodes())
 		}),
 	}
+}
+
+// nodeHeading has the names of the columns of nodeRow.
+var nodeHeading = []string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "AGENTS", "LABELS", "MEMBERS", "PROTOCOL", "CERTIFICATE", "WHY", "VIA", "SEEN BY"}
+
+// wideColumns is the width of a terminal from which on the labels of nodes and all else of them is shown.
+const wideColumns = 120
+
+// nodesColumns are those of nodeRow in the order of a terminal, which leaves out the last ones where it is narrow: short
+// ones, and why a node is not connected, come first.
+var nodesColumns = []int{0, 1, 2, 3, 4, 5, 10, 6, 7, 8, 9, 11, 12}
+
+// printNodes prints a list of nodes.
+func printNodes(env *command.Env, all []*symbiov1.Node) error {
+	if !env.OutIsTerminal || env.JSON {
+		return command.PrintList(env, all, nodeHeading, nodeRow)
+	}
+	short := env.ShortIDs(command.Map(all, (*symbiov1.Node).GetId))
+	shown := nodesColumns
+	if terminal.Columns(env.Out) < wideColumns {
+		shown = shown[:7]
+	}
+	pick := func(row []string) []string { return command.Map(shown, func(i int) string { return row[i] }) }
+	return command.PrintList(env, all, pick(nodeHeading), func(n *symbiov1.Node) []string {
+		row := nodeRow(n)
+		row[0], row[5] = short(row[0]), strings.TrimSuffix(row[5], ", 0 wait")
+		return pick(row)
+	})
 }
 
 // nodeRow returns the columns of one node; the round-trip time is empty until it is measured. WHY

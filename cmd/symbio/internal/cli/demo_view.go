@@ -184,9 +184,6 @@ func (t *demoView) line(e event.Event) string {
 	return t.workLine(e, f, a)
 }
 
-// commonCapabilities are prefixes of capabilities that every node has, which are not listed.
-var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
-
 // memberLine describes members that come, change and go. Sub-agents of node a are left out: their
 // spawning has a line. For a member of another node the line names what that node provides.
 func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) string {
@@ -198,10 +195,7 @@ func (t *demoView) memberLine(e event.Event, f event.Fields, a *demoAgent) strin
 	case f.Local:
 		return f.Name + " " + verb
 	case e.Type != "left":
-		provides := slices.DeleteFunc(f.Provides, func(name string) bool {
-			return slices.ContainsFunc(commonCapabilities, func(c string) bool { return strings.HasPrefix(name, c) })
-		})
-		if len(provides) > 0 {
+		if provides := slices.DeleteFunc(f.Provides, isCommon); len(provides) > 0 {
 			return fmt.Sprintf("node %s provides %s", f.On, strings.Join(provides, ", "))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // help holds the texts of --help: a file for each command of symbio, with those of the commands
@@ -87,6 +88,11 @@ func helpOnDemand(root *cobra.Command, args []string) error {
 		if err := addHelp(root); err != nil {
 			c.PrintErrln(err)
 		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "string" {
+				f.NoOptDefVal = "" // it stands for a value that is left out; pflag would print --resume ID[="?"]
+			}
+		})
 		show(c, args)
 	})
 	return nil

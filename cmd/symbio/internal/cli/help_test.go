@@ -45,6 +45,9 @@ func TestHelpFits80Columns(t *testing.T) {
 		if !strings.Contains(text, "Usage:\n") {
 			t.Errorf("%s --help says no usage:\n%s", path, text)
 		}
+		if strings.Contains(text, "[=") {
+			t.Errorf("%s --help shows the value of a flag that is given without one:\n%s", path, text)
+		}
 		if strings.HasPrefix(path, "symbio completion ") {
 			continue // cobra's own texts
 		}
@@ -104,6 +107,28 @@ func TestHelpIsOfCommandsThatExist(t *testing.T) {
 	for path := range texts {
 		if c, _, err := root.Find(strings.Fields(path)[1:]); err != nil || c.CommandPath() != path {
 			t.Errorf("there is help for %s, which is no command", path)
+		}
+	}
+}
+
+func TestOverviewFits24Rows(t *testing.T) {
+	root := root(new(command.Env))
+	text, err := overview(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The last row of the terminal is that of the shell's next line.
+	if rows := strings.Count(text, "\n"); rows > 23 || len(groups) != 4 {
+		t.Errorf("%d rows in %d groups, want at most 23 in 4:\n%s", rows, len(groups), text)
+	}
+	for line := range strings.Lines(text) {
+		if terminal.Width(line) > helpColumns {
+			t.Errorf("%q is too wide", line)
+		}
+	}
+	for _, c := range root.Commands() {
+		if c.GroupID == "" && !c.Hidden && c.Name() != "completion" {
+			t.Errorf("%s is in no group", c.Name())
 		}
 	}
 }

@@ -71,6 +71,26 @@ func PrintList[T any](env *Env, all []T, heading []string, row func(T) []string)
 	})
 }
 
+// shownID is how many characters of an id a list shows on a terminal.
+const shownID = 8
+
+// ShortIDs returns how a table shows each of the ids: on a terminal by its first characters, 8 or as many
+// as tell all apart, elsewhere whole. A command takes such a beginning for the id.
+func (env *Env) ShortIDs(all []string) func(id string) string {
+	n := shownID
+	for sorted := slices.Sorted(slices.Values(all)); len(sorted) > 1; sorted = sorted[1:] {
+		for a, b := sorted[0], sorted[1]; a != b && n < len(a) && strings.HasPrefix(b, a[:n]); {
+			n++
+		}
+	}
+	return func(id string) string {
+		if !env.OutIsTerminal {
+			return id
+		}
+		return id[:min(n, len(id))]
+	}
+}
+
 // Printf prints to standard output. String arguments are made safe for a terminal: they cannot move
 // the cursor or change colors. The format is trusted.
 func (env *Env) Printf(format string, args ...any) error {
