@@ -183,6 +183,9 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 		{"seen", "introduced and not reachable", func(w *World) {
 			w.Nodes = running(&peer{Id: "b1", State: "unavailable", Addr: "10.0.0.7:7", Why: new("no route to host"), Sources: []string{"mdns", "introduced"}})
 		}, []string{"warn|sees b1 at 10.0.0.7:7 (by mdns, introduced) and cannot reach it|firewall", "ok"}},
+		{"seen", "stopped", func(w *World) {
+			w.Nodes = running(&peer{Id: "b1", State: "unavailable", Addr: "10.0.0.7:7", Why: new("dial: connection refused"), Sources: []string{"introduced"}})
+		}, []string{"ok|knows b1 at 10.0.0.7:7 from before, which does not run now", "ok"}},
 		{"seen", "everybody is well", func(w *World) {
 			w.Nodes = running(&peer{Name: "b", State: "connected", CertDays: 6}, &peer{Name: "c", State: "left"})
 		}, []string{"ok|connected to 1 other"}},

@@ -202,6 +202,11 @@ func nodesSeen(_ context.Context, w *World) (out []Finding) {
 						n.Name, called(p)))
 				}
 			case "unavailable":
+				// The machine answers, and only a memory speaks of the node: it was stopped.
+				if slices.Equal(p.GetSources(), []string{"introduced"}) && strings.HasSuffix(p.GetWhy(), "connection refused") {
+					out = append(out, ok("node %s knows %s from before, which does not run now", n.Name, called(p)))
+					break
+				}
 				out = append(out, warn(firewall, "%s and cannot reach it: %s", who, p.GetWhy()))
 			case "refused":
 				why, fix := splitAdvice(p.GetWhy(), "put both under one authority: symbio join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
