@@ -231,6 +231,9 @@ func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error
 		return all[i], nil
 	}
 	found := slices.DeleteFunc(all, func(r identity.Record) bool { return !named(what, r.Name, string(r.ID)) })
+	if left := slices.DeleteFunc(slices.Clone(found), func(r identity.Record) bool { return r.Removed }); len(left) > 0 {
+		found = left // a node that was removed and joined again is meant as it is now
+	}
 	if len(found) == 0 {
 		// A complete id needs no record: another holder of the authority may have admitted the
 		// node.

@@ -49,6 +49,28 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestFindTakesTheNodeThatJoinedAgain(t *testing.T) {
+	state, id := cluster(t)
+	c, err := state.OpenCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := identity.LoadOrCreateKey(t.TempDir() + "/key.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := c.Issue(before, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(old.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := clusterinfo.Find(c, "a", nil); err != nil || string(r.ID) != id {
+		t.Errorf("a is %q (%v), want %q, which was not removed", r.ID, err, id)
+	}
+}
+
 func TestNodes(t *testing.T) {
 	state, id := cluster(t)
 	alone, err := clusterinfo.Nodes(state, nil, errNotRunning)
