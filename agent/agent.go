@@ -45,6 +45,7 @@ type Agent struct {
 	callingNode string // the node that sent the task; "" = this node
 	textTurn    int    // the last turn of this task in which the model wrote text; 0 = none
 	turns       int    // number of turns of the last task
+	attached    int    // counts the files that messages named, for the ids of the calls
 	toldMode    Mode   // the mode of the last system prompt
 	// missing are the dynamic tools that are not there, for the system prompt; "" = none.
 	missing string
@@ -175,35 +176,38 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 
 // runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is durable, and only
 // then the agent prepares for it, which may take long. A preparation that the end of the node cut short is made up for. Only a
-// person's text may activate skills by naming them ($skill): text from agents and nodes is data, and must not change what the
+// person's text may activate skills ($skill) and attach files (@path) by naming them: text from agents and nodes is data, and must not change what the
 // agent is allowed to do.
 func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, resume bool) (string, error) {
 	a.callingNode, a.textTurn = callingNode(s), 0
 	if resume {
 		note, err := a.skills.prepare(ctx, true)
 		a.skills.messagesLost(true)
+		more := llm.Message{}
 		if err == nil {
-			note, err = a.skills.takeNamed(ctx, note, session.PersonsText(a.instance.record.past))
+			more, err = a.takeNamed(ctx, note, session.PersonsText(a.instance.record.past))
 		}
 		if err != nil {
 			return "", cmp.Or(context.Cause(ctx), err)
 		}
-		return a.resumeTask(ctx, note)
+		return a.resumeTask(ctx, more)
 	}
 	replaces := a.conversation.CanResume() // it comes in the place of the interrupted one
 	byPerson := len(s.Requester) == 0
-	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson, Taken: func(ctx context.Context) (string, error) {
+	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson, Taken: func(ctx context.Context) (llm.Message, error) {
 		a.instance.report(Event{Type: EventTask, Text: task})
 		note, err := a.skills.prepare(ctx, false)
+		more := llm.Message{Text: note}
 		if err == nil && byPerson {
-			note, err = a.skills.takeNamed(ctx, note, task)
+			more, err = a.takeNamed(ctx, note, task)
 		}
 		if err == nil && replaces {
 			var lost string
 			lost, err = a.instance.loseChildren(ctx)
-			note = strings.TrimSpace(note) + "\n\n" + lost
+			more.Text = strings.TrimSpace(more.Text) + "\n\n" + lost
 		}
-		return strings.TrimSpace(note), err
+		more.Text = strings.TrimSpace(more.Text)
+		return more, err
 	}})
 	a.turns = reply.Turns
 	return reply.Text, err

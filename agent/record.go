@@ -168,13 +168,14 @@ func payingNode(i *instance, s community.Signal) string {
 	return ""
 }
 
-// resumeTask goes on with the task that the end of the node interrupted. note is for the model.
-func (a *Agent) resumeTask(ctx context.Context, note string) (string, error) {
+// resumeTask goes on with the task that the end of the node interrupted. more is for the model.
+func (a *Agent) resumeTask(ctx context.Context, more llm.Message) (string, error) {
 	lost, err := a.instance.loseChildren(ctx)
 	if err != nil {
 		return "", err
 	}
-	reply, err := a.conversation.Resume(ctx, note+lost)
+	more.Text = strings.TrimSpace(more.Text + "\n\n" + lost)
+	reply, err := a.conversation.Resume(ctx, more)
 	a.turns = reply.Turns
 	return reply.Text, err
 }

@@ -211,9 +211,10 @@ type Message struct {
 	Images []llm.Image
 	// ByPerson says that a person wrote Text; see session.PersonsText.
 	ByPerson bool
-	// Taken is called when the message is durable, and returns what the model reads behind it. It may take long: an
-	// exchange that is broken off meanwhile can go on after a restart. Its error ends the exchange. Default: nothing.
-	Taken func(ctx context.Context) (more string, err error)
+	// Taken is called when the message is durable, and returns what the model is shown behind it: a text, and images with
+	// it. It may take long: an exchange that is broken off meanwhile can go on after a restart. Its error ends the
+	// exchange. Default: nothing.
+	Taken func(ctx context.Context) (more llm.Message, err error)
 }
 
 // Send is SendMessage of a text and images.

@@ -127,16 +127,17 @@ func (x *exchange) begin(m Message) error {
 		byPerson = len(m.Text)
 	}
 	if len(x.next) > 0 {
-		m.Text = joined(x.next) + "\n\n" + m.Text
+		text, images := joined(x.ctx, x.next)
+		m.Text, m.Images = text+"\n\n"+m.Text, append(images, m.Images...)
 	}
 	err := x.recordBegin(m.Text, m.Images, byPerson)
 	if err == nil {
 		err = x.c.cfg.Journal.Commit()
 	}
 	if err == nil && m.Taken != nil {
-		var more string
-		if more, err = m.Taken(x.ctx); err == nil && more != "" {
-			x.addText(more)
+		var more llm.Message
+		if more, err = m.Taken(x.ctx); err == nil && more.Text != "" {
+			x.addText(more.Text, more.Images...)
 		}
 	}
 	if x.history.lost {

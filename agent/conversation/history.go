@@ -61,17 +61,18 @@ func (h *history) grow(by int) {
 	h.since += by
 }
 
-// say adds a user's text. If the last message is the user's, too, it appends to that one and returns true,
+// say adds a user's text and images. If the last message is the user's, too, it appends to that one and returns true,
 // because providers refuse two user messages in a row.
-func (h *history) say(text string) bool {
+func (h *history) say(text string, images ...llm.Image) bool {
 	if n := len(h.messages); n > 0 && h.messages[n-1].Role == llm.User {
 		m := &h.messages[n-1]
 		before := tokens(*m)
-		m.Text += "\n\n" + text
+		m.Text, m.Images = m.Text+"\n\n"+text, append(slices.Clip(m.Images), images...)
+		h.pictures = h.pictures || shows(*m)
 		h.grow(tokens(*m) - before)
 		return true
 	}
-	h.add(llm.Message{Role: llm.User, Text: text})
+	h.add(llm.Message{Role: llm.User, Text: text, Images: images})
 	return false
 }
 

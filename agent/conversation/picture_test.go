@@ -80,3 +80,26 @@ func TestRequestShowsNoMorePicturesThanAModelIsShown(t *testing.T) {
 		})
 	}
 }
+
+// What is shown behind a message is kept like the message.
+func TestPicturesBehindAMessageLast(t *testing.T) {
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	shown := llm.Message{Text: "a picture", Images: []llm.Image{{Type: "image/png", Data: file.Bytes()}}}
+	var past entries
+	var k keeper
+	model := k.model(func(context.Context, llm.Request) (llm.Message, error) { return say("I see.") })
+	c := conversation.New(conversation.Config{Model: model, Journal: &past})
+	said := conversation.Steering{Text: "see", Keep: true, Taken: func(context.Context) llm.Message { return shown }}
+	wantReceipt(t, "what waits", interject(t.Context(), c, said), conversation.Kept, 0, nil)
+	_, err := c.SendMessage(t.Context(), conversation.Message{Text: "look", Taken: func(context.Context) (llm.Message, error) { return shown, nil }})
+	if err != nil || looked(k.requests[0]) != 2 {
+		t.Fatalf("%d pictures are shown, %v", looked(k.requests[0]), err)
+	}
+	again := conversation.New(conversation.Config{Model: model, Past: past})
+	if _, err := again.Send(t.Context(), "and?"); err != nil || looked(k.requests[1]) != 2 {
+		t.Errorf("after a restart %d pictures are shown, %v", looked(k.requests[1]), err)
+	}
+}

@@ -136,7 +136,11 @@ func (x *openExchange) addResult(r llm.ToolResult) {
 func (x *openExchange) apply(e session.Entry) {
 	switch e.Kind {
 	case session.Text:
-		if x.history.say(e.Text) {
+		var images []llm.Image
+		if e.Message != nil {
+			images = e.Message.Images
+		}
+		if x.history.say(e.Text, images...) {
 			x.words[len(x.words)-1] += "\n\n" + e.Text
 		} else {
 			x.words = append(x.words, e.Text)
@@ -167,10 +171,10 @@ func (c *Conversation) CanResume() bool {
 
 // Resume goes on with the exchange that the past ended in, like a Send without a message. Calls
 // whose start is not recorded run now. Calls that had started have the result that it is not known
-// whether they ran, unless their tool only reads: then they run again. note is added to the text that
-// tells the model about the interruption. The error is ErrIdle if there is no such exchange. After any
+// whether they ran, unless their tool only reads: then they run again. The text and images of note are
+// added to the text that tells the model about the interruption. The error is ErrIdle if there is no such exchange. After any
 // other error the history keeps the messages up to the last complete turn.
-func (c *Conversation) Resume(ctx context.Context, note string) (Reply, error) {
+func (c *Conversation) Resume(ctx context.Context, note llm.Message) (Reply, error) {
 	return c.exchange(ctx, func(x *exchange) error {
 		o := c.takeUnfinished()
 		if o == nil {
@@ -191,7 +195,7 @@ func (c *Conversation) takeUnfinished() *openExchange {
 }
 
 // resumePast goes on with an exchange of the past.
-func (x *exchange) resumePast(o *openExchange, note string) error {
+func (x *exchange) resumePast(o *openExchange, note llm.Message) error {
 	x.c.mu.Lock()
 	x.takeHistory()
 	x.c.mu.Unlock()
@@ -218,11 +222,12 @@ func (x *exchange) resumePast(o *openExchange, note string) error {
 			return x.ctx.Err()
 		}
 	}
-	text := strings.TrimSpace(restartNote + "\n\n" + note)
+	text := strings.TrimSpace(restartNote + "\n\n" + note.Text)
 	if len(x.next) > 0 {
-		text += "\n\n" + joined(x.next)
+		more, images := joined(x.ctx, x.next)
+		text, note.Images = text+"\n\n"+more, append(note.Images, images...)
 	}
-	x.addText(text)
+	x.addText(text, note.Images...)
 	return x.turns()
 }
 

@@ -185,7 +185,7 @@ func goOn(t *testing.T, all []session.Entry, past []byte) {
 	}
 	c := conversation.New(cfg)
 	if c.CanResume() {
-		if _, err := c.Resume(t.Context(), "note"); err != nil {
+		if _, err := c.Resume(t.Context(), llm.Message{Text: "note"}); err != nil {
 			t.Errorf("it was to go on: %v", err)
 		}
 	}

@@ -293,7 +293,7 @@ func (x *restarts) exchange(t *testing.T, resume bool, text string) {
 	var err error
 	could := x.c.CanResume()
 	if resume {
-		if _, err = x.c.Resume(t.Context(), "a note"); !could && !errors.Is(err, conversation.ErrIdle) {
+		if _, err = x.c.Resume(t.Context(), llm.Message{Text: "a note"}); !could && !errors.Is(err, conversation.ErrIdle) {
 			x.fail("there was nothing to resume: %v", err)
 		}
 		if turns := countAnswers(x.log.entries); could && turns > resumeTurns {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"symbio/agent/llm"
 	"symbio/agent/session"
 )
 
@@ -20,9 +21,9 @@ type Steering struct {
 	// Queued is called when the text has its place in the queue: later ones come after it. Default: not
 	// called.
 	Queued func()
-	// Taken is called before the text becomes part of a request, on the goroutine of the Send. Default:
-	// not called.
-	Taken func()
+	// Taken is called before the text becomes part of a request, on the goroutine of the Send, and returns what the model
+	// is shown behind it. Default: nothing.
+	Taken func(ctx context.Context) (more llm.Message)
 }
 
 // steering is a Steering that waits for a request or for its receipt.
@@ -143,30 +144,36 @@ func (x *exchange) deliverSteering() {
 		return
 	}
 	x.said = append(x.said, all...)
-	x.addText(joined(all))
+	text, images := joined(x.ctx, all)
+	x.addText(text, images...)
 }
 
-// addText adds a user's text to the history and records it.
-func (x *exchange) addText(text string) {
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Text, Text: text}) // the Commit before the next request reports the error
-	if x.history.say(text) {
+// addText adds a user's text and images to the history and records them.
+func (x *exchange) addText(text string, images ...llm.Image) {
+	e := session.Entry{Kind: session.Text, Text: text}
+	if len(images) > 0 {
+		e.Message = &llm.Message{Role: llm.User, Images: images}
+	}
+	_ = x.c.cfg.Journal.Add(e) // the Commit before the next request reports the error
+	if x.history.say(text, images...) {
 		x.words[len(x.words)-1] += "\n\n" + text
 	} else {
 		x.words = append(x.words, text)
 	}
 }
 
-// joined returns the texts as one, with blank lines between them, and calls Taken of each.
-func joined(all []*steering) string {
-	var b strings.Builder
-	for i, s := range all {
-		if s.Taken != nil {
-			s.Taken()
+// joined returns the texts as one, with blank lines between them, each with what its Taken returned.
+func joined(ctx context.Context, all []*steering) (text string, images []llm.Image) {
+	var texts []string
+	for _, s := range all {
+		texts = append(texts, s.Text)
+		if s.Taken == nil {
+			continue
 		}
-		if i > 0 {
-			b.WriteString("\n\n")
+		more := s.Taken(ctx)
+		if images = append(images, more.Images...); more.Text != "" {
+			texts = append(texts, more.Text)
 		}
-		b.WriteString(s.Text)
 	}
-	return b.String()
+	return strings.Join(texts, "\n\n"), images
 }

@@ -142,7 +142,7 @@ func TestSteeringIsDeliveredBetweenCallsAndNextTurn(t *testing.T) {
 		}})
 		work := send(t.Context(), c, "work")
 		time.Sleep(12 * time.Second) // in the second wait
-		one := interject(t.Context(), c, conversation.Steering{Text: "one", Taken: func() { taken.Add(1) }})
+		one := interject(t.Context(), c, conversation.Steering{Text: "one", Taken: func(context.Context) (none llm.Message) { taken.Add(1); return none }})
 		synctest.Wait()
 		two := interject(t.Context(), c, conversation.Steering{Text: "stop"})
 		synctest.Wait()

@@ -3,8 +3,10 @@ package workcontext
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,18 +28,9 @@ func (n *notes) imports(root, name, file, text string, depth int) {
 	if repo := repository(dir); repo != "" && depth > 0 && below(root, repo) {
 		root = repo
 	}
-	for _, word := range importsOf(text) {
-		path := word
-		if rest, home := strings.CutPrefix(path, "~/"); home {
-			path = filepath.Join(n.home, rest)
-		} else if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
+	for word, path := range Mentions(text, dir, n.home) {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil || n.seen[real] {
-			continue
-		}
-		if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		n.count++
@@ -116,8 +109,31 @@ func below(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// importsOf returns the paths that stand in a text as @path, but for those in code.
-func importsOf(text string) (paths []string) {
+// Mentions returns the regular files that a text names as @path or @"path", but for those in code: the words as written and the
+// paths, which are absolute if dir and home are. A path is relative to dir, or begins with ~/ for home. What is no such file is
+// only text.
+func Mentions(text, dir, home string) iter.Seq2[string, string] {
+	return func(yield func(word, path string) bool) {
+		for _, word := range mentionsOf(text) {
+			path := word
+			if rest, is := strings.CutPrefix(path, "~/"); is {
+				path = filepath.Join(cmp.Or(home, dir+"/~"), rest)
+			} else if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			path = filepath.Clean(path)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !yield(word, path) {
+				return
+			}
+		}
+	}
+}
+
+// mention is @path or @"path", also in brackets and quotes.
+var mention = regexp.MustCompile(`(?:^|[\s("'\[])@(?:"([^"]+)"|([^\s"]+))`)
+
+// mentionsOf returns the paths that stand in a text as @path, but for those in code.
+func mentionsOf(text string) (paths []string) {
 	fence := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -135,10 +151,8 @@ func importsOf(text string) (paths []string) {
 			fence = run
 			continue
 		}
-		for _, word := range strings.Fields(withoutSpans(line)) {
-			if path, is := strings.CutPrefix(word, "@"); is && path != "" {
-				paths = append(paths, strings.TrimRight(path, ".,;:!?)"))
-			}
+		for _, m := range mention.FindAllStringSubmatch(withoutSpans(line), -1) {
+			paths = append(paths, cmp.Or(m[1], strings.TrimRight(m[2], ".,;:!?)]'")))
 		}
 	}
 	return paths

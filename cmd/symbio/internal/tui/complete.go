@@ -62,11 +62,14 @@ func (in *input) complete() tea.Cmd {
 	return nil
 }
 
-// matching returns the names that have what is typed behind the first letter of word, with that letter.
-// Names with characters that cannot be seen are left out.
+// matching returns the names that have what is typed behind the first letter of word, with that letter; a name with
+// spaces in quotes. Names with characters that cannot be seen are left out.
 func matching(names []string, word string) (found []completion) {
 	for _, name := range names {
 		if strings.Contains(strings.ToLower(name), strings.ToLower(word[1:])) && len(found) < maxMatches && clean(name) == name {
+			if strings.Contains(name, " ") {
+				name = `"` + name + `"`
+			}
 			found = append(found, completion{text: word[:1] + name})
 		}
 	}

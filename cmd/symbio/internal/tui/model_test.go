@@ -408,7 +408,7 @@ func TestHistoryLastsAndIsSearched(t *testing.T) {
 
 func TestCompletionOfCommandsFilesAndSkills(t *testing.T) {
 	d := newDesk(t, 80, 24)
-	for name, text := range map[string]string{".gitignore": "*.log\nbuild/\n", "main.go": "", "debug.log": "", "build/out.go": "", "sub/other.go": ""} {
+	for name, text := range map[string]string{".gitignore": "*.log\nbuild/\n", "main.go": "", "debug.log": "", "build/out.go": "", "sub/other.go": "", "sub/with space.go": ""} {
 		file := filepath.Join(d.dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -418,17 +418,18 @@ func TestCompletionOfCommandsFilesAndSkills(t *testing.T) {
 		}
 	}
 	files := listFiles(d.dir)().(filesMsg)
-	if got := strings.Join(files, " "); got != ".gitignore main.go sub/other.go" {
+	if got := strings.Join(files, " "); got != ".gitignore main.go sub/other.go sub/with space.go" {
 		t.Errorf("the files are %q", got)
 	}
 	d.show(chat.Skills{"changelog", "review"}, files)
 	for want, keys := range map[string][]string{
-		"/model ":         {"'/mod", "tab"},
-		"/mode ":          {"'/mod", "down", "tab"},
-		"see @main.go ":   {"'see @MAI", "enter"},
-		"@sub/other.go x": {"'@oth", "tab", "x"},
-		"$review ":        {"'$vi", "enter"},
-		"a/mo":            {"'a/mo", "tab"},
+		"/model ":               {"'/mod", "tab"},
+		"/mode ":                {"'/mod", "down", "tab"},
+		"see @main.go ":         {"'see @MAI", "enter"},
+		"@sub/other.go x":       {"'@oth", "tab", "x"},
+		"$review ":              {"'$vi", "enter"},
+		`@"sub/with space.go" `: {"'@wi", "enter"},
+		"a/mo":                  {"'a/mo", "tab"},
 	} {
 		d.input.clear()
 		d.keys(keys...)

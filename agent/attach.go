@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"symbio/agent/llm"
+	"symbio/agent/tool"
+	"symbio/agent/workcontext"
+)
+
+// Limits of what is attached to one message. The text is bounded as that of the files for agents: 16,000 tokens, an eighth of
+// a usual window; what would be cut to less than minAttachedText bytes is left out.
+const (
+	maxAttached       = 16
+	maxAttachedImages = 8
+	maxAttachedText   = 64 << 10
+	minAttachedText   = 1 << 10
+)
+
+// takeNamed returns what the model is shown behind a person's task: note, the texts of the skills that the task names or
+// triggers, and the files that it names. The error is the cause of ctx if that ended.
+func (a *Agent) takeNamed(ctx context.Context, note, task string) (llm.Message, error) {
+	note, err := a.skills.takeNamed(ctx, note, task)
+	more := a.attach(ctx, task)
+	more.Text = strings.TrimSpace(note + "\n\n" + more.Text)
+	return more, err
+}
+
+// attach returns the files that a person's message names as @path, as Read shows them, with the pictures. The agent has read
+// them, and may edit them. A file that it may not read unasked is left out, and the person and the model are told so.
+func (a *Agent) attach(ctx context.Context, message string) (more llm.Message) {
+	home, _ := os.UserHomeDir() // without it, ~/ names no file
+	seen := map[string]bool{}
+	room := min(maxAttachedText, a.conversation.Window()/2) // bytes: an eighth of the tokens
+	for word, path := range workcontext.Mentions(message, a.instance.workspace.Dir, home) {
+		if ctx.Err() != nil || seen[path] {
+			continue
+		}
+		seen[path] = true
+		if len(seen) > maxAttached {
+			a.leaveOut(&more, "more files", fmt.Sprintf("at most %d are", maxAttached))
+			break
+		}
+		if room < minAttachedText {
+			a.leaveOut(&more, "@"+word, "the files are too long together; Read has it")
+			continue
+		}
+		a.attached++
+		r := a.set.RunUnasked(ctx, llm.ToolCall{ID: fmt.Sprintf("attached-%d", a.attached), Name: "Read", Args: readable(map[string]any{"file_path": path})})
+		switch {
+		case r.IsError:
+			a.leaveOut(&more, "@"+word, cmp.Or(r.Text, "it cannot be read"))
+			continue
+		case len(more.Images)+len(r.Images) > maxAttachedImages:
+			a.leaveOut(&more, "@"+word, fmt.Sprintf("at most %d pictures are", maxAttachedImages))
+			continue
+		}
+		text := tool.Shorten(r.Text, room)
+		room -= len(text)
+		more.Images = append(more.Images, r.Images...)
+		more.Text += fmt.Sprintf("[The message names @%s. Read shows of it:]\n%s\n\n", word, strings.TrimRight(text, "\n"))
+	}
+	return more
+}
+
+// leaveOut says that what a message names is not attached.
+func (a *Agent) leaveOut(more *llm.Message, what, why string) {
+	text := fmt.Sprintf("%s: not attached to the message: %s", what, why)
+	a.instance.notice(text)
+	more.Text += "[" + text + "]\n\n"
+}
