@@ -43,7 +43,7 @@ func cmdSkillsValidate(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage(err)
 			}
-			return validateSkills(cmd.Context(), env, validated(cmd.Context(), env, args), level)
+			return validateSkills(cmd.Context(), env, validated(cmd.Context(), env, args), level, strict)
 		},
 	}
 	cmd.Flags().StringVar(&name, "level", "standard", "`LEVEL` of the check: strict, standard or lenient")
@@ -72,9 +72,9 @@ func validated(ctx context.Context, env *command.Env, args []string) (dirs []str
 }
 
 // validateSkills checks all skills in dirs and prints each verdict as it is reached. It reads every
-// SKILL.md whole and has no limits, unlike a scan. It ends early when ctx ends or the output cannot
-// be written.
-func validateSkills(ctx context.Context, env *command.Env, dirs []string, level format.Level) error {
+// SKILL.md whole and has no limits, unlike a scan. The format judges at level; with strict, warnings and advice for authors make a
+// skill not ok, too. It ends early when ctx ends or the output cannot be written.
+func validateSkills(ctx context.Context, env *command.Env, dirs []string, level format.Level, strict bool) error {
 	// All arguments are checked before the first verdict, so that a typo does not end a long run in
 	// the middle.
 	for _, dir := range dirs {
@@ -89,7 +89,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 		here = all.cfg
 	}
 	policy := format.Policy{Level: level, Toolsets: here.Policy.Toolsets}
-	c := skillCheck{env: env, strict: level == format.Strict, lint: lintConfig(policy)}
+	c := skillCheck{env: env, strict: strict, lint: lintConfig(policy)}
 	c.depends = dependencyNotes(ctx, here, dirs)
 	for _, dir := range dirs {
 		// The error is about the walk itself; what is wrong with a skill is in its verdict.
