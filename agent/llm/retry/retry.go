@@ -112,7 +112,7 @@ func (m *Model) CostOf(u llm.Usage) (most float64, ok bool) {
 // Stream asks the models until one answers.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), forms: make([]forms, len(m.models)), asked: -1, told: -1}
+		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), forms: make([]forms, len(m.models)), refused: make([]int, len(m.models)), asked: -1, told: -1}
 		for x.step() {
 		}
 	}
@@ -131,8 +131,9 @@ type request struct {
 	asked    int
 	failed   []error
 	attempts []int
-	// forms are those of tools that this request found, for each model.
-	forms []forms
+	// forms are those of tools that this request found, for each model; refused is how many requests it took to leave tools out.
+	forms   []forms
+	refused []int
 	// since is when the first failure was, its own or that for which it waits.
 	since time.Time
 }

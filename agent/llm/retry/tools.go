@@ -34,10 +34,12 @@ func toolKey(t llm.ToolSpec) [sha256.Size]byte {
 func (s *server) learn(f forms) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.forms == nil || len(s.forms)+len(f) > maxForms {
+	if s.forms == nil {
 		s.forms = forms{}
 	}
-	maps.Copy(s.forms, f)
+	if maps.Copy(s.forms, f); len(s.forms) > maxForms {
+		s.forms = maps.Clone(f)
+	}
 }
 
 // formsOf returns the forms of the request's tools for model i: those that its server is known to take, and what reshape adds.
@@ -88,12 +90,12 @@ func (x *request) shaped(i int) (r llm.Request, out map[string]error) {
 // reshape changes the forms of the tools after model i refused one. The one becomes plain, or all of them, if it does not say which or if it is
 // not the first one. One that is refused although it is plain is left out. It reports whether there is something else to send.
 func (x *request) reshape(i int, err error) (changed bool) {
-	sent, left := x.shaped(i)
+	sent, _ := x.shaped(i)
 	name, about := llm.RefusedTool(err, sent.Tools)
-	if !about || len(left) > maxLeftOut {
+	if !about || x.refused[i] > maxLeftOut {
 		return false
 	}
-	known := x.formsOf(i)
+	known, out := x.formsOf(i), 0
 	all := name == "" || len(known) > 0
 	for _, t := range x.r.Tools {
 		k := toolKey(t)
@@ -105,13 +107,14 @@ func (x *request) reshape(i int, err error) (changed bool) {
 		if !plain {
 			f.plain, can = t.Plain()
 		}
-		if t.Name == name && !can || len(left) == maxLeftOut && strings.Contains(t.Name, "__") {
-			f.out = err
+		if t.Name == name && !can || x.refused[i] == maxLeftOut && strings.Contains(t.Name, "__") {
+			f.out, out = err, 1
 		}
 		if can || f.out != nil {
 			known[k], changed = f, true
 		}
 	}
+	x.refused[i] += out
 	return changed
 }
 

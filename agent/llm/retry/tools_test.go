@@ -131,3 +131,38 @@ func TestToolsOfMCPServersAreLeftOutTogetherIfManyAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// What earlier requests over a Book found does not count for a later one.
+func TestToolIsLeftOutHoweverManyWereBefore(t *testing.T) {
+	server := picky{refuses: func(t llm.ToolSpec) bool { return t.Name != "Read" }, says: "tools.INDEX", status: 400, kind: llm.ErrInvalid}
+	book := new(retry.Book)
+	tools := []llm.ToolSpec{{Name: "Read", Schema: json.RawMessage(`"none"`)}}
+	for _, more := range []struct {
+		name string
+		n    int
+	}{{"mcp__s__%d", 20}, {"mcp__new__%d", 1}, {"Own%d", 1}} {
+		for n := range more.n {
+			tools = append(tools, llm.ToolSpec{Name: fmt.Sprintf(more.name, n), Schema: json.RawMessage(`"none"`)})
+		}
+		got, err := llm.Collect(retry.New(retry.Config{Book: book, Patience: -1}, server.model()).Stream(t.Context(), llm.Request{Tools: tools}), nil)
+		if got.Message.Text != "Read" || err != nil {
+			t.Errorf("with %s: %q, %v", tools[len(tools)-1].Name, got.Message.Text, err)
+		}
+	}
+}
+
+// The forms of the tools of an agent stay known while others of the node use theirs.
+func TestKnownToolsAreCountedOnce(t *testing.T) {
+	server := picky{refuses: func(t llm.ToolSpec) bool { return strings.Contains(string(t.Schema), "anyOf") }, says: "JSON schema conversion failed", status: 400, kind: llm.ErrInvalid}
+	book := new(retry.Book)
+	for i, c := range []struct{ agent, tools, asked int }{{1, 500, 2}, {2, 300, 2}, {2, 300, 1}, {1, 500, 1}, {3, 300, 2}, {1, 500, 2}} {
+		var tools []llm.ToolSpec
+		for n := range c.tools {
+			tools = append(tools, llm.ToolSpec{Name: fmt.Sprintf("mcp__%d__%d", c.agent, n), Schema: json.RawMessage(`{"type":"object","anyOf":[{"required":["a"]}]}`)})
+		}
+		server.asked = 0
+		if _, err := llm.Collect(retry.New(retry.Config{Book: book, Patience: -1}, server.model()).Stream(t.Context(), llm.Request{Tools: tools}), nil); err != nil || server.asked != c.asked {
+			t.Errorf("request %d, of agent %d: %d requests, want %d, %v", i, c.agent, server.asked, c.asked, err)
+		}
+	}
+}
