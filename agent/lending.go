@@ -97,7 +97,7 @@ func askForBorrowed(ctx context.Context, i *instance, node community.Member, of 
 		why = v.Why
 	}
 	d := tool.Decision{
-		Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff },
+		Agent: string(of), Tool: q.Tool, Args: q.Args, Within: p.guardrails(), Diff: func() string { return q.Diff },
 		Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why},
 	}
 	answer, behalf := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}, append([]string{i.self.Name}, p.onBehalfOf()...)

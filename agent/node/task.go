@@ -80,7 +80,10 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 	if err != nil {
 		return nil, err
 	}
-	b := p.borrower(person)
+	b, err := p.borrower(person, def)
+	if err != nil {
+		return nil, err
+	}
 	var loan *budget.Loan
 	var lent *lending.BorrowedAgent
 	place, s := &symbiov1.TaskPlace{}, community.Signal{}
@@ -161,25 +164,29 @@ func (p tasks) personOf(r *symbiov1.RunTaskRequest) (t *taskPerson, err error) {
 }
 
 // ask decides a call of an agent of this node, whose rules have judged it already, or a question of a lender about one of
-// an agent that it lends. Only of the latter the rules of the person have not been seen where they are not those of the node.
+// an agent that it lends. The lender has not seen that rules of the person allow the latter where its own do not, so they
+// are judged here, beside those of this node and its guardrails: what these deny, may deny or ask about stays as it is.
 func (t *taskPerson) ask(ctx context.Context, q agent.ApprovalRequest) tool.Answer {
 	call := permission.Call{Tool: q.Tool, Args: q.Args, Dir: t.dir, Within: q.Within}
 	chain := permission.Chain{{Policy: t.policy()}}
 	lent := q.CallID == ""
 	if lent {
-		chain[0].Policy = permission.Policy{Allow: t.allow}
+		chain = append(chain, permission.Link{Policy: permission.Policy{Allow: t.allow}})
 	}
+	answer := tool.Answer{Why: tool.NoPerson}
 	switch {
 	case strings.HasPrefix(q.Verdict.Source, "skill:"): // its proposed rules, which no rule allows
-	case lent && chain.Judge(call).Action == permission.Allow:
+		return answer
+	case lent && q.Verdict.Rule == "" && chain.Judge(call).Action == permission.Allow: // a rule that asks is not lifted
 		return tool.Answer{Allow: true, By: "a rule that came with the task"}
 	case t.next != nil:
-		return t.next(ctx, q)
-	default:
-		args, _ := visible.JSON(q.Args) // none is shown if they are no JSON
-		t.deny(&symbiov1.Denial{Agent: q.Name, Tool: q.Tool, Args: args, Why: q.Verdict.Why, Allow: chain.Explain(call).Allow()})
+		if answer = t.next(ctx, q); answer.Allow || answer.Why == "" || lent && ctx.Err() != nil { // a lender that did not wait tells of it
+			return answer
+		}
 	}
-	return tool.Answer{Why: tool.NoPerson}
+	args, _ := visible.JSON(q.Args) // none is shown if they are no JSON
+	t.deny(&symbiov1.Denial{Agent: q.Name, Tool: q.Tool, Args: args, Why: q.Verdict.Why, Allow: chain.Explain(call).Allow()})
+	return answer
 }
 
 // deny keeps a call that was denied.
@@ -219,8 +226,17 @@ func (p tasks) request(r *symbiov1.RunTaskRequest, send sender) (placement.Reque
 	return want, def, err
 }
 
-// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent, with those of its person.
-func (p tasks) borrower(person *taskPerson) *lending.Borrower {
+// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent, with those of its person. def is
+// this node's definition of the agent, whose rules no rule of the person lifts. The error is that of its guardrail.
+func (p tasks) borrower(person *taskPerson, def definition.Definition) (*lending.Borrower, error) {
+	g, err := def.Guardrail.Guardrail()
+	own := []permission.Guardrail{g.Rules()}
+	if policy, has := def.Policy(); has {
+		own = append(own, policy.Guardrail())
+	}
+	for i := range own {
+		own[i].Group = -1 - i // none overrides another
+	}
 	return &lending.Borrower{
 		Community: p.community, Self: community.Member{ID: community.MemberID(p.id), Node: p.id, Name: p.name},
 		Constraints: func(ctx context.Context) ([]byte, error) {
@@ -233,9 +249,10 @@ func (p tasks) borrower(person *taskPerson) *lending.Borrower {
 		Progress:  func(community.Member, string) {},
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 			verdict := permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why}
-			return person.ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Diff: func() string { return q.Diff }, Verdict: verdict}})
+			outer, _ := tool.Guardrails(ctx)
+			return person.ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Within: slices.Concat(outer, own), Diff: func() string { return q.Diff }, Verdict: verdict}})
 		},
-	}
+	}, err
 }
 
 // isIdempotent reports whether all nodes that provide a capability say that it may be called twice.
