@@ -26,6 +26,7 @@ import (
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/sandbox"
+	"symbio/security/visible"
 )
 
 // Community is the part of *community.Community that a Borrower uses.
@@ -167,7 +168,7 @@ func (b *Borrower) Lender(name, definition string) (m community.Member, err erro
 	var names []string
 	found := 0
 	for _, one := range Lenders(b.Community, b.Self.Node, "") {
-		if names = append(names, one.Name); one.Name == name || string(one.ID) == name {
+		if names = append(names, one.Name); visible.IsNamed(name, one.Name, string(one.ID)) {
 			m, found = one, found+1
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"symbio/community"
+	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/share"
 )
@@ -84,7 +85,7 @@ func (p *parts) sharer(on string) (community.Member, error) {
 	for _, m := range p.community.WhoProvides(share.FetchCapability) {
 		name := p.report.nodeName(m.Node)
 		names = append(names, name)
-		if on == "" || on == name || on == string(m.Node) || on == string(m.ID) {
+		if on == "" || visible.IsNamed(on, name, string(m.Node)) {
 			found = append(found, m)
 		}
 	}

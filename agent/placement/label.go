@@ -82,7 +82,7 @@ func (l Label) fits(m community.Member) bool {
 	value := m.Metadata[l.Key]
 	switch {
 	case l.Key == nodeKey:
-		return l.Value == m.Name || l.Value == string(m.ID)
+		return visible.IsNamed(l.Value, m.Name, string(m.ID))
 	case l.Key == modelKey && l.Value != "":
 		return slices.ContainsFunc(strings.Split(value, ","), func(name string) bool {
 			_, bare, _ := strings.Cut(name, ":") // without the provider

@@ -259,17 +259,21 @@ var errNoQuestion = errors.New("a text is the reason of a no, or answers a quest
 // none.
 var errNotLasting = errors.New("no rule can allow exactly this call from now on; allow it once, or with --always until the agent ends")
 
-// list returns the pending requests, oldest first. With an id it returns only
-// that one.
-func (d *Queue) list(id string) []*symbiov1.Approval {
+// pendingOf returns the pending requests, with an id or the beginning of one only those that it means.
+func (d *Queue) pendingOf(id string) (found []*pendingRequest) {
 	d.mu.Lock()
-	var found []*pendingRequest
+	defer d.mu.Unlock()
 	for _, w := range d.pending {
-		if id == "" || id == w.id {
+		if id == "" || visible.IsID(id, w.id) {
 			found = append(found, w)
 		}
 	}
-	d.mu.Unlock() // before the files of the edits are read
+	return found
+}
+
+// list returns the requests of pendingOf, oldest first.
+func (d *Queue) list(id string) []*symbiov1.Approval {
+	found := d.pendingOf(id) // the files of the edits are read without the lock
 	var all []*symbiov1.Approval
 	for _, w := range found {
 		a := w.wire()

@@ -12,6 +12,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/event"
 	"symbio/agent/tool"
+	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // desk is a Queue, and who asks it.
@@ -84,6 +85,24 @@ func TestApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 		}
 		if s, _ := d.decide(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 {
 			t.Error("an approval outlived its task")
+		}
+	})
+}
+
+func TestBeginningOfAnIdAnswersItsApproval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		id, answer := d.asks(t.Context())
+		for _, typed := range []string{id[:5], id[:7] + "?"} {
+			if len(d.pendingOf(typed)) > 0 {
+				t.Errorf("%q fits %q", typed, id)
+			}
+		}
+		if a, err := d.Answer(t.Context(), &symbiov1.AnswerRequest{Id: id[:7], Allow: true}); err != nil || a.GetId() != id {
+			t.Errorf("%q: %v, %v", id[:7], a, err)
+		}
+		if !(<-answer).Allow {
+			t.Error("the answer did not arrive")
 		}
 	})
 }

@@ -196,7 +196,7 @@ func (d *Queue) fetchFrom(ctx context.Context, m community.Member, id string) ([
 	}
 	var all []*symbiov1.Approval
 	for _, a := range got.Approvals {
-		if id != "" && id != a.ID {
+		if id != "" && !visible.IsID(id, a.ID) {
 			continue
 		}
 		one := &symbiov1.Approval{Id: a.ID, Node: string(m.Node), Why: fmt.Sprintf("It is too long to be shown here: %d bytes. Answer it on its node.", a.Size)}
@@ -222,7 +222,7 @@ func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*s
 	found, problems := d.listRemote(ctx, r.GetId())
 	switch {
 	case len(found) > 1:
-		return nil, fmt.Errorf("%w: two nodes have an approval %q; answer it on its node", community.ErrInvalid, r.GetId())
+		return nil, fmt.Errorf("%w: several approvals fit %q; give the whole id, or answer it on its node", community.ErrInvalid, r.GetId())
 	case len(found) == 0:
 		err := fmt.Errorf("%w: no approval %q waits; %s", community.ErrNotFound, r.GetId(), notPending)
 		for _, p := range problems {
@@ -282,7 +282,11 @@ func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov
 	if answer.Lasting && !answer.Allow {
 		return nil, fmt.Errorf("%w: only an approval can be lasting; for a lasting denial write a rule under permissions.deny in the configuration", community.ErrInvalid)
 	}
-	here, err := d.decide(r.GetId(), r.GetDigest(), answer)
+	id := r.GetId()
+	if fit := d.pendingOf(id); len(fit) == 1 {
+		id = fit[0].id // a person may type the beginning of an id
+	}
+	here, err := d.decide(id, r.GetDigest(), answer)
 	switch {
 	case errors.Is(err, errOtherContent), errors.Is(err, errNotLasting), errors.Is(err, errNoQuestion):
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, r.GetId(), err)

@@ -129,7 +129,7 @@ func TestDecisionIsSeenAndAnsweredFromAnotherNode(t *testing.T) {
 			if len(p.seen(a.GetId())) != 1 || len(p.seen("1-00000000")) != 0 {
 				t.Error("asking for one finds another")
 			}
-			r.Id = a.GetId()
+			r.Id = a.GetId()[:len(a.GetId())-2*i] // the beginning of an id is enough
 			if err := p.answers(r); err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -20,6 +19,7 @@ import (
 	statedir "symbio/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
+	"symbio/security/visible"
 )
 
 // States of a node in addition to those that a running node reports.
@@ -207,16 +207,6 @@ func Nodes(state statedir.Dir, live []*symbiov1.Node, liveErr error) ([]Node, er
 	return nodes, nil
 }
 
-// minPrefix is the number of digits that an abbreviated id must have. Shorter
-// ones match by accident.
-const minPrefix = 6
-
-// named reports whether a person means a node by what they typed: its name, its
-// id, or the beginning of its id.
-func named(what, name, id string) bool {
-	return name == what || id == what || len(what) >= minPrefix && strings.HasPrefix(id, what)
-}
-
 // Find returns the node that a person means: among those with a record, else
 // among the connected ones that another holder of the authority admitted; those
 // are found by their whole id even if they are not connected. live asks the
@@ -230,7 +220,7 @@ func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error
 	if i := slices.IndexFunc(all, func(r identity.Record) bool { return string(r.ID) == what }); i >= 0 {
 		return all[i], nil
 	}
-	found := slices.DeleteFunc(all, func(r identity.Record) bool { return !named(what, r.Name, string(r.ID)) })
+	found := slices.DeleteFunc(all, func(r identity.Record) bool { return !visible.IsNamed(what, r.Name, string(r.ID)) })
 	if left := slices.DeleteFunc(slices.Clone(found), func(r identity.Record) bool { return r.Removed }); len(left) > 0 {
 		found = left // a node that was removed and joined again is meant as it is now
 	}
@@ -242,7 +232,7 @@ func Find(c *identity.Cluster, what string, live func() ([]*symbiov1.Node, error
 		}
 		nodes, _ := live() // without a running node, no other node is known
 		for _, n := range nodes {
-			if id, err := identity.ParseNodeID(n.GetId()); err == nil && n.GetState() == connected && named(what, n.GetName(), n.GetId()) {
+			if id, err := identity.ParseNodeID(n.GetId()); err == nil && n.GetState() == connected && visible.IsNamed(what, n.GetName(), n.GetId()) {
 				found = append(found, identity.Record{ID: id, Name: n.GetName(), Holds: n.GetAuthority()})
 			}
 		}

@@ -31,7 +31,7 @@ func (d directory) list(all []community.Member, r *symbiov1.MembersRequest) (out
 func (d directory) matches(m community.Member, r *symbiov1.MembersRequest) bool {
 	return (r.GetAccepts() == "" || slices.Contains(m.Accepts, r.GetAccepts())) &&
 		(r.GetProvides() == "" || slices.Contains(m.Provides, r.GetProvides())) &&
-		(r.GetNode() == "" || r.GetNode() == string(m.Node) || r.GetNode() == d.cfg.NodeName(m.Node))
+		(r.GetNode() == "" || visible.IsNamed(r.GetNode(), d.cfg.NodeName(m.Node), string(m.Node)))
 }
 
 // locate converts a member to its message, with the name of its node.
@@ -70,9 +70,6 @@ func (d directory) notOffered(capability string) error {
 	return fmt.Errorf("capability %q: no other node provides it: %w%s; `symbio capabilities` shows all", capability, community.ErrNotFound, visible.Suggest(capability, known))
 }
 
-// minPrefix is the shortest beginning of an id that names a member.
-const minPrefix = 6
-
 // find returns the member with this id, beginning of an id, or name. If several members have the name, fits selects
 // among them; if more than one is left, the error is ErrInvalid and lists their ids. ErrNotFound:
 // no member has that name. A single member is returned even if fits rejects it, so that the call
@@ -82,7 +79,7 @@ func (d directory) find(name string, fits func(community.Member) bool) (communit
 	var known []string
 	for _, m := range d.cfg.Community.Members() {
 		known = append(known, m.Name)
-		if len(name) >= minPrefix && strings.HasPrefix(string(m.ID), name) {
+		if visible.IsID(name, string(m.ID)) {
 			begin = append(begin, m)
 		}
 		// An id is unique, so it wins over a member with this text as its name.

@@ -17,6 +17,7 @@ import (
 	"symbio/agent/event"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // Events sends the events of the node from a time or a number on, until the
@@ -42,7 +43,7 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != "gap" {
 			continue
 		}
-		if r.GetAgent() != "" && e.Agent != r.GetAgent() {
+		if r.GetAgent() != "" && !visible.IsID(r.GetAgent(), e.Agent) {
 			if f, err := e.Fields(); err != nil || f.Name != r.GetAgent() {
 				continue
 			}

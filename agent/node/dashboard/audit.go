@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"symbio/security/audit"
+	"symbio/security/visible"
 )
 
 // maxDecisions is how many decisions the page shows, the latest ones.
@@ -60,5 +61,5 @@ func auditData(ctx context.Context, v *view) (any, error) {
 
 // selects reports whether the filters select a decision.
 func (d decisions) selects(e audit.Entry) bool {
-	return (d.Agent == "" || d.Agent == e.Agent || d.Agent == e.Name) && (d.Tool == "" || d.Tool == e.Tool) && (d.Verdict == "" || d.Verdict == e.Verdict)
+	return (d.Agent == "" || visible.IsNamed(d.Agent, e.Name, e.Agent)) && (d.Tool == "" || d.Tool == e.Tool) && (d.Verdict == "" || d.Verdict == e.Verdict)
 }

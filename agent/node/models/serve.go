@@ -15,6 +15,7 @@ import (
 	"symbio/agent/node/config"
 	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 // Concurrency is the default number of concurrent calls of an offered model:
@@ -109,7 +110,7 @@ func (m *Models) peerModel(name string) (llm.Model, error) {
 func (m *Models) providers(name string) (list []chat.Provider) {
 	members := m.cfg.Community.WhoProvides(chat.Capability)
 	if at, model, ok := strings.Cut(name, "/"); ok {
-		called := func(p community.Member) bool { return p.Name == at || string(p.ID) == at }
+		called := func(p community.Member) bool { return visible.IsNamed(at, p.Name, string(p.ID)) }
 		if slices.ContainsFunc(members, called) {
 			name, members = model, slices.DeleteFunc(members, func(p community.Member) bool { return !called(p) })
 		}

@@ -16,6 +16,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // Community is what these tools need; *community.Community is one.
@@ -271,7 +272,7 @@ func (p peers) findOne(name string, fits func(community.Member) bool) (community
 		switch {
 		case name != "" && string(m.ID) == name:
 			return m, nil
-		case m.ID != p.self.ID && fits(m) && (name == "" || m.Name == name):
+		case m.ID != p.self.ID && fits(m) && (name == "" || visible.IsNamed(name, m.Name, string(m.ID))):
 			fitting = append(fitting, m)
 		}
 	}

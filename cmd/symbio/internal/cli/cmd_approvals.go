@@ -104,6 +104,9 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 				return command.NotFound(fmt.Errorf("no approval %q waits; it was answered, its time ran out, or its task has ended; `symbio approvals list` shows those that wait", args[0]))
 			}
 			p := reply.GetApprovals()[0]
+			if len(reply.GetApprovals()) > 1 {
+				return command.Usage(fmt.Errorf("several approvals fit %q; `symbio approvals list` has their ids", args[0]))
+			}
 			if env.JSON {
 				return env.PrintJSON(p)
 			}

@@ -13,6 +13,7 @@ import (
 	statedir "symbio/agent/node/state"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/security/audit"
+	"symbio/security/visible"
 )
 
 // cmdAudit returns the command audit, which groups the commands for the record of decisions. They
@@ -157,7 +158,7 @@ func cmdAuditShow(env *command.Env) *cobra.Command {
 			}
 			// Verify calls the function for each entry in order, as it is read.
 			_, err = audit.Verify(cmd.Context(), dir, func(e audit.Entry) error {
-				if e.Time.Before(begin) || agent != "" && e.Agent != agent && e.Name != agent || verdict != "" && e.Verdict != verdict {
+				if e.Time.Before(begin) || agent != "" && !visible.IsNamed(agent, e.Name, e.Agent) || verdict != "" && e.Verdict != verdict {
 					return nil
 				}
 				if env.JSON {

@@ -53,13 +53,12 @@ func printMembers(env *command.Env, all []*symbiov1.LocatedMember) error {
 	if !env.OutIsTerminal || env.JSON {
 		return command.PrintList(env, all, []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
 	}
-	short := env.ShortIDs(command.Map(all, (*symbiov1.LocatedMember).GetId))
 	return command.PrintList(env, all, []string{"ID", "NAME", "NODE", "STATE", "PROVIDES", "ACCEPTS"}, func(m *symbiov1.LocatedMember) []string {
 		provides := slices.DeleteFunc(slices.Clone(m.GetProvides()), isCommon)
 		if common := len(m.GetProvides()) - len(provides); common > 0 {
 			provides = append(provides, fmt.Sprintf("%d of each node", common))
 		}
-		return []string{short(m.GetId()), m.GetName(), nodeText(m), availabilityText(m), strings.Join(provides, ", "), strings.Join(m.GetAccepts(), ", ")}
+		return []string{m.GetId(), m.GetName(), nodeText(m), availabilityText(m), strings.Join(provides, ", "), strings.Join(m.GetAccepts(), ", ")}
 	})
 }
 

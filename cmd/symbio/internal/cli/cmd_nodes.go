@@ -47,7 +47,6 @@ func printNodes(env *command.Env, all []*symbiov1.Node) error {
 	if !env.OutIsTerminal || env.JSON {
 		return command.PrintList(env, all, nodeHeading, nodeRow)
 	}
-	short := env.ShortIDs(command.Map(all, (*symbiov1.Node).GetId))
 	shown := nodesColumns
 	if terminal.Columns(env.Out) < wideColumns {
 		shown = shown[:7]
@@ -55,7 +54,7 @@ func printNodes(env *command.Env, all []*symbiov1.Node) error {
 	pick := func(row []string) []string { return command.Map(shown, func(i int) string { return row[i] }) }
 	return command.PrintList(env, all, pick(nodeHeading), func(n *symbiov1.Node) []string {
 		row := nodeRow(n)
-		row[0], row[5] = short(row[0]), strings.TrimSuffix(row[5], ", 0 wait")
+		row[5] = strings.TrimSuffix(row[5], ", 0 wait")
 		return pick(row)
 	})
 }

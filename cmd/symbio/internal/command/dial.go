@@ -15,6 +15,7 @@ import (
 
 	statedir "symbio/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // ErrNoNode is returned by Dial and DialWorkspace when no node of this user is running on this
@@ -144,7 +145,7 @@ func reach(env *Env, state statedir.Dir, name string) string {
 		}
 		defer conn.Close()
 		all, err := client.Nodes(ctx, &symbiov1.NodesRequest{})
-		if err == nil && slices.ContainsFunc(all.GetNodes(), func(n *symbiov1.Node) bool { return n.GetName() == name || n.GetId() == name }) {
+		if err == nil && slices.ContainsFunc(all.GetNodes(), func(n *symbiov1.Node) bool { return visible.IsNamed(name, n.GetName(), n.GetId()) }) {
 			return fmt.Sprintf("It is on another machine, which node %s knows: type the command there, or hand the task on with: symbio run --node %[1]s \"Let an agent on node %[2]s …\"\nItems go there with: symbio map --node %[1]s --nodes %[2]s; calls with: symbio invoke CAPABILITY --node %[1]s --on %[2]s", near, name)
 		}
 	}

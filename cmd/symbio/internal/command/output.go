@@ -57,37 +57,32 @@ func (env *Env) Table(heading []string, rows iter.Seq[[]string]) error {
 }
 
 // PrintList prints all elements: with --json as one JSON array, which is [] and not null when there
-// are none, else as a table with one row for each.
+// are none, else as a table with one row for each. A column ID or HASH has ids, which are short on a terminal.
 func PrintList[T any](env *Env, all []T, heading []string, row func(T) []string) error {
 	if env.JSON {
 		return env.PrintJSON(append([]T{}, all...))
 	}
-	return env.Table(heading, func(yield func([]string) bool) {
-		for _, one := range all {
-			if !yield(row(one)) {
-				return
-			}
-		}
-	})
+	rows := Map(all, row)
+	if at := slices.IndexFunc(heading, func(h string) bool { return h == "ID" || h == "HASH" }); at >= 0 && env.OutIsTerminal {
+		ShortenIDs(rows, at)
+	}
+	return env.Table(heading, slices.Values(rows))
 }
 
-// shownID is how many characters of an id a list shows on a terminal.
+// shownID is how many characters of an id are shown on a terminal.
 const shownID = 8
 
-// ShortIDs returns how a table shows each of the ids: on a terminal by its first characters, 8 or as many
-// as tell all apart, elsewhere whole. A command takes such a beginning for the id.
-func (env *Env) ShortIDs(all []string) func(id string) string {
+// ShortenIDs cuts the ids in one column of a table to their first characters: 8, or as many as tell all
+// apart. Commands take the beginning of an id for the id (visible.IsID).
+func ShortenIDs(rows [][]string, at int) {
 	n := shownID
-	for sorted := slices.Sorted(slices.Values(all)); len(sorted) > 1; sorted = sorted[1:] {
-		for a, b := sorted[0], sorted[1]; a != b && n < len(a) && strings.HasPrefix(b, a[:n]); {
+	for ids := slices.Sorted(slices.Values(Map(rows, func(r []string) string { return r[at] }))); len(ids) > 1; ids = ids[1:] {
+		for a, b := ids[0], ids[1]; a != b && n < len(a) && strings.HasPrefix(b, a[:n]); {
 			n++
 		}
 	}
-	return func(id string) string {
-		if !env.OutIsTerminal {
-			return id
-		}
-		return id[:min(n, len(id))]
+	for _, r := range rows {
+		r[at] = r[at][:min(n, len(r[at]))]
 	}
 }
 

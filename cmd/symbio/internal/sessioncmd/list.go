@@ -51,7 +51,7 @@ func cmdList(env *command.Env) *cobra.Command {
 }
 
 // otherColumns is the width of a table of sessions on a terminal without the titles.
-const otherColumns = 59
+const otherColumns = 57
 
 // printSessions prints a table of sessions. On a terminal each takes one line: without the turns, the
 // agent and the directories above its own, and with as much of the title as fits.

@@ -124,6 +124,9 @@ func (f *fleet) print(env *command.Env) error {
 				text[i] = append([]string{kind}, text[i]...)
 			}
 		}
+		if env.OutIsTerminal {
+			command.ShortenIDs(text, len(heads))
+		}
 		return env.Table(append(command.Map(heads, func(c cell) string { return c.head }), "ID"), slices.Values(text))
 	}
 	nodes, agents := f.nodeRows(), f.rows()

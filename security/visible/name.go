@@ -1,0 +1,16 @@
+package visible
+
+import "strings"
+
+// minPrefix is how many characters of an id name a thing at least. Fewer match by accident.
+const minPrefix = 6
+
+// IsID reports whether a person means the thing with that id by what they typed: the id, or its first
+// characters, at least 6. Several things can have ids that begin so.
+func IsID(typed, id string) bool {
+	return typed == id || len(typed) >= minPrefix && strings.HasPrefix(id, typed)
+}
+
+// IsNamed reports whether a person means the thing with that name and id by what they typed: the name, or
+// the id as IsID takes it.
+func IsNamed(typed, name, id string) bool { return typed == name || IsID(typed, id) }

@@ -1,0 +1,19 @@
+package visible_test
+
+import (
+	"testing"
+
+	"symbio/security/visible"
+)
+
+func TestIsNamed(t *testing.T) {
+	const id = "3845ff2409939451c8a233049edfa089"
+	for typed, want := range map[string]bool{id: true, "3845ff": true, "3845ff24": true, "kitchen": true, "3845f": false, "3845ff3": false, "": false, "kitch": false, id + "0": false} {
+		if visible.IsNamed(typed, "kitchen", id) != want {
+			t.Errorf("%q names kitchen %s: %v, want %v", typed, id, !want, want)
+		}
+	}
+	if !visible.IsID("7", "7") {
+		t.Error("a short id does not name its thing")
+	}
+}
