@@ -159,10 +159,10 @@ func Open(c Config) (*Servers, error) {
 	return s, nil
 }
 
-// Installer returns what installs the packages of servers, in the sandbox of
-// the node.
+// Installer returns what installs the packages of servers. It runs in a sandbox
+// even if that of the node is off.
 func (s *Servers) Installer() (packages.Installer, error) {
-	box, _, err := s.cfg.Runner.Hold(nil)
+	box, _, err := s.cfg.Runner.Hold(&config.Sandbox{Preset: "standard"})
 	return packages.Installer{Store: s.cfg.State.Packages(), Box: box, Home: s.cfg.Home}, err
 }
 

@@ -7,9 +7,10 @@
 // Plan.Install installs exactly what the lock says, without running anything of it.
 //
 // Guarantees: the manager has the machine's network, and reads the system, itself and its
-// configuration, which names the registry; it writes one new directory. No script of a package
-// runs, and nothing is built. A package that is not from a registry, and so has no hash, is
-// refused. What is installed is not changed: an update is another directory.
+// configuration, which names the registry and may have a login at it; it writes one new directory.
+// It runs in a sandbox also where the node's is off. No script of a package runs, and nothing is
+// built or cloned. A package that is not from a registry by its name, or has no hash, is refused.
+// What is installed is not changed: an update is another directory.
 //
 // It does not check what the packages do. They run as servers, each in the sandbox of its entry.
 package packages

@@ -24,6 +24,10 @@ type lockEntry struct {
 	Integrity string `json:"integrity"`
 	// InBundle is true for what lies in another package, and is hashed with it.
 	InBundle bool `json:"inBundle"`
+	// Resolved is where NPM found a package that is not from a registry: with --omit-lockfile-registry-resolved others have none.
+	Resolved string `json:"resolved"`
+	// HasShrinkwrap is true for a package of NPM with a lock of its own, by which npm ci installs what is not in this one.
+	HasShrinkwrap bool `json:"hasShrinkwrap"`
 }
 
 // manager is what differs between package managers.
@@ -49,13 +53,17 @@ type manager struct {
 // managers returns them by name. Their caches lie in the directory of the package, since that of the
 // user must not be written.
 func managers() map[string]manager {
-	npm := []string{"--ignore-scripts", "--package-lock=true", "--no-audit", "--no-fund", "--no-progress"}
+	// npm runs a nested npm in a package from Git, which obeys that package's .npmrc: its key git names a program.
+	npm := []string{
+		"--ignore-scripts", "--package-lock=true", "--no-audit", "--no-fund", "--no-progress", "--omit-lockfile-registry-resolved",
+		"--allow-git=none", "--allow-remote=none", "--allow-file=none", "--allow-directory=none", // known since npm 11
+	}
 	return map[string]manager{
 		NPM: {
 			wants: "package.json", lock: "package-lock.json", bin: "node_modules/.bin",
 			resolve:  [][]string{append([]string{"npm", "install", "--package-lock-only"}, npm...)},
 			install:  [][]string{append([]string{"npm", "ci"}, npm...)},
-			env:      []string{"npm_config_cache=.cache", "npm_config_update_notifier=false"},
+			env:      []string{"npm_config_cache=.cache", "npm_config_update_notifier=false", "npm_config_git=/nonexistent"},
 			programs: []string{"npm", "node"},
 			want: func(p Package) []byte {
 				return fmt.Appendf(nil, `{"name": "mcp-server", "private": true, "dependencies": {%q: %q}}`, p.Name, cmp.Or(p.Version, "latest")) // neither has what JSON escapes
@@ -69,7 +77,7 @@ func managers() map[string]manager {
 			env:      []string{"UV_CACHE_DIR=.cache", "UV_PYTHON_DOWNLOADS=never", "UV_LINK_MODE=copy"},
 			programs: []string{"uv", "python3"},
 			want: func(p Package) []byte {
-				if strings.ContainsAny(p.Version[:min(1, len(p.Version))], "0123456789") {
+				if p.Version != "" && !strings.ContainsAny(p.Version[:1], "=<>~!") {
 					p.Version = "==" + p.Version
 				}
 				return []byte(p.Name + p.Version + "\n")
@@ -96,10 +104,15 @@ func readNPM(text []byte) (map[string]lockEntry, error) {
 	}
 	all := map[string]lockEntry{}
 	for at, l := range lock.Packages {
-		if name, ok := strings.CutPrefix(at, "node_modules/"); ok {
+		name, ok := strings.CutPrefix(at, "node_modules/")
+		switch {
+		case at == "":
+		case !ok || l.Resolved != "":
+			return nil, fmt.Errorf("the package %s is not from a registry but from %q (npm before 9 says so of all): it is not installed", at, l.Resolved)
+		case l.HasShrinkwrap:
+			return nil, fmt.Errorf("the package %s has an npm-shrinkwrap.json, and what that names is not in the lock: it is not installed", at)
+		default:
 			all[name] = l
-		} else if at != "" {
-			return nil, fmt.Errorf("the package %s is not from a registry", at)
 		}
 	}
 	return all, nil

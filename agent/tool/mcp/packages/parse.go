@@ -46,7 +46,7 @@ var (
 
 var (
 	npmSpec = regexp.MustCompile(`^((?:@[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*)(?:@([\w^~*<>=][\w.^~*<>=+-]*))?$`)
-	uvSpec  = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*(?:\[[\w.,-]+\])?)(?:@(\w[\w.+!-]*)|([=<>~!][\w.*+!<>=~,-]*))?$`)
+	uvSpec  = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*(?:\[[\w.,-]+\])?)(?:@(v?\d[\w.+!-]*|latest)|([=<>~!][\w.*+!<>=~,-]*))?$`)
 	program = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*$`)
 )
 

@@ -65,6 +65,7 @@ func TestParse(t *testing.T) {
 		"npx -p a ../prog":                       {Err: "not the name"},
 		"npx -p --global a":                      {Err: "not the name"},
 		"npx \u0430":                             {Err: "not the name"},
+		"uvx a@main":                             {Err: "not the name"},
 		"uvx a@git+https://example.com/a":        {Err: "not the name"},
 		"uvx --from git+https://example.com/a a": {Err: "not the name"},
 		"uvx a\n-r/etc/passwd":                   {Err: "not the name"},

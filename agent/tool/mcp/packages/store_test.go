@@ -19,7 +19,7 @@ import (
 const (
 	npm = `#!/bin/sh
 at=$(dirname "$0")
-echo "$* $(cat package.json)" >>"$at/calls"
+echo "$* $(cat package.json) git is $npm_config_git" >>"$at/calls"
 case $1 in
 install) cat "$at/lock" >package-lock.json ;;
 ci)
@@ -161,6 +161,11 @@ func TestInstallKeepsLockAndStartsFromStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(calls)) {
+		for _, want := range []string{"--allow-git=none", "--allow-remote=none", "--omit-lockfile-registry-resolved", "git is /nonexistent"} {
+			if !strings.Contains(line, want) {
+				t.Errorf("npm was called without %s: %s", want, line)
+			}
+		}
 		if !strings.Contains(line, "--ignore-scripts") || !strings.Contains(line, `"dependencies": {"@a/b": "latest"}`) {
 			t.Errorf("npm was called as %s", line)
 		}
@@ -185,14 +190,28 @@ func TestInstallByUV(t *testing.T) {
 	}
 }
 
+func TestVersionIsNoPartOfTheName(t *testing.T) {
+	for version, want := range map[string]string{"@1.2": "a==1.2", "@v1.2": "a==v1.2", "==1.2": "a==1.2", "~=1": "a~=1", "": "a"} {
+		in, bin := standIn(t, "uv", uv, "a==1.2 --hash=sha256:x\n")
+		_, _ = install(t, in, parse(t, "uvx", "a"+version)) // the call counts
+		calls, err := os.ReadFile(filepath.Join(bin, "calls"))
+		if first, _, _ := strings.Cut(string(calls), "\n"); err != nil || !strings.HasSuffix(first, " "+want) {
+			t.Errorf("a%s: uv was called as %q, %v", version, first, err)
+		}
+	}
+}
+
 func TestInstallRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		script, lock, entry string
 		files               map[string]string
 		want                string
 	}{
-		"package of a repository":  {npm, lockOf("1", `"node_modules/c": {"version": "1", "resolved": "git+ssh://x/c"}`), "npx @a/b", nil, "the package c comes without a hash"},
-		"linked directory":         {npm, lockOf("1", `"node_modules/c": {"resolved": "../..", "link": true}`), "npx @a/b", nil, "the package c comes without a hash"},
+		"package of a repository":  {npm, lockOf("1", `"node_modules/c": {"version": "1", "resolved": "git+ssh://x/c"}`), "npx @a/b", nil, "node_modules/c is not from a registry"},
+		"package of an address":    {npm, lockOf("1", `"node_modules/c": {"version": "1", "integrity": "x", "resolved": "http://x/c.tgz"}`), "npx @a/b", nil, "node_modules/c is not from a registry"},
+		"lock in a package":        {npm, lockOf("1", `"node_modules/c": {"version": "1", "integrity": "x", "hasShrinkwrap": true}`), "npx @a/b", nil, "npm-shrinkwrap.json"},
+		"without a hash":           {npm, lockOf("1", `"node_modules/c": {"version": "1"}`), "npx @a/b", nil, "the package c comes without a hash"},
+		"linked directory":         {npm, lockOf("1", `"node_modules/c": {"resolved": "../..", "link": true}`), "npx @a/b", nil, "node_modules/c is not from a registry"},
 		"directory of the machine": {npm, lockOf("1", `"../../c": {"version": "1", "integrity": "x"}`), "npx @a/b", nil, "../../c is not from a registry"},
 		"without the package":      {npm, lockOf("1"), "npx c", nil, "does not have c"},
 		"no lock":                  {"#!/bin/sh\n", "", "npx @a/b", nil, "package-lock.json"},

@@ -36,13 +36,14 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 });
 `
 
-// registry is one of npm's with one package, and its version. Each has a script that npm would run.
-func registry(t *testing.T, version *atomic.Value) string {
+// registry is one of npm's with one package, its version, and what it needs. Each has a script that npm would run. At /ran it
+// is told that a stranger's code ran.
+func registry(t *testing.T, version *atomic.Value, dependencies map[string]string) string {
 	t.Helper()
 	manifest := func() map[string]any {
 		return map[string]any{
 			"name": "@test/server", "version": version.Load(), "bin": map[string]string{"test-server": "server.js"},
-			"hasInstallScript": true, "scripts": map[string]string{"preinstall": "touch ran", "install": "touch ran", "postinstall": "touch ran"},
+			"dependencies": dependencies, "hasInstallScript": true, "scripts": map[string]string{"preinstall": "touch ran", "install": "touch ran", "postinstall": "touch ran"},
 		}
 	}
 	archive := func() []byte {
@@ -71,6 +72,9 @@ func registry(t *testing.T, version *atomic.Value) string {
 	}
 	var packed atomic.Value
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/ran" {
+			t.Error("code of a package ran before the yes")
+		}
 		if strings.HasSuffix(r.URL.Path, ".tgz") {
 			w.Write(packed.Load().([]byte))
 			return
@@ -97,7 +101,7 @@ func TestPackageIsInstalledByNPMAndUpdated(t *testing.T) {
 	version.Store("1.0.0")
 	work, state := t.TempDir(), symbiotest.ShortDir(t)
 	env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE"), "HOME=" + work, "XDG_STATE_HOME=" + state, "XDG_CONFIG_HOME=" + work}
-	if err := os.WriteFile(filepath.Join(work, ".npmrc"), []byte("registry="+registry(t, &version)+"\nignore-scripts=false\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(work, ".npmrc"), []byte("registry="+registry(t, &version, nil)+"\nignore-scripts=false\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	symbio := func(args ...string) (out, errs string) {
@@ -131,5 +135,50 @@ func TestPackageIsInstalledByNPMAndUpdated(t *testing.T) {
 	ran, err := filepath.Glob(filepath.Join(state, "symbio", "packages", "*", "node_modules", "@test", "server", "ran"))
 	if err != nil || len(ran) > 0 {
 		t.Errorf("scripts of the package ran: %q, %v", ran, err)
+	}
+}
+
+// npm runs another npm in a package that it clones, and that one reads the configuration of the package.
+func TestGitDependencyRunsNothingBeforeYes(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"npm", "node", "git"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("it resolves with npm and Git: %v", err)
+		}
+	}
+	var version atomic.Value
+	version.Store("1.0.0")
+	work, repo := t.TempDir(), t.TempDir()
+	url := "git+file://" + repo
+	there := registry(t, &version, map[string]string{"gitdep": url})
+	for file, text := range map[string]string{
+		"repo/package.json":       `{"name": "gitdep", "version": "1.0.0", "bundleDependencies": ["inner"], "scripts": {"prepare": "./evil"}, "dependencies": {"inner": "` + url + `"}}`,
+		"repo/.npmrc":             "git=./evil\n",
+		"repo/evil":               "#!/bin/sh\nnode -e 'fetch(\"" + there + "/ran\")'\n",
+		"work/.npmrc":             "registry=" + there + "\n",
+		"work/symbio/symbio.yaml": "sandbox: {preset: off}\n",
+	} {
+		dir, name, _ := strings.Cut(file, "/")
+		at := filepath.Join(map[string]string{"repo": repo, "work": work}[dir], name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"}} {
+		c := exec.CommandContext(t.Context(), "git", args...)
+		if c.Dir = repo; c.Run() != nil {
+			t.Fatalf("git %q failed", args)
+		}
+	}
+	for _, args := range [][]string{{"add", "test", "--", "npx", "@test/server"}, {"update", "test"}} {
+		c := exec.CommandContext(t.Context(), "symbio", append([]string{"mcp"}, args...)...)
+		c.Dir, c.Env = work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + work, "XDG_STATE_HOME=" + work, "XDG_CONFIG_HOME=" + work}
+		said, err := c.CombinedOutput()
+		if args[0] == "update" && (err == nil || !bytes.Contains(said, []byte("npm install failed")) && !bytes.Contains(said, []byte("level none"))) {
+			t.Errorf("got %v, %s", err, said)
+		}
 	}
 }
