@@ -322,9 +322,16 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	c := Default()
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return Config{}, nil, fmt.Errorf("%s: %s", file, PlainError(err))
+		why := strings.TrimPrefix(PlainError(err), "yaml: ")
+		if !strings.HasPrefix(why, "line ") {
+			why = "line 1: " + why // yaml.v3 leaves it out
+		}
+		return Config{}, nil, fmt.Errorf("%s: %s", file, strings.Replace(why, "character that cannot start any token", "character that begins no value, such as a tab: indent with spaces", 1))
 	}
 	from := Origins{}
+	if len(doc.Content) > 0 && doc.Content[0].Kind != yaml.MappingNode && doc.Content[0].ShortTag() != "!!null" {
+		return Config{}, nil, fmt.Errorf("%s: line %d: write keys and their values, such as model: auto", file, doc.Content[0].Line)
+	}
 	from.read(file, "", &doc)
 	if err := from.checkRenamed(); err != nil {
 		return Config{}, nil, err
@@ -343,7 +350,7 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 	}
 	c.Permissions = c.Permissions.In(file)
 	if err := c.Check(); err != nil {
-		return Config{}, nil, fmt.Errorf("%s: %w", file, err)
+		return Config{}, nil, from.locate(file, err)
 	}
 	return c, from, nil
 }
@@ -377,13 +384,18 @@ var (
 // suggestKey returns what a person is told about a match of unknownKey: which known key was probably meant.
 func suggestKey(match string) string {
 	key := strings.Fields(match)[1]
-	if key == "servers" && strings.HasSuffix(match, ".MCP") {
+	switch {
+	case key == "servers" && strings.HasSuffix(match, ".MCP"):
 		return "unknown key servers; MCP servers are in a file of their own, mcp.json: symbio mcp add writes it"
+	case key == "level" && strings.HasSuffix(match, ".Log"):
+		return "unknown key level; the flag --log-level sets what is logged"
 	}
 	all, _ := Reference() // a test reports its error
 	var known []string
 	for _, k := range all {
-		known = append(known, strings.TrimSuffix(k.Name[strings.LastIndexByte(k.Name, '.')+1:], "[]"))
+		if name := strings.TrimSuffix(k.Name[strings.LastIndexByte(k.Name, '.')+1:], "[]"); name != key { // known at another place
+			known = append(known, name)
+		}
 	}
 	return "unknown key " + key + visible.Suggest(key, known)
 }

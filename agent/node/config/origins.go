@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,39 @@ func (o Origins) checkRenamed() error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// index matches the index of an element in a message of Check, as in capabilities[0].
+var index = regexp.MustCompile(`\[(\d+)\]`)
+
+// locate returns the errors of Check with the file, and the line of the key that each begins with.
+func (o Origins) locate(file string, err error) error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok && errors.Join(all.Unwrap()...).Error() == err.Error() {
+		var located []error
+		for _, one := range all.Unwrap() {
+			located = append(located, o.locate(file, one))
+		}
+		return errors.Join(located...)
+	}
+	key := index.ReplaceAllString(strings.TrimRight(strings.Fields(err.Error())[0], ":"), ".$1")
+	if line := o.line(key); line > 0 {
+		return fmt.Errorf("%s: line %d: %w", file, line, err)
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
+
+// line returns the first line of the values of a key of the file, or of the nearest key above it; 0 if there is none.
+func (o Origins) line(key string) (first int) {
+	for k, at := range o {
+		n, err := strconv.Atoi(at[strings.LastIndexByte(at, ':')+1:])
+		if err == nil && (k == key || strings.HasPrefix(k, key+".")) && (first == 0 || n < first) {
+			first = n
+		}
+	}
+	if above := strings.LastIndexByte(key, '.'); first == 0 && above > 0 {
+		return o.line(key[:above])
+	}
+	return first
 }
 
 // read records the line of every value at or below n, whose key is key.
