@@ -169,5 +169,5 @@ func (p registryNode) trust(o share.Origin) error {
 			rules = append(rules, r.String())
 		}
 	}
-	return keeper.Trust(skill, sum, rules, o)
+	return keeper.Trust(skill, sum, rules, o, nil)
 }

@@ -55,7 +55,7 @@ func (p *parts) refuseSkill(err error) error {
 
 // trustSkill stores that a person trusts a skill of a project with these rules.
 func (c Config) trustSkill(s skills.Skill, hash string, rules []string) error {
-	return c.State.Skills().Trust(s, hash, rules, share.Origin{})
+	return c.State.Skills().Trust(s, hash, rules, share.Origin{}, nil)
 }
 
 // fetchSkill fetches a skill from the node with this name or id ("" = the only

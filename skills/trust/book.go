@@ -27,6 +27,8 @@ type Record struct {
 	// Rules are the rules that the person accepted, as written.
 	Rules []string  `json:"rules"`
 	Time  time.Time `json:"time"`
+	// Texts are the SKILL.md and the scripts as they were then, by their paths; see Keeper.Previous. nil = they were not kept.
+	Texts map[string]string `json:"texts,omitempty"`
 }
 
 // Book is a directory of records. Any number of processes may use it at a time; see private.Book.

@@ -92,12 +92,16 @@ func (k Keeper) State(s skills.Skill, hash string) (State, error) {
 }
 
 // Trust records that a person trusts a skill with these of its rules. The person must have seen the
-// SKILL.md with that hash. from is the origin of a skill of another node.
-func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Origin) error {
+// SKILL.md with that hash. from is the origin of a skill of another node. shown are the files that the person was shown, for the
+// difference to the next version; nil = those that are there now.
+func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Origin, shown []Content) error {
 	if s.Scope.Grants() {
 		return fmt.Errorf("trust %s: a skill of scope %s grants without being trusted", s.Name, s.Scope)
 	}
-	r := Record{Dir: s.Dir, Hash: hash, Name: s.Name, Tree: from.Hash, Node: from.Node, Rules: rules, Time: time.Now().UTC().Truncate(time.Second)}
+	if shown == nil {
+		shown, _, _ = Contents(s) // without them, the next difference is not known
+	}
+	r := Record{Dir: s.Dir, Hash: hash, Name: s.Name, Tree: from.Hash, Node: from.Node, Rules: rules, Time: time.Now().UTC().Truncate(time.Microsecond), Texts: texts(shown)}
 	if s.Scope == skills.ScopePeer {
 		if err := k.intact(r); err != nil {
 			return fmt.Errorf("trust %s: %w", s.Name, err)

@@ -107,13 +107,13 @@ func TestProjectsSkillGrantsWhatAPersonTrustedItWith(t *testing.T) {
 	if want := "Run " + dir + "/x or " + dir + "/y.\n"; a.Instructions != want {
 		t.Errorf("the instructions are %q, want %q", a.Instructions, want)
 	}
-	if err := p.keeper.Trust(a.Skill, a.Hash, []string{"Read"}, share.Origin{}); err != nil {
+	if err := p.keeper.Trust(a.Skill, a.Hash, []string{"Read"}, share.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	a = p.activate(r, "own")
 	p.granted("trusted with one of its rules", r, "Read")
 	p.state(a, trust.Trusted)
-	if err := p.keeper.Trust(a.Skill, a.Hash, a.Skill.AllowedTools, share.Origin{}); err != nil {
+	if err := p.keeper.Trust(a.Skill, a.Hash, a.Skill.AllowedTools, share.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.activate(r, "own")
@@ -188,7 +188,7 @@ func TestGrantEndsAtOnce(t *testing.T) {
 		}
 		a := p.activate(r, "own")
 		if row.trusted {
-			if err := p.keeper.Trust(a.Skill, a.Hash, []string{"Read"}, share.Origin{}); err != nil {
+			if err := p.keeper.Trust(a.Skill, a.Hash, []string{"Read"}, share.Origin{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			a = p.activate(r, "own")
@@ -218,7 +218,7 @@ func TestUnshownGrantIsNotGrantedLater(t *testing.T) {
 	p.skill("own", "Read Bash")
 	r := p.registry(format.Policy{})
 	a := p.activate(r, "own")
-	if err := p.keeper.Trust(a.Skill, a.Hash, a.Proposed, share.Origin{}); err != nil {
+	if err := p.keeper.Trust(a.Skill, a.Hash, a.Proposed, share.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wide := p.registry(format.Policy{WideGrants: true}) // the user's setting, made later
@@ -227,7 +227,7 @@ func TestUnshownGrantIsNotGrantedLater(t *testing.T) {
 	if d := cmp.Diff([]string{"Bash"}, a.Proposed); d != "" {
 		t.Errorf("proposed (-want +got):\n%s", d)
 	}
-	if err := p.keeper.Trust(a.Skill, a.Hash, append(a.Granted, a.Proposed...), share.Origin{}); err != nil {
+	if err := p.keeper.Trust(a.Skill, a.Hash, append(a.Granted, a.Proposed...), share.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.activate(wide, "own")
@@ -312,7 +312,7 @@ func TestSkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	if _, ok, err := p.keeper.Trusted(far, hash); ok || !errors.Is(err, private.ErrRecord) {
 		t.Errorf("with a record of another scope: %t, %v; want ErrRecord", ok, err)
 	}
-	if err := p.keeper.Trust(far, hash, nil, o); err != nil {
+	if err := p.keeper.Trust(far, hash, nil, o, nil); err != nil {
 		t.Fatal(err)
 	}
 	rescan("project near", "peer far")
@@ -324,7 +324,7 @@ func TestSkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	if a, err := r.Accept(t.Context(), "ann", "far", hash); err != nil || len(a.Granted) != 0 {
 		t.Errorf("a yes on the way grants a fetched skill %v, %v", a.Granted, err)
 	}
-	if err := p.keeper.Trust(far, hash, []string{"Read"}, o); err != nil {
+	if err := p.keeper.Trust(far, hash, []string{"Read"}, o, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.activate(r, "far")
@@ -349,7 +349,7 @@ func TestSkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "bob", Name: far.Path}); !errors.Is(err, skills.ErrUntrusted) || !errors.Is(err, share.ErrHash) {
 		t.Errorf("changed in the store: %v, want ErrUntrusted and ErrHash", err)
 	}
-	if err := p.keeper.Trust(far, hash, nil, o); !errors.Is(err, share.ErrHash) {
+	if err := p.keeper.Trust(far, hash, nil, o, nil); !errors.Is(err, share.ErrHash) {
 		t.Errorf("trusted after a change: %v, want ErrHash", err)
 	}
 	if err := p.keeper.Store.Remove(o.Hash); err != nil {
@@ -370,7 +370,7 @@ func TestHostileRecordIsAnErrorAndNoTrust(t *testing.T) {
 	p.skill("own", "Read")
 	r := p.registry(format.Policy{})
 	a := p.activate(r, "own")
-	if err := p.keeper.Trust(a.Skill, a.Hash, a.Proposed, share.Origin{}); err != nil {
+	if err := p.keeper.Trust(a.Skill, a.Hash, a.Proposed, share.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(filepath.Dir(p.project), "trust")

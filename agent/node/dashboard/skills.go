@@ -135,7 +135,7 @@ func trustSkill(ctx context.Context, v *view, form url.Values) error {
 	if p.Scope == skills.ScopePeer && form.Get("grants") == "" {
 		rules = nil
 	}
-	if err := v.cfg.State.Skills().Trust(p.Skill, p.SHA256, rules, p.Origin); err != nil {
+	if err := v.cfg.State.Skills().Trust(p.Skill, p.SHA256, rules, p.Origin, p.Files); err != nil {
 		return err
 	}
 	return v.rescan(ctx)

@@ -7,11 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/agent/tool/builtin"
 	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/share"
@@ -39,6 +43,12 @@ type Proposal struct {
 	Refused []skills.WithheldRule `json:"refused"`
 	// Notes are warnings about the grants, from trust.Notes.
 	Notes []string `json:"notes"`
+	// Files are the files of the skill, with the texts of the SKILL.md and the scripts.
+	Files []trust.Content `json:"files"`
+	// Changes is the unified difference of these texts to those that a person last trusted; "" = there is none, or it is not
+	// known, which Notes say. Since is when that was; the zero Time = never.
+	Changes string    `json:"changes,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
 
 	Skill  skills.Skill `json:"-"`
 	Origin share.Origin `json:"-"`
@@ -112,5 +122,40 @@ func Of(ctx context.Context, cfg skills.Config, keeper trust.Keeper, arg string)
 	}
 	p.Notes = append([]string{}, trust.Notes(p.Grants, p.Hash != "")...)
 	p.Trust, p.BadBook = keeper.State(skill, hash)
-	return p, nil
+	return p, p.compare(keeper)
+}
+
+// compare sets the files of the skill and what changed in them.
+func (p *Proposal) compare(keeper trust.Keeper) (err error) {
+	more := false
+	if p.Files, more, err = trust.Contents(p.Skill); err != nil {
+		return err
+	}
+	if p.Files[0].SHA256 != p.SHA256 {
+		return status.Error(codes.Aborted, fmt.Sprintf("%s has changed while it was read; try again", p.Path))
+	}
+	if more {
+		p.Notes = append(p.Notes, "it has more files than are shown; look at them in "+p.Skill.Dir)
+	}
+	last, ok := keeper.Previous(p.Skill, p.Origin)
+	switch {
+	case !ok:
+		return nil
+	case last.Texts == nil:
+		p.Notes = append(p.Notes, "what has changed since it was trusted is not known: its texts were not kept then")
+		return nil
+	}
+	p.Since = last.Time
+	now := map[string]string{}
+	for _, f := range p.Files {
+		if now[f.Path] = f.Text; f.Text != "" && last.Texts[f.Path] == "" {
+			p.Changes += builtin.Unified("/dev/null", f.Path, nil, []byte(f.Text))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(last.Texts)) {
+		if was := last.Texts[path]; was != now[path] {
+			p.Changes += builtin.Unified(path, path, []byte(was), []byte(now[path]))
+		}
+	}
+	return nil
 }

@@ -86,6 +86,12 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 		return env.PrintJSON(p)
 	}
 	if !env.JSON {
+		if hash == "" {
+			if err = env.Page(ctx, filesOf(p)); err != nil {
+				return err
+			}
+			fmt.Fprintln(env.Out)
+		}
 		printProposed(env, p)
 	}
 	rules, yes, err := decideTrust(ctx, env, p, hash != "", grants)
@@ -96,7 +102,7 @@ func trustSkill(ctx context.Context, env *command.Env, cfg skills.Config, arg, h
 		return command.Denied(errors.New("not trusted: you did not say yes"))
 	}
 	// For a fetched skill Trust verifies all files again before it writes the record.
-	if err := keeper.Trust(p.Skill, p.SHA256, rules, p.Origin); err != nil {
+	if err := keeper.Trust(p.Skill, p.SHA256, rules, p.Origin, p.Files); err != nil {
 		return err
 	}
 	rescan(ctx, env)
@@ -267,6 +273,31 @@ func skillArg(arg string) string {
 		return abs
 	}
 	return arg
+}
+
+// filesOf returns the texts that a person trusts: what has changed since the last time, then all of them.
+func filesOf(p proposal.Proposal) string {
+	var b strings.Builder
+	switch {
+	case p.Changes != "":
+		fmt.Fprintf(&b, "== changed since %s, when you trusted it ==\n%s\n", p.Since.Local().Format(time.DateTime), p.Changes)
+	case !p.Since.IsZero():
+		fmt.Fprintf(&b, "== nothing has changed since %s, when you trusted it ==\n\n", p.Since.Local().Format(time.DateTime))
+	}
+	for _, f := range p.Files {
+		kind := ""
+		if f.Script {
+			kind = ", a script"
+		}
+		fmt.Fprintf(&b, "== %s, %d bytes%s ==\n", visible.Line(f.Path, 0), f.Size, kind)
+		switch {
+		case f.Text != "":
+			b.WriteString(strings.TrimRight(f.Text, "\n") + "\n\n")
+		case f.Script:
+			b.WriteString("[It is not shown: it is no text, too long, or cannot be read.]\n\n")
+		}
+	}
+	return b.String()
 }
 
 // printProposed prints what a skill asks for. Invisible characters are escaped, so that they cannot

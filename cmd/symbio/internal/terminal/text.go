@@ -30,6 +30,16 @@ func Columns(w io.Writer) int {
 	return defaultColumns
 }
 
+// Height returns how many rows the terminal w has; 0 = it is no terminal, or does not say.
+func Height(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if _, rows, err := term.GetSize(f.Fd()); err == nil {
+			return rows
+		}
+	}
+	return 0
+}
+
 // Fit returns text made safe and cut to fewer than columns columns. The last column stays free,
 // because some terminals wrap when it is written.
 func Fit(text string, columns int) string {
