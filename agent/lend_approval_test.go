@@ -135,18 +135,19 @@ func TestCallOfLentAgentIsDecidedWhereLenderSays(t *testing.T) {
 		approvals        lending.Approvals
 		borrower, lender *person
 		want             want
+		told             bool // the borrower's node that it was denied unasked or unanswered
 	}{
-		"yes":                      {"", &person{answer: yes}, &person{answer: no}, want{"waited 1s", 1, 0}},
-		"no":                       {lending.AskBorrower, &person{answer: no}, &person{answer: yes}, want{"The person said no: not now.", 1, 0}},
-		"no person":                {"", nil, &person{answer: yes}, want{tool.NoPerson, 0, 0}},
-		"no answer":                {"", &person{waits: true}, nil, want{"did not answer within 10m0s", 1, 0}},
-		"here":                     {lending.AskHere, &person{answer: yes}, &person{answer: no}, want{"The person said no", 0, 1}},
-		"here, without a person":   {lending.AskHere, &person{answer: yes}, nil, want{tool.NoPerson, 0, 0}},
-		"both":                     {lending.AskBoth, &person{answer: yes}, &person{answer: yes}, want{"waited 1s", 1, 1}},
-		"both, and one says no":    {lending.AskBoth, &person{answer: yes}, &person{answer: no}, want{"The person said no", 1, 1}},
-		"both, and the first no":   {lending.AskBoth, &person{answer: no}, &person{answer: yes}, want{"The person said no", 1, 0}},
-		"both, with one person":    {lending.AskBoth, &person{answer: yes}, nil, want{tool.NoPerson, 1, 0}},
-		"both, with the other one": {lending.AskBoth, nil, &person{answer: yes}, want{tool.NoPerson, 0, 0}},
+		"yes":                      {"", &person{answer: yes}, &person{answer: no}, want{"waited 1s", 1, 0}, false},
+		"no":                       {lending.AskBorrower, &person{answer: no}, &person{answer: yes}, want{"The person said no: not now.", 1, 0}, false},
+		"no person":                {"", nil, &person{answer: yes}, want{tool.NoPerson, 0, 0}, false},
+		"no answer":                {"", &person{waits: true}, nil, want{"did not answer within 10m0s", 1, 0}, true},
+		"here":                     {lending.AskHere, &person{answer: yes}, &person{answer: no}, want{"The person said no", 0, 1}, false},
+		"here, without a person":   {lending.AskHere, &person{answer: yes}, nil, want{tool.NoPerson, 0, 0}, true},
+		"both":                     {lending.AskBoth, &person{answer: yes}, &person{answer: yes}, want{"waited 1s", 1, 1}, false},
+		"both, and one says no":    {lending.AskBoth, &person{answer: yes}, &person{answer: no}, want{"The person said no", 1, 1}, false},
+		"both, and the first no":   {lending.AskBoth, &person{answer: no}, &person{answer: yes}, want{"The person said no", 1, 0}, false},
+		"both, with one person":    {lending.AskBoth, &person{answer: yes}, nil, want{tool.NoPerson, 1, 0}, true},
+		"both, with the other one": {lending.AskBoth, nil, &person{answer: yes}, want{tool.NoPerson, 0, 0}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -165,6 +166,10 @@ func TestCallOfLentAgentIsDecidedWhereLenderSays(t *testing.T) {
 				}
 				if tt.borrower != nil && tt.borrower.waits && left != 1 {
 					t.Error("a question that needs no answer any more still waits")
+				}
+				account, err := l.b.community.Serve(t.Context(), community.Peer{ID: l.a.id}, community.Call{Capability: lending.Capability, Payload: fmt.Appendf(nil, `{"account":%q}`, l.b.here()[0].ID)})
+				if told := strings.Contains(string(account.Data), `"denied":[{"id":"","name":"general-1","tool":"slow","args":{"for":"1s"}`); err != nil || told != tt.told {
+					t.Errorf("the borrower is told %s, %v", account.Data, err)
 				}
 				if borrower == 1 {
 					r := tt.borrower.asked[0]

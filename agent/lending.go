@@ -70,20 +70,27 @@ func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest
 		here = func(context.Context, ApprovalRequest) tool.Answer { return tool.Answer{Why: tool.NoPerson} }
 	}
 	return func(ctx context.Context, r ApprovalRequest) tool.Answer {
-		if lease.Approvals == lending.AskHere || r.Tool == trustTool || strings.HasPrefix(r.Tool, tool.QuestionOf) {
+		if r.Tool == trustTool || strings.HasPrefix(r.Tool, tool.QuestionOf) {
 			return here(ctx, r)
 		}
 		q := lending.Question{Name: r.Name, Tool: r.Tool, Args: r.Shown(), Rule: r.Verdict.Rule, Why: r.Verdict.Why, Once: r.Verdict.Plan != nil && !r.Verdict.Plan.Always()}
-		if r.Diff != nil {
-			q.Diff = r.Diff()
+		var answer tool.Answer
+		if lease.Approvals != lending.AskHere {
+			if r.Diff != nil {
+				q.Diff = r.Diff()
+			}
+			if answer = lease.Ask(ctx, q); !answer.Allow || lease.Approvals != lending.AskBoth {
+				return answer
+			}
 		}
-		answer := lease.Ask(ctx, q)
-		if lease.Approvals == lending.AskBoth && answer.Allow {
-			own := here(ctx, r)
+		own := here(ctx, r)
+		if !own.Allow && own.Why != "" {
+			return lease.Deny(q, own.Why)
+		}
+		if lease.Approvals == lending.AskBoth {
 			own.Always, own.Lasting, own.By = false, false, answer.By+", and "+own.By
-			return own
 		}
-		return answer
+		return own
 	}
 }
 
@@ -124,6 +131,12 @@ func (i *instance) newBorrower() *lending.Borrower {
 		Sandbox:     func(ctx context.Context) (*sandbox.Portable, error) { return portableSandbox(ctx, i) },
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 			return askForBorrowed(ctx, i, node, of, q)
+		},
+		Denied: func(node community.Member, q lending.Question) {
+			if lease := i.root().lease; lease != nil {
+				q.Name += ", on node " + node.Name
+				lease.Deny(q, q.Why)
+			}
 		},
 		Spent: func(more budget.Spent) {
 			if more == (budget.Spent{}) {

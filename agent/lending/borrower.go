@@ -56,6 +56,9 @@ type Borrower struct {
 	// Ask puts a call of a borrowed agent of a node to the person of the agent, and waits for the answer.
 	// It must return when ctx ends, and may be called by several goroutines.
 	Ask func(ctx context.Context, node community.Member, of community.MemberID, q Question) tool.Answer
+	// Denied is called with a call of a borrowed agent of a node that its node denied without a person's word: Why says
+	// why. Send does not return before it was called with those that the node reports.
+	Denied func(node community.Member, q Question)
 
 	// calls are the running calls that are leases. Go is called with mu held and never after closed
 	// is set, so Close can wait.
@@ -108,8 +111,9 @@ type BorrowedAgent struct {
 	member community.MemberID
 	// endReason is why the lease ended; guarded by mu.
 	endReason error
-	// activity is what the lender reported last; guarded by mu.
+	// activity is what the lender reported last, denied how many denied calls it told; guarded by mu.
 	activity string
+	denied   int
 	// skills are those of the parent, which are constant, and omitted those that the lender says are not
 	// active; guarded by mu.
 	skills  []Skill
@@ -420,7 +424,12 @@ func (b *BorrowedAgent) receive(u update) {
 		b.member, b.omitted = u.Member.ID, u.Member.Omitted
 		close(b.identified)
 	}
+	denied := u.Denied[min(b.denied, len(u.Denied)):]
+	b.denied += len(denied)
 	b.mu.Unlock()
+	for _, q := range denied {
+		b.borrower.Denied(b.node, q)
+	}
 	b.loan.EndedElsewhere(u.Ended)
 	if u.Spent != nil {
 		b.borrower.Spent(b.loan.Report(*u.Spent))

@@ -243,3 +243,46 @@ func (n chattyNode) InvokeStream(_ context.Context, _ community.MemberID, _ stri
 	onUpdate(community.Update{Output: n.lines})
 	return community.Reply{}, community.ErrBusy
 }
+
+// Of what a lender says that it denied, each call is told once, bounded and printable.
+func TestDeniedCallsOfALentAgentAreToldOnce(t *testing.T) {
+	var told []string
+	one := borrow(&Borrower{Spent: func(budget.Spent) {}, Denied: func(_ community.Member, q Question) {
+		if content, _ := q.Args["content"].(string); len(content) > 210 {
+			t.Error("it shows the whole content")
+		}
+		told = append(told, q.Name+" "+q.Why)
+	}}, "1")
+	lease := lent(t, newTestLender(t), borrowingNode, "1")
+	report := func(want ...string) {
+		t.Helper()
+		reply, err := replyOf(lease.reported())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := readUpdate(reply.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.receive(u)
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	}
+	report()
+	long := Question{Name: "x\x1b", Tool: "Write", Args: map[string]any{"content": strings.Repeat("x", maxLine)}}
+	lease.Deny(long, "a")
+	report("x a")
+	lease.Ask(t.Context(), long)
+	report("x a", "x It is too long to be put to a person of another node, so it is denied.")
+	for range 2 * maxDenied {
+		lease.Deny(Question{Name: "z", Tool: "Write"}, "b")
+	}
+	report(slices.Concat(told, slices.Repeat([]string{"z b"}, maxDenied-2))...)
+	many := lease.reported()
+	many.Denied = append(many.Denied, many.Denied[0])
+	reply, err := replyOf(many)
+	if _, bad := readUpdate(reply.Data); err != nil || bad == nil {
+		t.Error("more are read")
+	}
+}

@@ -103,6 +103,9 @@ type Lease struct {
 	open       sync.Map
 	waiting    atomic.Int32
 	askTimeout time.Duration
+	// denied are the first calls that no person was asked about or answered; guarded by deniedMu.
+	deniedMu sync.Mutex
+	denied   []Question
 	// taking has an element while the borrower is asked for a place; its capacity is 1.
 	taking chan struct{}
 	// updates has room for the questions, for one Place, and for their withdrawals, so that no agent waits
@@ -242,7 +245,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		one.held.Store(&heldTo{constraints, in.Plan})
 		return replyOf(update{})
 	case in.Account != "":
-		return replyOf(update{Spent: new(one.Account.Total()), Ended: one.Account.Ended()})
+		return replyOf(one.reported())
 	case !community.HasListener(ctx):
 		return community.Reply{}, invalid("the call must be a streaming one, because the spawned agent's id is in its output")
 	}
@@ -267,7 +270,9 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 		// The caller is gone, so nothing can receive a report.
 		return community.Reply{}, context.Cause(ctx)
 	}
-	return replyOf(update{Spent: new(n.Account.Total()), Ended: n.Account.Ended(), Why: why.Error()})
+	final := n.reported()
+	final.Why = why.Error()
+	return replyOf(final)
 }
 
 // replyOf returns the update as the reply of a call.

@@ -211,6 +211,9 @@ type update struct {
 	// how many such places are free again, since the lease began.
 	Place string `json:"place,omitempty"`
 	Ended int    `json:"ended,omitempty"`
+	// Denied are the calls that were denied since the lease began, without a question to the borrower or an answer of its
+	// person: at most maxDenied, in the reply and in that to a request for the account. Why of each says why.
+	Denied []Question `json:"denied,omitempty"`
 	// Why is the reason for the end, in the reply.
 	Why string `json:"why,omitempty"`
 	// Question asks the borrower's person about a call; Withdrawn is the ID of one, or of a Place, that
@@ -273,6 +276,17 @@ func readUpdate(line []byte) (update, error) {
 		return update{}, errors.New("what it asks is no question")
 	}
 	u.Why = visible.Prefix(u.Why, maxReason)
+	for i := range u.Denied {
+		if i == maxDenied {
+			return update{}, errors.New("it tells of too many denied calls")
+		}
+		if err := u.Denied[i].check(); err != nil {
+			return update{}, err
+		}
+	}
+	if u.Question != nil && u.Question.ID == "" {
+		return update{}, errors.New("what it asks is no question")
+	}
 	if u.Question != nil {
 		return u, u.Question.check()
 	}

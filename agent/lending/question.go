@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"symbio/actor/awake"
@@ -31,6 +32,8 @@ const (
 	maxQuestions, maxAsked = 16, 1000
 	// maxDiff bounds the difference that a question shows, in bytes.
 	maxDiff = 64 << 10
+	// maxDenied is how many denied calls of a lease are told, maxDeniedArgs what one shows of its arguments, in bytes.
+	maxDenied, maxDeniedArgs = 16, 4 << 10
 )
 
 // Question is a call of a lent agent, or of a descendant, that the borrower's person has to decide. A
@@ -64,32 +67,59 @@ var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 
 // check bounds the texts of a question and makes them printable. The error says what is no question.
 func (q *Question) check() error {
-	if q.ID == "" || len(q.ID) > 64 || !toolName.MatchString(q.Tool) {
+	if len(q.ID) > 64 || !toolName.MatchString(q.Tool) {
 		return errors.New("what it asks is no question")
 	}
 	q.Name, q.Rule, q.Why, q.Diff = visible.Line(q.Name, 128), visible.Line(q.Rule, maxReason), visible.Line(q.Why, maxReason), visible.Truncate(q.Diff, maxDiff)
 	return nil
 }
 
+// Deny denies a call of the lent agent, or of a descendant, that no person was asked about or answered, and keeps it for
+// the borrower, whose task may not be done. why is a sentence.
+func (l *Lease) Deny(q Question, why string) tool.Answer {
+	args := map[string]any{}
+	for name, value := range q.Args {
+		if text, is := value.(string); is {
+			args[name] = visible.Truncate(text, 200)
+		}
+	}
+	if data, err := json.Marshal(args); err != nil || len(data) > maxDeniedArgs {
+		args = nil
+	}
+	l.deniedMu.Lock()
+	defer l.deniedMu.Unlock()
+	if len(l.denied) < maxDenied {
+		l.denied = append(l.denied, Question{Name: q.Name, Tool: q.Tool, Args: args, Rule: q.Rule, Why: why})
+	}
+	return tool.Answer{Why: why}
+}
+
+// reported returns what was spent so far, and which calls were denied.
+func (l *Lease) reported() update {
+	l.deniedMu.Lock()
+	defer l.deniedMu.Unlock()
+	return update{Spent: new(l.Account.Total()), Ended: l.Account.Ended(), Denied: slices.Clone(l.denied)}
+}
+
 // Ask puts a question of the lent agent, or of a descendant, to the borrower and blocks until the
-// answer. Without one in time, at the end of ctx or of the lease, and if too many questions wait, the
-// answer is a no with the reason.
+// answer. Without one in time, at the end of ctx or of the lease, and if too many questions wait, it
+// denies the call (Deny).
 func (l *Lease) Ask(ctx context.Context, q Question) tool.Answer {
 	q.ID, q.Diff = rand.Text(), visible.Truncate(q.Diff, maxDiff)
 	asks := update{Question: &q}
 	if line, err := asks.line(); err != nil || len(line) > maxLine {
-		return tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}
+		return l.Deny(q, "It is too long to be put to a person of another node, so it is denied.")
 	}
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > maxQuestions {
-		return tool.Answer{Why: tooMany}
+		return l.Deny(q, tooMany)
 	}
 	a, err := l.await(ctx, asks, q.ID, l.askTimeout)
 	switch {
 	case errors.Is(err, errQueue):
-		a.Why = tooMany
+		return l.Deny(q, tooMany)
 	case err != nil:
-		a.Why = fmt.Sprintf("It was denied, because %v.", err)
+		return l.Deny(q, fmt.Sprintf("It was denied, because %v.", err))
 	}
 	return a
 }

@@ -247,6 +247,10 @@ func (p tasks) borrower(person *taskPerson, def definition.Definition) (*lending
 		Sandbox:   func(context.Context) (*sandbox.Portable, error) { return nil, nil },
 		Spent:     func(budget.Spent) {},
 		Progress:  func(community.Member, string) {},
+		Denied: func(node community.Member, q lending.Question) {
+			args, _ := visible.JSON(q.Args) // as from JSON
+			person.deny(&symbiov1.Denial{Agent: q.Name + ", on node " + node.Name, Tool: q.Tool, Args: args, Why: "node " + node.Name + ": " + q.Why})
+		},
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 			verdict := permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why}
 			outer, _ := tool.Guardrails(ctx)
