@@ -89,7 +89,8 @@ func (s *skillSwitch) check(arg string, on bool) error {
 	// A choice can outlive its skill. It can be undone without the skill, else it would stay in the
 	// book for good.
 	if len(found) == 0 && !(on && s.IsOff(arg)) {
-		return command.NotFound(fmt.Errorf("no skill %q here; `symbio skills list` shows the skills here", terminal.Printable(arg)))
+		names := command.Map(s.All, (*symbiov1.Skill).GetName)
+		return command.NotFound(fmt.Errorf("no skill %q here%s; `symbio skills list` shows the skills here", terminal.Printable(arg), terminal.Printable(visible.Suggest(arg, names))))
 	}
 	if on && len(found) == 1 && arg != found[0].GetName() && s.IsOff(found[0].GetName()) {
 		return command.Usage(fmt.Errorf("%s is off by its name, which holds for every skill of that name\nSwitch them all on with: symbio skills enable %s", terminal.Printable(found[0].GetName()), terminal.Printable(found[0].GetName())))
