@@ -14,6 +14,7 @@ import (
 
 	"symbio/security/private"
 	"symbio/security/sandbox"
+	"symbio/security/visible"
 )
 
 // Store has the installed packages of a user. It may be used by many goroutines and processes.
@@ -53,11 +54,21 @@ func (s Store) Argv(command string, args []string) []string {
 	if err != nil || p.Manager == "" {
 		return nil
 	}
-	i, err := s.book().Find(p.String())
-	if err != nil {
+	_, program := s.installed(p)
+	if program == "" {
 		return nil
 	}
-	return append([]string{filepath.Join(s.Dir, i.Dir, managers()[p.Manager].bin, cmp.Or(p.Program, i.Program))}, rest...)
+	return append([]string{program}, rest...)
+}
+
+// installed returns the record of a package and the path of its program; "" if it is not there, or not any more.
+func (s Store) installed(p Package) (Record, string) {
+	i, err := s.book().Find(p.String())
+	program := filepath.Join(s.Dir, i.Dir, managers()[p.Manager].bin, cmp.Or(p.Program, i.Program))
+	if _, bad := os.Stat(program); err != nil || bad != nil {
+		return Record{}, ""
+	}
+	return i, program
 }
 
 // Admit lets a server from the Store read what is installed, and no more than that.
@@ -125,7 +136,7 @@ func (in Installer) Resolve(ctx context.Context, p Package) (_ *Plan, err error)
 	sum := sha256.Sum256(text)
 	plan.After.Version, plan.After.Integrity, plan.After.SHA256, plan.Count = top.Version, top.Integrity, hex.EncodeToString(sum[:]), len(all)
 	var before map[string]lockEntry
-	if i, err := in.Store.book().Find(p.String()); err == nil {
+	if i, program := in.Store.installed(p); program != "" {
 		plan.Before, plan.After.Previous = i, i.Dir
 		_, before, _ = m.readLock(filepath.Join(in.Store.Dir, i.Dir)) // without it, all is new
 	}
@@ -137,7 +148,13 @@ func (in Installer) Resolve(ctx context.Context, p Package) (_ *Plan, err error)
 func (pl *Plan) Install(ctx context.Context) error {
 	in, m := pl.installer, managers()[pl.pkg.Manager]
 	dir := filepath.Join(in.Store.Dir, pl.After.Dir)
+	if err := pl.unchanged(m, dir); err != nil {
+		return err
+	}
 	if err := in.run(ctx, m, dir, m.install); err != nil {
+		return err
+	}
+	if err := pl.unchanged(m, dir); err != nil {
 		return err
 	}
 	pl.After.Program = m.program(dir, pl.pkg)
@@ -158,6 +175,15 @@ func (pl *Plan) Install(ctx context.Context) error {
 	return nil
 }
 
+// unchanged returns an error if the lock is not the one that the plan is of.
+func (pl *Plan) unchanged(m manager, dir string) error {
+	text, _, err := m.readLock(dir)
+	if sum := sha256.Sum256(text); err == nil && hex.EncodeToString(sum[:]) != pl.After.SHA256 {
+		err = fmt.Errorf("%s is not what you were asked about any more: nothing is installed", filepath.Join(dir, m.lock))
+	}
+	return err
+}
+
 // Discard removes what is not installed.
 func (pl *Plan) Discard() {
 	if !pl.kept {
@@ -166,7 +192,7 @@ func (pl *Plan) Discard() {
 }
 
 // configured are variables by which people tell package managers where the registry is, and how to
-// reach it. Those that hold passwords are not among them.
+// reach it. Such an address may hold a password.
 func configured() []string {
 	return []string{
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS",
@@ -194,7 +220,7 @@ func (in Installer) run(ctx context.Context, m manager, dir string, commands [][
 			return fmt.Errorf("%s: %w", strings.Join(argv[:2], " "), err)
 		}
 		if r.Code != 0 {
-			return fmt.Errorf("%s failed with status %d: %s", strings.Join(argv[:2], " "), r.Code, strings.TrimSpace(r.Stdout.String()))
+			return fmt.Errorf("%s failed with status %d: %s", strings.Join(argv[:2], " "), r.Code, strings.ReplaceAll(visible.Escape(strings.TrimSpace(r.Stdout.String())), `\n`, "\n"))
 		}
 	}
 	return nil

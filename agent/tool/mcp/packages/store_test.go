@@ -156,6 +156,15 @@ func TestInstallKeepsLockAndStartsFromStore(t *testing.T) {
 			t.Errorf("update %d, with %d directories: (-want +got)\n%s", i, dirs(t, in), diff)
 		}
 	}
+
+	// One that is gone is not installed.
+	if err := os.Remove(in.Store.Argv(entry[0], entry[1:])[0]); err != nil {
+		t.Fatal(err)
+	}
+	again, err := install(t, in, parse(t, entry...))
+	if err != nil || again.Before.Version != "" || in.Store.Argv(entry[0], entry[1:]) == nil {
+		t.Errorf("after it was gone: %+v, %v", again, err)
+	}
 	calls, err := os.ReadFile(filepath.Join(bin, "calls"))
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +230,8 @@ func TestInstallRefuses(t *testing.T) {
 		"repository, by uv":        {uv, "a @ git+https://x/a\n", "uvx a", nil, "is not from a registry"},
 		"without a hash, by uv":    {uv, "a==1\n", "uvx a", nil, "the package a comes without a hash"},
 		"option in the lock of uv": {uv, "--index-url http://x\na==1 --hash=x\n", "uvx a", nil, "is not from a registry"},
-		"manager fails":            {"#!/bin/sh\necho no route to the registry >&2\nexit 7\n", "", "npx @a/b", nil, "npm install failed with status 7: no route to the registry"},
+		"other lock at the end":    {npm + `[ "$1" = install ] || echo '{}' >package-lock.json`, lockOf("1"), "npx @a/b", nil, "not what you were asked about"},
+		"manager fails":            {"#!/bin/sh\nprintf 'no \\033]0 route\\n to the registry' >&2\nexit 7\n", "", "npx @a/b", nil, "npm install failed with status 7: no \\x1b]0 route\n to the registry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manager := "npm"

@@ -87,6 +87,9 @@ func offerPackage(ctx context.Context, env *command.Env, opts node.Config, s mcp
 	return nil
 }
 
+// maxChanges is how many packages are named to a person, more than most servers bring.
+const maxChanges = 500
+
 // installPackage shows what would be installed, asks, and installs it. With a hash it does not ask,
 // and installs only what has it.
 func installPackage(ctx context.Context, env *command.Env, opts node.Config, server string, p packages.Package, hash string) (*packages.Plan, error) {
@@ -105,16 +108,19 @@ func installPackage(ctx context.Context, env *command.Env, opts node.Config, ser
 	}
 	defer plan.Discard()
 	is := plan.After
-	if is.SHA256 == plan.Before.SHA256 {
+	if is.SHA256 == plan.Before.SHA256 && (hash == "" || hash == is.SHA256) {
 		env.Notef("Installed is the newest that the entry asks for")
-		return plan, nil
+		return &packages.Plan{After: plan.Before, Before: plan.Before}, nil
 	}
 	env.Notef("%s runs %s %s (%s), and %d other packages come with it", terminal.Printable(server), p.Name, terminal.Printable(is.Version), terminal.Printable(is.Integrity), plan.Count-1)
 	if plan.Before.Version != "" {
 		env.Notef("Installed is %s. Of all its packages, these change:", terminal.Printable(plan.Before.Version))
-		for _, line := range plan.Changes {
-			env.Notef("  %s", terminal.Printable(line))
-		}
+	}
+	for _, line := range plan.Changes[:min(len(plan.Changes), maxChanges)] {
+		env.Notef("  %s", terminal.Printable(line))
+	}
+	if more := len(plan.Changes) - maxChanges; more > 0 {
+		env.Notef("  and %d others", more)
 	}
 	switch {
 	case hash == is.SHA256:
