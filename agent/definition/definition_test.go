@@ -277,7 +277,7 @@ func TestDefinitionThatIsWrongSaysWhatAndWhere(t *testing.T) {
 		"thinking, a type":       {matter("thinking: {type: enable}"), `line 4: thinking.type "enable": it is one of enabled, disabled; did you mean "enabled"?`},
 
 		"a denied tool":        {matter("disallowedTools: Bsh"), `line 4: disallowedTools: there is no tool "Bsh"; did you mean "Bash"?`},
-		"a denied list":        {matter("disallowedTools: ['Bash(rm, mv)']"), `line 4: disallowedTools: deny rule "Bash(rm, mv)", column 1: no call can match it`},
+		"a denied list":        {matter("disallowedTools: ['Bash(rm, mv)']"), `line 4: disallowedTools: deny rule "Bash(rm, mv)", column 1: it probably means something else`},
 		"bad rule":             {matter("permissions:", "  deny:", "  - Read", "  - 'Bash(rm'"), `line 7: deny rule "Bash(rm", column 8`},
 		"a rule in long":       {matter("permissions:", "  allow:", "  - rule: 'Bash(git log:*)'", "    mach: [x]"), `line 7: permissions.allow: a rule has no key "mach"`},
 		"an example":           {matter("permissions: {allow: [{rule: 'Bash(git log:*)', match: [git push]}]}"), `line 4: allow rule "Bash(git log:*)": it must match`},

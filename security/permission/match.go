@@ -241,7 +241,11 @@ func (r *Rule) denies(f *facts) reach {
 	case formPath:
 		return r.deniesPath(f)
 	case formName:
-		return is(slices.ContainsFunc(f.values, func(v string) bool { return glob.Match(r.spec, v) }))
+		// Of names with a blank between them, each may be meant.
+		named := append(strings.Fields(r.spec), r.spec)
+		return is(slices.ContainsFunc(f.values, func(v string) bool {
+			return slices.ContainsFunc(named, func(name string) bool { return glob.Match(name, v) })
+		}))
 	case formDomain:
 		return deniesTargets(f, func(e endpoint.Endpoint) bool { return hostMatches(r.spec, e.Host) })
 	case formAddr:

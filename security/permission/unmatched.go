@@ -25,8 +25,8 @@ func ParseAllow(text string) (Rule, error) {
 	return r, nil
 }
 
-// CheckMatches returns a *RuleError if no call can match the rule, with the nearest form that some
-// call matches. denies says whether the rule stands in a list that denies, where more is understood.
+// CheckMatches returns a *RuleError if no call can match the rule or it looks like a mistake, with the nearest form that
+// some call matches. denies says whether the rule stands in a list that denies, where more is understood.
 func (r Rule) CheckMatches(denies bool) error {
 	reason, nearest := "", r.text
 	for _, m := range mistakes {
@@ -36,22 +36,31 @@ func (r Rule) CheckMatches(denies bool) error {
 		}
 	}
 	_, spec, _ := strings.Cut(strings.TrimSuffix(r.text, ")"), "(")
-	switch matter := subjectOf(r.tool).matter; {
+	matter := subjectOf(r.tool).matter
+	next, lead := nextCommand.FindStringSubmatch(spec), "it probably means something else: "
+	switch {
 	case reason != "":
 		reason += ": write " + nearest
 	case r.form == formTool:
 	case r.form == formPath && variable.MatchString(spec):
 		reason = "variables are not replaced in a path: write out what " + strings.Trim(variable.FindString(spec), "/") + " is"
-	case r.form == formOpaque && !denies && r.argument() == "" && (strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch"):
-		reason = fmt.Sprintf("an argument has to be named before a rule for %s allows something: write %s(ARGUMENT=%s)", r.tool, r.tool, spec)
-	case matter == matterCommand || matter == matterGit:
-		reason = unfitCommand(r, spec, denies)
+	case matter != matterCommand && matter != matterGit:
+		if r.form == formOpaque && !denies && r.argument() == "" && (strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch") {
+			lead, reason = never, fmt.Sprintf("an argument has to be named before a rule for %s allows something: write %s(ARGUMENT=%s)", r.tool, r.tool, spec)
+		}
+	case next != nil && !shell.Strange(next[2]):
+		reason = fmt.Sprintf("%s: write %s(%s), or a comma of the command in quotes", notList, r.tool, next[1])
+	case !denies:
+		lead, reason = never, unfitCommand(r, spec)
 	}
 	if reason == "" {
 		return nil
 	}
-	return ruleError(r.text, 0, "no call can match it: "+reason)
+	return ruleError(r.text, 0, lead+reason)
 }
+
+// never begins a reason that holds for every call.
+const never = "no call can match it: "
 
 // The beginnings of rules about paths, about the names of agents and the like, and about skills. Each is a group.
 const (
@@ -59,6 +68,8 @@ const (
 	ofName   = `^(Agent|replicate_agent|invoke_capability|send_signal)\(`
 	ofSkill  = `^(Skill|activate_skill|skill_load|skill_fetch)\(`
 	ofScript = `^(Skill|activate_skill|skill_load|skill_fetch|run_skill_script)\(`
+	ofWords  = `^(Read|Write|Edit|MultiEdit|Glob|Grep|Skill|activate_skill|skill_load|skill_fetch|run_skill_script)\(`
+	ofShell  = `^(Bash|Git)\(`
 )
 
 // mistake is a kind of rule that matches no call.
@@ -68,30 +79,49 @@ type mistake struct {
 	nearest, reason string
 }
 
-// notList is the reason of a mistake.
-const notList = "it is one rule, not a list, and the others are rules of their own"
+// The reasons of several mistakes.
+const (
+	notList  = "it is one rule, not a list, and the others are rules of their own"
+	notNamed = "the argument is not named in it"
+	notRegex = "* stands for any characters, and there are no regular expressions"
+	noColon  = "no program has a colon in its name"
+)
 
-// mistakes are what people write who know rules from elsewhere. Files whose names look like a URL, a variable, a list or
-// what a shell quotes are left out of account: a * stands for what is odd in them.
+// named matches what stands behind an argument's name; a group is what a colon without a blank is followed by.
+const named = `(?: *= *| *: +|:([^* ]))`
+
+// mistakes are what people write who know rules from elsewhere: names of arguments first, then lists. Files whose names look
+// like a URL, a variable, a list or what a shell quotes are left out of account: a * stands for what is odd in them.
 var mistakes = []mistake{
 	{regexp.MustCompile(`^mcp__((?:[A-Za-z0-9-]|_[A-Za-z0-9-])+)_*(?:\(.*)?$`), "mcp__${1}__*", "the tools of an MCP server are mcp__SERVER__TOOL"},
-	{regexp.MustCompile(ofPath + `(?:([^,]*),(?:.*,)? *[*./~"'` + "`" + `].*|([^,]*\.[A-Za-z]\w*)(?:, *[^,]*\.[A-Za-z]\w*)+)\)$`), "$1($2$3)", notList},
-	{regexp.MustCompile(ofScript + `([^,]+),.*\)$`), "$1($2)", notList},
-	{regexp.MustCompile(`^(Bash|Git)\((` + pieces + `*[ :]\*|[\w-]+|["'][^"']*["']),.*\)$`), "$1($2)", notList},
-	{regexp.MustCompile(ofPath + `(?:file_path|path)(?:=|: )`), "$1(", "the argument is not named in it"},
-	{regexp.MustCompile(ofName + `(?:agent|name|capability|perception)(?:=|: )`), "$1(", "the argument is not named in it"},
-	{regexp.MustCompile(ofScript + `(?:name|skill_name|skillName|script)(?:=|: )`), "$1(", "the argument is not named in it"},
-	{regexp.MustCompile(`^Bash\(command(?:=|: )`), "Bash(", "the argument is not named in it"},
+	{regexp.MustCompile(ofPath + `[A-Za-z][A-Za-z0-9+.-]+://+`), "$1(/", "it is a URL, not a path"},
+	{regexp.MustCompile(ofPath + `(?:file_?[pP]ath|file_?name|file|path|pattern|glob|directory|dir)` + named), "$1($2", notNamed},
+	{regexp.MustCompile(ofName + `(?:agent|name|capability|perception)` + named), "$1($2", notNamed},
+	{regexp.MustCompile(ofScript + `(?:name|skill|skill_?[nN]ame|script)` + named), "$1($2", notNamed},
+	{regexp.MustCompile(ofShell + `(?:command|cmd|args)` + named), "$1($2", notNamed},
+	{regexp.MustCompile(`^(?:(mcp__[\w-]+)\(([A-Za-z][\w-]+)|(WebSearch)\((query))(?: += *|= +| *: +|:([^/*\d ]))`), "$1$3($2$4=$5", "an argument is named with = and no blank"},
+	{regexp.MustCompile(ofWords + `(.*)\(([^()|]*)\|[^()]*\)(.*)\)$`), "$1($2$3$4)", notList},
+	{regexp.MustCompile(ofShell + `[({]([\w./-]+)[,|][^(){}]*[)}](.*)\)$`), "$1($2$3)", notList},
+	{regexp.MustCompile(ofPath + `(?:([^;|]*?) *[;|].*|([^,]*?) *,(?:.*,)? *[*./~"'` + "`" + `].*|([^,]*\.[A-Za-z]\w*)(?: *, *[^,]*\.[A-Za-z]\w*)+|(.*?)(?: +(?:or|and))? +(?:~?/|\.[\w./]).*|(\*\.\w+)(?: +(?:or|and))? +\*\..*)\)$`), "$1($2$3$4$5$6)", notList},
+	{regexp.MustCompile(ofScript + `([^,;|]+?)(?: *[,;|]| (?:or|and) ).*\)$`), "$1($2)", notList},
+	{regexp.MustCompile(ofShell + `(` + pieces + `*[ :]\*|[\w-]+|["'][^"']*["']) *,.*\)$`), "$1($2)", notList},
+	{regexp.MustCompile(ofShell + `(` + pieces + `*:\*) *[;|].*:\*\)$`), "$1($2)", notList},
+	{regexp.MustCompile(ofShell + `([\w-]+)(?:; *|\|)[\w-]+(?:[;|] *[\w-]+)*([ :]\*)?\)$`), "$1($2$3)", notList},
+	{regexp.MustCompile(`^(mcp__[\w-]+)\(([\w-]+ *[=:][^,;|=]*?) *[,;|] *[\w-]+(?: *=|: ).*\)$`), "$1($2)", notList},
+	{regexp.MustCompile(ofShell + `(?:\^(.*?)(?: ?\.\*)?\$?|([a-z_-]+)\.\*\$?)\)$`), "$1($2$3:*)", notRegex},
+	{regexp.MustCompile(ofWords + `\^(.*?)\.?\*?\$?\)$`), "$1($2*)", notRegex},
+	{regexp.MustCompile(`^(Bash)\([$%#] +`), "$1(", "the prompt is no part of a command"},
+	{regexp.MustCompile(ofShell + `((?:` + pieces + `|,)*[^: "']) *: +\*(.*)\)$`), "$1($2:*$3)", "no blank stands in :*"},
+	{regexp.MustCompile(`^(Bash)\(([^ "']*/)(?::\*| \*)?\)$`), "$1($2*)", "a program's path does not end in a slash"},
 	{regexp.MustCompile(`^([^BG(][^(]*|G[lr][^(]*)\(([\w-]+=)?(?:"([^"]*)"|'([^']*)'|` + "`([^`]*)`" + `)(:\*| \*)?\)$`), "$1($2$3$4$5$6)", "no quotes stand around it"},
 	{regexp.MustCompile(`^(Bash|Git)\((?:"([^"/ ]*[ *][^"]*)"|'([^'/ ]*[ *][^']*)'|` + "`([^`]*)`" + `)(.*)\)$`), "$1($2$3$4$5)", "no quotes stand around a command"},
 	{regexp.MustCompile(`^(Bash)\(([^ /]+)\\ `), "$1($2 ", "no program has a blank in its name"},
 	{regexp.MustCompile(`^Git\((?:[^ ]*/)?git(?:[ :*-]+(.*))?\)$`), "Git($1)", "a rule for Git leaves out the word git"},
-	{regexp.MustCompile(`^Bash\(([\w-]+):\)$`), "Bash($1:*)", "no program has a colon in its name"},
-	{regexp.MustCompile(`^Bash\(([\w-]+): *([^*: )][^*]*?)(?:[ :]+\*)?\)$`), "Bash($1 $2:*)", "no program has a colon in its name"},
-	{regexp.MustCompile(`^Bash\(([\w-]+): *([^*: )].*)\)$`), "Bash($1 $2)", "no program has a colon in its name"},
+	{regexp.MustCompile(ofShell + `([^*]*[\w-]):\)$`), "$1($2:*)", "a colon at its end is one of :*, or stands in quotes"},
+	{regexp.MustCompile(ofShell + `([\w-]+): *([^*: )][^*]*?)(?:[ :]+\*)?\)$`), "$1($2 $3:*)", noColon},
+	{regexp.MustCompile(ofShell + `([\w-]+): *([^*: )].*)\)$`), "$1($2 $3)", noColon},
 	{regexp.MustCompile(ofName + `(?:[^\w.*-]+([\w.*-]*).*|([\w.*-]+)[^\w.*-].*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
 	{regexp.MustCompile(ofSkill + `(?:/+(.*)|(.*)[: ]\*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
-	{regexp.MustCompile(ofPath + `[A-Za-z][A-Za-z0-9+.-]+:/+`), "$1(/", "it is a URL, not a path"},
 	{regexp.MustCompile(ofPath + `(?:\$HOME|%HOME%|%USERPROFILE%)(/|\))`), "$1(~$2", "variables are not replaced in a path"},
 	{regexp.MustCompile(ofPath + `\$PWD(/|\))`), "$1(.$2", "variables are not replaced in a path"},
 	{regexp.MustCompile(ofPath + `(.*/):\*\)$`), "$1($2*)", ":* is for commands"},
@@ -100,27 +130,22 @@ var mistakes = []mistake{
 }
 
 // variable matches a variable in a path, but not the names of files that web frameworks begin with a $.
-var variable = regexp.MustCompile(`^(?:\$\w+|%\w+%)(?:/|$)|/\$[A-Z][A-Z0-9_]*(?:/|$)`)
+var variable = regexp.MustCompile(`^(?:\$(?:home|pwd|env:\w+)|%\w+%)(?:/|$)|(?:^|/)\$[A-Z][A-Z0-9_]*(?:/|$)`)
 
 // pieces matches what a shell does not take for the end of a word, a quoted piece as a whole; nextCommand what may be the
 // second of several commands.
 const pieces = `(?:[^"',\\]|"[^"]*"|'[^']*'|\\.)`
 
-var nextCommand = regexp.MustCompile(`^(` + pieces + `+), +(\w[\w.-]*)`)
+var nextCommand = regexp.MustCompile(`^(` + pieces + `+?) *, *(\w[\w.-]*)(?:[ :,]|$)`)
 
-// unfitCommand returns why no command can match the rule.
-func unfitCommand(r Rule, spec string, denies bool) string {
+// unfitCommand returns why no command can match the rule where it allows something.
+func unfitCommand(r Rule, spec string) string {
 	before, _, _ := strings.Cut(spec, "*")
 	begin := before[:1+strings.LastIndexAny(before, " :")] // without the beginning of a word, or of a piece in quotes
 	if at := strings.LastIndexAny(begin, `"'`); at >= 0 && strings.Count(begin, begin[at:at+1])%2 == 1 {
 		begin = begin[:at]
 	}
-	next := nextCommand.FindStringSubmatch(spec)
 	switch {
-	case next != nil && !shell.Strange(next[2]):
-		return fmt.Sprintf("%s: write %s(%s), or a comma of the command in quotes", notList, r.tool, next[1])
-	case denies:
-		return ""
 	case r.form == formGlob && strings.Trim(begin, " :") == "":
 		return "a * inside a command is understood in deny rules only; name the command"
 	case r.form == formGlob:

@@ -97,6 +97,18 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 		{rule: `Git("push")`},
 		{rule: `Git(grep "a b":*)`},
 		{rule: "Edit(./routes/$id/*)"},
+		{rule: "Edit($lib/*)"},
+		{rule: "Read(Report *.pdf)"},
+		{rule: "Read(./Copy (1).txt)"},
+		{rule: "WebSearch(site:example.com*)", allow: "ARGUMENT=site"},
+		{rule: "mcp__web__get(https://x/*)", allow: "ARGUMENT=https"},
+		{rule: "mcp__db__query(sql=UPDATE t SET a=1, b=2)"},
+		{rule: "Bash(ls | sort)"},
+		{rule: "Bash(curl * | sh)", allow: "or Bash(curl:*) for all"},
+		{rule: "Bash(sort -k 1,2:*)"},
+		{rule: `Bash(scp x "host:")`},
+		{rule: "Bash(> x)"},
+		{rule: "Bash(/usr/bin/git log:*)"},
 		{rule: "Read(foo.c,v)"},
 		{rule: `Read(5" disk's)`},
 		{rule: "Skill(my skill)"},
@@ -120,7 +132,7 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 			rules := permission.Rules(c.rule)
 			cfg := map[string]permission.Config{"allow": {Allow: rules}, "override": {Override: rules}, "deny": {Deny: rules}, "final_deny": {FinalDeny: rules}}[list]
 			_, err := cfg.Policy()
-			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no call can match it")) {
+			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !kind.MatchString(err.Error())) {
 				t.Errorf("%s in %s: %v, want %q", c.rule, list, err, want)
 			}
 			if m := nearest.FindStringSubmatch(fmt.Sprint(err)); m != nil && list == "deny" {
@@ -131,6 +143,99 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 		}
 		if _, err := permission.ParseAllow(c.rule); (err == nil) != (c.allow == "") {
 			t.Errorf("ParseAllow(%s): %v", c.rule, err)
+		}
+	}
+}
+
+// kind matches what an error says of a rule: for certain, or as a guess.
+var kind = regexp.MustCompile(`: (no call can match it|it probably means something else): `)
+
+// A denial that is written as elsewhere denies what it names, or is an error whose advice denies it: for every tool, with
+// every separator, way to name the argument, place of the blank and path of the program.
+func TestDenialIsRefusedOrDenies(t *testing.T) {
+	tools := []struct{ tool, arg, names, one, other, call string }{
+		{"Bash", "command", "command cmd", "rm", "mv", "rm x"},
+		{"Bash", "command", "command cmd", "rm:*", "mv:*", "rm x"},
+		{"Bash", "command", "command cmd", "git push", "git pull", "git push x"},
+		{"Read", "file_path", "file_path path file pattern", "/etc/passwd", "/etc/shadow", "/etc/passwd"},
+		{"Edit", "file_path", "file_path filePath filename", "/etc/*", "~/.ssh/*", "/etc/passwd"},
+		{"Glob", "path", "path glob directory", "*.env", "*.key", "/w/x.env"},
+		{"activate_skill", "skill_name", "name skill skill_name", "a", "b", "a"},
+		{"Skill", "skill_name", "name skill skill_name", "a", "b", "a"},
+		{"replicate_agent", "agent", "agent name", "a", "b", "a"},
+		{"invoke_capability", "capability", "capability name", "a", "b", "a"},
+		{"run_skill_script", "script", "script name", "a:x.sh", "b:y.sh", "a:x.sh"},
+		{"mcp__db__query", "sql", "sql", "sql=DROP*", "db=x", "DROP x"},
+		{"mcp__db__query", "sql", "sql", "DROP*", "", "DROP x"},
+		{"WebSearch", "query", "query", "a", "", "a"},
+	}
+	refused := func(tool, rule, arg, call string) string {
+		for range 2 {
+			p, err := permission.Config{Preset: "permissive", Deny: permission.Rules(rule)}.Policy()
+			if err == nil {
+				args := map[string]any{arg: call}
+				if v := (permission.Chain{{Name: "x", Policy: p}}).Judge(permission.Call{Tool: tool, Args: args, Dir: "/w"}); v.Action != permission.Deny {
+					return fmt.Sprintf("%s: %s is %v", rule, call, v.Action)
+				}
+				return ""
+			}
+			m := nearest.FindStringSubmatch(err.Error())
+			if m == nil {
+				return "no advice: " + err.Error()
+			}
+			rule = m[1]
+		}
+		return "the advice is refused: " + rule
+	}
+	check := func(tool, rule, arg, call string) {
+		if called := map[string]string{"Skill": "activate_skill"}[tool]; called != "" {
+			rule, tool = strings.Replace(rule, tool, "Skill", 1), called
+		}
+		if wrong := refused(tool, rule, arg, call); wrong != "" {
+			t.Errorf("%s: %s", rule, wrong)
+		}
+	}
+	for _, c := range tools {
+		separators := []string{",", ", ", " , ", ";", "; ", "|"}
+		if c.tool != "Bash" && c.tool != "mcp__db__query" {
+			separators = append(separators, " | ", " ", " or ", " and ")
+		}
+		for _, separator := range separators {
+			shell := c.tool == "Bash" && strings.Contains(c.one, " ") && strings.ContainsAny(separator, ";|") // a pipe, or one after the other
+			if c.other != "" && !shell {
+				check(c.tool, c.tool+"("+c.one+separator+c.other+")", c.arg, c.call)
+			}
+		}
+		for name := range strings.FieldsSeq(c.names) {
+			for _, is := range []string{"=", " = ", "= ", " =", ": ", ":", " : "} {
+				if !strings.Contains(c.one, "=") && !strings.HasPrefix(c.one, "*") {
+					check(c.tool, c.tool+"("+name+is+c.one+")", c.arg, c.call)
+				}
+			}
+		}
+	}
+	for _, words := range []string{"rm", "sudo", "git push", "rm -rf", "docker compose up"} {
+		for _, end := range []string{":*", " *", ": *", " : *", " :*", ":  *", ":", ".*"} {
+			if end != ".*" || !strings.Contains(words, " ") {
+				check("Bash", "Bash("+words+end+")", "command", words+" x")
+			}
+		}
+	}
+	for rule, command := range map[string]string{
+		"./scripts/*": "./scripts/deploy.sh", "./scripts/*:*": "scripts/deploy.sh now", "./scripts/": "./scripts/a", "./*": "./x y", "scripts/* x": "./scripts/a y x",
+		"/usr/bin/*": "/usr/bin/rm x", "/usr/bin/* x": "/usr/bin//rm y x", "~/bin/*": "~/bin/x", "*/rm *": "/usr/bin/rm x", "/usr/*/rm *": "rm x",
+		`"/opt/My Tools/run" * x`: "'/opt/My Tools/run' y x", `/opt/My\ Tools/*`: "'/opt/My Tools/run' y", `"/opt/My Tools"/* x`: "/opt/My\\ Tools/run x",
+		"*/etc/passwd": "cat /etc/passwd", "/usr/bin/git:* --force": "git push --force", "$ rm *": "rm x", "^rm.*$": "rm x", "^git push": "git push x",
+		"{rm,mv}:*": "rm x", "(rm|mv):*": "rm x", "(rm|mv) *": "rm x", "git * push:": "git -C x push y", "git push: * --force": "git push x --force",
+	} {
+		check("Bash", "Bash("+rule+")", "command", command)
+	}
+	for rule, path := range map[string]string{"/etc/(passwd|shadow)": "/etc/passwd", "^/etc/.*$": "/etc/passwd", "path:/etc/*": "/etc/passwd", "$home/x": "", "$env:HOME/x": ""} {
+		if _, err := permission.ParseAllow("Read(" + rule + ")"); err == nil || strings.Contains(err.Error(), "URL") {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if path != "" {
+			check("Read", "Read("+rule+")", "file_path", path)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -229,49 +230,77 @@ func abbreviates(name string, given []string) bool {
 
 // TextMayMean is MayMean for a deny rule that has a * among its words, such as git * --force.
 // spec, which includes the program's name, is matched against the command's words joined by
-// blanks, of the program only the name. A match with marks in place of unknown words is maybe.
+// blanks, of the program the name and the path. A match with marks in place of unknown words is maybe.
 func TextMayMean(spec string, c *shell.Command) shell.Certainty {
 	var b, marked strings.Builder
-	for i, w := range c.Words {
-		text, pattern := w.Text, w.Text
-		if w.Dynamic {
-			pattern = w.Pattern
-			// The shell may make more words of it.
-			if w.Split {
-				pattern += string(shell.Any)
-			}
-		}
-		if i == 0 {
-			text, pattern = path.Base(text), pattern[strings.LastIndexByte(pattern, '/')+1:]
-		} else {
-			b.WriteByte(' ')
-			marked.WriteByte(' ')
-		}
-		b.WriteString(text)
-		marked.WriteString(pattern)
+	for _, w := range c.Words[1:] {
+		b.WriteString(" " + w.Text)
+		marked.WriteString(" " + possible(w))
 	}
-	words, unknown := unquote.Replace(glob.Fold(b.String())), unquote.Replace(glob.Fold(marked.String()))
+	first := c.Words[0]
+	pattern := possible(first)
 	of := shell.No
-	for _, spec := range readings(glob.Fold(spec)) {
-		if strings.Trim(words, " ") != "" && glob.Match(spec, words) {
-			return yes
-		}
-		if unknown != words && glob.MayMatch(unknown, spec) {
-			of = maybe
+	for _, program := range [...]struct{ text, pattern string }{
+		{path.Base(first.Text), pattern[strings.LastIndexByte(pattern, '/')+1:]},
+		{located(first.Text), pattern},
+	} {
+		words, unknown := unquote.Replace(glob.Fold(program.text+b.String())), unquote.Replace(glob.Fold(program.pattern+marked.String()))
+		for _, spec := range readings(glob.Fold(spec)) {
+			if strings.Trim(words, " ") != "" && glob.Match(spec, words) {
+				return yes
+			}
+			if unknown != words && glob.MayMatch(unknown, spec) {
+				of = maybe
+			}
 		}
 	}
 	return of
 }
 
-// readings returns what the author of a deny rule may mean: :* as other arguments, as none, or as a colon in a word; without
-// quotes and the program's directory, with which nothing is compared.
-func readings(spec string) []string {
-	if program, _, _ := strings.Cut(spec, " "); !strings.Contains(program, "*") {
-		spec = spec[strings.LastIndexByte(program, '/')+1:]
+// possible returns a pattern for what the shell may make of a word; of one that it splits, more words.
+func possible(w shell.Word) string {
+	switch {
+	case !w.Dynamic:
+		return w.Text
+	case w.Split:
+		return w.Pattern + string(shell.Any)
 	}
-	spec = strings.Join(strings.Fields(unquote.Replace(strings.TrimSuffix(spec, ":*"))), " ") + "*"
-	if !strings.Contains(spec, ":*") {
-		return []string{spec}
+	return w.Pattern
+}
+
+// located returns the path of a program in one spelling; what has no slash is a name.
+func located(program string) string {
+	if !strings.Contains(program, "/") || program[0] == '*' {
+		return program
 	}
-	return []string{strings.ReplaceAll(spec, ":*", " *"), strings.ReplaceAll(spec, ":* ", " "), spec}
+	clean := path.Clean(program)
+	if strings.ContainsAny(program[:1], "/~") {
+		return clean
+	}
+	return "./" + clean
+}
+
+// firstWord matches the first word of a command.
+var firstWord = regexp.MustCompile(`^(?:[^"' \\]|"[^"]*"|'[^']*'|\\.)*`)
+
+// readings returns what the author of a deny rule may mean: :* as other arguments, as none, or as a colon in a word; the
+// program with its directory, and without where its name is known; all without quotes.
+func readings(spec string) (all []string) {
+	spec = strings.TrimSuffix(strings.TrimSuffix(spec, ":*"), ":")
+	program := firstWord.FindString(spec)
+	rest := spec[len(program):]
+	program = unquote.Replace(program)
+	programs := []string{located(program)}
+	base := program[strings.LastIndexByte(program, '/')+1:]
+	if name, _, _ := strings.Cut(base, ":*"); base != program && name != "" && !strings.Contains(name, "*") {
+		programs = append(programs, base)
+	}
+	for _, program := range programs {
+		spec := strings.Join(strings.Fields(program+unquote.Replace(rest)), " ") + "*"
+		all = append(all, spec)
+		if strings.Contains(spec, ":*") {
+			all = append(all, strings.ReplaceAll(spec, ":*", " *"), strings.ReplaceAll(spec, ":* ", " "))
+		}
+	}
+	return all
 }
