@@ -58,7 +58,7 @@ type Model struct {
 	cfg     Config
 	models  []llm.Model
 	servers []*server // of models
-	leftOut sync.Map  // the tools of which it was told last that they are left out, by the model's index
+	leftOut sync.Map  // the tools of which it was told that they are left out, by the model's index
 }
 
 // New returns a model that asks these, in this order. ErrRefused, ErrDrift and the end of the context are final: no other is asked. If

@@ -123,13 +123,20 @@ func (x *request) tellLeftOut(i int, out map[string]error) bool {
 	if len(out) == 0 {
 		return true
 	}
-	before, _ := x.leftOut.Swap(i, out)
+	before, _ := x.leftOut.Load(i)
 	told, _ := before.(map[string]error)
+	fresh := maps.Clone(out)
+	maps.DeleteFunc(fresh, func(name string, _ error) bool { return told[name] != nil })
+	if len(fresh) == 0 {
+		return true
+	}
+	all := maps.Clone(fresh) // other agents that use this Model have other tools
+	if len(told) <= maxForms {
+		maps.Copy(all, told)
+	}
+	x.leftOut.Store(i, all)
 	model := x.models[i].Name()
-	for _, name := range slices.Sorted(maps.Keys(out)) {
-		if told[name] != nil {
-			continue
-		}
+	for _, name := range slices.Sorted(maps.Keys(fresh)) {
 		why := fmt.Errorf("the tool %s is left out, because the model's server does not take its description: %w", name, out[name])
 		x.cfg.Logger.Warn("tool left out of model requests", "model", model, "tool", name, "err", out[name])
 		if !x.yield(llm.Chunk{Retry: &llm.Retry{Model: model, Next: model, Attempt: 1, Err: why}}, nil) {

@@ -166,3 +166,22 @@ func TestKnownToolsAreCountedOnce(t *testing.T) {
 		}
 	}
 }
+
+// Agents that share a Model, each with its own tools, are told once of each tool that is left out.
+func TestToolThatIsLeftOutIsToldOnce(t *testing.T) {
+	server := picky{refuses: func(t llm.ToolSpec) bool { return t.Name != "Read" }, says: "tools.INDEX", status: 400, kind: llm.ErrInvalid}
+	model, told := retry.New(retry.Config{Patience: -1}, server.model()), 0
+	for _, name := range []string{"mcp__a", "mcp__b", "mcp__a", "mcp__b"} {
+		tools := []llm.ToolSpec{{Name: "Read", Schema: json.RawMessage(`"none"`)}, {Name: name, Schema: json.RawMessage(`"none"`)}}
+		if _, err := llm.Collect(model.Stream(t.Context(), llm.Request{Tools: tools}), func(c llm.Chunk) {
+			if c.Retry != nil {
+				told++
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	if told != 2 {
+		t.Errorf("told %d times, want 2", told)
+	}
+}
