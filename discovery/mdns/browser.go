@@ -208,8 +208,10 @@ func (p *peer) due() time.Time {
 }
 
 // receive applies the claims in a response. A claim in this node's own name with another id is
-// ignored: the instance names clash, or it is forged.
+// ignored: the instance names clash, or it is forged. What is due comes first, so that a tick that is late does not make the
+// lives of those longer that the response renews.
 func (b *browser) receive(now time.Time, in packet) {
+	b.tick(now)
 	for _, c := range claims(in.msg, b.me.service) {
 		switch {
 		case b.isOwnName(c) && c.txt.id != b.me.id: // nor is this node another one

@@ -113,3 +113,16 @@ func join(all []string) string { return strings.Join(all, ", ") }
 func goodbyeOf(number int) []dns.RR {
 	return mustSelf(Config{Node: id(number), Port: uint16(7000 + number)}).records(nil, 0, true)
 }
+
+// A pause of this process lengthens no life that begins after it.
+func TestPeerThatIsHeardAfterAPauseLivesItsTime(t *testing.T) {
+	b := newBench()
+	b.receive(noon, b.from("10.0.0.2", announcement(2)))
+	b.run(time.Minute)
+	woken := b.due.Add(10 * time.Minute)
+	b.receive(woken, b.from("10.0.0.2", announcement(2)))
+	b.tick(woken)
+	if got := b.peers[id(2)].expires; got.Sub(woken) > maxTTL {
+		t.Errorf("it lives for %v, want %v", got.Sub(woken), maxTTL)
+	}
+}
