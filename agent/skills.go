@@ -476,7 +476,7 @@ func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arg
 	want := skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: arguments, Epoch: s.epoch}
 	if found.Fork {
 		if s.forkLost {
-			return "", errors.New("its sub-agent had begun when the program ended, and is not run again by itself")
+			return "", errors.New("a sub-agent of this task had begun when the program ended, and it may be that of the skill, so it is not run again by itself")
 		}
 		answer, err := s.fork(ctx, want, found)
 		return forkResult(found.Name, answer), err
