@@ -17,6 +17,7 @@ import (
 	"symbio/agent/placement"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 )
 
 // maxParallel is how many items can be worked on at once.
@@ -74,6 +75,11 @@ func (o options) check(env *command.Env) error {
 		return command.Usage(errors.New("without --out the output is the results, which are JSON already; with --out FILE, --json prints how far the run is"))
 	case o.parallel < 1 || o.parallel > maxParallel || o.retries < 0 || o.timeout < 0:
 		return command.Usage(fmt.Errorf("--parallel is 1 to %d, --retries and --timeout are not below 0", maxParallel))
+	}
+	for _, rule := range o.allow {
+		if _, err := permission.ParseAllow(rule); err != nil {
+			return command.Usage(fmt.Errorf("--yes-to: %w", err))
+		}
 	}
 	return nil
 }

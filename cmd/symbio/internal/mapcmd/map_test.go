@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -356,5 +357,16 @@ func TestBar(t *testing.T) {
 		if got := c.line(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestFailuresAreNamedBesideManyDenials(t *testing.T) {
+	p := &progress{counts: counts{Nodes: map[string]int{}}}
+	for i := range 2 * maxFailures {
+		p.count(outcome{Index: i, Denials: []chat.Denial{{Tool: "Write"}}}, false)
+	}
+	p.count(outcome{Index: 99, Error: "broken"}, false)
+	if len(p.denied) != maxFailures || len(p.failures) != 1 || !strings.Contains(p.failures[0], "failed: item 99") {
+		t.Errorf("named are %q and %q", p.failures, p.denied)
 	}
 }

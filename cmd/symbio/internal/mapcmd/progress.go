@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,12 +23,13 @@ type progress struct {
 	mu     sync.Mutex
 	counts counts // guarded by mu
 	before int    // items that an earlier run finished; guarded by mu
-	// failures are the first lines for people about what failed, denials what was denied; guarded by mu.
-	failures []string
-	denials  chat.Denials
+	// failures are the first lines for people about what failed, denied those about items of which calls were denied, and
+	// denials what was denied; guarded by mu.
+	failures, denied []string
+	denials          chat.Denials
 }
 
-// maxFailures is how many failures are shown at the end. The output has them all.
+// maxFailures is how many failures are shown at the end, and how many items with denied calls. The output has them all.
 const maxFailures = 5
 
 // counts are how far the run is: an event of --json, whose names are a contract.
@@ -57,7 +59,7 @@ func (p *progress) count(o outcome, earlier bool) {
 	if earlier {
 		p.before++
 	}
-	kind, why := "failed", o.Error
+	kind, why, lines := "failed", o.Error, &p.failures
 	switch {
 	case o.Lost:
 		p.counts.Lost++
@@ -71,14 +73,14 @@ func (p *progress) count(o outcome, earlier bool) {
 			return
 		}
 		p.counts.Denied++
-		kind, why = "denied", chat.Plural(len(o.Denials)+o.OmittedDenials, "call")
+		kind, lines, why = "denied", &p.denied, chat.Plural(len(o.Denials)+o.OmittedDenials, "call")
 	}
 	for _, d := range o.Denials {
 		p.denials.Add(d)
 	}
 	p.denials.Omitted += o.OmittedDenials
-	if len(p.failures) < maxFailures {
-		p.failures = append(p.failures, fmt.Sprintf("%s: item %d, %s: %s", kind, o.Index, terminal.Clip(string(o.Item), 60), terminal.Clip(why, 300)))
+	if len(*lines) < maxFailures {
+		*lines = append(*lines, fmt.Sprintf("%s: item %d, %s: %s", kind, o.Index, terminal.Clip(string(o.Item), 60), terminal.Clip(why, 300)))
 	}
 }
 
@@ -147,7 +149,7 @@ func (p *progress) summary() (err error) {
 		err = p.env.PrintLine(c)
 	} else {
 		p.env.Notef("%d of %d items done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
-		for _, line := range p.failures {
+		for _, line := range slices.Concat(p.failures, p.denied) {
 			p.env.Notef("%s", line)
 		}
 	}

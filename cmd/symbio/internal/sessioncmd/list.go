@@ -45,8 +45,9 @@ func cmdList(env *command.Env) *cobra.Command {
 	cmd.Flags().StringVar(&q.Dir, "dir", "", "only sessions of the working directory `DIR` (default all)")
 	cmd.Flags().StringVar((*string)(&q.State), "state", "", "only sessions in this `STATE`: idle, working, done, failed, interrupted or lost (default all)")
 	cmd.Flags().BoolVar(&q.Items, "map", false, "list the items of symbio map and of programs, which are left out else")
-	cmd.Flags().BoolVar(&q.All, "all", false, "list the sessions of sub-agents, too")
+	cmd.Flags().BoolVar(&q.All, "all", false, "list all: those of sub-agents and the items of symbio map, too")
 	cmd.Flags().IntVar(&q.Limit, "limit", 20, "list the latest `N`; 0 lists all")
+	cmd.MarkFlagsMutuallyExclusive("map", "all")
 	return cmd
 }
 
