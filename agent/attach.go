@@ -37,7 +37,7 @@ func (a *Agent) attach(ctx context.Context, message string) (more llm.Message) {
 	seen := map[string]bool{}
 	room := min(maxAttachedText, a.conversation.Window()/2) // bytes: an eighth of the tokens
 	for word, path := range workcontext.Mentions(message, a.instance.workspace.Dir, home) {
-		if ctx.Err() != nil || seen[path] {
+		if info, err := os.Stat(path); ctx.Err() != nil || seen[path] || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		seen[path] = true

@@ -3,6 +3,7 @@ package workcontext
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -28,17 +29,27 @@ func (n *notes) imports(root, name, file, text string, depth int) {
 	if repo := repository(dir); repo != "" && depth > 0 && below(root, repo) {
 		root = repo
 	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return
+	}
+	defer r.Close()
 	for word, path := range Mentions(text, dir, n.home) {
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil || n.seen[real] {
+		real, why := n.lookUp(r, path)
+		if n.seen[real] {
 			continue
 		}
-		n.count++
-		text, why := n.imported(root, path, real, depth)
+		var text []byte
+		if real != "" {
+			text, why = n.imported(r, path, real, depth)
+		}
 		if text != nil {
+			n.count++
 			label, _ := filepath.Rel(root, real) // below root
 			n.add(root, filepath.ToSlash(label)+", imported by "+name, real, text, depth+1)
 		} else if note := fmt.Sprintf("@%s in %s is not added: %s", word, name, why); why != "" && !slices.Contains(n.leftOut, note) {
+			n.count++
+			n.left -= len(note)
 			n.leftOut = append(n.leftOut, note)
 			n.parts[part].Text += "\n[" + note + "]\n"
 		}
@@ -48,23 +59,36 @@ func (n *notes) imports(root, name, file, text string, depth int) {
 	}
 }
 
-// imported returns the text of a file, or why it is not added. real is its path without links. It returns neither for a file
-// outside of root that the agent may not read: a text must not find out what is on the machine.
-func (n *notes) imported(root, path, real string, depth int) (text []byte, why string) {
-	inside := below(root, real)
-	if why = cmp.Or(n.unreadable(path, true), n.unreadable(real, true)); why != "" && !inside {
-		return nil, ""
+// lookUp returns the path of a regular file without links, or why there is none that may be added; neither for what is only
+// text. It looks at nothing outside of r, also behind links: to look can be to call another machine, and a text must not find
+// out what is on this one.
+func (n *notes) lookUp(r *os.Root, path string) (real, why string) {
+	rel, err := filepath.Rel(r.Name(), path)
+	if err != nil || !filepath.IsLocal(rel) {
+		if below(n.home, path) {
+			why = "it is not below " + r.Name()
+		}
+		return "", why
 	}
+	if info, err := r.Stat(rel); err == nil && info.Mode().IsRegular() {
+		return withoutLinks(path), ""
+	} else if link, bad := r.Lstat(rel); err != nil && bad == nil && link.Mode()&fs.ModeSymlink != 0 {
+		return "", "it is a link to what is not below " + r.Name()
+	}
+	return "", ""
+}
+
+// imported returns the text of a file in r, or why it is not added. real is its path without links.
+func (n *notes) imported(r *os.Root, path, real string, depth int) (text []byte, why string) {
 	in, err := filepath.Rel(n.home, real)
+	why = cmp.Or(n.unreadable(path, true), n.unreadable(real, true))
 	switch {
 	case why != "":
 	case err == nil && secret.In(filepath.ToSlash(in)) != "":
 		why = "keys or passwords are kept there"
-	case !inside:
-		why = "it is not below " + root
 	case depth == maxDepth:
 		why = fmt.Sprintf("files import one another over at most %d levels", maxDepth)
-	case n.count > maxImports:
+	case n.count >= maxImports:
 		why = fmt.Sprintf("at most %d files are imported", maxImports)
 	case n.left <= 0:
 		why = "the files are too long together"
@@ -72,12 +96,7 @@ func (n *notes) imported(root, path, real string, depth int) (text []byte, why s
 	if why != "" {
 		return nil, why
 	}
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		return nil, "it cannot be read"
-	}
-	defer r.Close()
-	rel, _ := filepath.Rel(root, real) // it is inside
+	rel, _ := filepath.Rel(r.Name(), real) // it is inside
 	if text, err = readFile(r, rel, maxFile+1); err != nil {
 		return nil, "it cannot be read"
 	}
@@ -109,9 +128,9 @@ func below(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Mentions returns the regular files that a text names as @path or @"path", but for those in code: the words as written and the
-// paths, which are absolute if dir and home are. A path is relative to dir, or begins with ~/ for home. What is no such file is
-// only text.
+// Mentions returns what a text names as @path or @"path", but for what is in code: the words as written and the
+// paths, which are absolute if dir and home are. A path is relative to dir, or begins with ~/ for home. Whether it is a file is
+// not looked at: that can be to call another machine, and is for the caller to allow.
 func Mentions(text, dir, home string) iter.Seq2[string, string] {
 	return func(yield func(word, path string) bool) {
 		for _, word := range mentionsOf(text) {
@@ -121,8 +140,7 @@ func Mentions(text, dir, home string) iter.Seq2[string, string] {
 			} else if !filepath.IsAbs(path) {
 				path = filepath.Join(dir, path)
 			}
-			path = filepath.Clean(path)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !yield(word, path) {
+			if !yield(word, filepath.Clean(path)) {
 				return
 			}
 		}

@@ -17,6 +17,22 @@ import (
 	"symbio/agent/workcontext"
 )
 
+// A look at a path below an automounter calls the machine that it names. So what is there and what is not are the same.
+func TestImportsLookAtNothingOutside(t *testing.T) {
+	outside, repo := t.TempDir(), t.TempDir()
+	write(t, outside, map[string]string{"there.md": "MARK"})
+	write(t, repo, map[string]string{".git/HEAD": "", "link.md": "->" + outside + "/there.md", "gone.md": "->" + outside + "/gone.md", "d": "->" + outside})
+	texts := map[string]string{}
+	for _, name := range []string{"there.md", "gone.md"} {
+		write(t, repo, map[string]string{"CLAUDE.md": "@" + outside + "/" + name + " @../" + filepath.Base(outside) + "/" + name + " @d/" + name + " @" + strings.Replace(name, "there", "link", 1)})
+		parts, leftOut := workcontext.Files(repo, "", 0, func(string, bool) string { return "" })
+		texts[name] = fmt.Sprint(len(parts), len(leftOut))
+	}
+	if texts["there.md"] != "1 1" || texts["gone.md"] != "1 1" {
+		t.Errorf("a text finds out whether a file is there: %q", texts)
+	}
+}
+
 func TestFilesImportWhatIsTheirs(t *testing.T) {
 	many := map[string]string{"CLAUDE.md": "@1.md"}
 	for i := 1; i < 9; i++ {
@@ -36,13 +52,14 @@ func TestFilesImportWhatIsTheirs(t *testing.T) {
 		"cycle":                   {"", map[string]string{"CLAUDE.md": "MARK1 @a.md", "a.md": "MARK2 @CLAUDE.md @a.md"}, "MARK1 MARK2", 0},
 		"code":                    {"", map[string]string{"AGENTS.md": "`@a.md` ``x ` @a.md``\n```sh\n@a.md\n~~~\n@a.md\n```\n~~~~\n@a.md\n~~~\n@a.md\n~~~~\nme@a.md `@a.md @b.md\n", "a.md": "MARK1", "b.md": "MARK2"}, "MARK2", 0},
 		"local, and in .claude":   {"", map[string]string{".claude/CLAUDE.md": "MARK1", "CLAUDE.local.md": "MARK2"}, "MARK1 MARK2", 0},
-		"home, by a project":      {"", map[string]string{"CLAUDE.md": "@~/notes.md @../../notes.md @HOME/notes.md @HOME/.ssh/id @up.md @abs.md", "up.md": "->../../notes.md", "abs.md": "->/etc/passwd"}, "", 6},
-		"denied, or asked":        {"", map[string]string{"CLAUDE.md": "@denied.md @link.md @asked.md @asked.md @~/denied.md", "denied.md": "MARK1", "link.md": "->denied.md", "asked.md": "MARK2"}, "", 3},
+		"home, by a project":      {"", map[string]string{"CLAUDE.md": "@~/notes.md @../../notes.md @HOME/notes.md @HOME/.ssh/id @up.md @abs.md", "up.md": "->../../notes.md", "abs.md": "->/etc/passwd"}, "", 4},
+		"denied, or asked":        {"", map[string]string{"CLAUDE.md": "@denied.md @link.md @asked.md @asked.md @~/denied.md", "denied.md": "MARK1", "link.md": "->denied.md", "asked.md": "MARK2"}, "", 4},
 		"asked in a directory":    {"", map[string]string{"CLAUDE.md": "MARK1 @sub/asked.md", "sub/asked.md": "MARK2"}, "MARK1", 1},
 		"words that are no files": {"", map[string]string{"CLAUDE.md": strings.Repeat("@word @scope/word @/ @~ ", 200) + "@a.md", "a.md": "MARK1"}, "MARK1", 0},
 		"too many":                {"", map[string]string{"CLAUDE.md": lots, "dir/x": ""}, "", 1},
 		"no file":                 {"", map[string]string{"CLAUDE.md": "MARK1 @ @pipe @dir @none @. @/", "dir/x": ""}, "MARK1", 0},
-		"home, by the person":     {"MARK1 @~/notes.md @own.md @~/.ssh/id @~/key.md @/etc/passwd", nil, "MARK1 MARK5 MARK6", 3},
+		"home, by the person":     {"MARK1 @~/notes.md @own.md @~/.ssh/id @~/key.md @/etc/passwd", nil, "MARK1 MARK5 MARK6", 2},
+		"left out many times":     {"", map[string]string{"CLAUDE.md": strings.Repeat("@denied.md ", 200) + "@a.md", "denied.md": "", "a.md": "MARK1"}, "MARK1", 1},
 		"home, by a clone's file": {"@~/src/repo/a.md", map[string]string{"a.md": "MARK1 @~/notes.md @b.md", "b.md": "MARK2"}, "MARK1 MARK2", 1},
 		"five levels":             {"", many, "5 levels", 1},
 	} {
