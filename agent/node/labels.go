@@ -27,7 +27,9 @@ func labelsOf(p *parts) map[string]string {
 	if gpus, err := filepath.Glob("/dev/nvidia[0-9]*"); err == nil && len(gpus) > 0 {
 		all["gpu"] = strconv.Itoa(len(gpus))
 	}
-	all["model"] = modelNames(p)
+	if models := modelNames(p); models != "" {
+		all["model"] = models
+	}
 	return all
 }
 
