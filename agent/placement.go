@@ -66,7 +66,11 @@ func nodesFor(i *instance, definition string, where []string) ([]community.Membe
 	if err != nil {
 		return nil, err
 	}
-	return i.factory.cfg.Chooser.Nodes(placement.Request{Definition: definition, Where: labels})
+	r := placement.Request{Definition: definition, Where: labels}
+	if _, err := definitionOf(i, definition); err != nil {
+		r.NotHere = err.Error()
+	}
+	return i.factory.cfg.Chooser.Nodes(r)
 }
 
 // mayPlace returns why a sub-agent may not be spawned on another node that the model did not name.

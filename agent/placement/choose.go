@@ -163,12 +163,12 @@ func (c *Chooser) Loads(ctx context.Context) map[community.MemberID]Load {
 	return all
 }
 
-// Nodes returns this node and those that lend the definition, as far as they have the labels of a
-// request. Their places may be taken. The error wraps ErrNone if there is none.
+// Nodes returns this node, unless NotHere says no, and those that lend the definition, as far as they
+// have the labels of a request. Their places may be taken. The error wraps ErrNone if there is none.
 func (c *Chooser) Nodes(r Request) (all []community.MemberID, err error) {
 	lenders := c.cfg.Lenders(r.Definition)
 	for _, m := range append([]community.Member{c.cfg.Self}, lenders...) {
-		if fitsAll(m, r.Where) {
+		if fitsAll(m, r.Where) && (r.NotHere == "" || m.ID != c.cfg.Self.ID) {
 			all = append(all, m.ID)
 		}
 	}

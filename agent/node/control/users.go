@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc/stats"
 
@@ -50,9 +49,12 @@ func (u *Users) add(n int) {
 // connections tells Users what comes over the connections of a gRPC server.
 type connections struct{ users *Users }
 
-// connection is what is known of one connection. worked is true once work has come over it; it is atomic
-// because the calls of a connection come at once.
-type connection struct{ worked atomic.Bool }
+// connection is what is known of one connection. gRPC reports its calls and its end from several
+// goroutines, in any order.
+type connection struct {
+	mu            sync.Mutex
+	worked, ended bool
+}
 
 type connectionKey struct{}
 
@@ -63,15 +65,27 @@ func (connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Co
 
 // HandleConn implements stats.Handler.
 func (c connections) HandleConn(ctx context.Context, s stats.ConnStats) {
-	if _, ends := s.(*stats.ConnEnd); ends && ctx.Value(connectionKey{}).(*connection).worked.Load() {
+	if _, ends := s.(*stats.ConnEnd); !ends {
+		return
+	}
+	one := ctx.Value(connectionKey{}).(*connection)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.ended = true; one.worked {
 		c.users.add(-1)
 	}
 }
 
 // TagRPC implements stats.Handler.
 func (c connections) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
-	work := info.FullMethodName == symbiov1.Control_Converse_FullMethodName || info.FullMethodName == symbiov1.Control_RunTask_FullMethodName
-	if work && !ctx.Value(connectionKey{}).(*connection).worked.Swap(true) {
+	if info.FullMethodName != symbiov1.Control_Converse_FullMethodName && info.FullMethodName != symbiov1.Control_RunTask_FullMethodName {
+		return ctx
+	}
+	one := ctx.Value(connectionKey{}).(*connection)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if !one.worked && !one.ended {
+		one.worked = true
 		c.users.add(1)
 	}
 	return ctx

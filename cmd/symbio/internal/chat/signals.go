@@ -21,3 +21,12 @@ func Interrupts(ctx context.Context) (work context.Context, signals <-chan os.Si
 	signal.Notify(got, ends...)
 	return context.WithoutCancel(ctx), got, func() { signal.Stop(got) }
 }
+
+// Terminated returns a context that ends when the process is told to end: by SIGTERM, or by SIGHUP
+// unless that is ignored. The caller must call stop.
+func Terminated(ctx context.Context) (told context.Context, stop context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return signal.NotifyContext(ctx, syscall.SIGTERM)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
+}

@@ -187,7 +187,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		s := env.StatusOf(ctx, env.Node)
 		// A node that another command started does not come back.
 		f.options.Reconnect = !s.GetPrivate()
-		if at := s.GetWorkspace(); !command.SameDir(at, dir) {
+		if at := s.GetWorkspace(); at != "" && !command.SameDir(at, dir) {
 			env.Notef("note: the agents of node %s work in %s", env.Node, at)
 		}
 	}
@@ -283,15 +283,19 @@ func runOn(ctx context.Context, env *command.Env, f *runFlags, users *control.Us
 	if err != nil {
 		return err
 	}
+	told, stop := chat.Terminated(ctx)
+	defer stop()
 	err = chat.Converse(ctx, env, client, &f.req, f.options, signals)
 	others := users.Alone()
-	if others != nil {
+	if others != nil && told.Err() == nil {
 		env.Notef("note: another command works on this node, %s, which ends with it; Ctrl-C ends both now", env.Node)
 	}
 	for ; others != nil; others = users.Alone() {
 		select {
 		case <-others:
 		case <-signals:
+			return errors.Join(err, conn.Close())
+		case <-told.Done():
 			return errors.Join(err, conn.Close())
 		}
 	}

@@ -197,8 +197,8 @@ func DecisionText(name string, behalf []string, verb, of string) string {
 }
 
 // CallText returns the arguments of a call of the tool of, or of a question, for a person who has to decide about it, indented
-// by two columns: the command of a shell call, the fields of a form, or each argument with its name. Texts are shown line by
-// line, other values as JSON.
+// by two columns: the fields of a form, or each argument with its name, the command of Bash before all others and without it.
+// Texts are shown line by line, other values as JSON.
 func CallText(of string, args json.RawMessage) string {
 	if form := tool.FormOf(of, args); len(form.Fields) > 0 {
 		text := "  " + visible.Escape(form.Message)
@@ -214,12 +214,13 @@ func CallText(of string, args json.RawMessage) string {
 	lines := func(text, indent string) string {
 		return strings.Join(Map(strings.Split(text, "\n"), visible.Escape), "\n"+indent)
 	}
-	rows := []string{}
+	var rows, first []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		var text string
 		switch isText := json.Unmarshal(given[name], &text) == nil && given[name][0] == '"'; {
-		case isText && name == "command" && given["args"] == nil:
-			return "  " + lines(text, "  ")
+		case isText && name == "command" && of == "Bash":
+			first = []string{"  " + lines(text, "  ")}
+			continue
 		case !isText:
 			text = PlainJSON(given[name])
 		case strings.Contains(text, "\n"):
@@ -229,7 +230,7 @@ func CallText(of string, args json.RawMessage) string {
 		}
 		rows = append(rows, "  "+visible.Escape(name)+": "+text)
 	}
-	return strings.Join(rows, "\n")
+	return strings.Join(append(first, rows...), "\n")
 }
 
 // Map returns the results of f for all elements of list, in their order. The result is never nil.

@@ -76,6 +76,7 @@ func Choices(q event.Fields) []Choice {
 func (p *questionPanel) set(open []event.Fields, in *input) {
 	if len(open) == 0 || len(p.open) == 0 || open[0].ID != p.open[0].ID {
 		p.chosen, p.scroll, p.armed, p.filled, p.wrong = 0, Scroll{}, false, nil, ""
+		p.endReason(in)
 		p.arm(in)
 	}
 	for _, q := range open {
@@ -229,6 +230,10 @@ func (p *questionPanel) endReason(in *input) {
 	}
 }
 
+// goesOn stands before the rows on which a long line goes on: further in than the names of arguments, so
+// that a text cannot look like another argument.
+const goesOn = "      "
+
 // Question returns what a person sees of a question: who asks for what, and the rows of the call or of what it would change.
 func Question(s Styles, q event.Fields, columns int) (head string, body []string) {
 	head = command.DecisionText(q.Name, q.For, " wants to use ", q.Tool)
@@ -236,8 +241,9 @@ func Question(s Styles, q event.Fields, columns int) (head string, body []string
 		return head, DiffRows(s, q.Diff, columns, maxQuestionRows)
 	}
 	for line := range strings.SplitSeq(command.CallText(q.Tool, q.Args), "\n") {
-		for _, row := range Wrap(strings.TrimPrefix(line, "  "), columns-2) {
-			body = append(body, "  "+row)
+		indent := "  "
+		for _, row := range Wrap(strings.TrimPrefix(line, "  "), columns-len(goesOn)) {
+			body, indent = append(body, indent+row), goesOn
 		}
 	}
 	return head, body
