@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	pb "symbio/proto/symbio/v1"
@@ -34,6 +35,7 @@ type Cluster struct {
 	// revoked is never nil. Identity.Hold replaces it by the node's own list before the Cluster is
 	// used.
 	revoked *Revocations
+	admits  sync.Mutex // from the check of a name until it is recorded
 }
 
 // CreateCluster makes the authority of a new cluster in dir: one file with its key and certificate,
@@ -184,6 +186,8 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	if c.revoked.Has(id) {
 		return nil, removedHere(c.authority.name)
 	}
+	c.admits.Lock()
+	defer c.admits.Unlock()
 	if err := c.checkName(id, plain(r.GetName()), now); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,23 @@ func TestNameIsOfOneNode(t *testing.T) {
 	}
 	if _, err := f.ask(t, again, second, named); err != nil {
 		t.Errorf("after the removal, with the same token: %v", err)
+	}
+}
+
+func TestNameIsOfOneNodeOfManyAtOnce(t *testing.T) {
+	f := found(t, "home")
+	var joined atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		k, token := key(t), f.token(t, 0, "")
+		all.Go(func() {
+			if _, err := f.ask(t, token, k, func(r *pb.JoinRequest) { r.Name = "desk" }); err == nil {
+				joined.Add(1)
+			}
+		})
+	}
+	if all.Wait(); joined.Load() != 1 {
+		t.Errorf("%d nodes of one name joined", joined.Load())
 	}
 }
 
