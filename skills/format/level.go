@@ -59,7 +59,7 @@ type Policy struct {
 }
 
 // In returns the policy for the skill in a directory, which links can give several paths: the innermost directory of
-// Levels that has it counts.
+// Levels that has it counts, of several the strictest.
 func (p Policy) In(paths ...string) Policy {
 	innermost := ""
 	for dir, level := range p.Levels {
@@ -67,7 +67,8 @@ func (p Policy) In(paths ...string) Policy {
 			rel, err := filepath.Rel(dir, path)
 			return err == nil && filepath.IsLocal(rel)
 		}
-		if len(dir) > len(innermost) && slices.ContainsFunc(paths, has) {
+		inner := len(dir) > len(innermost) || len(dir) == len(innermost) && (level == Strict || p.Level == Lenient)
+		if inner && slices.ContainsFunc(paths, has) {
 			innermost, p.Level = dir, level
 		}
 	}

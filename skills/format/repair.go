@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -146,12 +147,16 @@ func blocksOf(front []byte) ([]block, bool) {
 // QuoteField returns front matter with the value of a field in quotes, as it stands, in the same line. Other lines keep their
 // numbers. front begins with the line that opens it.
 func QuoteField(front []byte, key string) []byte {
-	_, text, _ := bytes.Cut(front, []byte("---\n"))
+	head, text, _ := bytes.Cut(front, []byte("---\n"))
 	blocks, _ := blocksOf(text)
 	for _, b := range blocks {
 		if b.key == key {
 			quoted := key + ": '" + strings.ReplaceAll(blockText(b.text), "'", "''") + "'" + strings.Repeat("\n", bytes.Count(b.text, []byte("\n")))
-			return bytes.Replace(front, b.text, []byte(quoted), 1)
+			start := len(head) + len("---\n")
+			for range b.line - firstLine {
+				start += 1 + bytes.IndexByte(front[start:], '\n')
+			}
+			return slices.Concat(front[:start], []byte(quoted), front[start+len(b.text):])
 		}
 	}
 	return front
