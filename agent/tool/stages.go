@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -208,7 +209,7 @@ func (s *Set) preview(ctx context.Context, j *job) func() FileDiff {
 		return func() FileDiff { return FileDiff{} }
 	}
 	ctx = context.WithValue(ctx, currentKey{}, &current{set: s, job: j})
-	return func() FileDiff { return j.inv.Preview(ctx) }
+	return sync.OnceValue(func() FileDiff { return j.inv.Preview(ctx) })
 }
 
 // limit ends a call after SetConfig.Timeout.

@@ -57,6 +57,9 @@ const maxName = 300
 // Manager is "" if the command is no such program. An error says what of it is not understood: a
 // wrong reading would install one package in the place of another.
 func Parse(command string, args []string) (p Package, rest []string, err error) {
+	if filepath.Base(command) != command && !filepath.IsAbs(command) {
+		return p, nil, nil // a program of the project's
+	}
 	manager, n := "", 1
 	for line := filepath.Base(command); manager == "" && n <= 3; n++ {
 		if manager = runners[line]; manager != "" || n > len(args) {

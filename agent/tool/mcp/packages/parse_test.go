@@ -40,6 +40,7 @@ func TestParse(t *testing.T) {
 		"uv tool run a":                          {uv("a", "", ""), []string{}, ""},
 		"pipx run --spec a==1.0 prog x":          {uv("a", "==1.0", "prog"), []string{"x"}, ""},
 		"node server.js":                         {},
+		"./npx a":                                {},
 		"uv run server.py":                       {},
 		"bun server.ts":                          {},
 		"npx":                                    {Err: "no package is named"},

@@ -78,7 +78,7 @@ func offerPackage(ctx context.Context, env *command.Env, opts node.Config, s mcp
 		env.Notef("note: %s; install its package yourself, and write its program as the command", terminal.Printable(err.Error()))
 	case p.Manager == "" || opts.State.Packages().Argv(s.Command, s.Args) != nil:
 	case !env.InIsTerminal:
-		env.Notef("note: it starts when its package is installed, which needs your yes once, at a terminal: %s", later)
+		env.Notef("note: its package is not installed, which needs your yes once, at a terminal: %s", later)
 	default:
 		if _, err := installPackage(ctx, env, opts, s.Name, p, ""); err != nil {
 			return fmt.Errorf("%w\nThe server is kept; to install its package later: %s", err, later)
