@@ -8,7 +8,7 @@ SCRIPTS ?= 1000000
 SEED    ?= 1
 COUNT   ?= 150
 
-.PHONY: help generate catalog build test system oracle lint bench soak fuzz-shell mutate demo cross
+.PHONY: help generate catalog build test system oracle lint bench soak fuzz-shell mutate demo recording cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ mutate: ## change the code at random places, one at a time, and list the changes
 
 demo: ## two nodes, one community, a survey of this directory
 	$(GO) run ./cmd/symbio demo
+
+recording: ## the picture of the terminal in README.md, of what the demo prints now
+	$(GO) run ./cmd/symbio demo 2>&1 | (cd .tools && $(GO) run ./recording) > cmd/symbio/docs/demo.svg.new && mv cmd/symbio/docs/demo.svg.new cmd/symbio/docs/demo.svg
 
 cross: ## check that it builds for every system
 	@for t in $(TARGETS); do echo $$t; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -o /dev/null ./cmd/symbio || exit 1; done
