@@ -360,7 +360,7 @@ func (c cluster) node(t *testing.T, role string) *identity.Identity {
 	}
 	defer conn.Close()
 	key, dir := newKey(t), filepath.Join(t.TempDir(), "member")
-	request, err := token.Request(conn.ConnectionState(), key, "joiner")
+	request, err := token.Request(conn.ConnectionState(), key, string(key.ID()))
 	if err != nil {
 		t.Fatal(err)
 	}
