@@ -185,7 +185,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 		a.skills.messagesLost(true)
 		more := llm.Message{}
 		if err == nil {
-			more, err = a.takeNamed(ctx, note, session.PersonsText(a.instance.record.past))
+			more, err = takeNamed(ctx, a, note, session.PersonsText(a.instance.record.past))
 		}
 		if err != nil {
 			return "", cmp.Or(context.Cause(ctx), err)
@@ -199,7 +199,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 		note, err := a.skills.prepare(ctx, false)
 		more := llm.Message{Text: note}
 		if err == nil && byPerson {
-			more, err = a.takeNamed(ctx, note, task)
+			more, err = takeNamed(ctx, a, note, task)
 		}
 		if err == nil && replaces {
 			var lost string

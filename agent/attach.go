@@ -23,16 +23,16 @@ const (
 
 // takeNamed returns what the model is shown behind a person's task: note, the texts of the skills that the task names or
 // triggers, and the files that it names. The error is the cause of ctx if that ended.
-func (a *Agent) takeNamed(ctx context.Context, note, task string) (llm.Message, error) {
+func takeNamed(ctx context.Context, a *Agent, note, task string) (llm.Message, error) {
 	note, err := a.skills.takeNamed(ctx, note, task)
-	more := a.attach(ctx, task)
+	more := attach(ctx, a, task)
 	more.Text = strings.TrimSpace(note + "\n\n" + more.Text)
 	return more, err
 }
 
 // attach returns the files that a person's message names as @path, as Read shows them, with the pictures. The agent has read
 // them, and may edit them. A file that it may not read unasked is left out, and the person and the model are told so.
-func (a *Agent) attach(ctx context.Context, message string) (more llm.Message) {
+func attach(ctx context.Context, a *Agent, message string) (more llm.Message) {
 	home, _ := os.UserHomeDir() // without it, ~/ names no file
 	seen := map[string]bool{}
 	room := min(maxAttachedText, a.conversation.Window()/2) // bytes: an eighth of the tokens
@@ -42,21 +42,21 @@ func (a *Agent) attach(ctx context.Context, message string) (more llm.Message) {
 		}
 		seen[path] = true
 		if len(seen) > maxAttached {
-			a.leaveOut(&more, "more files", fmt.Sprintf("at most %d are", maxAttached))
+			leaveOut(a, &more, "more files", fmt.Sprintf("at most %d are", maxAttached))
 			break
 		}
 		if room < minAttachedText {
-			a.leaveOut(&more, "@"+word, "the files are too long together; Read has it")
+			leaveOut(a, &more, "@"+word, "the files are too long together; Read has it")
 			continue
 		}
 		a.attached++
 		r := a.set.RunUnasked(ctx, llm.ToolCall{ID: fmt.Sprintf("attached-%d", a.attached), Name: "Read", Args: readable(map[string]any{"file_path": path})})
 		switch {
 		case r.IsError:
-			a.leaveOut(&more, "@"+word, cmp.Or(r.Text, "it cannot be read"))
+			leaveOut(a, &more, "@"+word, cmp.Or(r.Text, "it cannot be read"))
 			continue
 		case len(more.Images)+len(r.Images) > maxAttachedImages:
-			a.leaveOut(&more, "@"+word, fmt.Sprintf("at most %d pictures are", maxAttachedImages))
+			leaveOut(a, &more, "@"+word, fmt.Sprintf("at most %d pictures are", maxAttachedImages))
 			continue
 		}
 		text := tool.Shorten(r.Text, room)
@@ -68,7 +68,7 @@ func (a *Agent) attach(ctx context.Context, message string) (more llm.Message) {
 }
 
 // leaveOut says that what a message names is not attached.
-func (a *Agent) leaveOut(more *llm.Message, what, why string) {
+func leaveOut(a *Agent, more *llm.Message, what, why string) {
 	text := fmt.Sprintf("%s: not attached to the message: %s", what, why)
 	a.instance.notice(text)
 	more.Text += "[" + text + "]\n\n"

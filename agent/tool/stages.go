@@ -157,7 +157,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	case permission.Allow:
 		d.Approved = true
 	case permission.Ask:
-		preview := s.preview(ctx, j)
+		preview := previewOf(ctx, s, j)
 		if unfit := preview().Unfit; unfit != nil {
 			j.result.Text = unfit.Error()
 			return false
@@ -203,8 +203,8 @@ func (s *Set) ask(ctx context.Context, j *job, d *Decision) Answer {
 	return answer
 }
 
-// preview returns the function that computes the change of a file for Decision.Diff.
-func (s *Set) preview(ctx context.Context, j *job) func() FileDiff {
+// previewOf returns the function that computes the change of a file for Decision.Diff.
+func previewOf(ctx context.Context, s *Set, j *job) func() FileDiff {
 	if j.inv.Preview == nil {
 		return func() FileDiff { return FileDiff{} }
 	}

@@ -174,7 +174,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 		}
 		return runOwnNode(ctx, env, f)
 	}
-	client, conn, err := env.DialShared(ctx)
+	client, conn, err := command.DialShared(ctx, env)
 	// Several nodes in this directory are an error: the person has to choose one.
 	if errors.Is(err, command.ErrNoNode) || errors.Is(err, command.ErrOtherWorkspace) {
 		return runOwnNode(ctx, env, f)

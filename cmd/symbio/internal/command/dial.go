@@ -58,7 +58,7 @@ func (env *Env) DialWorkspace(ctx context.Context) (symbiov1.ControlClient, *grp
 
 // DialShared is DialWorkspace without the nodes that end with the commands that use them: a task that
 // a person starts in another terminal has a node, and an environment, of its own.
-func (env *Env) DialShared(ctx context.Context) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+func DialShared(ctx context.Context, env *Env) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 	here, err := env.Workspace()
 	if err != nil {
 		return nil, nil, err
