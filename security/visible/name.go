@@ -1,6 +1,9 @@
 package visible
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // minPrefix is how many characters of an id name a thing at least. Fewer match by accident.
 const minPrefix = 6
@@ -14,3 +17,11 @@ func IsID(typed, id string) bool {
 // IsNamed reports whether a person means the thing with that name and id by what they typed: the name, or
 // the id as IsID takes it.
 func IsNamed(typed, name, id string) bool { return typed == name || IsID(typed, id) }
+
+// Plural returns a number of things: "1 skill", "2 skills". what must form its plural with "s".
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -17,3 +17,11 @@ func TestIsNamed(t *testing.T) {
 		t.Error("a short id does not name its thing")
 	}
 }
+
+func TestPlural(t *testing.T) {
+	for n, want := range map[int]string{0: "0 lines", 1: "1 line", 2: "2 lines"} {
+		if got := visible.Plural(n, "line"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 //go:embed write.md
@@ -41,7 +42,7 @@ func (w *Workspace) writeTool() tool.Tool {
 		if _, kept = did.inForm(a.Content); kept != "" {
 			kept = " It keeps " + kept + "; a command of Bash can change that."
 		}
-		return tool.Result{Text: fmt.Sprintf("%s %s: %d bytes, %d lines.%s", did, at.shower(ctx)(did.name), len(a.Content), lines, kept), Change: change}
+		return tool.Result{Text: fmt.Sprintf("%s %s: %s, %s.%s", did, at.shower(ctx)(did.name), visible.Plural(len(a.Content), "byte"), visible.Plural(lines, "line"), kept), Change: change}
 	}, func(ctx context.Context, a writeArgs) tool.FileDiff {
 		at := w.of(ctx, a.FilePath)
 		did, err := at.prepareWrite(ctx, a.FilePath)

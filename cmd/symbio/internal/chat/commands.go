@@ -358,7 +358,7 @@ func exportSession(ctx context.Context, t *conversation, file string) error {
 			if err != nil {
 				t.view.problem("not exported: " + err.Error())
 			} else {
-				t.view.note(fmt.Sprintf("session %s is in %s, %d lines", id, terminal.Printable(file), strings.Count(text, "\n")))
+				t.view.note(fmt.Sprintf("session %s is in %s, %s", id, terminal.Printable(file), Plural(strings.Count(text, "\n"), "line")))
 			}
 			return nil
 		}

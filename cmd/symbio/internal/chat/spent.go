@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"symbio/agent/budget"
+	"symbio/security/visible"
 )
 
 // SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost
@@ -42,10 +43,5 @@ func CostText(s budget.Spent) string {
 	return fmt.Sprintf("$%.2f", s.Cost)
 }
 
-// Plural returns a number of things: "1 skill", "2 skills". what must form its plural with "s".
-func Plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+// Plural is visible.Plural.
+func Plural(n int, what string) string { return visible.Plural(n, what) }

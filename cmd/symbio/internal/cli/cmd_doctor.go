@@ -9,6 +9,7 @@ import (
 	"symbio/agent/node/config"
 	"symbio/agent/node/doctor"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/security/visible"
 )
 
 // cmdDoctor returns the command doctor, which checks this machine and its nodes. Its exit status is
@@ -92,5 +93,5 @@ func printFindings(env *command.Env, found []doctor.Finding) error {
 			}
 		}
 	}
-	return env.Printf("\n%d ok, %d warnings, %d failed\n", countStatus(found, doctor.OK), countStatus(found, doctor.Warn), countStatus(found, doctor.Fail))
+	return env.Printf("\n%d ok, %s, %d failed\n", countStatus(found, doctor.OK), visible.Plural(countStatus(found, doctor.Warn), "warning"), countStatus(found, doctor.Fail))
 }

@@ -13,6 +13,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // cmdNodes returns the command nodes. It lists this node, those that are connected, and those that
@@ -78,7 +79,7 @@ func nodeRow(n *symbiov1.Node) []string {
 		labels = append(labels, k+"="+n.GetLabels()[k])
 	}
 	return []string{
-		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, strings.Join(labels, " "), strconv.Itoa(int(n.GetMembers())), n.GetProtocol(), fmt.Sprintf("%d days", n.GetCertDays()),
+		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, strings.Join(labels, " "), strconv.Itoa(int(n.GetMembers())), n.GetProtocol(), visible.Plural(int(n.GetCertDays()), "day"),
 		n.GetWhy(), n.GetVia(), strings.Join(n.GetSources(), ","),
 	}
 }
