@@ -237,19 +237,26 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 	if err == nil && was.Accepted && now.Hash == was.Hash {
 		now, err = all.Accept(ctx, s.id(), was.Path, was.Hash)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case now.Hash != was.Hash:
-		err = errors.New("its SKILL.md has changed")
-	case !slices.Equal(with, was.Depends):
-		err = errors.New("a skill that it depends on has changed")
-	case !slices.Equal(now.Granted, was.Granted):
-		err = errors.New("the trust in it has changed")
-	default:
-		return nil
 	}
-	return errors.Join(err, all.Deactivate(ctx, s.id(), was.Path))
+	if err = changedSince(was, now, with); err != nil {
+		err = errors.Join(err, all.Deactivate(ctx, s.id(), was.Path))
+	}
+	return err
+}
+
+// changedSince returns what makes an activation another one than it was; nil if nothing does.
+func changedSince(was *session.SkillUse, now skills.Activation, with []string) error {
+	switch {
+	case now.Hash != was.Hash:
+		return errors.New("its SKILL.md has changed")
+	case !slices.Equal(with, was.Depends):
+		return errors.New("a skill that it depends on has changed")
+	case !slices.Equal(now.Granted, was.Granted):
+		return errors.New("the trust in it has changed")
+	}
+	return nil
 }
 
 // refreshAfterTools looks for skills again, because the agent's tools may have written a SKILL.md.

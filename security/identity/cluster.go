@@ -186,9 +186,14 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 	if c.revoked.Has(id) {
 		return nil, removedHere(c.authority.name)
 	}
+	return c.admit(t, public, id, r.GetName(), now)
+}
+
+// admit redeems a token for a node that Admit has checked, and signs its certificate.
+func (c *Cluster) admit(t ticket, public ed25519.PublicKey, id NodeID, name string, now time.Time) (*pb.JoinReply, error) {
 	c.admits.Lock()
 	defer c.admits.Unlock()
-	if err := c.checkName(id, plain(r.GetName()), now); err != nil {
+	if err := c.checkName(id, plain(name), now); err != nil {
 		return nil, err
 	}
 	if err := c.redeem(t, id, now); err != nil {
@@ -199,7 +204,7 @@ func (c *Cluster) Admit(s tls.ConnectionState, r *pb.JoinRequest) (*pb.JoinReply
 		return nil, err
 	}
 	list, _ := c.revoked.Current()
-	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, r.GetName())
+	return &pb.JoinReply{Certificate: leaf.Raw, Authority: c.authority.certificate.Raw, Revocations: list}, c.record(leaf, name)
 }
 
 // checkName returns ErrNameTaken if another node than id has the name and a certificate that has not
