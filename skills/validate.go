@@ -92,7 +92,7 @@ func (v *validation) dir(p walk.Place) error {
 	entries, _, _, err := walk.Entries(p.Path, -1)
 	if err != nil {
 		r := loadResult{skill: Skill{Path: p.Path, Dir: p.Path}}
-		r.fail(format.CodeFileRead, "the directory cannot be read: %v", walk.Reason(err))
+		r.fail(format.CodeFileRead, "the directory cannot be read: %v; name a skill's directory, which has a SKILL.md", walk.Reason(err))
 		return v.emit(reportOn(r))
 	}
 	p.SetEntries(entries)

@@ -41,7 +41,7 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 	}
 	raw, err := dial(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", addr, err)
+		return nil, fmt.Errorf("connect to %s: %w; start the node there (symbio up), check the address, and let firewalls pass TCP to it", addr, err)
 	}
 	defer raw.Close()
 	conn := tls.Client(raw, token.ClientTLS())

@@ -66,7 +66,7 @@ type usage struct {
 func Load(file string) (*Model, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("loading a script: %w", err)
+		return nil, fmt.Errorf("loading a script: %w; write scripted:FILE with the path of a script that is there", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))

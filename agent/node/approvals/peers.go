@@ -135,7 +135,7 @@ func (d *Queue) serveAnswer(_ context.Context, s community.Signal) (community.Re
 }
 
 // notPending says why a request may be missing.
-const notPending = "it was answered, its time is over, or its task has ended"
+const notPending = "it was answered, its time is over, or its task has ended; `symbio approvals list` shows those that wait"
 
 // listRemote returns the pending requests of all nodes that offer
 // approvals.list; with an id only that one. A node that fails to answer within

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,8 +47,10 @@ type Command struct {
 // nesting of the JSON arguments. The error says that there is no such program.
 func (r *Runner) Command(c config.Capability, depth int) (*Command, error) {
 	out := &Command{capability: c, runner: r, sandbox: r.SandboxFor(c.Sandbox), depth: depth}
-	if _, err := exec.LookPath(c.Exec[0]); err != nil {
-		return nil, err
+	if _, err := exec.LookPath(c.Exec[0]); errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w; make it executable: chmod +x %s", err, c.Exec[0])
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; install the program, or write the path of its file under exec", err)
 	}
 	if real, err := filepath.EvalSymlinks(c.Exec[0]); err == nil && filepath.IsAbs(c.Exec[0]) {
 		out.real = real

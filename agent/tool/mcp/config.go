@@ -225,7 +225,7 @@ func parse(file string, text []byte, project bool, getenv func(string) string) (
 	// Unmarshal checks the whole text, also what is behind the object; members does not.
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
-		return nil, nil, fmt.Errorf("%s:%d: it is not one JSON object: %w", file, at(offsetOf(err)), err)
+		return nil, nil, fmt.Errorf("%s:%d: it is not one JSON object: %w; mend it there: {\"mcpServers\": {\"NAME\": {\"command\": \"PROGRAM\"}}}", file, at(offsetOf(err)), err)
 	}
 	top, err := members(text, 0)
 	if err != nil {

@@ -73,7 +73,7 @@ func surveyDir(args []string) (string, error) {
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", command.NotFound(err)
+		return "", command.NotFound(fmt.Errorf("%w; name a directory that is there, or none for the current one", err))
 	}
 	if !info.IsDir() {
 		return "", command.Usage(fmt.Errorf("%s is not a directory", dir))

@@ -21,6 +21,9 @@ import (
 // mcp.json beside a file that --config names is used when the file names no other.
 func (env *Env) LoadConfig(file string) (config.Config, config.Origins, error) {
 	c, from, err := readConfig(env, file)
+	if file != "" && errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; write the path of a file that is there, or leave out --config for your own", err)
+	}
 	if err == nil {
 		err = node.CheckRules(node.Config{Settings: c})
 	}

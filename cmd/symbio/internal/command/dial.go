@@ -149,7 +149,7 @@ func reach(env *Env, state statedir.Dir, name string) string {
 			return fmt.Sprintf("It is on another machine, which node %s knows: type the command there, or hand the task on with: symbio run --node %[1]s \"Let an agent on node %[2]s …\"\nItems go there with: symbio map --node %[1]s --nodes %[2]s; calls with: symbio invoke CAPABILITY --node %[1]s --on %[2]s", near, name)
 		}
 	}
-	return "Start it with: symbio up --name " + name
+	return "Start it with: symbio up --name " + name + visible.Suggest(name, running)
 }
 
 // statusTimeout is how long a node of this machine has to report its status. A healthy one needs

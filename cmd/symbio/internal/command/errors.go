@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,7 +57,7 @@ func Exit(ctx context.Context, env *Env, cmd *cobra.Command, err error) int {
 		err = Usage(err)
 	}
 	if text := ErrorText(ctx, err); text != "" {
-		fmt.Fprintf(env.Err, "%s: %s\n", cmd.CommandPath(), text)
+		fmt.Fprintf(env.Err, "%s: %s%s\n", cmd.CommandPath(), text, diskRemedy(err))
 	}
 	code := exitStatus(err)
 	if code == exitUsage {
@@ -92,6 +93,20 @@ func exitStatus(err error) int {
 	}
 }
 
+// diskRemedy says what to do about a disk that is full or a directory that cannot be made; "" for
+// other errors.
+func diskRemedy(err error) string {
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "; free some space on that disk"
+	case errors.As(err, &path) && path.Op == "mkdir":
+		return "; make it yours, or set XDG_STATE_HOME to a directory of your own"
+	default:
+		return ""
+	}
+}
+
 // IsUnavailable reports whether the process would end with the status for a node that cannot be
 // reached or has no time now: the same call may succeed later.
 func IsUnavailable(err error) bool { return err != nil && exitStatus(err) == exitUnavailable }
@@ -120,6 +135,12 @@ func RequireSubcommand(cmd *cobra.Command, _ []string) error {
 func FlagError(cmd *cobra.Command, err error) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {
+		if strings.Contains(err.Error(), "flag: time: ") {
+			err = fmt.Errorf("%w; write a number and a unit, such as 30s, 10m or 24h", err)
+		}
+		if strings.Contains(err.Error(), "slog: level") {
+			err = fmt.Errorf("%w; write debug, info, warn or error", err)
+		}
 		return Usage(err)
 	}
 	var known []string
@@ -130,9 +151,12 @@ func FlagError(cmd *cobra.Command, err error) error {
 // NoArgs, ExactArgs, RangeArgs and MinArgs check the number of arguments as the functions of cobra
 // do. A wrong number is wrong usage, with exit status 2.
 func NoArgs(cmd *cobra.Command, args []string) error {
-	err := wrapUsage(cobra.NoArgs(cmd, args))
+	err := cobra.NoArgs(cmd, args)
 	if err == nil || !cmd.HasSubCommands() {
-		return err
+		if err != nil {
+			err = fmt.Errorf("it takes no arguments, and got %q", args[0])
+		}
+		return wrongArgs(cmd, err)
 	}
 	var known []string
 	for _, c := range cmd.Commands() {
@@ -143,25 +167,25 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // ExactArgs requires exactly n arguments.
 func ExactArgs(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error { return wrapUsage(cobra.ExactArgs(n)(cmd, args)) }
+	return func(cmd *cobra.Command, args []string) error { return wrongArgs(cmd, cobra.ExactArgs(n)(cmd, args)) }
 }
 
 // RangeArgs requires at least low and at most high arguments.
 func RangeArgs(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		return wrapUsage(cobra.RangeArgs(low, high)(cmd, args))
+		return wrongArgs(cmd, cobra.RangeArgs(low, high)(cmd, args))
 	}
 }
 
 // MinArgs requires n arguments or more.
 func MinArgs(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error { return wrapUsage(cobra.MinimumNArgs(n)(cmd, args)) }
+	return func(cmd *cobra.Command, args []string) error { return wrongArgs(cmd, cobra.MinimumNArgs(n)(cmd, args)) }
 }
 
-// wrapUsage is Usage for an error that may be nil.
-func wrapUsage(err error) error {
+// wrongArgs is Usage for an error about the arguments of cmd that may be nil, with those that it takes.
+func wrongArgs(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
-	return Usage(err)
+	return Usage(fmt.Errorf("%w\nUsage: %s", err, cmd.UseLine()))
 }

@@ -332,7 +332,7 @@ func trust(ctx context.Context, env *command.Env, file, name, hash string, revok
 		}
 	}
 	if s == nil {
-		return command.NotFound(fmt.Errorf("no MCP server of the project is called %q; those of your own file need no trust", terminal.Printable(name)))
+		return command.NotFound(fmt.Errorf("no MCP server of the project is called %q; those of your own file need no trust; `symbio mcp list` shows all", terminal.Printable(name)))
 	}
 	book := opts.State.MCP()
 	if revoke {
