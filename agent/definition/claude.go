@@ -118,7 +118,7 @@ func (f *parser) usable(one item) bool {
 		return false
 	}
 	if err != nil {
-		f.addProblem(one.line, "model %s%s", err, f.suggestProvider(one.text))
+		f.addProblem(one.line, "model %s", err)
 	}
 	return true
 }

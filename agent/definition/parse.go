@@ -167,19 +167,6 @@ func (f *parser) model(to *string) field {
 	return field{read, anyOf(one.schema, several.schema)}
 }
 
-// suggestProvider returns a suggestion for the provider that a misspelled specification probably
-// means; "" = none. The caller has checked that f.loader.Model is set.
-func (f *parser) suggestProvider(spec string) string {
-	begin, _, _ := strings.Cut(spec, ":")
-	var all []string
-	for _, one := range []string{"openai", "anthropic", "ollama", "peer", "scripted"} {
-		if f.loader.Model(one+":x") == nil && begin != one {
-			all = append(all, one)
-		}
-	}
-	return visible.Suggest(begin, all)
-}
-
 const (
 	// allTools stands for all tools.
 	allTools = "*"

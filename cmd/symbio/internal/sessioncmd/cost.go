@@ -110,7 +110,8 @@ func otherBills(ctx context.Context, env *command.Env, client symbiov1.ControlCl
 	}
 	own, err := state.OwnIDs()
 	for _, n := range reply.GetNodes() {
-		if n.GetState() == "self" || slices.Contains(state.WithSessions(), own[identity.NodeID(n.GetId())]) {
+		// An address without an id has not proved that it is a node of this cluster.
+		if n.GetId() == "" || n.GetState() == "self" || slices.Contains(state.WithSessions(), own[identity.NodeID(n.GetId())]) {
 			continue
 		}
 		refused := fmt.Errorf("it is %s: %s", n.GetState(), n.GetWhy())

@@ -100,7 +100,7 @@ func TestChatKeepsDraftWhenQuestionArrives(t *testing.T) {
 	s.Has("> yes, and")
 	symbiotest.OpenGate(t, dir)
 	s.Has("general wants to use Write", "> yes, and")
-	s.Types("\x1b[B\x1b[Ay") // the arrows say that the keys are for the question now
+	s.Types("\x1b[B\x1b[A\r") // the arrows say that Enter is for the question now
 	s.Sees(1, "First: Created first.txt")
 	if status, text := s.Leaves(); status != 0 {
 		t.Errorf("it ended with %d: %q", status, text)
