@@ -3,7 +3,9 @@
 package pages_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,7 +41,7 @@ func (r *reader) follows(block, pasted string) string {
 			if joinLine.MatchString(line) {
 				line = pasted
 			}
-			out, err := r.Inside("sh", "-c", line).CombinedOutput()
+			out, err := r.shell(line).CombinedOutput()
 			if err != nil {
 				r.T.Fatalf("machine %d: %s: %v\n%s", r.Number, line, err, out)
 			}
@@ -48,6 +50,11 @@ func (r *reader) follows(block, pasted string) string {
 		}
 	}
 	return printed.String()
+}
+
+// shell returns a command line on the machine, which has a host name of its own as a real one has.
+func (r *reader) shell(line string) *exec.Cmd {
+	return r.Inside("unshare", "--uts", "sh", "-c", fmt.Sprintf("hostname machine%d && %s", r.Number, line))
 }
 
 // up starts the node in another terminal, and ends the one that was there.
@@ -59,7 +66,7 @@ func (r *reader) up(command string) {
 		r.node.Ended(r.T)
 	}
 	r.T.Logf("machine %d$ %s", r.Number, command)
-	r.node = symbiotest.Started(r.T, r.Inside("sh", "-c", "exec "+command+" --json"))
+	r.node = symbiotest.Started(r.T, r.shell("exec "+command+" --json"))
 	r.node.Expect(r.T, "ready", func(l symbiotest.Line) bool { return l.Type == "ready" })
 	r.others = map[string]bool{}
 }
