@@ -88,6 +88,8 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 			b.Cable(false)
 			l := nodes[a].Expect(t, "host2 unavailable", func(l symbiotest.Line) bool { return l.Type == "became unavailable" && l.Name == b.Name() })
 			symbiotest.Within(t, "a pulled cable is noticed", at, l.Time, 4*time.Second)
+			// The other side notices by its own clock, and only then can it see the node come back.
+			nodes[b].Expect(t, "host1 unavailable", func(l symbiotest.Line) bool { return l.Type == "became unavailable" && l.Name == a.Name() })
 			b.Cable(true)
 			at = time.Now()
 			l = nodes[a].Expect(t, "host2 available", func(l symbiotest.Line) bool { return l.Type == "became available" && l.Name == b.Name() })

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"symbio/community/waittest"
@@ -90,7 +91,10 @@ func TestContainerKeepsItsNode(t *testing.T) {
 	if made == nil {
 		t.Fatal("cluster init named no node kitchen")
 	}
-	up := symbiotest.Started(t, b.command(container("up", "--listen", "127.0.0.1:0", "--json")...))
+	cmd := b.command(container("up", "--listen", "127.0.0.1:0", "--json")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	up := symbiotest.Started(t, cmd)
+	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // the container's processes, too
 	ready := up.Expect(t, "ready", func(l symbiotest.Line) bool { return l.Type == "ready" })
 	if ready.ID != made[1] {
 		t.Errorf("the second container runs node %s, want %s, which the first one made a cluster for", ready.ID, made[1])
