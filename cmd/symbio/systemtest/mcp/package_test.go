@@ -119,7 +119,7 @@ func TestPackageIsInstalledByNPMAndUpdated(t *testing.T) {
 		_, said := symbio("mcp", "update", "test")
 		_, hash, ok := strings.Cut(strings.TrimSpace(said), "--hash ")
 		if strings.Contains(said, "level none") {
-			t.Skip("this machine has no sandbox")
+			t.Skip("it needs the sandbox of Linux: user namespaces or root, see symbio doctor")
 		}
 		if !ok || !strings.Contains(said, "@test/server "+want) {
 			t.Fatalf("%s: without a yes: %s", want, said)
