@@ -29,7 +29,7 @@ const page = "../../../../community/design/crossings.md"
 //	worker                 more of the front matter of its definition
 //	before, after          the worker's steps, each a list of calls; between the two a node may be killed
 //	parent                 steps of the agents between the person and the worker, before they have it work
-//	nodes                  other nodes that are started, with configurations among the files
+//	nodes                  other nodes that are started, with configurations among the files; a, b and w see them
 //	turns                  turns of the model that come before those of the steps
 //	flags                  of symbio run and symbio map
 //	meanwhile              script while the agent runs, in all places but map
@@ -228,7 +228,11 @@ func (f *feature) line(place string, words []string, line string) string {
 	meanwhile := f.part("meanwhile", place)
 	switch words[0] {
 	case "START":
-		return fmt.Sprintf("node-up %[1]s --config %[1]s.yaml\n", words[1])
+		up := fmt.Sprintf("node-up %[1]s --config %[1]s.yaml\n", words[1])
+		for _, node := range strings.Fields(f.part("nodes", place)) {
+			up += fmt.Sprintf("poll 'node.info\t%[2]s\tavailable' symbio capabilities --node %[1]s\n", words[1], node)
+		}
+		return up
 	case "SEES":
 		return fmt.Sprintf("poll 'agents.spawn\t%[2]s\tavailable' symbio capabilities --node %[1]s\n", words[1], words[2])
 	case "HANG":
