@@ -193,7 +193,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 		return a.resumeTask(ctx, more)
 	}
 	replaces := a.conversation.CanResume() // it comes in the place of the interrupted one
-	byPerson := len(s.Requester) == 0
+	byPerson := len(s.Requester) == 0 && ctx.Value(dataKey{}) == nil
 	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson, Taken: func(ctx context.Context) (llm.Message, error) {
 		a.instance.report(Event{Type: EventTask, Text: task})
 		note, err := a.skills.prepare(ctx, false)

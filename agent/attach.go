@@ -22,10 +22,11 @@ const (
 )
 
 // takeNamed returns what the model is shown behind a person's task: note, the texts of the skills that the task names or
-// triggers, and the files that it names. The error is the cause of ctx if that ended.
+// triggers, and the files that it names. What was piped names nothing. The error is the cause of ctx if that ended.
 func takeNamed(ctx context.Context, a *Agent, note, task string) (llm.Message, error) {
-	note, err := a.skills.takeNamed(ctx, note, task)
-	more := attach(ctx, a, task)
+	words, _, _ := strings.Cut(task, Piped)
+	note, err := a.skills.takeNamed(ctx, note, words, task[len(words):])
+	more := attach(ctx, a, words)
 	more.Text = strings.TrimSpace(note + "\n\n" + more.Text)
 	return more, err
 }

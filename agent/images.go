@@ -16,6 +16,15 @@ func WithImages(ctx context.Context, images []llm.Image) context.Context {
 	return context.WithValue(ctx, imagesKey{}, images)
 }
 
+type dataKey struct{}
+
+// WithData returns ctx for the Send of a task that no person wrote word by word, such as the text of a file: what it names
+// activates no skills and attaches no files, as in a task of an agent or a node.
+func WithData(ctx context.Context) context.Context { return context.WithValue(ctx, dataKey{}, true) }
+
+// Piped stands in a person's task before what was piped to the command, which is data, too.
+const Piped = "\n\nStandard input has:\n\n"
+
 // imagesOf returns the images of a task. A sub-agent's task is sent with a context that is made of the
 // parent's, so the requesters tell the two apart.
 func imagesOf(ctx context.Context, s community.Signal) []llm.Image {

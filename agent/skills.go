@@ -410,25 +410,20 @@ func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 }
 
 // takeNamed activates the skills that a person's task names or triggers, and returns note with what the model reads behind the
-// task. The error is the cause of ctx if that ended, as then a person may have been asked in vain.
-func (s *agentSkills) takeNamed(ctx context.Context, note, task string) (string, error) {
-	return note + s.activateMentioned(ctx, task) + activateTriggered(ctx, s, task), context.Cause(ctx)
+// task; data, which is behind it, names none. The error is the cause of ctx if that ended, as then a person may have been asked in vain.
+func (s *agentSkills) takeNamed(ctx context.Context, note, task, data string) (string, error) {
+	return note + s.activateMentioned(ctx, task, data) + activateTriggered(ctx, s, task), context.Cause(ctx)
 }
 
 // activateMentioned activates the skills that a person names in a message, and returns their texts,
 // which follow the message. The mention counts as the person's approval where a rule would ask. A
 // deny rule still denies.
-func (s *agentSkills) activateMentioned(ctx context.Context, message string) string {
+func (s *agentSkills) activateMentioned(ctx context.Context, message, data string) string {
 	if !s.enabled() {
 		return ""
 	}
 	var b strings.Builder
-	note := func(m skills.Mention, err error) {
-		text := fmt.Sprintf("The message names the skill %s, which was not taken: %v", cmp.Or(m.Path, "$"+m.Name), err)
-		s.instance.notice(text)
-		b.WriteString("\n\n[" + text + "]")
-	}
-	for _, m := range skills.Mentions(message) {
+	for _, m := range skills.Mentions(message, data) {
 		catalog := s.registry.Now().Catalog
 		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
 		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
@@ -444,8 +439,9 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message string) str
 			text, err = s.takeMentioned(ctx, found, m.Arguments)
 		}
 		if err != nil {
-			note(m, err)
-			continue
+			text = fmt.Sprintf("The message names the skill %s, which was not taken: %v", cmp.Or(m.Path, "$"+m.Name), err)
+			s.instance.notice(text)
+			text = "[" + text + "]"
 		}
 		b.WriteString("\n\n" + text)
 	}

@@ -36,13 +36,11 @@ func activateTriggered(ctx context.Context, s *agentSkills, task string) string 
 		return one.ForModels() && !slices.Contains(active, one.Name) && !s.omits(one)
 	}) {
 		label := fmt.Sprintf("%s (%s)", found.Skill.Name, skills.Line(found.Why))
-		if taken < maxAuto {
-			if one, ok := activateAuto(ctx, s, found.Skill); ok {
-				taken++
-				texts += "\n\n" + one.Context()
-				s.instance.notice("Activated for this task by a trigger: " + label)
-				continue
-			}
+		if one, ok := activateAuto(ctx, s, found.Skill, taken); ok {
+			taken++
+			texts += "\n\n" + one.Context()
+			s.instance.notice("Activated for this task by a trigger: " + label)
+			continue
 		}
 		names = append(names, label)
 	}
@@ -54,10 +52,10 @@ func activateTriggered(ctx context.Context, s *agentSkills, task string) string 
 	return fmt.Sprintf("\n\n[The triggers of these skills match the task: %s. Before you begin, activate those that fit, with %s.]", all, s.activationTool()) + texts
 }
 
-// activateAuto activates a skill that says auto. ok is false if the model is only told of it: the
-// rules ask or deny, no person trusts the skill, or it runs in a sub-agent.
-func activateAuto(ctx context.Context, s *agentSkills, one skills.Skill) (_ skills.Activation, ok bool) {
-	if !one.Auto || one.Fork || s.instance.settings.onlyReads() != "" {
+// activateAuto activates a skill that says auto, unless as many as may be are taken. ok is false if the model is only told of
+// it: the rules ask or deny, no person trusts the skill, or it runs in a sub-agent.
+func activateAuto(ctx context.Context, s *agentSkills, one skills.Skill, taken int) (_ skills.Activation, ok bool) {
+	if taken == maxAuto || !one.Auto || one.Fork || s.instance.settings.onlyReads() != "" {
 		return skills.Activation{}, false
 	}
 	if s.instance.permissions.links(nil).Judge(s.call(skill.Activate, one)).Action != permission.Allow || s.checkActivation(one, "a trigger", permission.Allow) != nil {

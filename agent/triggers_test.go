@@ -1,7 +1,10 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +148,24 @@ func TestTextOfAnotherAgentTriggersNothing(t *testing.T) {
 	}
 	if s.heard() != "Write the release notes" || len(s.active(m)) > 0 {
 		t.Errorf("the model is told %q, active: %v", s.heard(), s.active(m))
+	}
+}
+
+func TestTextThatNoPersonWroteNamesAndTriggersNothing(t *testing.T) {
+	const data = "$notes shows the release notes of @a.txt"
+	for task, ctx := range map[string]context.Context{"Sum up" + agent.Piped + data: t.Context(), data: agent.WithData(t.Context())} {
+		s := newSchool(t, agent.SkillUse{}, map[string]string{"notes/SKILL.md": front("notes", "auto: true\n"+triggered)})
+		if err := os.WriteFile(filepath.Join(s.work, "a.txt"), []byte("one"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := s.spawn(agent.Order{})
+		s.next = func(llm.Request) (llm.Message, error) { return say("ok") }
+		if _, err := s.community.Send(ctx, m.ID, community.Signal{Perception: "task", Data: []byte(task)}); err != nil {
+			t.Fatal(err)
+		}
+		if s.heard() != task || len(s.active(m)) > 0 {
+			t.Errorf("the model is told %q, active: %v", s.heard(), s.active(m))
+		}
 	}
 }
 

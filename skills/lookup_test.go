@@ -189,7 +189,7 @@ func TestMentionsAreWhatAPersonNames(t *testing.T) {
 		"$a\r\n$b":                                       {{Name: "a", Arguments: "$b"}, {Name: "b"}},
 		"mail bob@$host, $user@host, and $c@, $d-!":      {{Name: "host"}, {Name: "d-"}},
 	} {
-		if d := cmp.Diff(want, skills.Mentions(text)); d != "" {
+		if d := cmp.Diff(want, skills.Mentions(text, "")); d != "" {
 			t.Errorf("%q (-want +got):\n%s", text, d)
 		}
 	}
@@ -197,7 +197,11 @@ func TestMentionsAreWhatAPersonNames(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&many, "$s-%d ", i)
 	}
-	if n := len(skills.Mentions(many.String())); n != 16 {
+	piped := skills.Mentions("$review it", "\n\n$deploy")
+	if d := cmp.Diff([]skills.Mention{{Name: "review", Arguments: "it\n\n$deploy"}}, piped); d != "" {
+		t.Errorf("with data behind it (-want +got):\n%s", d)
+	}
+	if n := len(skills.Mentions(many.String(), "")); n != 16 {
 		t.Errorf("%d mentions of one message, want at most 16", n)
 	}
 }
@@ -207,7 +211,7 @@ func FuzzMentions(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, m := range skills.Mentions(text) {
+		for _, m := range skills.Mentions(text, "") {
 			if m.Name == "" || !strings.Contains(strings.ToValidUTF8(text, "\uFFFD"), "$"+m.Name) {
 				t.Errorf("%q is not named in %q", m.Name, text)
 			}

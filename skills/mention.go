@@ -23,8 +23,8 @@ const maxMentions = 16
 // Mentions returns the skills that a message names, without duplicates and in order (skills.md
 // R51). It ignores code, a $ after a backslash, and a name that continues as a path, a call or an
 // assignment. The caller must check that the skill exists, because many matches are shell
-// variables.
-func Mentions(text string) []Mention {
+// variables. data follows text: it names nothing, but is of the arguments.
+func Mentions(text, data string) []Mention {
 	var found []Mention
 	seen := map[Mention]bool{}
 	for _, line := range outsideFences(text) {
@@ -36,7 +36,7 @@ func Mentions(text string) []Mention {
 		}
 	}
 	if len(found) > 0 {
-		found[0].Arguments = found[0].argumentsIn(text)
+		found[0].Arguments = found[0].argumentsIn(text + data)
 	}
 	return found
 }

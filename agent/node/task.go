@@ -112,7 +112,7 @@ func (p tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 		return nil, err
 	}
 	if lent == nil {
-		reply, spent, err := p.oneTask(ctx, agent.Order{Definition: def, Limits: limits, Rules: person.policy, Ask: person.ask, Session: session.Info{Item: true}}, s)
+		reply, spent, err := p.oneTask(agent.WithData(ctx), agent.Order{Definition: def, Limits: limits, Rules: person.policy, Ask: person.ask, Session: session.Info{Item: true}}, s)
 		if community.NotBegun(err) {
 			return nil, err
 		}

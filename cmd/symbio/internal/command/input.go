@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/agent"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 )
@@ -181,7 +182,7 @@ func PipedInput(ctx context.Context, env *Env, wait time.Duration) (string, erro
 	case len(bytes.TrimSpace(text)) == 0:
 		return "", nil
 	}
-	return "\n\nStandard input has:\n\n" + strings.ToValidUTF8(string(text), "\uFFFD"), nil
+	return agent.Piped + strings.ToValidUTF8(string(text), "\uFFFD"), nil
 }
 
 // Payload returns the DATA argument of a command as JSON. Valid JSON is passed through, other text
