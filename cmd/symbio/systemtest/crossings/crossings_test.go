@@ -32,7 +32,8 @@ const page = "../../../../community/design/crossings.md"
 //	nodes                  other nodes that are started, with configurations among the files; a, b and w see them
 //	turns                  turns of the model that come before those of the steps
 //	flags                  of symbio run and symbio map
-//	meanwhile              script while the agent runs, in all places but map
+//	hanging                script while the agent runs that is to be interrupted; the gate comes after it
+//	meanwhile              script while the agent runs; it begins in the directory of the node that has the task, $NODE
 //	status                 the exit status, if it is not 0
 //	seen                   script that judges what was done; the answer is on standard output
 //	in PLACE               script in place of seen
@@ -83,7 +84,7 @@ RUN w --agent worker work
 }
 
 // parts are those of a feature that are not files; a place may follow each.
-var parts = []string{"config", "unconfigured", "borrower", "worker", "parent", "before", "after", "turns", "nodes", "flags", "meanwhile", "status", "seen", "in", "not"}
+var parts = []string{"config", "unconfigured", "borrower", "worker", "parent", "before", "after", "turns", "nodes", "flags", "hanging", "meanwhile", "status", "seen", "in", "not"}
 
 // part returns a part of the feature for a place.
 func (f *feature) part(name, place string) string {
@@ -236,15 +237,16 @@ func (f *feature) line(place string, words []string, line string) string {
 	case "SEES":
 		return fmt.Sprintf("poll 'agents.spawn\t%[2]s\tavailable' symbio capabilities --node %[1]s\n", words[1], words[2])
 	case "HANG":
-		return fmt.Sprintf("cd %[1]s\nexec sh -c 'symbio run --node %[1]s %[2]s %[3]s; true' &hang&\ncd ..\n", words[1], flags, strings.Join(words[2:], " "))
-	case "RUN":
+		return fmt.Sprintf("cd %[1]s\nexec sh -c 'symbio run --node %[1]s %[2]s %[3]s; true' &hang&\nenv NODE=%[1]s\n%[4]scd ..\n", words[1], flags, strings.Join(words[2:], " "), f.part("hanging", place))
+	case "RUN", "MAP":
 		command := fmt.Sprintf("symbio run --node %s %s %s", words[1], flags, strings.Join(words[2:], " "))
+		if words[0] == "MAP" {
+			command = fmt.Sprintf("symbio map --node %[1]s --nodes %[1]s --agent worker --lines ../lines.txt %[2]s", words[1], flags)
+		}
 		if meanwhile != "" {
-			return fmt.Sprintf("cd %[1]s\nenv NODE=%[1]s\nexec %[2]s &run&\n%[3]scd ..\nwait run\n", words[1], command, meanwhile)
+			return fmt.Sprintf("cd %[1]s\nenv NODE=%[1]s\n%[4]sexec %[2]s &run&\n%[3]scd ..\nwait run\n", words[1], command, meanwhile, map[bool]string{true: "! "}[status != "0"])
 		}
 		return fmt.Sprintf("cd %s\nenv NODE=%[1]s\nstatus %[2]s %[3]s\ncd ..\n", words[1], status, command)
-	case "MAP":
-		return fmt.Sprintf("cd %[1]s\nstatus %[2]s symbio map --node %[1]s --nodes %[1]s --agent worker --lines ../lines.txt %[3]s\ncd ..\n", words[1], status, flags)
 	}
 	return line
 }
