@@ -56,6 +56,12 @@ func (b builder) golang() (mounts []string) {
 	if err != nil || len(env) != 4 {
 		b.t.Fatalf("go env: %v\n%s", err, out)
 	}
+	// The recipe downloads the modules of all systems; inside, no certificate is known with which it could.
+	download := exec.CommandContext(waittest.Context(b.t), "go", "mod", "download")
+	download.Dir = repository
+	if out, err := download.CombinedOutput(); err != nil {
+		b.t.Fatalf("go mod download: %v\n%s", err, out)
+	}
 	certificates, recipe := filepath.Join(dir, "etc/ssl/certs/ca-certificates.crt"), filepath.Join(b.t.TempDir(), "Containerfile")
 	text := "FROM scratch\nCOPY . /\nENV PATH=/go/bin:/usr/bin:/bin GOROOT=/go GOMODCACHE=/modules GOCACHE=/compiled GOPROXY=" + env[3] + "\n"
 	for name, text := range map[string]string{certificates: "none\n", recipe: text} {
