@@ -149,12 +149,15 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	defer done()
 	ctx = tool.HandOver(ctx)                      // the caller's guardrails stay in force: this agent's own must not lift them
 	ctx = context.WithValue(ctx, fixedKey{}, nil) // it may be that of a task that this agent gave
-	ctx = peer.WithRequester(ctx, append(slices.Clip(s.Requester), i.address))
+	ctx = peer.WithRequester(ctx, func(ctx context.Context) []string { return chainOf(ctx, i, s.Requester) })
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
 	defer i.permissions.setRequesters(nil, nil)
 	i.record.log.Load().SetRequester(outside, payingNode(i, s))
 	if resume {
+		if err := addSteerers(i); err != nil {
+			return community.Reply{}, err
+		}
 		i.report(Event{Type: EventTask, Text: task})
 	}
 	if from := callingNode(s); from != "" {

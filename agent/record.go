@@ -158,12 +158,13 @@ func (i *instance) outsideRequester(s community.Signal) string {
 // payingNode names the other node for which the agent does a task, by which it counts in the bill: that of the
 // nearest requester, else that for which its parent works; "" = a person at this node.
 func payingNode(i *instance, s community.Signal) string {
-	if names := i.permissions.remoteRequesters(s.Requester); len(names) > 0 {
+	names := i.permissions.remoteRequesters(s.Requester)
+	if i.parent != nil && (len(names) == 0 || slices.Contains(s.Requester, i.parent.address)) {
+		return i.parent.record.info().User
+	}
+	if len(names) > 0 {
 		node, _, _ := strings.Cut(names[0], "/")
 		return strings.TrimSuffix(node, claimed)
-	}
-	if i.parent != nil {
-		return i.parent.record.info().User
 	}
 	return ""
 }

@@ -16,6 +16,7 @@ import (
 // requesters, and so on. Their permissions judge the agent's calls, too, so that an agent cannot
 // have another one do what it may not do itself (confused deputy; security.md 7.3).
 type requesters struct {
+	steerers          []string         // the addresses of those that did not give the task, but spoke in the middle of it
 	local             []*permissions   // agents of this node, without the agent itself and its parents
 	remote            []string         // names of the requesters on other nodes, for people; see remoteRequesters
 	remoteConstraints permission.Chain // the constraints that other nodes sent with the task; they only restrict
@@ -46,10 +47,22 @@ func (p *permissions) addRequesters(addresses []string, constraints permission.C
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requesters = requesters{
+		steerers:          slices.Concat(p.requesters.steerers, addresses),
 		local:             slices.Concat(p.requesters.local, local),
 		remote:            slices.Concat(p.requesters.remote, remote),
 		remoteConstraints: slices.Concat(p.requesters.remoteConstraints, constraints),
 	}
+}
+
+// chainOf returns the requesters of the calls in ctx: those of the task, the agent itself, and those that have steered it since.
+func chainOf(ctx context.Context, i *instance, task []string) []string {
+	chain := append(slices.Clip(task), i.address)
+	for _, address := range i.permissions.at(ctx).currentRequesters().steerers {
+		if !slices.Contains(chain, address) {
+			chain = append(chain, address)
+		}
+	}
+	return chain
 }
 
 // localRequesters returns the permissions of requesters on this node, without duplicates, and

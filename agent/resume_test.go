@@ -3,6 +3,8 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
+	"symbio/agent/tool/peer"
 	"symbio/community"
 )
 
@@ -80,6 +83,50 @@ func TestClockOfAResumedTask(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who steers an agent is a requester of its calls until the task ends, also after the end of the node.
+func TestSteererIsARequesterOfAResumedTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var chains []string
+		who := tool.New(tool.Spec{Name: "who"}, func(ctx context.Context, _ struct{}) tool.Result {
+			time.Sleep(time.Second)
+			chains = append(chains, strings.Join(peer.Requester(ctx), " "))
+			return tool.Result{}
+		})
+		ended := false
+		model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			switch {
+			case len(chains) == 3:
+				return say("done")
+			case len(chains) == 2 && !ended:
+				ended = true
+				<-ctx.Done()
+				return llm.Message{}, ctx.Err()
+			}
+			return call(use("", "who", nil))
+		})
+		store := inMemory(t)
+		h, j := journaled(t, store, model, false, who)
+		m := h.spawn(agent.Order{Policy: allowed(t, "who")})
+		h.background(m, "go")
+		time.Sleep(500 * time.Millisecond)
+		by := community.Signal{Requester: []string{"other", "other/x"}, OnBehalf: []byte(`{"links":[{"name":"x","allow":["who"],"default":"deny"}]}`)}
+		if _, err := h.factory.SteerFrom(t.Context(), m.ID, "and who are you?", by); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		open := h.stop(j, m)
+		h, _ = journaled(t, store, model, false, who)
+		again := h.spawn(agent.Order{Policy: allowed(t, "who"), Session: open[0]})
+		if got, err := h.community.Send(t.Context(), again.ID, community.Signal{Perception: "task", Data: []byte("null")}); err != nil || string(got.Data) != "done" {
+			t.Fatalf("the resumed task: %q, %v", got.Data, err)
+		}
+		first, second := peer.Address(m), peer.Address(again)
+		if want := []string{first, first + " other other/x", second + " other other/x"}; !slices.Equal(chains, want) {
+			t.Errorf("the calls are on behalf of %q, want %q", chains, want)
+		}
+	})
 }
 
 func entriesOf(t *testing.T, store session.Store, id string) []session.Entry {

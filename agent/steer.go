@@ -2,10 +2,14 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
+	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool/peer"
 	"symbio/community"
@@ -58,6 +62,8 @@ func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text str
 	}
 	s := conversation.Steering{Text: text, Keep: true, Taken: func(context.Context) (none llm.Message) {
 		i.permissions.addRequesters(by.Requester, constraints)
+		kept, _ := json.Marshal(community.Signal{Requester: by.Requester, OnBehalf: by.OnBehalf}) // it has no value that JSON has not
+		i.record.add(session.Entry{Kind: session.Steerer, Text: string(kept)})
 		return none
 	}}
 	if from := callingNode(by); from != "" {
@@ -66,6 +72,27 @@ func (f *Factory) SteerFrom(ctx context.Context, id community.MemberID, text str
 	r, err := steer(ctx, i, s)
 	r.Text = text
 	return r, err
+}
+
+// addSteerers adds the requesters that had steered the agent before the end of its node. The error says that one cannot be
+// read.
+func addSteerers(i *instance) error {
+	for _, e := range slices.Backward(i.record.past) {
+		if e.Kind == session.End { // those before it are of another task
+			break
+		}
+		if e.Kind != session.Steerer {
+			continue
+		}
+		var by community.Signal
+		err := json.Unmarshal([]byte(e.Text), &by)
+		constraints, more := peer.Constraints(by)
+		if err = errors.Join(err, more); err != nil {
+			return err
+		}
+		i.permissions.addRequesters(by.Requester, constraints)
+	}
+	return nil
 }
 
 // Interrupt ends the running task of an agent of this node; the task's caller gets

@@ -39,6 +39,7 @@ const (
 	Approval   Kind = "approval"   // a person is asked about a call: Call, Text says why
 	Decision   Kind = "decision"   // the person answered: Call, Text is the answer
 	Steering   Kind = "steering"   // a steering text was delivered or returned: Text, Status
+	Steerer    Kind = "steerer"    // the node or agent of the next steering text: Text is its community.Signal, of those it acts for
 	Child      Kind = "child"      // a sub-agent was spawned: Child
 	Skill      Kind = "skill"      // a skill was activated or given back: Text is its name, Skill
 	Lent       Kind = "lent"       // a sub-agent on another node reported that it spent more: Spent

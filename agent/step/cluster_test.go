@@ -227,7 +227,7 @@ func TestAgentIsAStepHereAndElsewhere(t *testing.T) {
 			w.spawn(home, "bob", clerk{[]string{"a", "b"}, func(_ context.Context, s community.Signal) (community.Reply, error) {
 				return community.Reply{Data: []byte("as " + s.Perception), ContentType: "text/plain"}, nil
 			}})
-			ctx := peer.WithRequester(t.Context(), []string{"me"})
+			ctx := peer.WithRequester(t.Context(), func(context.Context) []string { return []string{"me"} })
 			answer, err := on(w, "a", step.Agent[textIn, count]("ann")).Run(ctx, textIn{"x"})
 			if err != nil || answer != (count{2, "ann"}) {
 				t.Errorf("from %s: got %+v, %v", home, answer, err)

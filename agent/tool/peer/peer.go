@@ -41,21 +41,23 @@ var sendText string
 //go:embed invoke_capability.md
 var invokeText string
 
-// requesterKey is the key of the chain of requesters in a context.
+// requesterKey is the key of the function of WithRequester in a context.
 type requesterKey struct{}
 
-// WithRequester returns ctx with the chain of requesters on whose behalf calls are made, the origin
+// WithRequester returns ctx with a function that returns, for the ctx of a call, the chain of requesters on whose behalf it is made, the origin
 // first. The chain goes with each signal that the tools send, so that the other node can authorize
 // every requester. It must not be written to afterwards.
-func WithRequester(ctx context.Context, chain []string) context.Context {
+func WithRequester(ctx context.Context, chain func(context.Context) []string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, chain)
 }
 
-// Requester returns the chain of requesters of ctx, for other tools that call another node; nil if
+// Requester returns the present chain of requesters of ctx, for other tools that call another node; nil if
 // ctx has none. It must not be written to.
 func Requester(ctx context.Context) []string {
-	chain, _ := ctx.Value(requesterKey{}).([]string)
-	return chain
+	if chain, ok := ctx.Value(requesterKey{}).(func(context.Context) []string); ok {
+		return chain(ctx)
+	}
+	return nil
 }
 
 // behalfKey is the key of the function of WithBehalf in a context.
