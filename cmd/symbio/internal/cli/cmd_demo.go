@@ -55,7 +55,7 @@ func cmdDemo(env *command.Env) *cobra.Command {
 			if env.JSON {
 				return env.PrintLine(r)
 			}
-			return printDemoResult(env, r)
+			return printDemoResult(env, o, r)
 		},
 	}
 	cmd.Flags().StringVar(&o.Report, "report", "", "`FILE` for the report (default in a new temporary directory)")

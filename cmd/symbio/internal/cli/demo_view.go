@@ -316,21 +316,16 @@ func (t *demoView) decisionLine(e event.Event, f event.Fields) string {
 // maxSummaryRows limits each paragraph of the result on a terminal, so that all of it fits 24 rows.
 const maxSummaryRows = 6
 
-// printDemoResult prints the result of the tour for people. On a terminal all but the path of the
-// report is wrapped. Elsewhere each paragraph is one line of any length.
-func printDemoResult(env *command.Env, r demo.Result) error {
+// printDemoResult prints the result of the tour for people: the agent's answer, and in five lines what two nodes gave. On a
+// terminal all but the path of the report is wrapped. Elsewhere each paragraph is one line of any length.
+func printDemoResult(env *command.Env, o demo.Options, r demo.Result) error {
 	lines := []string{
 		strings.TrimSpace(r.Summary), "",
-		fmt.Sprintf("Members: %d, on %d nodes. Sub-agents: %d, of which the other node lent %d. Calls between nodes: %d, of which an MCP server answered %d. Refused: %d.",
-			r.Members, r.Nodes, r.Subagents, r.Lent, r.RemoteCalls, r.MCPCalls, r.Denied),
-		fmt.Sprintf("Asked: %d; you said yes to %d, no to %d. Added while it worked, and delivered: %d.", r.Approvals.Asked, r.Approvals.Allowed, r.Approvals.Denied, r.Steered),
-		fmt.Sprintf("Skills: shown %s; taken %s; calls that a grant let through unasked: %d; denied all the same: %d; given back: %d; to be asked about again: %d.",
-			strings.Join(r.Skills.Catalog, ", "), chat.Plural(r.Skills.Activations, "time"), r.Skills.Lifted, r.Skills.StillDenied, r.Skills.GivenBack, r.Skills.AskedAgain),
-		"Spent on both nodes: " + chat.SpentText(r.Spent),
+		demoWhere(r), demoTime(o, r),
+		fmt.Sprintf("Rules: they held on both nodes. %s refused; of %s at one terminal %d got a yes and %d a no.",
+			chat.Plural(r.Denied, "call")+" were", chat.Plural(r.Approvals.Asked, "question"), r.Approvals.Allowed, r.Approvals.Denied),
+		"Budget: one for the agents of both nodes, which spent " + chat.SpentText(r.Spent) + ".",
 		"The report: " + r.Report,
-	}
-	if r.Interrupted > 0 {
-		lines[2] += fmt.Sprintf(" Interrupted: %d.", r.Interrupted)
 	}
 	if s := chat.NewScreen(env); s != nil && env.OutIsTerminal {
 		for i, line := range lines[:len(lines)-1] {
@@ -343,4 +338,29 @@ func printDemoResult(env *command.Env, r demo.Result) error {
 	}
 	_, err := fmt.Fprintf(env.Out, "\n%s\n", strings.Join(lines, "\n"))
 	return err
+}
+
+// demoWhere says which work ran on which node.
+func demoWhere(r demo.Result) string {
+	text := fmt.Sprintf("Where: node a surveyed %s, node b %s", chat.Plural(len(r.Parts["a"]), "part"), chat.Plural(len(r.Parts["b"]), "part"))
+	if there := r.Parts["b"]; len(there) > 0 && len(there) <= 5 {
+		text += " (" + strings.Join(there, ", ") + ")"
+	}
+	if r.MCPCalls > 0 {
+		text += "; an MCP server of node b made the report of all"
+	}
+	return text + ". On a machine of its own node b would work the same."
+}
+
+// demoTime says what the second node gained in time, or what happened when it was lost.
+func demoTime(o demo.Options, r demo.Result) string {
+	m := r.Map
+	if m == nil {
+		return fmt.Sprintf("Time: node b was killed, with %s interrupted, and node a did its part again. Without --crash the tour measures one node and two.", chat.Plural(r.Interrupted, "task"))
+	}
+	text := fmt.Sprintf("Time: symbio map did %s in %.1f s on node a alone, and in %.1f s on both (a %d, b %d).", chat.Plural(m.Items, "item"), m.Alone, m.Both, m.Nodes["a"], m.Nodes["b"])
+	if o.Model == "" {
+		text += fmt.Sprintf(" For this the model of the tour took %v an item, %d at a time on a node.", demo.MapPause, demo.MapPlaces)
+	}
+	return text
 }

@@ -13,7 +13,7 @@ import (
 func TestDemoResultFitsTerminal(t *testing.T) {
 	stdout := new(bytes.Buffer)
 	a := &command.Env{Out: stdout, OutIsTerminal: true, Getenv: func(string) string { return "" }}
-	if err := printDemoResult(a, demo.Result{Summary: "140 parts. Not surveyed: " + strings.Repeat("part of it, ", 1000), Report: "/tmp/report.md"}); err != nil {
+	if err := printDemoResult(a, demo.Options{}, demo.Result{Summary: "140 parts. Not surveyed: " + strings.Repeat("part of it, ", 1000), Report: "/tmp/report.md"}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(stdout.String(), "\n")

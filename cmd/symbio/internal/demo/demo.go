@@ -48,8 +48,10 @@ type Result struct {
 	Skills Skills `json:"skills"`
 	// Lent counts sub-agents that lived on the other node.
 	Lent int `json:"lent"`
-	// Mapped counts the results of symbio map.
-	Mapped int `json:"mapped,omitempty"`
+	// Parts has for each node the parts that agents there have surveyed.
+	Parts map[string][]string `json:"parts"`
+	// Map is what symbio map did; nil in a tour that kills node b.
+	Map *Map `json:"map,omitempty"`
 	// MCPCalls counts calls of the MCP server's tool for the other node.
 	MCPCalls  int       `json:"mcp_calls"`
 	Approvals Approvals `json:"approvals"`
@@ -61,6 +63,16 @@ type Result struct {
 	Spent budget.Spent `json:"spent"`
 	// Summary is the agent's final answer.
 	Summary string `json:"summary"`
+}
+
+// Map says how long symbio map took for the same items with node a alone, and with both nodes. The JSON names are a contract.
+type Map struct {
+	Items int `json:"items"`
+	// Alone and Both are in seconds.
+	Alone float64 `json:"alone"`
+	Both  float64 `json:"both"`
+	// Nodes counts the items by node, when both worked.
+	Nodes map[string]int `json:"nodes"`
 }
 
 // Skills counts what the tour showed of skills. The JSON names are a contract.
@@ -127,9 +139,9 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 	}
 	outcome, err := setup.survey(ctx, observer)
 	err = errors.Join(err, crash.Wait())
-	mapped := 0
+	var mapped *Map
 	if err == nil && !o.Crash {
-		mapped, err = setup.mapItems(ctx, observer)
+		mapped, err = setup.mapTwice(ctx, observer)
 	}
 	// After stop has returned, the observer has seen all events of the nodes, so the counts are
 	// final.
@@ -137,7 +149,7 @@ func Run(ctx context.Context, o Options) (_ Result, err error) {
 		return Result{}, err
 	}
 	result := observer.result()
-	result.Report, result.Summary, result.Mapped = o.Report, outcome.Text, mapped
+	result.Report, result.Summary, result.Map = o.Report, outcome.Text, mapped
 	if outcome.Spent != nil {
 		result.Spent = *outcome.Spent
 		// The stream of events drops some when there are very many at once; the account of the

@@ -9,16 +9,25 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/visible"
 )
 
 // ModelName is the name under which the nodes of the tour know their model: configurations name it
 // "func:survey".
 const ModelName = "survey"
 
-// Model returns the model of the tour: a Go function that uses tools as a language model would. It
-// has no state; each answer follows from the messages of the request. The surveyor and its
-// sub-agents share it.
-func Model() llm.Model { return llm.Func(answer) }
+// Model returns the model of the tour: a Go function that uses tools as a language model would.
+// Each answer follows from the messages of the request. The surveyor and its sub-agents share it.
+func Model() llm.Model {
+	places := make(chan struct{}, MapPlaces)
+	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+		if word := shoutTask.FindStringSubmatch(newConversation(r.Messages).task); word != nil {
+			message, err := shout(ctx, places, word[1])
+			return llm.Response{Message: message, Usage: llm.EstimateUsage(r, message)}, err
+		}
+		return answer(ctx, r)
+	})
+}
 
 // StuckModelName is the name of the model that node b has before it is killed: it gives its first
 // answer and then thinks until its node ends, so that there is work to be interrupted.
@@ -47,8 +56,6 @@ func answer(_ context.Context, r llm.Request) (llm.Response, error) {
 		message = c.surveyPart(part[1])
 	} else if survey := surveyTask.FindStringSubmatch(c.task); survey != nil {
 		message = c.survey(survey[1], survey[2])
-	} else if shout := shoutTask.FindStringSubmatch(c.task); shout != nil {
-		message.Text = strings.ToUpper(shout[1]) + "!"
 	} else {
 		message.Text = "I survey directories, and know nothing else."
 	}
@@ -346,14 +353,14 @@ func (c *conversation) note() string {
 	if largest.Part == "" || !slices.ContainsFunc(c.remarks, aboutSize.MatchString) {
 		return ""
 	}
-	return fmt.Sprintf("The largest part is %s, with %d lines.", largest.Part, largest.Lines)
+	return fmt.Sprintf("The largest part is %s, with %s.", largest.Part, visible.Plural(largest.Lines, "line"))
 }
 
 // summary returns the final answer of the survey.
 func (c *conversation) summary(dir string) string {
 	parts := c.parts()
 	total, _ := sum(parts)
-	text := fmt.Sprintf("%s: %d parts, %d files, %d lines, %d lines with TODO or FIXME.", dir, len(parts), total.Files, total.Lines, total.Todos)
+	text := dir + ": " + visible.Plural(len(parts), "part") + ", " + total.sizes() + "."
 	if note := c.note(); note != "" {
 		text += " " + note
 	}

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -32,6 +33,8 @@ type observer struct {
 	members map[string]string
 	// spawned has for each sub-agent the node on which its parent lives.
 	spawned map[string]string
+	// parts has for each sub-agent that has not failed what it surveys.
+	parts map[string]string
 	// nodes are the nodes that reported anything.
 	nodes map[string]bool
 	// provided are the capabilities of b that a knows.
@@ -43,7 +46,7 @@ type observer struct {
 func newObserver(show func(event.Event)) *observer {
 	return &observer{
 		show: show, met: make(chan struct{}), ready: make(chan struct{}), lentWorks: make(chan struct{}), counts: Result{Type: "result", Skills: Skills{Catalog: []string{}}},
-		members: map[string]string{}, spawned: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{},
+		members: map[string]string{}, spawned: map[string]string{}, parts: map[string]string{}, provided: map[string]bool{}, nodes: map[string]bool{},
 		skills: skillCalls{granted: map[string]bool{}, asked: map[string]bool{}, lifted: map[string]bool{}},
 	}
 }
@@ -78,7 +81,9 @@ func (p *observer) count(e event.Event, d event.Fields) {
 	case "joined", "updated", "became available":
 		p.memberEvent(e, d)
 	case "spawned":
-		p.spawned[d.Member] = e.Node
+		p.spawned[d.Member], p.parts[d.Member] = e.Node, strings.TrimPrefix(d.Text, "survey ")
+	case "failed":
+		delete(p.parts, e.Agent)
 	case "served":
 		c.RemoteCalls++
 		if d.Capability == renderCapability && d.Error == "" {
@@ -178,6 +183,12 @@ func (p *observer) result() Result {
 		if home := p.members[id]; home != "" && home != by {
 			r.Lent++
 		}
+	}
+	r.Parts = map[string][]string{"a": {}, "b": {}}
+	for id, part := range p.parts {
+		home := cmp.Or(p.members[id], p.spawned[id])
+		r.Parts[home] = append(r.Parts[home], part)
+		slices.Sort(r.Parts[home])
 	}
 	r.Members, r.Nodes, r.Subagents = len(p.members), len(p.nodes), len(p.spawned)
 	return r

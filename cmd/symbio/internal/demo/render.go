@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"symbio/security/visible"
 )
 
 // Survey is the input of the capability report.render: what node a asks node b to render.
@@ -51,7 +53,7 @@ func Render(s Survey) string {
 	total, kinds := sum(s.Parts)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Survey of %s\n\n", inline(s.Dir))
-	fmt.Fprintf(&b, "%d files, %d lines, %d lines with TODO or FIXME, in %d parts.\n\n", total.Files, total.Lines, total.Todos, len(s.Parts))
+	fmt.Fprintf(&b, "%s, in %s.\n\n", total.sizes(), visible.Plural(len(s.Parts), "part"))
 	if s.Note != "" {
 		fmt.Fprintf(&b, "%s\n\n", cell(s.Note))
 	}
@@ -104,6 +106,11 @@ func sum(parts []Part) (total Part, kinds []Kind) {
 	}
 	slices.SortFunc(kinds, func(a, b Kind) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.Kind, b.Kind)) })
 	return total, kinds
+}
+
+// sizes returns in words how much there is.
+func (p Part) sizes() string {
+	return visible.Plural(p.Files, "file") + ", " + visible.Plural(p.Lines, "line") + ", " + visible.Plural(p.Todos, "line") + " with TODO or FIXME"
 }
 
 // filesByLength returns the n longest files of all parts.

@@ -50,7 +50,7 @@ func TestServerRendersASurvey(t *testing.T) {
 	}
 	text := r.Content[0].(*sdk.TextContent).Text
 	for _, want := range []string{
-		"2 files, 30 lines, 1 lines with TODO or FIXME, in 2 parts.\n\nThe largest part is &lt;b>.\n",
+		"2 files, 30 lines, 1 line with TODO or FIXME, in 2 parts.\n\nThe largest part is &lt;b>.\n",
 		"| a | not surveyed: not there | 0 | 0 | 0 |\n| b | it \\| is | 2 | 30 | 1 |\n",
 	} {
 		if !strings.Contains(text, want) {
