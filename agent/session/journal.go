@@ -275,11 +275,25 @@ func Find(all []Info, id string) (Info, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Info{}, fmt.Errorf("session %q: %w; symbio sessions list has them", id, ErrNotFound)
+		return Info{}, fmt.Errorf("session %q: %w%s; symbio sessions list has them", id, ErrNotFound, suggest(all, id))
 	case 1:
 		return found[0], nil
 	}
 	return Info{}, fmt.Errorf("session %q: %d ids begin so, such as %s and %s; write more of it", id, len(found), found[0].ID, found[1].ID)
+}
+
+// suggest asks whether one of the sessions was meant by what no id begins with. Ids are random: of more than an eighth that
+// differs another one is as likely.
+func suggest(all []Info, id string) string {
+	most := 1 + len(id)/8
+	for _, n := range []int{len(id), len(id) + 1, len(id) - 1} { // a letter may be missing, or one too many
+		for i := 0; n > 4 && i < len(all); i++ {
+			if begin := visible.Prefix(all[i].ID, n); visible.EditDistance(id, begin, most+1) <= most {
+				return fmt.Sprintf("; did you mean %q?", begin)
+			}
+		}
+	}
+	return ""
 }
 
 // Info returns the present description of the session.

@@ -251,6 +251,19 @@ func TestFindByPrefix(t *testing.T) {
 	}
 }
 
+func TestFindSuggestsWhatWasMeant(t *testing.T) {
+	all := []session.Info{{ID: "0123456789abcdef0123456789abcdef"}, {ID: "fedcba98"}}
+	for id, want := range map[string]string{"0123455": "0123456", "013456": "0123456", "01233456": "01234567", "0132456789abcdef0123456789abcde0": "0123456789abcdef0123456789abcdef",
+		"fedbca98": "fedcba98", "777777": "", "0129": "", "": ""} {
+		if want != "" {
+			want = fmt.Sprintf("no such session; did you mean %q?; symbio sessions list has them", want)
+		}
+		if _, err := session.Find(all, id); err == nil || !strings.Contains(err.Error(), want) || want == "" && strings.Contains(err.Error(), "mean") {
+			t.Errorf("find %q: %v; want %s", id, err, want)
+		}
+	}
+}
+
 // All sessions of a node share its journal; the race detector sees what is used without its lock.
 func TestJournalMayBeUsedByManyGoroutines(t *testing.T) {
 	j := session.NewJournal(inMemory(t), "n")

@@ -65,18 +65,7 @@ func (s *sessionFlags) find(ctx context.Context, env *command.Env, dir string) (
 		return session.Info{}, command.Usage(errors.New("--continue and --resume both choose a session; leave one out"))
 	}
 	if s.id != "" && s.id != noID {
-		all, err := env.Sessions(ctx, session.Filter{ID: s.id})
-		if err != nil {
-			return session.Info{}, err
-		}
-		found, err := session.Find(all, s.id)
-		if errors.Is(err, session.ErrNotFound) {
-			return found, command.NotFound(err)
-		}
-		if err != nil {
-			return found, command.Usage(err)
-		}
-		return found, nil
+		return command.FindSession(ctx, env, s.id)
 	}
 	if s.id == noID && (!env.InIsTerminal || env.JSON) {
 		return session.Info{}, command.Usage(errors.New("--resume without an ID chooses on a terminal, and there is none\nGive an ID, which symbio sessions list has, or --continue for the latest session of this directory"))

@@ -85,19 +85,28 @@ func (env *Env) OnSessionStore(node string, do func(node string, store *sqlite.S
 	return errors.Join(do(node, store), store.Close())
 }
 
-// OnSession calls do with the session that has an id or the beginning of one, and the store that has
-// it. The exit status of its error is 4 if there is none, and 2 if there are several.
-func (env *Env) OnSession(ctx context.Context, id string, do func(*sqlite.Store, session.Info) error) error {
-	all, err := env.Sessions(ctx, session.Filter{ID: id})
+// FindSession returns the session that has an id or the beginning of one. The exit status of its error is
+// 4 if there is none, and 2 if there are several.
+func FindSession(ctx context.Context, env *Env, id string) (session.Info, error) {
+	all, err := env.Sessions(ctx, session.Filter{})
 	if err != nil {
-		return err
+		return session.Info{}, err
 	}
 	i, err := session.Find(all, id)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return NotFound(err)
+		return i, NotFound(err)
 	case err != nil:
-		return Usage(err)
+		return i, Usage(err)
+	}
+	return i, nil
+}
+
+// OnSession calls do with the session that FindSession finds, and the store that has it.
+func (env *Env) OnSession(ctx context.Context, id string, do func(*sqlite.Store, session.Info) error) error {
+	i, err := FindSession(ctx, env, id)
+	if err != nil {
+		return err
 	}
 	return env.OnSessionStore(i.Node, func(_ string, s *sqlite.Store) error { return do(s, i) })
 }
