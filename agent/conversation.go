@@ -2,11 +2,11 @@ package agent
 
 import (
 	"context"
-	"fmt"
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/community"
+	"symbio/security/visible"
 )
 
 // newConversation returns the agent's conversation with its model. It lasts over tasks and ends
@@ -82,9 +82,9 @@ func retryEvent(turn int, r *llm.Retry) Event {
 // compactionEvent returns the event for a compaction. Done and Total are the tokens after and
 // before it.
 func compactionEvent(turn int, c *conversation.Compaction) Event {
-	text := fmt.Sprintf("%d results of tools were cut", c.Cut)
+	text := visible.Plural(c.Cut, "result") + " of tools cut"
 	if c.Summed > 0 {
-		text += fmt.Sprintf(", %d messages summed up", c.Summed)
+		text += ", " + visible.Plural(c.Summed, "message") + " summed up"
 	}
 	out := Event{Type: EventCompact, Turn: turn, Text: text, Done: float64(c.After), Total: float64(c.Before)}
 	if c.Usage != (llm.Usage{}) {

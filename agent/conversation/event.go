@@ -67,7 +67,7 @@ type Receipt struct {
 // Compaction says how room was made in the model's context. Tokens are estimates.
 type Compaction struct {
 	Before, After int // tokens of the request
-	// Cut is how many results of tools were cut.
+	// Cut is how many results of tools cut.
 	Cut int
 	// Summed is how many messages a summary stands for now.
 	Summed int

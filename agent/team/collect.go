@@ -113,7 +113,7 @@ func (t *Team) collect(ctx context.Context, args collectArgs) tool.Result {
 	reply.Applied = true
 	t.setCollected(c)
 	r := tool.JSON(reply)
-	r.Change = tool.FileDiff{File: fmt.Sprintf("%d files of %s", len(steps), c.Member.Name), Diff: diff}
+	r.Change = tool.FileDiff{File: visible.Plural(len(steps), "file") + " of " + c.Member.Name, Diff: diff}
 	return r
 }
 
@@ -223,7 +223,7 @@ func diffOf(steps []workspace.Step) string {
 		if s.Diff != "" {
 			b.WriteString(s.Diff)
 		} else {
-			fmt.Fprintf(&b, "\\ %s: %s, %d bytes that are no text\n", s.Action, visible.Line(s.Path, 200), s.After.Size)
+			fmt.Fprintf(&b, "\\ %s: %s, %s that are no text\n", s.Action, visible.Line(s.Path, 200), visible.Plural(int(s.After.Size), "byte"))
 		}
 		if b.Len() > maxDiff {
 			return visible.Prefix(b.String(), maxDiff) + "\n\\ the rest of the difference is left out\n"
@@ -242,6 +242,6 @@ func (c *Child) omission() string {
 	for _, o := range c.Workspace.Omitted[:min(len(c.Workspace.Omitted), 10)] {
 		first = append(first, fmt.Sprintf("%s (%s)", visible.Line(o.Path, 200), o.Why))
 	}
-	text := fmt.Sprintf("%d files of yours did not go along: %s", len(c.Workspace.Omitted), strings.Join(first, ", "))
+	text := fmt.Sprintf("%s of yours did not go along: %s", visible.Plural(len(c.Workspace.Omitted), "file"), strings.Join(first, ", "))
 	return strings.TrimSuffix(text+"; "+c.Omitted, "; ")
 }

@@ -18,10 +18,14 @@ func IsID(typed, id string) bool {
 // the id as IsID takes it.
 func IsNamed(typed, name, id string) bool { return typed == name || IsID(typed, id) }
 
-// Plural returns a number of things: "1 skill", "2 skills". what must form its plural with "s".
+// Plural returns a number of things: "1 skill", "2 skills", "0 directories". what must form its plural with "s", or "ies" for
+// a "y" after a consonant.
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if stem, is := strings.CutSuffix(what, "y"); is && stem != "" && !strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

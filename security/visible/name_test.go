@@ -19,8 +19,8 @@ func TestIsNamed(t *testing.T) {
 }
 
 func TestPlural(t *testing.T) {
-	for n, want := range map[int]string{0: "0 lines", 1: "1 line", 2: "2 lines"} {
-		if got := visible.Plural(n, "line"); got != want {
+	for n, want := range map[int]string{0: "0 lines, 0 directories, 0 keys", 1: "1 line, 1 directory, 1 key", 2: "2 lines, 2 directories, 2 keys"} {
+		if got := visible.Plural(n, "line") + ", " + visible.Plural(n, "directory") + ", " + visible.Plural(n, "key"); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}

@@ -113,7 +113,7 @@ func TestRelativePathsMeanWhatTheGuardJudged(t *testing.T) {
 	if got := b.ok(t, "Read", "file_path", "a"); got != "     1\tbelow\n" {
 		t.Errorf("Read a in sub: got %q", got)
 	}
-	if got := b.ok(t, "Glob", "pattern", "**"); got != "a\ndeep/\ndeep/b\ntotal\t2 files\t1 directories" {
+	if got := b.ok(t, "Glob", "pattern", "**"); got != "a\ndeep/\ndeep/b\ntotal\t2 files\t1 directory" {
 		t.Errorf("Glob in sub: got %q", got)
 	}
 	b.ok(t, "Write", "file_path", "new", "content", "x")
@@ -122,7 +122,7 @@ func TestRelativePathsMeanWhatTheGuardJudged(t *testing.T) {
 	}
 	b.refused(t, "Denied", "Read", "file_path", "../a")
 	everywhere := open(t, dir, nil, "sub")
-	if got, want := everywhere.ok(t, "Glob", "pattern", "a", "path", ".."), filepath.Join(dir, "a")+"\ntotal\t1 files\t0 directories"; got != want {
+	if got, want := everywhere.ok(t, "Glob", "pattern", "a", "path", ".."), filepath.Join(dir, "a")+"\ntotal\t1 file\t0 directories"; got != want {
 		t.Errorf("Glob above the working directory: got %q, want %q", got, want)
 	}
 }
@@ -200,13 +200,13 @@ func TestGlobFindsNamesAndCountsAll(t *testing.T) {
 		{[]any{"pattern", "*/"}, "\"new\\nline/\"\nother/\nsp ace/\nsrc/\ntotal\t0 files\t4 directories"},
 		{[]any{"pattern", "**/*.go"}, "a.go\n\"new\\nline/a.go\"\nother/x.go\nsp ace/q.go\nsrc/deep/y.go\nsrc/x.go\ntotal\t6 files\t0 directories"},
 		{[]any{"pattern", "**/*.go", "limit", 2}, "a.go\n\"new\\nline/a.go\"\n# 4 more are not shown; narrow the pattern or raise limit\ntotal\t6 files\t0 directories"},
-		{[]any{"pattern", "src/**/y.go"}, "src/deep/y.go\ntotal\t1 files\t0 directories"},
+		{[]any{"pattern", "src/**/y.go"}, "src/deep/y.go\ntotal\t1 file\t0 directories"},
 		{[]any{"pattern", "*/x.go"}, "other/x.go\nsrc/x.go\ntotal\t2 files\t0 directories"},
 		{[]any{"pattern", "{src,other}/*.go"}, "other/x.go\nsrc/x.go\ntotal\t2 files\t0 directories"},
 		{[]any{"pattern", "{a.go,src/x.go}"}, "a.go\nsrc/x.go\ntotal\t2 files\t0 directories"},
-		{[]any{"pattern", "src/deep"}, "src/deep/\ntotal\t0 files\t1 directories"},
-		{[]any{"pattern", "*", "path", "src"}, "src/deep/\nsrc/x.go\ntotal\t1 files\t1 directories"},
-		{[]any{"pattern", `\[id\].tsx`}, "[id].tsx\ntotal\t1 files\t0 directories"},
+		{[]any{"pattern", "src/deep"}, "src/deep/\ntotal\t0 files\t1 directory"},
+		{[]any{"pattern", "*", "path", "src"}, "src/deep/\nsrc/x.go\ntotal\t1 file\t1 directory"},
+		{[]any{"pattern", `\[id\].tsx`}, "[id].tsx\ntotal\t1 file\t0 directories"},
 		{[]any{"pattern", "*.c"}, "total\t0 files\t0 directories"},
 	} {
 		if got := b.ok(t, "Glob", c.args...); got != c.want {

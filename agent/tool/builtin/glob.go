@@ -12,6 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"symbio/agent/tool"
+	"symbio/security/visible"
 )
 
 //go:embed glob.md
@@ -110,7 +111,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 			found[i] = show(name)
 		}
 	}
-	return answer(found, a.Limit, more, "narrow the pattern or raise limit", k.notes(), fmt.Sprintf("total\t%d files\t%d directories", files, dirs)), nil
+	return answer(found, a.Limit, more, "narrow the pattern or raise limit", k.notes(), "total\t"+visible.Plural(files, "file")+"\t"+visible.Plural(dirs, "directory")), nil
 }
 
 // orDot returns path, or "." if it is empty.

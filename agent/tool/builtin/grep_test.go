@@ -187,10 +187,10 @@ func TestWalkObeysWhatTheVerdictLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, dir, permission.Chain{{Policy: policy}}, "")
-	if got, want := b.ok(t, "Grep", "pattern", "TODO"), "a\nsub/c\n# 2 files or directories are left out by a permission rule\ntotal\t2\t2\t2"; got != want {
+	if got, want := b.ok(t, "Grep", "pattern", "TODO"), "a\nsub/c\n# 2 files or directories left out by a permission rule\ntotal\t2\t2\t2"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := b.ok(t, "Glob", "pattern", "**"), "a\nsub/\nsub/c\n# 2 files or directories are left out by a permission rule\ntotal\t2 files\t1 directories"; got != want {
+	if got, want := b.ok(t, "Glob", "pattern", "**"), "a\nsub/\nsub/c\n# 2 files or directories left out by a permission rule\ntotal\t2 files\t1 directory"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	b.refused(t, "Denied", "Grep", "pattern", "TODO", "path", "secret")
@@ -208,7 +208,7 @@ func TestDirectoryThatCannotBeReadIsNamed(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "closed"), 0o755) })
 	got := open(t, dir, nil, "").ok(t, "Grep", "pattern", "TODO")
-	if !strings.Contains(got, "# 1 directories could not be read, such as closed: permission denied\ntotal\t1\t1\t1") {
+	if !strings.Contains(got, "# 1 directory could not be read, such as closed: permission denied\ntotal\t1\t1\t1") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -16,7 +16,7 @@ func TestGlobAndGrepLeaveOutWhatGitIgnores(t *testing.T) {
 	})
 	b := open(t, dir, nil, "")
 	if got, want := b.ok(t, "Glob", "pattern", "**"), ".dot/\n.dot/.gitignore\n.dot/d/\n.dot/d/only\n.gitignore\na.go\nkeep.log\nother/\nother/c.log\nsub/\nsub/.gitignore\nsub/b.log\nsub/build/\nsub/build/in.go\n"+
-		"# 7 files or directories are left out by .gitignore; with ignored: true they are not\ntotal\t9 files\t5 directories"; got != want {
+		"# 7 files or directories left out by .gitignore; ignored: true shows all\ntotal\t9 files\t5 directories"; got != want {
 		t.Errorf("Glob:\ngot  %q\nwant %q", got, want)
 	}
 	if got := b.ok(t, "Grep", "pattern", "^x$"); !strings.HasPrefix(got, "a.go\nkeep.log\nother/c.log\nsub/b.log\nsub/build/in.go\n# 7 files") || last(got) != "total\t9\t5\t5" {
@@ -25,7 +25,7 @@ func TestGlobAndGrepLeaveOutWhatGitIgnores(t *testing.T) {
 	if got := b.ok(t, "Grep", "pattern", "^x$", "ignored", true); last(got) != "total\t17\t12\t12" || strings.Contains(got, "#") {
 		t.Errorf("Grep of all: %q", got)
 	}
-	if got := b.ok(t, "Glob", "pattern", "**", "path", "node_modules"); got != "node_modules/m/\nnode_modules/m/m.js\n# 1 files or directories are left out by .gitignore; with ignored: true they are not\ntotal\t1 files\t1 directories" {
+	if got := b.ok(t, "Glob", "pattern", "**", "path", "node_modules"); got != "node_modules/m/\nnode_modules/m/m.js\n# 1 file or directory left out by .gitignore; ignored: true shows all\ntotal\t1 file\t1 directory" {
 		t.Errorf("Glob of an ignored directory: %q", got)
 	}
 	if got := b.ok(t, "Glob", "pattern", "*", "path", "sub"); !strings.Contains(got, "sub/b.log\n") || strings.Contains(got, "here") {
@@ -37,7 +37,7 @@ func TestGlobAndGrepLeaveOutWhatGitIgnores(t *testing.T) {
 	if got := b.ok(t, "Grep", "pattern", "x", "path", "a.log"); last(got) != "total\t1\t1\t1" {
 		t.Errorf("Grep of an ignored file: %q", got)
 	}
-	if got := open(t, filepath.Join(dir, "sub"), nil, "").ok(t, "Glob", "pattern", "*.log"); last(got) != "total\t1 files\t0 directories" {
+	if got := open(t, filepath.Join(dir, "sub"), nil, "").ok(t, "Glob", "pattern", "*.log"); last(got) != "total\t1 file\t0 directories" {
 		t.Errorf("a workspace below: %q", got)
 	}
 }

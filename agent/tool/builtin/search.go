@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"symbio/security/visible"
 )
 
 const (
@@ -211,7 +213,7 @@ func (s *search) count(ctx context.Context, f io.Reader, b *buffer) (int64, erro
 func (s *search) notes() []string {
 	notes := s.walker.notes()
 	if n := len(s.unreadable); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d files could not be read and are not counted, such as %s", n, s.unreadable[0]))
+		notes = append(notes, fmt.Sprintf("%s could not be read or counted, such as %s", visible.Plural(n, "file"), s.unreadable[0]))
 	}
 	return notes
 }

@@ -13,6 +13,7 @@ import (
 
 	"symbio/agent/tool"
 	"symbio/agent/tool/gitignore"
+	"symbio/security/visible"
 )
 
 // folder is one directory of a walk. Its names are sorted.
@@ -156,17 +157,25 @@ func reason(err error) error {
 	return err
 }
 
+// entries returns how many files and directories that is.
+func entries(n int) string {
+	if n == 1 {
+		return "1 file or directory"
+	}
+	return fmt.Sprintf("%d files or directories", n)
+}
+
 // notes returns lines about the entries that the sums do not include.
 func (k *walker) notes() []string {
 	var notes []string
 	if k.hidden > 0 {
-		notes = append(notes, fmt.Sprintf("%d files or directories are left out by a permission rule", k.hidden))
+		notes = append(notes, entries(k.hidden)+" left out by a permission rule")
 	}
 	if k.ignored > 0 {
-		notes = append(notes, fmt.Sprintf("%d files or directories are left out by .gitignore; with ignored: true they are not", k.ignored))
+		notes = append(notes, entries(k.ignored)+" left out by .gitignore; ignored: true shows all")
 	}
 	if n := len(k.unreadable); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d directories could not be read, such as %s", n, k.unreadable[0]))
+		notes = append(notes, fmt.Sprintf("%s could not be read, such as %s", visible.Plural(n, "directory"), k.unreadable[0]))
 	}
 	return notes
 }

@@ -275,7 +275,7 @@ func listMCP(ctx context.Context, t *conversation, _ string) error {
 		var b strings.Builder
 		for _, p := range r.GetParts() {
 			if strings.HasPrefix(p.GetName(), "mcp__") && p.GetKind() == "tool" {
-				fmt.Fprintf(&b, "%s  %d tokens\n", terminal.Printable(p.GetName()), p.GetTokens())
+				fmt.Fprintf(&b, "%s  %s\n", terminal.Printable(p.GetName()), Plural(int(p.GetTokens()), "token"))
 			}
 		}
 		t.view.page("Tools of MCP servers", cmp.Or(b.String(), "the agent has no tools of MCP servers; symbio mcp list shows the servers"))

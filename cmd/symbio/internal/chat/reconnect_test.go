@@ -194,7 +194,7 @@ func TestChatShowsOnlyAnswerThatItMissed(t *testing.T) {
 		if want := []string{"m2", "transcript"}; !slices.Equal(n.sent, want) {
 			t.Errorf("sent %q, want %q", n.sent, want)
 		}
-		if text := shown.String(); !strings.Contains(text, "> m2\na2\n") || strings.Contains(text, "a1") || !strings.Contains(text, "(2 messages before these are not shown)") {
+		if text := shown.String(); !strings.Contains(text, "> m2\na2\n") || strings.Contains(text, "a1") || !strings.Contains(text, "(2 messages before these, not shown)") {
 			t.Errorf("shown: %q", text)
 		}
 		in.Close()
@@ -336,7 +336,7 @@ func TestResumedChatShowsThePast(t *testing.T) {
 		n.emit("session", `{"id":"s1","text":"count the files","state":"done","tasks":9}`)
 		n.emit("transcript", `{"transcript":[{"role":"user","text":"m1"},{"role":"user","text":"m2"},{"role":"user","text":"m3"},{"role":"user","text":"m4"},{"role":"user","text":"m5"},{"role":"user","text":"m6"},{"role":"user","text":"m7"}],"omitted":2}`)
 		synctest.Wait()
-		if text := shown.String(); !strings.Contains(text, "2 messages before these are not shown") || !strings.Contains(text, "> m1\n> m2\n") || !strings.Contains(text, "session s1: count the files") {
+		if text := shown.String(); !strings.Contains(text, "2 messages before these, not shown") || !strings.Contains(text, "> m1\n> m2\n") || !strings.Contains(text, "session s1: count the files") {
 			t.Errorf("shown: %q", text)
 		}
 		in.Close()

@@ -133,7 +133,7 @@ func NoticeText(e event.Event, f event.Fields) string {
 	case "steered":
 		return f.Outcome + ", from elsewhere: " + f.Text
 	case "gap":
-		return fmt.Sprintf("%d events were dropped: there were too many at once", f.Missed)
+		return Plural(f.Missed, "event") + " dropped: there were too many at once"
 	}
 	return ""
 }
@@ -238,7 +238,7 @@ func ArgSummary(args json.RawMessage) string {
 		}
 	}
 	if steps, ok := of["steps"].([]any); ok { // of the tool Plan, whose steps are shown beside
-		return fmt.Sprintf("of %d steps", len(steps))
+		return "of " + Plural(len(steps), "step")
 	}
 	return visible.TruncateRunes(strings.Trim(command.PlainJSON(args), "{}"), 80)
 }

@@ -51,7 +51,7 @@ func TestTranscriptViewShowsAgentTree(t *testing.T) {
       helper-1  mcp__x__y "z":[1,"\u001b[31m"]  ok[2J  50ms
     helper  failed: no  1 model call · 12k tokens · 200ms
   calls openai:x in 2s: busy
-  7 events were dropped: there were too many at once`
+  7 events dropped: there were too many at once`
 	if got != want {
 		t.Errorf("shown is\n%s\nwant\n%s", got, want)
 	}

@@ -150,7 +150,7 @@ func (s *view) printTranscript(e event.Event) error {
 		title = "The agent remembers nothing yet"
 	}
 	if t.Omitted > 0 {
-		title += fmt.Sprintf(" (%d messages before these are not shown)", t.Omitted)
+		title += fmt.Sprintf(" (%s before these, not shown)", Plural(int(t.Omitted), "message"))
 	}
 	if t.PendingSteering > 0 {
 		title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering)

@@ -94,8 +94,8 @@ func TestViewPrintsPastAsItWasShown(t *testing.T) {
 		notes []string
 		want  string
 	}{
-		{nil, "  What the agent remembers (2 messages before these are not shown) (not yet\ndelivered: 1)\n" + messages},
-		{[]string{"it goes on"}, "  What the agent remembers (2 messages before these are not shown) (not yet\ndelivered: 1)\n" + messages + "  it goes on\n"},
+		{nil, "  What the agent remembers (2 messages before these, not shown) (not yet\ndelivered: 1)\n" + messages},
+		{[]string{"it goes on"}, "  What the agent remembers (2 messages before these, not shown) (not yet\ndelivered: 1)\n" + messages + "  it goes on\n"},
 	} {
 		s.pastNotes = c.notes
 		if err := s.printTranscript(past); err != nil {

@@ -221,7 +221,7 @@ func thinkingText(tokens int) string {
 // limitsText returns the limits of an agent and its sub-agents in one line. Wall is in seconds in
 // the JSON and a duration here. A cost of 0 is no limit and is left out.
 func limitsText(l agentinfo.Limits) string {
-	text := fmt.Sprintf("%s, %d deep, %d a minute; for a task %s, %d calls of models, %d tokens", visible.Plural(l.Agents, "sub-agent"), l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)), l.ModelCalls, l.Tokens)
+	text := fmt.Sprintf("%s, %d deep, %d a minute; for a task %s, %s of models, %s", visible.Plural(l.Agents, "sub-agent"), l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)), visible.Plural(l.ModelCalls, "call"), visible.Plural(int(l.Tokens), "token"))
 	if l.Cost > 0 {
 		text += fmt.Sprintf(", cost %g", l.Cost)
 	}

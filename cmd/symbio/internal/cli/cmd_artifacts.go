@@ -104,7 +104,7 @@ func writeArtifact(ctx context.Context, env *command.Env, client symbiov1.Contro
 	if env.JSON {
 		return env.PrintJSON(map[string]any{"file": file, "size": size, "content_type": kind})
 	}
-	env.Notef("%s: %d bytes, %s", file, size, kind)
+	env.Notef("%s: %s, %s", file, visible.Plural(int(size), "byte"), kind)
 	return nil
 }
 

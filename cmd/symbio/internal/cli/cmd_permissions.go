@@ -19,6 +19,7 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
+	"symbio/security/visible"
 )
 
 // cmdPermissions returns the command permissions, which groups the commands that explain and test
@@ -276,6 +277,6 @@ func (t *tally) printTotals(broken error) error {
 	if t.differ > 0 {
 		return fmt.Errorf("%d of %d cases differ%s", t.differ, t.judged, elsewhere)
 	}
-	fmt.Fprintf(t.env.Err, "%d cases as expected%s\n", t.judged, elsewhere)
+	fmt.Fprintf(t.env.Err, "%s as expected%s\n", visible.Plural(t.judged, "case"), elsewhere)
 	return nil
 }

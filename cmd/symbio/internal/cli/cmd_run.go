@@ -336,7 +336,7 @@ func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 	case o.Record != nil:
 		written, err := o.Record.Close()
 		if written > 0 && !env.JSON {
-			env.Notef("%d exchanges with the model's server are in %s; play them with --replay %s", written, r.record, r.record)
+			env.Notef("%s with the model's server recorded in %s; to play: --replay %s", visible.Plural(written, "exchange"), r.record, r.record)
 		}
 		// A model that is a Go function or a script sends no request, so there is nothing to play
 		// later.

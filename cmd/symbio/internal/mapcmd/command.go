@@ -18,6 +18,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
+	"symbio/security/visible"
 )
 
 // maxParallel is how many items can be worked on at once.
@@ -130,7 +131,7 @@ func (o options) run(ctx context.Context, env *command.Env, client symbiov1.Cont
 	stop()
 	if show.Wait(); err != nil {
 		if c := r.progress.now(); o.out != "" && c.Done > 0 {
-			env.Notef("%d items have an outcome, which is kept in %s: the same command goes on with the others", c.Done, file.Name())
+			env.Notef("%s with an outcome, kept in %s: the same command goes on with the others", visible.Plural(c.Done, "item"), file.Name())
 		}
 		return err
 	}

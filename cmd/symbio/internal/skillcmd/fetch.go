@@ -119,8 +119,8 @@ func fetchSkill(ctx context.Context, env *command.Env, on, name, hash string) er
 	if env.JSON {
 		return env.PrintJSON(o)
 	}
-	return env.Printf("%s from node %s (%s): %d files, %d bytes\nsha256 %s\nIt is not used until you trust it: symbio skills trust %s\n",
-		o.Name, o.NodeName, o.Node, o.Files, o.Bytes, o.Hash, o.Hash)
+	return env.Printf("%s from node %s (%s): %s, %s\nsha256 %s\nIt is not used until you trust it: symbio skills trust %s\n",
+		o.Name, o.NodeName, o.Node, visible.Plural(o.Files, "file"), visible.Plural(int(o.Bytes), "byte"), o.Hash, o.Hash)
 }
 
 // fetchedJSON is a fetched skill. The JSON names are a contract. Trust is "proposal", "trusted" or
@@ -161,7 +161,8 @@ func listFetched(env *command.Env) error {
 		list = append(list, one)
 	}
 	return command.PrintList(env, list, []string{"NAME", "SHA256", "FROM", "TRUST", "DESCRIPTION"}, func(o fetchedJSON) []string {
-		return []string{o.Name, o.Hash, o.NodeName, string(o.Trust), visible.TruncateRunes(o.Description, 100)}
+		known, _, _ := strings.Cut(trustLine(o.Trust, share.Origin{}), ":")
+		return []string{o.Name, o.Hash, o.NodeName, known, visible.TruncateRunes(o.Description, 100)}
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/security/visible"
 	"symbio/skills/install"
 	"symbio/skills/trust"
 )
@@ -299,7 +300,7 @@ func printChange(env *command.Env, c install.Change) {
 	}
 	line("offered", label(c.LockEntry))
 	for _, f := range c.Changes {
-		text := fmt.Sprintf("%s, %d bytes", f.Path, f.Size)
+		text := f.Path + ", " + visible.Plural(int(f.Size), "byte")
 		if f.Script {
 			text += ", a script"
 		}

@@ -175,10 +175,10 @@ func printPrompt(env *command.Env, r *symbiov1.SkillPromptReply) error {
 		return nil
 	}
 	if n := len(r.GetShortened()); n > 0 {
-		env.Notef("note: %d descriptions are shortened: skills.initial.max_bytes", n)
+		env.Notef("note: shortened (skills.initial.max_bytes): %s", visible.Plural(n, "description"))
 	}
 	if n := len(r.GetDropped()); n > 0 {
-		env.Notef("note: %d skills are not listed: skills.initial.max_bytes and max_entries", n)
+		env.Notef("note: not listed (skills.initial.max_bytes, max_entries): %s", visible.Plural(n, "skill"))
 	}
 	return env.PrintText(r.GetText())
 }

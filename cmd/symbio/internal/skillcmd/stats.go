@@ -1,7 +1,6 @@
 package skillcmd
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"symbio/agent/session/sqlite"
 	"symbio/agent/skilluse"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/security/visible"
 )
 
 // oftenShown is how often a skill was shown, and not taken, before stats suggests to switch it off: by
@@ -87,7 +87,7 @@ func printStats(env *command.Env, since time.Time, uses []skilluse.Use, all skil
 		return []string{u.Skill, strconv.Itoa(u.Shown), strconv.Itoa(u.Taken), strconv.Itoa(u.Finished), strconv.Itoa(u.Denied), last}
 	})
 	for _, t := range tips {
-		env.Notef("note: %s", fmt.Sprintf("%s was shown %d times and never taken; switch it off: %s", t.Skill, t.Shown, t.Command))
+		env.Notef("note: %s was shown %s and never taken; switch it off: %s", t.Skill, visible.Plural(t.Shown, "time"), t.Command)
 	}
 	return err
 }

@@ -289,7 +289,7 @@ func filesOf(p proposal.Proposal) string {
 		if f.Script {
 			kind = ", a script"
 		}
-		fmt.Fprintf(&b, "== %s, %d bytes%s ==\n", visible.Line(f.Path, 0), f.Size, kind)
+		fmt.Fprintf(&b, "== %s, %s%s ==\n", visible.Line(f.Path, 0), visible.Plural(int(f.Size), "byte"), kind)
 		switch {
 		case f.Text != "":
 			b.WriteString(strings.TrimRight(f.Text, "\n") + "\n\n")
@@ -317,7 +317,7 @@ func printProposed(env *command.Env, p proposal.Proposal) {
 	} else {
 		line("sha256", p.SHA256)
 	}
-	line("trust", string(p.Trust))
+	line("trust", trustLine(p.Trust, share.Origin{}))
 	// The key stands before the first rule only.
 	key := "asks for"
 	for _, r := range p.Grants {
@@ -373,7 +373,7 @@ func trustLine(known trust.State, from share.Origin) string {
 		trust.Grants:   "not needed: its scope grants",
 		trust.Trusted:  "trusted",
 		trust.Changed:  "changed since it was trusted: it grants nothing until `symbio skills trust` is asked again",
-		trust.Proposal: "proposal: it grants nothing until a person trusts it",
+		trust.Proposal: "not trusted yet: it grants nothing until a person trusts it",
 	}[known]
 	if from.Hash != "" {
 		text += fmt.Sprintf("; from node %s (%s), sha256 %s", terminal.Printable(from.NodeName), terminal.Printable(from.Node), from.Hash)

@@ -13,6 +13,7 @@ import (
 	nodefleet "symbio/agent/node/fleet"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/visible"
 )
 
 // maxEvents bounds the events that are remembered; the oldest go first.
@@ -179,7 +180,7 @@ func doing(a *symbiov1.FleetAgent) (text string, since time.Time) {
 		c = calls[i]
 	}
 	if text = callText(c.GetTool(), c.GetArgs()); len(calls) > 1 {
-		text = fmt.Sprintf("%d calls: %s", len(calls), text)
+		text = visible.Plural(len(calls), "call") + ": " + text
 	}
 	return text, c.GetSince().AsTime()
 }

@@ -365,7 +365,7 @@ func TestAgentPageFollowsAgent(t *testing.T) {
 	see(t, view, "held to: 2 of 1000 model calls · 13k of 10M tokens · $0.3200 of no limit", "agents at once, 3 deep, 30 a minute · 30m0s a task", "session s1")
 	s.node.reply = &symbiov1.ConversationReply{Transcript: []byte(`[{"role":"user","text":"write it"},{"role":"assistant","text":"It is written."}]`), Omitted: 3}
 	view = s.show(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{{Id: "g", Name: "general", Node: "d", NodeName: "desk", State: "idle"}}}))
-	see(t, view, "general on desk · idle", "It is written.", "3 messages before these are not shown")
+	see(t, view, "general on desk · idle", "It is written.", "3 messages before these, not shown")
 	unseen(t, view, "waits for a person")
 	view = s.show(s.changed(&symbiov1.FleetChange{RemovedAgents: []string{"g"}}))
 	see(t, view, "· gone", "It is written.")

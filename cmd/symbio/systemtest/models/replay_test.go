@@ -47,7 +47,7 @@ func TestTaskIsRecordedAndReplayed(t *testing.T) {
 				return said.String(), told.String(), err
 			}
 			out, told, err := run([]string{c.env + "_BASE_URL=" + mock.BaseURL, c.env + "_API_KEY=" + key}, "--model", c.model, "--record", recording, "count the notes")
-			if err != nil || out != want || !strings.Contains(told, "5 exchanges with the model's server are in") {
+			if err != nil || out != want || !strings.Contains(told, "5 exchanges with the model's server recorded in") {
 				t.Fatalf("%v\n%s%s", err, out, told)
 			}
 			text, err := os.ReadFile(filepath.Join(recording, "exchanges.yaml"))
