@@ -99,6 +99,7 @@ func root(env *command.Env) *cobra.Command {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Args, c.RunE = command.NoArgs, command.RequireSubcommand
+			completeQuoted(c)
 		}
 	}
 	return root

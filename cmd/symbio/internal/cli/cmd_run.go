@@ -70,7 +70,8 @@ func cmdRun(env *command.Env) *cobra.Command {
 	var f runFlags
 	var format string
 	cmd := &cobra.Command{
-		Use: "run [TASK]",
+		Use:               "run [TASK]",
+		ValidArgsFunction: completeTask(env),
 		Args: func(cmd *cobra.Command, args []string) error {
 			return command.RangeArgs(0, 1)(cmd, f.session.withoutID(args))
 		},

@@ -124,11 +124,11 @@ func printLeftOut(env *command.Env, all skillList) {
 // maxLeftOut is how many problems a person is shown before the list that they asked for.
 const maxLeftOut = 5
 
-// completeSkills returns a function that completes the names of skills in a shell. The shell itself
+// CompleteSkills returns a function that completes the names of skills in a shell. The shell itself
 // completes paths. It stays silent on errors. It runs at each press of Tab, so it asks the running
 // node if there is one and scans the disk only otherwise. Names that are on the line already are
 // left out.
-func completeSkills(env *command.Env) cobra.CompletionFunc {
+func CompleteSkills(env *command.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		all, err := listSkills(cmd.Context(), env, skillQuery{})
 		if err != nil {
@@ -332,7 +332,7 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME|PATH",
 		Args:              command.ExactArgs(1),
-		ValidArgsFunction: completeSkills(env),
+		ValidArgsFunction: CompleteSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			here, err := loadSkills(env, file, "")
 			if err != nil {

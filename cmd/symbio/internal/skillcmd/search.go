@@ -113,7 +113,7 @@ func cmdSkillsPrompt(env *command.Env) *cobra.Command {
 	var file, form, dir string
 	cmd := &cobra.Command{
 		Use:               "prompt [NAME|PATH...]",
-		ValidArgsFunction: completeSkills(env),
+		ValidArgsFunction: CompleteSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := skillPrompt(cmd.Context(), env, file, dir, form, args)
 			if err != nil {

@@ -42,7 +42,7 @@ func cmdSkillsTest(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "test NAME",
 		Args:              command.ExactArgs(1),
-		ValidArgsFunction: completeSkills(env),
+		ValidArgsFunction: CompleteSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if expect != "select" && (expect != "ignore" || task == "") {
 				return command.Usage(fmt.Errorf("--expect: want select or ignore with a --task, not %q", expect))

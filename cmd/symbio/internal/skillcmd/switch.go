@@ -22,7 +22,7 @@ func cmdSkillsSwitch(env *command.Env, name string, on bool) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:               name + " [NAME|PATH...]",
-		ValidArgsFunction: completeSkills(env),
+		ValidArgsFunction: CompleteSkills(env),
 		RunE:              func(cmd *cobra.Command, args []string) error { return switchSkills(cmd.Context(), env, file, args, on) },
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` to use instead of asking a running node")

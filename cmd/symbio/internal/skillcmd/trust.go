@@ -30,7 +30,7 @@ func cmdSkillsTrust(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "trust [NAME|PATH|HASH]",
 		Args:              command.RangeArgs(0, 1),
-		ValidArgsFunction: completeSkills(env),
+		ValidArgsFunction: CompleteSkills(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && (len(args) > 0 || revoke || hash != ""):

@@ -124,25 +124,27 @@ func (in *input) popupView(s Styles, columns, limit int) (rows []string) {
 	return rows
 }
 
-// listFiles lists the files below a directory, without those that .gitignore files leave out, nearest
-// first.
+// listFiles lists the files below a directory.
 func listFiles(dir string) tea.Cmd {
-	return func() tea.Msg {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return filesMsg(nil)
-		}
-		defer root.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), walkTime)
-		defer cancel()
-		var found filesMsg
-		_ = builtin.Walk(ctx, root, func(name string) error { // what was found until then is offered
-			if found = append(found, name); len(found) == maxFiles {
-				return fs.SkipAll
-			}
-			return nil
-		})
-		slices.SortStableFunc(found, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
-		return found
+	return func() tea.Msg { return filesMsg(Files(context.Background(), dir)) }
+}
+
+// Files returns the files below a directory that are offered behind @, without those that .gitignore files leave out, nearest
+// first. It stays silent on errors, and returns what it found within two seconds.
+func Files(ctx context.Context, dir string) (found []string) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
 	}
+	defer root.Close()
+	ctx, cancel := context.WithTimeout(ctx, walkTime)
+	defer cancel()
+	_ = builtin.Walk(ctx, root, func(name string) error { // what was found until then is offered
+		if found = append(found, name); len(found) == maxFiles {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	slices.SortStableFunc(found, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
+	return found
 }
