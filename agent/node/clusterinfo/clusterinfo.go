@@ -102,7 +102,7 @@ func Look(ctx context.Context, state statedir.Dir, name string) (Status, error) 
 			return s, err
 		}
 	}
-	s.ask(ctx, state)
+	s.ask(ctx, state, id.Revocations())
 	return s, nil
 }
 
@@ -125,9 +125,9 @@ func (s *Status) readRecords(c *identity.Cluster) (err error) {
 }
 
 // ask adds what the running node knows: whether other nodes refuse it, and
-// which connected nodes hold the authority. Without a running node it changes
+// which nodes that were not removed hold the authority. Without a running node it changes
 // nothing.
-func (s *Status) ask(ctx context.Context, state statedir.Dir) {
+func (s *Status) ask(ctx context.Context, state statedir.Dir, removed *identity.Revocations) {
 	conn, err := state.Node(s.Node).Dial()
 	if err != nil {
 		return
@@ -141,7 +141,7 @@ func (s *Status) ask(ctx context.Context, state statedir.Dir) {
 		if n.GetId() == s.ID {
 			s.Refused = n.GetWhy()
 		}
-		if n.GetAuthority() {
+		if n.GetAuthority() && !removed.Has(identity.NodeID(n.GetId())) {
 			s.addHolder(Holder{n.GetId(), n.GetName(), n.GetState()})
 		}
 	}
