@@ -46,7 +46,8 @@ type feature struct {
 }
 
 // places are the columns of the page. Scripts begin in a directory with the files of the cell; START is a node, and RUN
-// NODE TASK gives it a task.
+// NODE TASK gives it a task. JOIN makes a node a member of the cluster of node c, with its files below a state directory; NODES
+// does so with those of the feature, and starts them.
 var places = []struct{ name, title, script string }{
 	{"local", "local agent", "START w\nRUN w --agent worker work\n"},
 	{"sub-agent", "sub-agent", "START w\nRUN w sub:work\n"},
@@ -80,7 +81,36 @@ cp configured.yaml w.yaml
 exec symbio reload --node w
 RUN w --agent worker work
 `},
-	{"removed-node", "cluster with a removed node", ""},
+	{"removed-node", "cluster with a removed node", `env STATE=$XDG_STATE_HOME
+env XDG_STATE_HOME=$STATE/c
+exec symbio cluster init --name lab --node c --listen 127.0.0.1:0
+node-up c
+env XDG_STATE_HOME=$STATE
+NODES
+JOIN x $STATE/x
+START x
+JOIN w $STATE
+START w
+JOIN a $STATE
+START a
+SEES a w
+env XDG_STATE_HOME=$STATE/x
+SEES x w
+env XDG_STATE_HOME=$STATE/c
+exec symbio cluster remove x --node c
+env XDG_STATE_HOME=$STATE
+until 'refused x .*removed' symbio events --node w --since 10m
+until 'refused x .*removed' symbio events --node a --since 10m
+env XDG_STATE_HOME=$STATE/x
+cd x
+exec symbio run --node x w:work
+stdout 'no node "w" lends agents'
+cd ..
+env XDG_STATE_HOME=$STATE
+exec symbio audit show --node w
+! stdout .
+RUN a w:work
+`},
 }
 
 // parts are those of a feature that are not files; a place may follow each.
@@ -190,6 +220,15 @@ capabilities: [{name: agents.spawn, agents: [worker, parent], timeout: 5m}]
 authorize: [{from: "*", invoke: [agents.spawn, agents.steer, agents.state, node.info]}]
 `
 
+// join makes a node with a state directory a member of the cluster of node c.
+const join = `env XDG_STATE_HOME=$STATE/c
+exec symbio cluster token --node c --json
+capture TOKEN '"token":"([^"]+)"'
+capture ADDR '"address":"([^"]+)"'
+env XDG_STATE_HOME=%[2]s
+exec symbio --node %[1]s join $TOKEN $ADDR --listen 127.0.0.1:0
+`
+
 // script returns the cell of a feature and a place as a script with its files.
 func (f *feature) script(t *testing.T, place, text string) []byte {
 	t.Helper()
@@ -198,7 +237,7 @@ func (f *feature) script(t *testing.T, place, text string) []byte {
 	add := func(name, text string) {
 		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text)})
 	}
-	for node, more := range map[string]string{"a": borrower, "b": borrower, "w": f.part("config", place)} {
+	for node, more := range map[string]string{"a": borrower, "b": borrower, "x": borrower, "w": f.part("config", place)} {
 		add(node+".yaml", strings.ReplaceAll(common, "NODE", node)+more)
 		add(node+"/place", "")
 	}
@@ -208,8 +247,10 @@ func (f *feature) script(t *testing.T, place, text string) []byte {
 	add("lines.txt", "work\n")
 	add("model.yaml", f.model(t, place))
 	var script strings.Builder
-	for _, node := range strings.Fields(f.part("nodes", place)) {
-		fmt.Fprintf(&script, "node-up %[1]s --config %[1]s.yaml\n", node)
+	if !strings.Contains(text, "\nNODES\n") {
+		for _, node := range strings.Fields(f.part("nodes", place)) {
+			fmt.Fprintf(&script, "node-up %[1]s --config %[1]s.yaml\n", node)
+		}
 	}
 	for line := range strings.Lines(text) {
 		script.WriteString(f.line(place, strings.Fields(line), line))
@@ -232,6 +273,14 @@ func (f *feature) line(place string, words []string, line string) string {
 		up := fmt.Sprintf("node-up %[1]s --config %[1]s.yaml\n", words[1])
 		for _, node := range strings.Fields(f.part("nodes", place)) {
 			up += fmt.Sprintf("poll 'node.info\t%[2]s\tavailable' symbio capabilities --node %[1]s\n", words[1], node)
+		}
+		return up
+	case "JOIN":
+		return fmt.Sprintf(join, words[1], words[2])
+	case "NODES":
+		up := ""
+		for _, node := range strings.Fields(f.part("nodes", place)) {
+			up += fmt.Sprintf(join+"node-up %[1]s --config %[1]s.yaml\n", node, "$STATE")
 		}
 		return up
 	case "SEES":
