@@ -217,7 +217,7 @@ workspace: NODE
 agents: agents
 model: scripted:model.yaml
 capabilities: [{name: agents.spawn, agents: [worker, parent], timeout: 5m}]
-authorize: [{from: "*", invoke: [agents.spawn, agents.steer, agents.state, node.info]}]
+authorize: [{from: "*", invoke: [agents.spawn, agents.steer, agents.interrupt, agents.state, node.info]}]
 `
 
 // join makes a node with a state directory a member of the cluster of node c.
