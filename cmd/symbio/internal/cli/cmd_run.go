@@ -194,7 +194,11 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	}
 	work, signals, stopSignals := chat.Interrupts(ctx)
 	defer stopSignals()
-	return chat.Converse(work, env, client, &f.req, f.options, signals)
+	err = chat.Converse(work, env, client, &f.req, f.options, signals)
+	if err != nil && strings.Contains(err.Error(), provider.ErrNone.Error()) && cmp.Or(env.Getenv("OPENAI_API_KEY"), env.Getenv("OPENAI_BASE_URL"), env.Getenv("ANTHROPIC_API_KEY")) != "" {
+		env.Notef("note: this shell has a model, but a node has those of the shell in which it was started: stop the node, and start it here")
+	}
+	return err
 }
 
 // runOwnNode starts a node in this process, holds the conversation on it, and stops it. The errors
