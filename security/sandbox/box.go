@@ -120,8 +120,9 @@ const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 // environment returns the variables of the command, sorted: those of gitenv.Hardened, over these the named variables
 // of this program, and over these the given ones of the Spec. temp is the directory for temporary
 // files, "" if there is none. It is an error to inherit a variable whose name looks like a
-// secret's, and to give one that the policy does not name.
-func (b *Box) environment(p Policy, given []string, temp string) ([]string, error) {
+// secret's, and to give one that the policy does not name. home is the HOME of a command that has
+// one of its own.
+func (b *Box) environment(p Policy, given []string, temp, home string) ([]string, error) {
 	allowed := slices.Concat(always, systemNames, p.Env)
 	values := map[string]string{"PATH": systemPath}
 	for _, kv := range gitenv.Hardened() {
@@ -138,8 +139,10 @@ func (b *Box) environment(p Policy, given []string, temp string) ([]string, erro
 		}
 		values[name] = v
 	}
-	if temp != "" {
-		values["TMPDIR"] = temp
+	for name, v := range map[string]string{"TMPDIR": temp, "HOME": home} {
+		if v != "" {
+			values[name] = v
+		}
 	}
 	for _, kv := range given {
 		name, v, found := strings.Cut(kv, "=")

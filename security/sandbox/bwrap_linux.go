@@ -4,6 +4,8 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"symbio/security/sandbox/internal/inside"
@@ -33,12 +35,7 @@ func bwrapArgs(j *job, hide []string) []string {
 	if j.TempFrom != "" {
 		args = append(args, "--bind", j.TempFrom, j.Temp)
 	}
-	for _, s := range j.Show {
-		args = append(args, "--ro-bind", s.Path, s.Path)
-	}
-	for _, w := range j.Write {
-		args = append(args, "--bind", w.Path, w.Path)
-	}
+	args = append(args, j.bwrapFiles()...)
 	for _, pin := range j.Pins {
 		args = append(args, "--bind", pin, pin)
 	}
@@ -48,4 +45,28 @@ func bwrapArgs(j *job, hide []string) []string {
 	args = append(args, hide...)
 	// This program, by its descriptor: the mounts may have covered its path.
 	return append(args, "--", fmt.Sprintf("/proc/self/fd/%d", inside.OwnFD), inside.Arg)
+}
+
+// bwrapFiles returns the arguments for what is private, shown and writable, what is around before what is inside.
+// Layers are only in the command's home, and empty.
+func (j *job) bwrapFiles() (args []string) {
+	var all [][]string
+	for _, path := range j.Bare {
+		all = append(all, []string{"--perms", "0755", "--tmpfs", path})
+	}
+	private := meetPaths(slices.Concat(j.Private, j.Layers), []string{"/"})
+	for _, path := range private {
+		all = append(all, []string{"--perms", "0700", "--size", strconv.Itoa(j.Scratch / len(private)), "--tmpfs", path})
+	}
+	for _, s := range j.Show {
+		all = append(all, []string{"--ro-bind", s.Path, s.Path})
+	}
+	for _, w := range j.Write {
+		all = append(all, []string{"--bind", w.Path, w.Path})
+	}
+	slices.SortStableFunc(all, func(a, b []string) int { return len(a[len(a)-1]) - len(b[len(b)-1]) })
+	for _, path := range j.Bare {
+		all = append(all, []string{"--remount-ro", path})
+	}
+	return slices.Concat(all...)
 }

@@ -25,6 +25,14 @@
 // the command starts. One that is bound elsewhere later, or in another network namespace, is not
 // kept from that command.
 //
+// A command that only looks (Look, Files.Home) sees the system's programs, what its policy names, and
+// nothing else of the file system. Its home and /tmp are its own, in memory and bounded, and so are
+// the layers that it writes over the caches of builds, which are those of overlayfs at the level
+// native, and else empty. What it changes is gone when it ends. It follows no link out of what it
+// sees, so that a toolchain or a cache behind one is not there. Of the home it sees no settings either,
+// such as git's. Reading the file system does not keep it from a named pipe: it can read one in what
+// it sees, and, in the home and below /tmp, write to it.
+//
 // It does not limit the memory of all processes of a command together. A key that comes while a
 // command runs, or takes the place of another by renaming, is not hidden from that command, nor is
 // another hard link to it. What a command writes into the configuration or the hooks of a git

@@ -28,6 +28,12 @@ type Files struct {
 	Denied DeniedFiles
 	// Temp is a private directory for temporary files, in place of /tmp where the level can do that.
 	Temp bool
+	// Home is a private, empty home directory in place of the user's, and /tmp likewise. Both are in memory, bounded,
+	// and gone after the command. It sees of the file system only the system's own, Read, Write and the toolchains in
+	// the home, and the caches of builds, of which it writes a private layer; Temp counts for nothing then. A home
+	// that lies in Read or Write is seen as it is, and HOME is /tmp. Not sent to other nodes unless it
+	// is set, since one of an older version does not know it.
+	Home bool `json:",omitempty"`
 }
 
 // ReadOnly returns Files that can read everything and write nothing.
@@ -88,6 +94,7 @@ func meetFiles(a, b Files) Files {
 		Show:    meetPaths(a.Show, b.Show),
 		Sockets: meetNames(a.Sockets, b.Sockets),
 		Temp:    a.Temp && b.Temp,
+		Home:    a.Home || b.Home,
 		Denied: DeniedFiles{
 			join(a.Denied.Hidden, b.Denied.Hidden), join(a.Denied.ReadOnly, b.Denied.ReadOnly),
 			join(a.Denied.Fixed, b.Denied.Fixed), join(a.Denied.Unknown, b.Denied.Unknown),

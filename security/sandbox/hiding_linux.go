@@ -21,6 +21,7 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 		return err
 	}
 	hidden = meetPaths(append(hidden, j.Hide...), []string{"/"})
+	j.Hide = nil
 	// The command cannot do without these.
 	used := []string{j.Dir}
 	if temp != "" {
@@ -31,6 +32,9 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 	}
 	if err := openly(hidden, used...); err != nil {
 		return err
+	}
+	if f.Home && b.here.level != Landlock {
+		return b.planHome(j, f, hidden)
 	}
 	if b.here.level != Landlock {
 		j.Hide, hidden = hidden, nil
@@ -102,12 +106,7 @@ func (p *protection) deny(d DeniedFiles, write []place) error {
 func (j *job) grant(f Files, hidden []string) error {
 	read := meetPaths(f.Read, []string{"/"})
 	if !slices.Contains(read, "/") {
-		// They may be links, such as /bin to /usr/bin, and a rule needs the target.
-		for _, path := range systemPaths {
-			if real, err := filepath.EvalSymlinks(path); err == nil {
-				read = append(read, real)
-			}
-		}
+		read = append(read, system()...)
 	}
 	for _, path := range read {
 		inside := slices.DeleteFunc(slices.Clone(hidden), func(h string) bool { return !within(h, path) })
@@ -127,11 +126,21 @@ func (j *job) grant(f Files, hidden []string) error {
 	return nil
 }
 
+// system returns the systemPaths that exist. They may be links, such as /bin to /usr/bin, and a rule needs the target.
+func system() (out []string) {
+	for _, path := range systemPaths {
+		if real, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(out, real) {
+			out = append(out, real)
+		}
+	}
+	return out
+}
+
 // systemPaths are always readable: programs, libraries and settings of the system. Missing
 // ones are left out.
 var systemPaths = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev",
-	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives",
+	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives", "/var/lib/dpkg", "/home/linuxbrew/.linuxbrew",
 }
 
 // bwrapHide returns the arguments by which bwrap hides and keeps the job's paths, and the empty

@@ -22,6 +22,8 @@ type job struct {
 	// Unix lets the command connect stream sockets to those Unix sockets of the machine that it can
 	// see.
 	Unix bool
+	// home is the command's HOME if it is not the user's; "" if it is.
+	home string
 }
 
 // place identifies a file by device and inode.

@@ -91,13 +91,16 @@ func (r *Refusal) Unwrap() error { return ErrRefused }
 // lacks returns, a sentence each, what the policy asks for and the level cannot give; nil if it can
 // hold the command.
 func (m machine) lacks(p Policy) (out []string) {
+	if p.Files.Home && m.level < Bwrap {
+		out = append(out, "the command would see the user's home and other directories that it is not to see, since there is no private home at this level")
+	}
 	switch m.level {
 	case None:
 		return []string{"there is nothing on this machine that holds a command, so none is run"}
 	case Off, Seatbelt:
-		return nil // the user's own choice; what Seatbelt lacks for every policy is in missing
+		return out // the user's own choice; what Seatbelt lacks for every policy is in missing
 	}
-	if m.landlockABI < 1 && !readsAll(p.Files) {
+	if m.landlockABI < 1 && !readsAll(p.Files) && !p.Files.Home {
 		out = append(out, "the command could read more than the policy allows, since the kernel has no Landlock")
 	}
 	if len(p.Files.Sockets) > 0 && p.Network == NetworkFull && m.landlockABI < signalsABI {

@@ -44,7 +44,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	if err != nil {
 		return err
 	}
-	env, err := b.environment(p, s.Env, temp)
+	env, err := b.environment(p, s.Env, temp, "")
 	if err != nil {
 		return err
 	}

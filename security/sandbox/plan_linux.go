@@ -43,6 +43,9 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 		// Capabilities of the helper over its new namespaces: for the loopback interface, the
 		// mounts and the bounding set. The command gets none of them.
 		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+		if p.Files.Home {
+			attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_DAC_OVERRIDE) // for the directory in which overlayfs works
+		}
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	case Bwrap:
 		j, err := plan()
@@ -116,7 +119,7 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 			return nil, err
 		}
 	}
-	j.Env, err = b.environment(p, s.Env, j.Temp)
+	j.Env, err = b.environment(p, s.Env, j.Temp, j.home)
 	return j, err
 }
 

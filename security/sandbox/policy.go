@@ -82,15 +82,25 @@ func (l Limits) enforced() Limits {
 	}
 }
 
+// working are the limits below which a build of a large program stays, and a runaway does not.
+var working = Limits{CPU: 10 * time.Minute, FileSize: 1 << 30, OpenFiles: 1024, Processes: 1024, Memory: 4 << 30}
+
+// Look returns the policy for a command that only looks: it reads the given paths beside the system's own, sees nothing
+// else (Files.Home), writes nothing that stays, has no network, and starts other programs. Paths that do not exist are
+// left out. Ask Box.Looks whether a machine can hold it.
+func Look(read []string) (Policy, error) {
+	files, err := Custom(read, nil)
+	files.Temp, files.Home = false, true
+	return Policy{Files: files, Subprocess: true, Limits: working, Env: lookEnv()}, err
+}
+
 // Standard returns the policy for work in dir: everything can be read, dir and a private /tmp
 // written; a network of the command's own, and subprocesses. It returns an error if dir does not
 // exist.
 func Standard(dir string) (Policy, error) {
 	files, err := WorkingDirectoryOnly(dir)
 	return Policy{
-		Files: files, Network: NetworkLocal, Subprocess: true,
-		// A build of a large program stays below these, a runaway does not.
-		Limits: Limits{CPU: 10 * time.Minute, FileSize: 1 << 30, OpenFiles: 1024, Processes: 1024, Memory: 4 << 30},
+		Files: files, Network: NetworkLocal, Subprocess: true, Limits: working,
 	}, err
 }
 
@@ -111,15 +121,19 @@ func Restrictive() Policy {
 }
 
 // Presets returns the names that Preset knows.
-func Presets() []string { return []string{"standard", "restrictive", "permissive", "off"} }
+func Presets() []string {
+	return []string{"standard", "look", "work", "restrictive", "permissive", "off"}
+}
 
-// Preset returns the policy with that name for work in dir; "" is standard. An unknown name is an
+// Preset returns the policy with that name for work in dir; "" and work are standard. An unknown name is an
 // error. "off" returns Permissive: that nothing holds the command to it comes from the Level Off,
 // which the configuration has to name.
 func Preset(name, dir string) (Policy, error) {
 	switch name {
-	case "", "standard":
+	case "", "standard", "work":
 		return Standard(dir)
+	case "look":
+		return Look([]string{dir})
 	case "restrictive":
 		return Restrictive(), nil
 	case "permissive", "off":

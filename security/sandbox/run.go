@@ -214,7 +214,7 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 // tempDir returns the directory for temporary files, with links resolved; "" if the policy has
 // none. A directory made here is removed after the command.
 func (c *command) tempDir(parent string, p Policy, s Spec) (string, error) {
-	if !p.Files.Temp {
+	if !p.Files.Temp || p.Files.Home {
 		return "", nil
 	}
 	if s.Temp != "" {

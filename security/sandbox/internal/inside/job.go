@@ -24,8 +24,8 @@ type Job struct {
 	// Write are the places that can be written. The helper refuses the job if one of them has been
 	// replaced since it was planned.
 	Write []Place
-	// Show are directories below a /tmp that is replaced; they are mounted read-only in the new
-	// one. Only with Mounts.
+	// Show are files and directories below a /tmp that is replaced, or below Bare and Private; they
+	// are mounted read-only in the new ones. Only with Mounts.
 	Show []Place
 	// Read are the paths that Landlock lets the command read and execute; "/" is everything.
 	Read []string
@@ -37,6 +37,13 @@ type Job struct {
 	TempFrom string
 	// Temp is where the command has its temporary files and may write; "" is nowhere.
 	Temp string
+	// Scratch is the size in bytes of a file system in memory that has the following, and of which the
+	// layers have half as much for themselves; 0 is none. Only with Mounts.
+	Scratch int
+	// Bare are directories that are empty, but for what is mounted in them. Private are empty ones
+	// that can be written, Temp among them. Layers are directories of which the command writes a
+	// layer of its own; where the kernel has none, they are empty.
+	Bare, Private, Layers []string
 	// Pins are directories that must not be renamed: each becomes a mount point. Only with Mounts.
 	Pins []string
 	// Protect are paths inside Write that stay read-only. Only with Mounts.
@@ -132,6 +139,10 @@ func (c *coder) job(j *Job) {
 	each(c, &j.List, (*coder).text)
 	c.text(&j.TempFrom)
 	c.text(&j.Temp)
+	c.int(&j.Scratch)
+	each(c, &j.Bare, (*coder).text)
+	each(c, &j.Private, (*coder).text)
+	each(c, &j.Layers, (*coder).text)
 	each(c, &j.Pins, (*coder).text)
 	each(c, &j.Protect, (*coder).text)
 	each(c, &j.Hide, (*coder).text)

@@ -5,6 +5,7 @@ package inside
 import (
 	"errors"
 	"os"
+	"slices"
 	"unsafe"
 
 	"symbio/security/sandbox/internal/unix"
@@ -126,6 +127,11 @@ func (j *Job) addRules(rules int, known uint64) error {
 	}
 	if j.Temp != "" {
 		if err := plain(j.Temp, known); err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Concat(j.Private, j.Layers) {
+		if err := plain(path, known); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@
 package inside
 
 import (
+	"errors"
 	"os"
 	"path"
 	"slices"
@@ -14,7 +15,7 @@ import (
 const (
 	// devSize are the options of the command's /dev. Shared memory and whatever else a command
 	// writes there counts against the machine's memory, hence 256 MiB.
-	devSize = "size=256m,mode=755"
+	devSize = "size=256m,nr_inodes=16k,mode=755"
 	// pidMaxLeast is the least value that limitNamespace sets. The kernel refuses less than 301
 	// (its 300 reserved ids, and one).
 	pidMaxLeast = 400
@@ -57,6 +58,10 @@ func (j *Job) mount() error {
 	if err != nil {
 		return err
 	}
+	lower, err := openAll(j.Layers)
+	if err != nil {
+		return err
+	}
 	dev, err := deviceCopies()
 	if err != nil {
 		return err
@@ -71,9 +76,22 @@ func (j *Job) mount() error {
 	if err := makeProc(j.Processes); err != nil {
 		return wrap("make /proc", err)
 	}
+	if j.Scratch > 0 {
+		more, err := j.scratch(lower)
+		if err != nil {
+			return err
+		}
+		kept = inOrder(append(more, kept...))
+	}
 	for _, t := range kept {
 		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
 			return err
+		}
+	}
+	// Now that they have the mount points.
+	for _, path := range j.Bare {
+		if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &hard); err != nil {
+			return wrap("make read-only "+path, err)
 		}
 	}
 	// A directory that is a mount point cannot be renamed or removed. The order is outer before
@@ -107,9 +125,58 @@ func (j *Job) copies() (out []tree, err error) {
 		return nil, err
 	}
 	show, err := copiesOf(j.Show, unix.MOUNT_ATTR_RDONLY)
-	out = slices.Concat(out, write, show)
-	slices.SortFunc(out, func(a, b tree) int { return len(a.path) - len(b.path) })
-	return out, err
+	return inOrder(slices.Concat(out, write, show)), err
+}
+
+// inOrder sorts copies so that none covers one that is mounted before.
+func inOrder(all []tree) []tree {
+	slices.SortStableFunc(all, func(a, b tree) int { return len(a.path) - len(b.path) })
+	return all
+}
+
+// openAll opens what is at the paths, before other mounts cover it. The descriptors stay open as
+// long as the helper.
+func openAll(paths []string) (fds []int, err error) {
+	for _, path := range paths {
+		fd, err := OpenPlain(path)
+		if err != nil {
+			return nil, err
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}
+
+// scratch makes the file system in memory, and returns its directories for Bare, Private and Layers. Those that it has
+// in it are covered as soon as the one for Temp is mounted over it. lower are open on Layers.
+func (j *Job) scratch(lower []int) (out []tree, err error) {
+	// Layers have a place of their own: go writes the time of use of what it finds in its cache, for which overlayfs
+	// copies the file. go does without once that is full, but not without /tmp.
+	layers := j.Temp + "/layers"
+	if err := errors.Join(inMemory(j.Temp, j.Scratch), os.Mkdir(layers, 0o755), inMemory(layers, j.Scratch/2)); err != nil {
+		return nil, wrap("make a file system in memory", err)
+	}
+	for i, path := range slices.Concat(j.Bare, j.Private, j.Layers) {
+		dir := j.Temp + "/" + strconv.Itoa(i)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, err
+		}
+		if l := i - len(j.Bare) - len(j.Private); l >= 0 {
+			upper, work := layers+"/upper"+strconv.Itoa(l), layers+"/work"+strconv.Itoa(l)
+			if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
+				return nil, err
+			}
+			// Without it, as where the kernel is older than Linux 5.11, the directory is empty.
+			_ = unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
+				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work)
+		}
+		t, err := copyPlain(dir, path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
 }
 
 // copiesOf copies the places, for mounts with attr. It fails if one is not the same file any more.
@@ -178,6 +245,12 @@ func (t tree) attachAt(to int, attr uint64) error {
 		return wrap("mount "+t.path, err)
 	}
 	return nil
+}
+
+// inMemory mounts a file system in memory of so many bytes. Each file takes more than its bytes, so that their number is
+// bounded, too.
+func inMemory(path string, size int) error {
+	return unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size="+strconv.Itoa(size)+",nr_inodes="+strconv.Itoa(size/8192))
 }
 
 // makePoint makes an empty directory or file at the tree's path, whichever the tree is, and the
