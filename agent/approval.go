@@ -48,9 +48,7 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if p.policy().NoMemory {
 			answer.Always = false
 		}
-		// A command with parts that only the shell can expand may mean something else the next
-		// time, so the answer to it is never remembered.
-		if answer.Always && (d.Verdict.Plan == nil || d.Verdict.Plan.Always()) {
+		if call, ok := d.Verdict.Plan.Remembers(call, answer.Allow); answer.Always && ok {
 			p.remember(call, answer.Allow)
 		}
 		return answer
@@ -77,7 +75,7 @@ func appendDecision(i *instance, d tool.Decision, node community.NodeID, name st
 	v := d.Verdict
 	return i.factory.cfg.Record(audit.Entry{
 		Node: string(node), Agent: d.Agent, Name: name, For: onBehalfOf, Call: d.CallID, Tool: d.Tool, Args: readable(d.Shown()),
-		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Approved: d.Approved, By: d.By, Reason: d.Reason,
+		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Box: string(v.Box), Approved: d.Approved, By: d.By, Reason: d.Reason,
 	})
 }
 

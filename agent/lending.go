@@ -73,7 +73,7 @@ func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest
 		if r.Tool == trustTool || strings.HasPrefix(r.Tool, tool.QuestionOf) {
 			return here(ctx, r)
 		}
-		q := lending.Question{Name: r.Name, Tool: r.Tool, Args: r.Shown(), Rule: r.Verdict.Rule, Why: r.Verdict.Why, Once: r.Verdict.Plan != nil && !r.Verdict.Plan.Always()}
+		q := lending.Question{Name: r.Name, Tool: r.Tool, Args: r.Shown(), Rule: r.Verdict.Rule, Why: r.Verdict.Why, Once: r.Verdict.Plan != nil && r.Verdict.Plan.Session == "" && !r.Verdict.Plan.Always()}
 		var answer tool.Answer
 		if lease.Approvals != lending.AskHere {
 			if r.Diff != nil {

@@ -29,6 +29,7 @@ func (c Config) openWorkspace(runner *exec.Runner, registry *skills.Registry, fe
 	commands := shell.Config{Policy: policy, Box: func(ctx context.Context) (*sandbox.Box, error) {
 		return runner.Box(c.Settings.Sandbox, tool.IsConstrained(ctx))
 	}}
+	commands.Look = func(context.Context) (*sandbox.Box, error) { return runner.Box(c.Settings.Sandbox, true) }
 	if held := c.Settings.Sandbox; held.IsOff() {
 		held.Preset = "standard"
 		commands.Git.Box = func(context.Context) (*sandbox.Box, error) { return runner.Box(held, true) }
@@ -59,6 +60,7 @@ func (c Config) openCheckout(at *transfer.Checkout, runner *exec.Runner, registr
 	commands := shell.Config{Policy: policy, Env: []string{"HOME=" + at.Home}, Box: func(context.Context) (*sandbox.Box, error) {
 		return runner.Box(c.Settings.Sandbox, true)
 	}}
+	commands.Look = commands.Box
 	return c.openDirectory(builtin.Config{Dir: at.Dir, Commands: commands}, registry, fetch)
 }
 

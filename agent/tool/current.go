@@ -62,6 +62,9 @@ func Reach(ctx context.Context) *endpoint.AllowList { return currentOf(ctx).job.
 // returns nil outside a Set.
 func Plan(ctx context.Context) *permission.Plan { return currentOf(ctx).job.verdict.Plan }
 
+// BoxOf returns what has to hold the command of the call of ctx; "" for calls that run none.
+func BoxOf(ctx context.Context) permission.Box { return currentOf(ctx).job.verdict.Box }
+
 // MayFollowLink reports whether the call of ctx may also use the file at path, to which a symbolic
 // link led. The link may have been created after the guard judged the call. It may if the guard's
 // verdict for path is not stricter than the verdict for the call. It returns true outside a Set.

@@ -22,9 +22,10 @@ type Spec struct {
 	Description string
 	// Enums are the allowed values of arguments, by the argument's name.
 	Enums map[string][]string
-	// Holds and Keeps are copied to each Invocation.
+	// Holds, Keeps and Looks are copied to each Invocation.
 	Holds func(context.Context) error
 	Keeps func(context.Context, *permission.FileDenials) bool
+	Looks func(context.Context) bool
 	// Alone and ReadOnly are copied to each Invocation.
 	Alone    bool
 	ReadOnly bool
@@ -128,6 +129,7 @@ func (t *structTool[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		Run:      func(ctx context.Context) Result { return t.run(ctx, typed) },
 		Holds:    t.spec.Holds,
 		Keeps:    t.spec.Keeps,
+		Looks:    t.spec.Looks,
 		Alone:    t.spec.Alone,
 		ReadOnly: t.spec.ReadOnly,
 	}

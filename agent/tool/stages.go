@@ -129,10 +129,26 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 	}
 	if s.cfg.OnlyReads != nil && !j.inv.ReadOnly && !j.inv.describes && j.verdict.Action > permission.Deny {
 		if why := s.cfg.OnlyReads(); why != "" {
-			j.verdict = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}
+			onlyLook(ctx, s, j, why)
 		}
 	}
 	return true
+}
+
+// onlyLook makes the verdict on a call that may change something what it is where calls only read: a command runs in
+// permission.BoxLook, and everything else is denied. why says why.
+func onlyLook(ctx context.Context, s *Set, j *job, why string) {
+	v := &j.verdict
+	asks, _ := j.inv.Args[permission.AccessArg].(string)
+	call := s.callOf(ctx, j)
+	switch {
+	case call.Looks == nil || asks != "" && asks != "look" || !call.Looks():
+		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}
+		return
+	case v.Action == permission.Ask && v.Stage == permission.StageDefault && v.Source == "":
+		v.Action, v.Stage, v.Source, v.Why = permission.Allow, permission.StageMode, "mode", "It runs in a box that only looks: it changes no file and has no network."
+	}
+	v.Box = permission.BoxLook
 }
 
 // sandboxStage checks whether the sandbox can hold the call, and whether the tool itself asks for a
@@ -240,10 +256,12 @@ func (e *slowError) Error() string {
 // callOf returns the call for the guard.
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
 	call := permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
+	ctx = context.WithValue(ctx, currentKey{}, &current{set: s, job: j})
 	if j.inv.Keeps != nil {
-		call.Kept = func(d *permission.FileDenials) bool {
-			return j.inv.Keeps(context.WithValue(ctx, currentKey{}, &current{set: s, job: j}), d)
-		}
+		call.Kept = func(d *permission.FileDenials) bool { return j.inv.Keeps(ctx, d) }
+	}
+	if j.inv.Looks != nil {
+		call.Looks = func() bool { return j.inv.Looks(ctx) }
 	}
 	return call
 }

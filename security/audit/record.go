@@ -36,6 +36,8 @@ type Entry struct {
 	Source  string `json:"source,omitempty"`
 	Link    string `json:"link,omitempty"`
 	Why     string `json:"why,omitempty"`
+	// Box is what held a command: look, work or network; "" for other tools.
+	Box string `json:"box,omitempty"`
 	// Approved says whether the call was let through. By names the way in which a person answered,
 	// such as "terminal"; it is "" if no person was asked or none answered.
 	Approved bool   `json:"approved"`

@@ -24,6 +24,10 @@ type Plan struct {
 	Argv []string
 	// Approve are the simple commands and files that no rule allows, when the verdict is Ask.
 	Approve []Approval
+	// Session is what an answer for the session allows beyond this call, as a clause; "" = nothing.
+	Session string
+	// Reads are the directories beside the working directory that Read may read without a question, for BoxLook.
+	Reads []string
 	// Denied are the files that it must not use, to be held to that by a sandbox. It is never
 	// nil.
 	Denied *FileDenials
@@ -47,6 +51,16 @@ func (p *Plan) Always() bool {
 	return p != nil && len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
 }
 
+// Remembers returns the call that an answer for the session is kept for: this one, or what stands for all that Session says.
+// ok is false if the answer holds for this call alone, which may mean something else the next time: parts of it are known
+// to the shell alone. A nil Plan remembers the call.
+func (p *Plan) Remembers(c Call, allow bool) (_ Call, ok bool) {
+	if p != nil && p.Session != "" && allow {
+		return c.writing(), true
+	}
+	return c, p == nil || p.Always()
+}
+
 // plan returns what a judged call has to execute; nil for a call that runs no commands. v is the
 // verdict of the chain: only for Ask it lists what to approve.
 func plan(c Chain, f *facts, v Verdict) *Plan {
@@ -65,8 +79,14 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 		p.Script, p.Printed = "", false
 	}
 	defer p.withoutDenied(c, f) // last, since it changes the tree
+	if v.Box == BoxLook {
+		p.Reads = c.readable(f.call)
+	}
 	if v.Action != Ask {
 		return p
+	}
+	if want, _ := f.wants(); want == BoxWork && f.works() && slices.ContainsFunc(c, func(l Link) bool { return l.boxRule(f, BoxLook) != nil }) {
+		p.Session = "commands may change files below " + f.call.Dir + "; security: workspace never asks about that"
 	}
 	// Links of a chain often lack the same rule. A person is shown each command once.
 	seen := map[string]bool{}

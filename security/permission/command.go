@@ -85,6 +85,9 @@ func (f *facts) ran() *execution {
 		r.text = strings.Join(f.values, "\n")
 		r.program = shell.Parse(r.text)
 	}
+	if _, ok := f.wants(); !ok {
+		r.unclear = true
+	}
 	r.runs = r.program.Runs()
 	n := len(r.program.Commands)
 	r.uses, r.done = make([][]fileUse, n), make([]bool, n)
@@ -127,7 +130,7 @@ func (r *execution) readGit(args map[string]any) {
 	r.program = shell.Argv(words...)
 	var more []string
 	for _, name := range sortedKeys(args) {
-		if name != "command" && name != "args" {
+		if name != "command" && name != "args" && name != AccessArg && name != "timeout" {
 			more = gather(more, args[name])
 			r.unclear = true
 		}

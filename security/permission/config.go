@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
@@ -26,7 +27,8 @@ type Config struct {
 	SessionMemory *bool `yaml:"session_memory,omitempty"`
 }
 
-// RuleText is a rule as a person writes it: its text, or a mapping of rule, match and not_match.
+// RuleText is a rule as a person writes it: its text, or a mapping of rule, box, match and not_match. {rule: Bash, box: look}
+// is Bash(box:look).
 type RuleText struct {
 	Rule string
 	// Match are examples that the rule has to cover, such as "git log -1" for Bash(git log:*);
@@ -49,6 +51,7 @@ func Rules(texts ...string) []RuleText {
 // ruleYAML is the long form of a RuleText in a file.
 type ruleYAML struct {
 	Rule     string   `yaml:"rule"`
+	Box      string   `yaml:"box,omitempty"`
 	Match    []string `yaml:"match,omitempty"`
 	NotMatch []string `yaml:"not_match,omitempty"`
 }
@@ -57,7 +60,7 @@ type ruleYAML struct {
 // Policy.
 func (RuleText) JSONSchema() *jsonschema.Schema {
 	text := jsonschema.Schema{Type: "string"}
-	long := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{"rule": text.CloneSchemas()}}
+	long := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{"rule": text.CloneSchemas(), "box": text.CloneSchemas()}}
 	for _, key := range []string{"match", "not_match"} {
 		long.Properties[key] = &jsonschema.Schema{Type: "array", Items: text.CloneSchemas()}
 	}
@@ -73,12 +76,18 @@ func (r *RuleText) UnmarshalYAML(n *yaml.Node) error {
 		return n.Decode(&r.Rule)
 	}
 	for i := 0; i < len(n.Content); i += 2 {
-		if key := n.Content[i].Value; !slices.Contains([]string{"rule", "match", "not_match"}, key) {
-			return fmt.Errorf("line %d: a rule has no key %q, only rule, match and not_match", n.Content[i].Line, key)
+		if key := n.Content[i].Value; !slices.Contains([]string{"rule", "box", "match", "not_match"}, key) {
+			return fmt.Errorf("line %d: a rule has no key %q, only rule, box, match and not_match", n.Content[i].Line, key)
 		}
 	}
 	var long ruleYAML
 	err := n.Decode(&long)
+	if long.Box != "" && strings.Contains(long.Rule, "(") {
+		return fmt.Errorf("line %d: a box is for every command: write {rule: Bash, box: %s}", n.Line, long.Box)
+	}
+	if long.Box != "" {
+		long.Rule += "(" + boxMark + long.Box + ")"
+	}
 	*r = RuleText{Rule: long.Rule, Match: long.Match, NotMatch: long.NotMatch, At: at}
 	return err
 }
@@ -88,7 +97,7 @@ func (r RuleText) MarshalYAML() (any, error) {
 	if len(r.Match)+len(r.NotMatch) == 0 {
 		return r.Rule, nil
 	}
-	return ruleYAML{r.Rule, r.Match, r.NotMatch}, nil
+	return ruleYAML{Rule: r.Rule, Match: r.Match, NotMatch: r.NotMatch}, nil
 }
 
 // In returns the configuration with the file's name in front of each position, for Explain.

@@ -25,16 +25,23 @@ func (c Chain) Judge(call Call) Verdict {
 	// gets.
 	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f)) })
 	var strictest Verdict
+	var box Box
 	for i, l := range whole {
 		// After a denial no other link can be stricter.
 		if i > 0 && strictest.Action == Deny {
 			break
 		}
-		if v := l.judge(f); i == 0 || v.Action < strictest.Action {
+		v := l.judge(f)
+		if i == 0 || v.Action < strictest.Action {
 			strictest, strictest.Link = v, l.Name
 		}
+		box = box.Meet(v.Box)
 	}
+	strictest.Box = cmp.Or(box, f.askedBox())
 	strictest.Except, strictest.Dial, strictest.Plan = except(whole, f), dial(whole, f), plan(whole, f, strictest)
+	if p := strictest.Plan; p != nil && p.Session != "" {
+		strictest.Why += " For the session: " + p.Session + "."
+	}
 	return strictest
 }
 
@@ -67,14 +74,18 @@ func (l Link) judgeRules(f *facts) Verdict {
 		if denied {
 			return v
 		}
-		if unsure == nil {
+		if unsure == nil || doubt != nil && needsBox(unsure) {
 			unsure, floor = doubt, StageDeny
 		}
 	}
-	if remembered {
-		return askIfUnsure(Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}, floor, unsure)
+	v := Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has allowed exactly this call before."}
+	if !remembered {
+		v = l.permit(f)
 	}
-	return askIfUnsure(l.permit(f), floor, unsure)
+	if v = askIfUnsure(v, floor, unsure); f.ran() != nil {
+		return l.boxed(f, v, floor, unsure)
+	}
+	return v
 }
 
 // denial returns the verdict of a deny rule that no override lifts, and whether there is one.
@@ -157,7 +168,9 @@ func first(rules []Rule, means func(*Rule) reach) (does, may *Rule) {
 		case yes:
 			return &rules[i], nil
 		case maybe:
-			may = cmp.Or(may, &rules[i])
+			if may == nil || needsBox(may) {
+				may = &rules[i]
+			}
 		}
 	}
 	return nil, may
@@ -176,6 +189,9 @@ func firstAllow(rules []Rule, f *facts) *Rule {
 // permit returns the verdict of the allow rules, the grants and the default. The caller has
 // checked the denials before.
 func (l Link) permit(f *facts) Verdict {
+	if f.ran() != nil && l.mayWrite(f) {
+		return Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has said that commands may change files below the workspace."}
+	}
 	var granted []Grant
 	if l.Granted != nil {
 		granted = l.Granted()

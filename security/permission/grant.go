@@ -34,6 +34,9 @@ func ParseGrant(text string) (Rule, error) {
 	// Only paths have a base of their own. All other specs are read as in a configuration.
 	if subjectOf(tool).matter != matterPath || spec == "" {
 		r, err := ParseRule(text)
+		if r.form == formBox {
+			return bad(0, "a skill is not granted every command: name the command, as in Bash(git status)")
+		}
 		r.granted = err == nil
 		return r, err
 	}

@@ -29,9 +29,9 @@ func (f *facts) key() string {
 	f.named = new("")
 	c := f.call
 	if r := f.ran(); r != nil && f.subject.matter == matterGit {
-		c.Args = map[string]any{"argv": r.argv}
+		c.Args = map[string]any{"argv": r.argv, "box": string(f.askedBox())}
 	} else if r != nil {
-		if c.Args = map[string]any{"script": r.program.Canonical, "holds": f.scripts()}; r.program.Canonical == "" {
+		if c.Args = map[string]any{"script": r.program.Canonical, "holds": f.scripts(), "box": string(f.askedBox())}; r.program.Canonical == "" {
 			return ""
 		}
 	}

@@ -24,11 +24,11 @@ func must(texts ...string) []Rule {
 	return rules
 }
 
-// Standard returns the preset that lets an agent look around, and spawn sub-agents, which spend its
+// Standard returns the preset that lets an agent look around, with commands in the box that only looks, and spawn sub-agents, which spend its
 // budget and may do no more than it may, and asks about the rest (spec: swiftagent.md, Security:
 // interactive permission).
 func Standard() Policy {
-	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"), Allow: must(slices.Concat(reading, []string{"replicate_agent"})...), Default: Ask}
+	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"), Allow: must(slices.Concat(reading, []string{"replicate_agent", "Bash(box:look)", "Git(box:look)"})...), Default: Ask}
 }
 
 // Development returns Standard with leave to write in the workspace, use git, and work with other
@@ -36,6 +36,14 @@ func Standard() Policy {
 func Development() Policy {
 	p := Standard()
 	p.Allow = append(p.Allow, must("Write", "Edit", "MultiEdit", "Git", "send_signal", "invoke_capability")...)
+	return p
+}
+
+// Workspace returns Standard with leave to change files below the working directory, by tools and by commands that the
+// sandbox holds. It asks about what leaves the directory, and about files there that other programs obey.
+func Workspace() Policy {
+	p := Standard()
+	p.Allow = append(p.Allow, must("Write(./*)", "Edit(./*)", "MultiEdit(./*)", "Bash(box:work)", "Git(box:work)")...)
 	return p
 }
 
@@ -56,7 +64,7 @@ func Permissive() Policy { return Policy{Default: Allow} }
 
 // PresetNames returns the names that Preset knows, without other spellings.
 func PresetNames() []string {
-	return []string{"standard", "development", "restrictive", "read_only", "permissive", "none"}
+	return []string{"standard", "workspace", "development", "restrictive", "read_only", "permissive", "none"}
 }
 
 // PresetSpellings returns the other spellings of names of presets: readOnly is that of the spec.
@@ -77,6 +85,8 @@ func Preset(name string) (Policy, error) {
 	switch PresetName(name) {
 	case "standard":
 		return Standard(), nil
+	case "workspace":
+		return Workspace(), nil
 	case "development":
 		return Development(), nil
 	case "restrictive":

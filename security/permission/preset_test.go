@@ -11,11 +11,12 @@ import (
 func TestPresetsMeanWhatTheSpecSays(t *testing.T) {
 	const a, k, d = permission.Allow, permission.Ask, permission.Deny
 	calls := []permission.Call{
-		call("Read", "file_path", "x"), call("Read", "file_path", "/etc/x"), call("Write", "file_path", "x"), bash("ls"), bash("sudo ls"),
+		call("Read", "file_path", "x"), call("Read", "file_path", "/etc/x"), call("Write", "file_path", "x"), bash("make"), bash("sudo ls"),
 		call("activate_skill", "name", "x"), call("replicate_agent"), call("mcp__x__y"),
 	}
 	for name, want := range map[string][]permission.Action{
 		"standard":    {a, a, k, k, d, a, a, k},
+		"workspace":   {a, a, a, k, d, a, a, k},
 		"development": {a, a, a, k, d, a, a, k},
 		"restrictive": {a, d, d, d, d, d, d, d},
 		"read_only":   {a, a, d, d, d, a, d, d},

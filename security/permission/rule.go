@@ -43,6 +43,8 @@ type Rule struct {
 	// fixed is the pattern of a formPath that is relative to nothing, made once when the rule is
 	// read. A handle keeps the Rule comparable and small.
 	fixed unique.Handle[file.Pattern]
+	// box is what has to hold the commands that a formBox allows.
+	box Box
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
 	granted bool
 	// words is for rules about commands; the zero Pattern is none.
@@ -64,6 +66,7 @@ const (
 	formDomain               // a host, or *. and a host
 	formAddr                 // an address, with or without a port
 	formOpaque               // whatever the tool makes of it; allows only by an argument's name
+	formBox                  // every command, in Rule.box; for allow only
 )
 
 // RuleError says why a rule cannot be used. ParseRule, ParseGrant, ParseList and Config.Policy
@@ -235,6 +238,9 @@ func checkTool(tool string) (at int, reason string) {
 // git log *), operands (rm:*.tmp) or glob. A * in any other place is a glob, which only deny
 // rules use. A spec of nothing but * is the whole tool.
 func (r *Rule) readCommand() (at int, reason string) {
+	if strings.HasPrefix(r.spec, boxMark) {
+		return readBox(r)
+	}
 	head, prefix := strings.CutSuffix(r.spec, ":*")
 	if !prefix {
 		head, prefix = strings.CutSuffix(r.spec, " *")

@@ -28,6 +28,12 @@ func ParseAllow(text string) (Rule, error) {
 // CheckMatches returns a *RuleError if no call can match the rule or it looks like a mistake, with the nearest form that
 // some call matches. denies says whether the rule stands in a list that denies, where more is understood.
 func (r Rule) CheckMatches(denies bool) error {
+	if r.form == formBox {
+		if denies {
+			return ruleError(r.text, 0, "a box says what holds an allowed command, so it stands in an allow list only")
+		}
+		return nil
+	}
 	reason, nearest := "", r.text
 	for _, m := range mistakes {
 		if m.pattern.MatchString(nearest) {

@@ -78,6 +78,8 @@ type Verdict struct {
 	// Dial is the addresses that a call which makes requests may connect to. The tool has to call its Allows for
 	// each connection.
 	Dial *endpoint.AllowList
+	// Box is what has to hold a call of Bash or Git when it runs; "" for other tools.
+	Box Box
 	// Plan is what a call of Bash or Git has to execute instead of its arguments; nil for other tools.
 	Plan *Plan
 }
@@ -92,4 +94,6 @@ type Call struct {
 	// Kept reports whether a sandbox keeps what the call runs from the files; nil = there is none. It is asked when a
 	// command may use a denied file and that cannot be told.
 	Kept func(*FileDenials) bool
+	// Looks reports whether this machine has the box that only looks; nil = it has not.
+	Looks func() bool
 }

@@ -107,7 +107,7 @@ func TestSecuritySetsRulesAndSandbox(t *testing.T) {
 		}
 	}
 	_, _, err := config.Parse("f", []byte("security: lax"))
-	if err == nil || !strings.Contains(err.Error(), "write one of standard, development, restrictive, read_only") {
+	if err == nil || !strings.Contains(err.Error(), "write one of standard, workspace, development, restrictive, read_only") {
 		t.Errorf("an unknown word: %v", err)
 	}
 }

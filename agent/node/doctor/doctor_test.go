@@ -54,6 +54,7 @@ func healthy(t *testing.T) *World {
 		Reach:     func(_ context.Context, spec string) (string, error) { return "openai:m", nil },
 		Kept:      func(context.Context, *permission.FileDenials) (string, bool) { return "", true },
 		Sandbox:   func(context.Context) sandbox.Status { return sandbox.Status{Level: sandbox.Native} },
+		Looks:     func(context.Context) error { return nil },
 		Member:    func() error { return nil },
 		Refusing:  func(context.Context) ([]exec.Refusal, error) { return nil, nil },
 	}
@@ -237,7 +238,7 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 		{"sandbox", "less than there could be", held(sandbox.Status{Level: sandbox.Landlock, Missing: []string{"this"}, Mend: "do so"}), []string{"warn|landlock+seccomp; not covered: this|do so"}},
 		{"sandbox", "none", held(sandbox.Status{Missing: []string{"no command is run"}, Mend: "do so"}), []string{"warn|no sandbox|no command is run|do so"}},
 
-		{"sandbox", "switched off", func(w *World) { w.Options.Settings.Sandbox.Preset = "off" }, []string{"ok", "warn|switches the sandbox off|take sandbox"}},
+		{"sandbox", "switched off", func(w *World) { w.Options.Settings.Sandbox.Preset = "off" }, []string{"ok", "warn|switches the sandbox off|security: workspace"}},
 		{"sandbox", "denied files are kept by the system", kept("kept by the system", true), []string{"ok", "ok|kept by the system"}},
 		{"sandbox", "denied files are kept by reading", kept("kept by reading", false), []string{"ok", "warn|kept by reading|better level"}},
 		{"sandbox", "a capability that it cannot hold", func(w *World) {

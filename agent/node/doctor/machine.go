@@ -202,8 +202,11 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 // question.
 func commandSandbox(ctx context.Context, w *World) []Finding {
 	out := []Finding{w.level(ctx)}
+	if err := w.Looks(ctx); err != nil {
+		out = append(out, warn("get the level native or bwrap of the sandbox", "commands that only look are asked about, but for a few: %v", err))
+	}
 	if w.Options.Settings.Sandbox.IsOff() {
-		out = append(out, warn("if that is not meant, take sandbox: {preset: off} out of the configuration", "the configuration switches the sandbox off: commands run with all that this user may do"))
+		out = append(out, warn("write security: workspace, which holds commands and does not ask about changes below the workspace", "the configuration switches the sandbox off: commands that are allowed run with all that this user may do"))
 	}
 	// Invalid rules are skipped here: the check of the configuration reports them.
 	if rules, err := w.Options.Settings.Permissions.Policy(); err == nil {

@@ -72,6 +72,8 @@ type World struct {
 	Kept func(context.Context, *permission.FileDenials) (how string, bySystem bool)
 	// Sandbox probes which sandbox this machine has.
 	Sandbox func(context.Context) sandbox.Status
+	// Looks returns why this machine has no box for commands that only look; nil = it has.
+	Looks func(context.Context) error
 	// Refusing returns the configured capabilities that this sandbox cannot
 	// enforce.
 	Refusing func(context.Context) ([]exec.Refusal, error)
@@ -207,6 +209,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 			return strings.Join(names, ","), nil
 		},
 		Sandbox:  func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
+		Looks:    func(ctx context.Context) error { return held(ctx).Looks() },
 		Kept:     func(ctx context.Context, d *permission.FileDenials) (string, bool) { return o.Kept(held(ctx), d) },
 		Refusing: func(ctx context.Context) ([]exec.Refusal, error) { return o.Refusals(held(ctx)) },
 	}

@@ -72,7 +72,7 @@ func New(cfg Config) (*Workspace, error) {
 		return nil, err
 	}
 	if cfg.Commands.Box == nil {
-		cfg.Commands.Box = probeOnce(cfg.Security.Off())
+		cfg.Commands.Box, cfg.Commands.Look = probeOnce(cfg.Security.Off()), probeOnce(false)
 		if cfg.Commands.Policy, err = cfg.Security.SandboxPolicy(w.dir); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}

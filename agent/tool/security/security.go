@@ -38,6 +38,9 @@ type Config struct {
 // directory.
 func Standard() Config { return preset("standard", "standard") }
 
+// Workspace lets an agent also change files of the working directory, by tools and by commands that the sandbox holds.
+func Workspace() Config { return preset("workspace", "standard") }
+
 // Development lets an agent also write, use git and work with other agents. Bash runs without a
 // sandbox, Git in the standard one.
 func Development() Config { return preset("development", "off") }
@@ -54,7 +57,9 @@ func preset(permissions, sandbox string) Config {
 }
 
 // Names are the presets that Preset knows.
-func Names() []string { return []string{"standard", "development", "restrictive", "read_only"} }
+func Names() []string {
+	return []string{"standard", "workspace", "development", "restrictive", "read_only"}
+}
 
 // Preset finds a preset by its name, in each of the spellings that permission.Preset takes. The error
 // names those that there are.
@@ -63,7 +68,7 @@ func Preset(name string) (Config, error) {
 	if i < 0 {
 		return Config{}, fmt.Errorf("there is no security preset %q: write one of %s", name, strings.Join(Names(), ", "))
 	}
-	return []func() Config{Standard, Development, Restrictive, ReadOnly}[i](), nil
+	return []func() Config{Standard, Workspace, Development, Restrictive, ReadOnly}[i](), nil
 }
 
 // WithHandler returns the Config with another handler.

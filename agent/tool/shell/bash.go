@@ -5,6 +5,7 @@ import (
 	_ "embed"
 
 	"symbio/agent/tool"
+	"symbio/security/permission"
 	program "symbio/security/permission/shell"
 )
 
@@ -14,11 +15,12 @@ var bashText string
 type bashArgs struct {
 	Command     string `json:"command" jsonschema:"The script to run."`
 	Timeout     int    `json:"timeout,omitempty" jsonschema:"How long it may take, in seconds."`
+	Access      string `json:"access,omitempty" jsonschema:"What it needs: look, write or network. Without it a command that nothing allows to write only looks."`
 	Description string `json:"description,omitempty" jsonschema:"What it does, in a few words, for the people who watch."`
 }
 
 func (r *runner) bash() tool.Tool {
-	return tool.New(tool.Spec{Name: "Bash", Description: bashText, Alone: true, Holds: r.checkSandbox, Keeps: r.sandboxKeeps}, func(ctx context.Context, a bashArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Bash", Description: bashText, Enums: map[string][]string{permission.AccessArg: {"look", "write", "network"}}, Alone: true, Holds: r.checkSandbox, Keeps: r.sandboxKeeps, Looks: r.looks}, func(ctx context.Context, a bashArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
+	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
 
@@ -16,6 +17,7 @@ var gitText string
 type gitArgs struct {
 	Command string   `json:"command" jsonschema:"The subcommand, such as status."`
 	Args    []string `json:"args,omitempty" jsonschema:"Its arguments, one string each."`
+	Access  string   `json:"access,omitempty" jsonschema:"What it needs: look, write or network. Without it a command that nothing allows to write only looks."`
 	Timeout int      `json:"timeout,omitempty" jsonschema:"How long it may take, in seconds."`
 }
 
@@ -24,7 +26,7 @@ type gitArgs struct {
 var quiet = []string{"PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 
 func (r *runner) git() tool.Tool {
-	return tool.New(tool.Spec{Name: "Git", Description: gitText, Alone: true, Holds: r.checkGit, Keeps: r.sandboxKeeps}, func(ctx context.Context, a gitArgs) tool.Result {
+	return tool.New(tool.Spec{Name: "Git", Description: gitText, Enums: map[string][]string{permission.AccessArg: {"look", "write", "network"}}, Alone: true, Holds: r.checkGit, Keeps: r.sandboxKeeps, Looks: r.looks}, func(ctx context.Context, a gitArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())
@@ -42,7 +44,7 @@ func (r *runner) git() tool.Tool {
 
 // checkGit is checkSandbox for Git, which a person has to accept without a sandbox.
 func (r *runner) checkGit(ctx context.Context) error {
-	if r.cfg.Box != nil {
+	if r.cfg.Box != nil && tool.BoxOf(ctx) != permission.BoxLook {
 		if box, err := r.cfg.Box(ctx); err == nil && box.Status().Level == sandbox.Off {
 			return &sandbox.Refusal{Level: sandbox.Off, Lacks: []string{"git runs what the repository's configuration names, with all that this user may do"}}
 		}

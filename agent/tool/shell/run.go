@@ -19,6 +19,8 @@ type Config struct {
 	Box func(ctx context.Context) (*sandbox.Box, error)
 	// Policy is what commands may do. The zero Policy is the strictest.
 	Policy sandbox.Policy
+	// Look returns the sandbox of commands that only look (permission.BoxLook). Default: there is none.
+	Look func(ctx context.Context) (*sandbox.Box, error)
 	// Git is what holds Git where Box runs commands without a sandbox, since git runs programs that a
 	// repository's configuration names. Default: each call of Git is a question then.
 	Git GitSandbox
@@ -87,11 +89,38 @@ func (r *runner) checkSandbox(ctx context.Context) error {
 	if r.cfg.Box == nil {
 		return nil // run says so
 	}
-	box, err := r.cfg.Box(ctx)
+	box, policy, err := r.held(ctx)
 	if err != nil {
 		return nil
 	}
-	return box.Check(tool.Constrain(ctx, r.cfg.Policy))
+	return box.Check(policy)
+}
+
+// looks implements Invocation.Looks.
+func (r *runner) looks(ctx context.Context) bool {
+	if r.cfg.Look == nil {
+		return false
+	}
+	box, err := r.cfg.Look(ctx)
+	return err == nil && box.Looks() == nil
+}
+
+// held returns what holds the call of ctx, and what that lets it do, by the box of its verdict.
+func (r *runner) held(ctx context.Context) (*sandbox.Box, sandbox.Policy, error) {
+	of, policy := r.cfg.Box, r.cfg.Policy
+	switch tool.BoxOf(ctx) {
+	case permission.BoxLook:
+		look, err := sandbox.Look(slices.Concat([]string{tool.Dir(ctx)}, r.skillDirs(ctx), tool.Plan(ctx).Reads))
+		if err != nil {
+			return nil, look, err
+		}
+		look.Env = append(look.Env, policy.Env...)
+		of, policy = r.cfg.Look, look
+	case permission.BoxNetwork:
+		policy.Network = sandbox.NetworkFull
+	}
+	box, err := of(ctx)
+	return box, tool.Constrain(ctx, policy), err
 }
 
 // sandboxKeeps implements Invocation.Keeps: it reports whether the sandbox keeps a command away
@@ -114,21 +143,31 @@ func accepted(ctx context.Context, box *sandbox.Box, p sandbox.Policy) bool {
 // run runs a command in the sandbox and returns its output as a result. ctx and limit end it with
 // all its processes.
 func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duration) tool.Result {
-	dirs := r.skillDirs(ctx)
-	policy := showing(tool.Constrain(ctx, r.cfg.Policy), dirs)
-	spec := sandbox.Spec{Argv: argv, Dir: tool.Dir(ctx), Env: slices.Concat(r.cfg.Env, env, skillVariables(dirs))}
-	return r.runIn(ctx, policy, spec, limit)
-}
-
-// runIn runs a command in the sandbox with a policy, which gets the names of its variables.
-func (r *runner) runIn(ctx context.Context, policy sandbox.Policy, spec sandbox.Spec, limit time.Duration) tool.Result {
 	if r.cfg.Box == nil {
 		return failed("no sandbox is available, and commands run only in a sandbox")
 	}
-	box, err := r.cfg.Box(ctx)
+	dirs := r.skillDirs(ctx)
+	box, policy, err := r.held(ctx)
 	if err != nil {
 		return failed("the sandbox: " + err.Error())
 	}
+	own := r.cfg.Env
+	if policy.Files.Home {
+		own = slices.DeleteFunc(slices.Clone(own), func(v string) bool { return strings.HasPrefix(v, "HOME=") }) // the box has its own
+	}
+	spec := sandbox.Spec{Argv: argv, Dir: tool.Dir(ctx), Env: slices.Concat(own, env, skillVariables(dirs))}
+	result := runIn(ctx, box, showing(policy, dirs), spec, limit)
+	if tool.BoxOf(ctx) == permission.BoxLook {
+		result.Text += lookNote
+	}
+	return result
+}
+
+// lookNote tells the model what held a command that only looks.
+const lookNote = "[It ran in the look box: it changes no file and has no network. With access \"write\", or \"network\", it may, if that is allowed.]\n"
+
+// runIn runs a command in the sandbox with a policy, which gets the names of its variables.
+func runIn(ctx context.Context, box *sandbox.Box, policy sandbox.Policy, spec sandbox.Spec, limit time.Duration) tool.Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 	defer cancel()
 	policy.Env = slices.Clone(policy.Env)

@@ -45,10 +45,31 @@ func (s *Scripts) Run(ctx context.Context, one Script) tool.Result {
 	if tool.Plan(ctx) == nil {
 		return failed("no permission check has judged it")
 	}
-	policy, dirs := tool.Constrain(ctx, s.runner.cfg.Policy), []string{one.Dir}
+	if s.runner.cfg.Box == nil {
+		return failed("no sandbox is available, and commands run only in a sandbox")
+	}
+	box, policy, err := s.runner.held(ctx)
+	if err == nil && s.runner.looks(ctx) {
+		box, policy, err = s.looking(ctx, one)
+	}
+	if err != nil {
+		return failed("the sandbox: " + err.Error())
+	}
+	dirs := []string{one.Dir}
 	if !one.Network {
 		policy.Network = sandbox.NetworkNone
 	}
 	spec := sandbox.Spec{Argv: one.Argv, Dir: one.Dir, Env: skillVariables(dirs), Flood: s.MaxOutput}
-	return s.runner.runIn(ctx, showing(policy, dirs), spec, s.Timeout)
+	return runIn(ctx, box, showing(policy, dirs), spec, s.Timeout)
+}
+
+// looking returns the box of a script, and what it may do there: it sees its skill, and not the workspace.
+func (s *Scripts) looking(ctx context.Context, one Script) (*sandbox.Box, sandbox.Policy, error) {
+	box, err := s.runner.cfg.Look(ctx)
+	if err != nil {
+		return nil, sandbox.Policy{}, err
+	}
+	policy, err := sandbox.Look([]string{one.Dir})
+	policy.Network = s.runner.cfg.Policy.Network
+	return box, tool.Constrain(ctx, policy), err
 }

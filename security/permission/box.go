@@ -1,0 +1,192 @@
+package permission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Box is what holds a command while it runs; "" for calls that run none.
+type Box string
+
+// The boxes, narrowest first (decision 0058).
+const (
+	// BoxLook reads the workspace and the system, and changes nothing: no file, no network, no other process. So a command
+	// in it is not asked about, whatever its text is.
+	BoxLook Box = "look"
+	// BoxWork is the sandbox of the node's configuration: commands change files of the workspace.
+	BoxWork Box = "work"
+	// BoxNetwork is BoxWork with the network of the machine. No rule allows it: a person does, call by call.
+	BoxNetwork Box = "network"
+)
+
+// Meet returns the narrower box. "" says nothing.
+func (b Box) Meet(other Box) Box {
+	for _, one := range []Box{BoxLook, BoxWork, BoxNetwork} {
+		if b == one || other == one {
+			return one
+		}
+	}
+	return ""
+}
+
+// AccessArg is the argument of Bash and Git by which a model asks for a box: look, write or network. Without it a command
+// runs in the widest box that needs no question.
+const AccessArg = "access"
+
+// accesses are the values of AccessArg.
+var accesses = map[string]Box{"look": BoxLook, "write": BoxWork, "network": BoxNetwork}
+
+// wants returns the box that the call asks for; "" if it leaves that to the rules. ok is false for a value that is none.
+func (f *facts) wants() (b Box, ok bool) {
+	text, isText := f.call.Args[AccessArg].(string)
+	if _, given := f.call.Args[AccessArg]; !given || isText && text == "" {
+		return "", true
+	}
+	b, ok = accesses[text]
+	return b, ok
+}
+
+// boxMark begins the spec of a rule that names a box, such as Bash(box:look).
+const boxMark = "box:"
+
+// readBox reads the spec of a rule that names a box.
+func readBox(r *Rule) (at int, reason string) {
+	r.box = Box(strings.TrimPrefix(r.spec, boxMark))
+	if r.box != BoxLook && r.box != BoxWork {
+		return len(boxMark), fmt.Sprintf("there is no box %q for rules: write %s or %s", string(r.box), BoxLook, BoxWork)
+	}
+	r.form = formBox
+	return 0, ""
+}
+
+// boxRule returns the rule or grant of the link that allows every command in a box; nil if there is none.
+func (l Link) boxRule(f *facts, box Box) *Rule {
+	i := slices.IndexFunc(l.Policy.Allow, func(r Rule) bool { return r.form == formBox && r.box == box && r.namedBy(&f.names) })
+	if i < 0 {
+		return nil
+	}
+	return &l.Policy.Allow[i]
+}
+
+// looks reports whether this machine has BoxLook, and works whether BoxWork holds commands and keeps them from all files
+// that are denied.
+func (f *facts) looks() bool { return f.call.Looks != nil && f.call.Looks() }
+func (f *facts) works() bool { return f.kept != nil && f.kept() }
+
+// boxed returns the verdict on a call that runs commands, given what rules for commands say, with the box that holds it.
+// unsure is a deny rule of which it cannot be told whether it covers the call, nil = none, and stage its stage.
+func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
+	want, ok := f.wants()
+	if !ok || f.shell.unclear {
+		return v
+	}
+	if v.Action == Allow {
+		return l.allowedBox(f, v, want)
+	}
+	in, found := l.inBox(f, want)
+	if !found {
+		return v
+	}
+	box := in.Box
+	if box != BoxLook || unsure == nil || !needsBox(unsure) {
+		in = askIfUnsure(in, stage, unsure)
+	}
+	in.Box = box
+	return in
+}
+
+// allowedBox returns an allowing verdict with the box that holds the call, which asks for want. The network is a question
+// unless a person has answered it for exactly this call.
+func (l Link) allowedBox(f *facts, v Verdict, want Box) Verdict {
+	answered := v.Rule == "" && v.Stage != StageDefault
+	switch {
+	case want == BoxNetwork && l.Memory != nil && !answered:
+		return Verdict{Action: Ask, Stage: StageDefault, Why: "It asks for the network of this machine, and no rule allows that."}
+	case want == BoxLook && !f.looks():
+		want = BoxWork
+	}
+	v.Box = cmp.Or(want, BoxWork)
+	return v
+}
+
+// inBox returns the verdict on a call that no rule for commands allows, by a rule that allows every command in a box, and
+// whether there is one.
+func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
+	if want == BoxNetwork {
+		return v, false
+	}
+	if r := l.boxRule(f, BoxWork); r != nil && want != BoxLook && f.works() {
+		v = decided(Allow, StageAllow, r, why(r, "allows this: it changes files below the workspace only"))
+		v.Box = BoxWork
+		return v, true
+	}
+	r := l.boxRule(f, BoxLook)
+	if r == nil || want == BoxWork {
+		return v, false
+	}
+	if !f.looks() {
+		return l.lookUnheld(f, r)
+	}
+	v = decided(Allow, StageAllow, r, why(r, "allows this: it changes no file and has no network"))
+	v.Box = BoxLook
+	return v, true
+}
+
+// needsBox reports whether a deny rule is one of the presets', which are against what BoxLook prevents. A command of which
+// it cannot be told whether they cover it runs there without a question; one that they cover is denied.
+func needsBox(r *Rule) bool { return r.text == "Bash(sudo:*)" || r.text == "Bash(rm -rf:*)" }
+
+// mayWrite reports whether a person has said for the session that commands may change files below the workspace. It counts
+// where a rule lets commands look, and BoxWork holds them.
+func (l Link) mayWrite(f *facts) bool {
+	want, _ := f.wants()
+	if want != BoxWork || l.boxRule(f, BoxLook) == nil || !f.works() {
+		return false
+	}
+	answer, _, found := l.Memory.recall(f.call.writing(), l.Policy)
+	return found && answer == Allow
+}
+
+// writing is the call under which Memory keeps that every command in the directory may change files.
+func (c Call) writing() Call {
+	return Call{Tool: "Bash", Args: map[string]any{AccessArg: "write"}, Dir: c.Dir}
+}
+
+// askedBox returns the box of a command that a person allows; "" for other calls.
+func (f *facts) askedBox() Box {
+	if want, _ := f.wants(); f.ran() != nil {
+		return cmp.Or(want, BoxWork)
+	}
+	return ""
+}
+
+// readable returns the directories of rules for Read in which the chain lets the call's agent read every file.
+func (c Chain) readable(call Call) (dirs []string) {
+	for _, l := range c {
+		for i := range l.Policy.Allow {
+			dir := readsBelow(&l.Policy.Allow[i], call.Dir)
+			if dir == "" || slices.Contains(dirs, dir) {
+				continue
+			}
+			file := Call{Tool: "Read", Args: map[string]any{"file_path": dir + "/file"}, Dir: call.Dir, Within: call.Within}
+			if c.Judge(file).Action == Allow {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// readsBelow returns the directory in which a rule is for Read of every file, unless it is relative to the working
+// directory; "" for other rules.
+func readsBelow(r *Rule, dir string) string {
+	if r.form != formPath || r.base == baseDir || r.base == baseAny || !r.namedBy(&readers) {
+		return ""
+	}
+	if p, ok := r.pattern(dir); ok && p.Rest == "*" {
+		return p.Dir
+	}
+	return ""
+}

@@ -1,0 +1,175 @@
+package permission_test
+
+import (
+	"strings"
+	"testing"
+
+	"symbio/security/permission"
+)
+
+// on returns a call of a machine that has both boxes.
+func on(c permission.Call, access string) permission.Call {
+	c.Looks, c.Kept = func() bool { return true }, func(*permission.FileDenials) bool { return true }
+	if access != "" {
+		c.Args[permission.AccessArg] = access
+	}
+	return c
+}
+
+func preset(t *testing.T, name string, more permission.Config) permission.Policy {
+	t.Helper()
+	more.Preset = name
+	p, err := more.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestCommandsRunInBoxes(t *testing.T) {
+	const a, k, d = permission.Allow, permission.Ask, permission.Deny
+	standard, workspace := preset(t, "standard", permission.Config{}), preset(t, "workspace", permission.Config{})
+	denies := preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")})
+	goTest := preset(t, "standard", permission.Config{Allow: permission.Rules("Bash(go test ./...)")})
+	for _, c := range []struct {
+		name    string
+		policy  permission.Policy
+		command string
+		access  string
+		want    permission.Action
+		box     permission.Box
+	}{
+		{"looks", standard, "ls -la | grep x", "", a, "look"},
+		{"looks, whatever the text is", standard, `eval "$(printf '\x72m x')"; python3 -c 'import os'`, "", a, "look"},
+		{"looks, and cannot be read", standard, "echo 'a", "", a, "look"},
+		{"writes", standard, "make", "write", k, "work"},
+		{"writes, in the preset workspace", workspace, "make", "write", a, "work"},
+		{"nothing said, in the preset workspace", workspace, "make", "", a, "work"},
+		{"looks, in the preset workspace", workspace, "make", "look", a, "look"},
+		{"network, in the preset workspace", workspace, "git push", "network", k, "network"},
+		{"network of a rule for the command", goTest, "go test ./...", "network", k, "network"},
+		{"a rule for the command", goTest, "go test ./...", "", a, "work"},
+		{"a rule for the command, which only looks", goTest, "go test ./...", "look", a, "look"},
+		{"denied for good", standard, "sudo ls", "", d, ""},
+		{"denied", denies, "git push", "", d, ""},
+		{"denied, perhaps", denies, "$X push", "", k, "look"},
+		{"denied by the preset, perhaps", standard, "$X -rf /", "", a, "look"},
+		{"no such access", standard, "ls", "all", k, "work"},
+		{"no rule that lets look", preset(t, "none", permission.Config{}), "ls", "", k, "work"},
+		{"a default that allows", preset(t, "permissive", permission.Config{}), "make", "", a, "work"},
+		{"restrictive", preset(t, "restrictive", permission.Config{}), "ls", "", d, ""},
+		{"read_only", preset(t, "read_only", permission.Config{}), "ls", "", d, ""},
+	} {
+		v := permission.Chain{{Policy: c.policy, Memory: new(permission.Memory)}}.Judge(on(bash(c.command), c.access))
+		if v.Action != c.want || c.want != d && v.Box != c.box {
+			t.Errorf("%s: %q with access %q: %v in box %q (%s), want %v in %q", c.name, c.command, c.access, v.Action, v.Box, v.Why, c.want, c.box)
+		}
+		if v.Action == a && v.Plan.Script == "" {
+			t.Errorf("%s: there is nothing to run", c.name)
+		}
+	}
+}
+
+// The box of a chain is the narrowest of its links, also for what a person allows.
+func TestBoxOfChainIsTheNarrowest(t *testing.T) {
+	standard := permission.Link{Name: "parent", Policy: preset(t, "standard", permission.Config{})}
+	permissive := permission.Link{Name: "child", Policy: preset(t, "permissive", permission.Config{})}
+	asks := permission.Link{Name: "child", Policy: preset(t, "none", permission.Config{})}
+	for _, c := range []struct {
+		chain permission.Chain
+		want  permission.Action
+	}{{permission.Chain{standard, permissive}, permission.Allow}, {permission.Chain{permissive, standard}, permission.Allow}, {permission.Chain{standard, asks}, permission.Ask}} {
+		if v := c.chain.Judge(on(bash("make"), "")); v.Action != c.want || v.Box != permission.BoxLook {
+			t.Errorf("%s, %s: %v in %q, want %v in look", c.chain[0].Name, c.chain[1].Name, v.Action, v.Box, c.want)
+		}
+	}
+}
+
+func TestOneAnswerLetsCommandsWriteForTheSession(t *testing.T) {
+	p, memory := preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")}), new(permission.Memory)
+	chain := permission.Chain{{Policy: p, Memory: memory}}
+	first := on(bash("make"), "write")
+	v := chain.Judge(first)
+	if v.Action != permission.Ask || !strings.Contains(v.Why, "commands may change files below /nowhere/work") {
+		t.Fatalf("%v: %s", v.Action, v.Why)
+	}
+	if kept, ok := v.Plan.Remembers(first, false); !ok || kept.Args["command"] != "make" {
+		t.Errorf("a no is kept for %v, want this call", kept.Args)
+	}
+	kept, ok := v.Plan.Remembers(first, true)
+	if !ok || kept.Args["command"] != nil {
+		t.Errorf("a yes is kept for %v, want all commands that write", kept.Args)
+	}
+	memory.Remember(kept, p, permission.Allow)
+	dynamic := on(bash("rm $X"), "write")
+	if plan := (permission.Chain{{Policy: p}}).Judge(dynamic).Plan; len(dynamic.Lasting(plan)) > 0 {
+		t.Error("what only the shell knows can be allowed from now on")
+	}
+	for command, want := range map[string]permission.Action{"touch x": permission.Allow, "git push": permission.Deny, "$X": permission.Ask} {
+		if v := chain.Judge(on(bash(command), "write")); v.Action != want {
+			t.Errorf("%s: %v (%s), want %v", command, v.Action, v.Why, want)
+		}
+	}
+	if v := chain.Judge(on(bash("curl x"), "network")); v.Action != permission.Ask {
+		t.Errorf("network: %v, want a question", v.Action)
+	}
+	unheld := bash("touch x")
+	unheld.Args[permission.AccessArg] = "write"
+	if v := chain.Judge(unheld); v.Action != permission.Ask || v.Plan.Session != "" {
+		t.Errorf("without a sandbox: %v, for the session %q; want a question about this call", v.Action, v.Plan.Session)
+	}
+}
+
+// An answer "from now on" is for the box that was asked for.
+func TestKeyOfCallNamesItsBox(t *testing.T) {
+	if look, network := on(bash("curl x"), "").Key(), on(bash("curl x"), "network").Key(); look == network {
+		t.Error("one key for both")
+	}
+	call := on(bash("curl x"), "network")
+	granted := permission.Link{Policy: preset(t, "standard", permission.Config{}), Memory: new(permission.Memory), Granted: func() []permission.Grant {
+		return []permission.Grant{{Call: call.Key(), Source: "lasting:1"}}
+	}}
+	if v := (permission.Chain{granted}).Judge(call); v.Action != permission.Allow || v.Box != permission.BoxNetwork {
+		t.Errorf("what a person allowed: %v in %q (%s)", v.Action, v.Box, v.Why)
+	}
+}
+
+// Where no box holds commands, only programs that read run unasked, with what Read may read.
+func TestOnlyPlainCommandsLookUnheld(t *testing.T) {
+	p := preset(t, "standard", permission.Config{Deny: permission.Rules("Read(.env)")})
+	for command, want := range map[string]permission.Action{
+		"ls -la": permission.Allow, "cat a.go | head -n 3": permission.Allow, "git status": permission.Allow, "pwd && echo done": permission.Allow,
+		"cat .env": permission.Deny, "cat ~/.ssh/id_rsa": permission.Ask, "ls $HOME": permission.Ask, "git -c a=b status": permission.Ask, "git log": permission.Ask, "cat x > y": permission.Ask,
+		"find . -delete": permission.Ask, "LD_PRELOAD=x ls": permission.Ask, "cd / && ls": permission.Ask, "./ls": permission.Ask, "make": permission.Ask, "ls --color=x": permission.Ask,
+	} {
+		if v := judged(p, bash(command)); v.Action != want {
+			t.Errorf("%s: %v (%s), want %v", command, v.Action, v.Why, want)
+		}
+	}
+}
+
+func TestRulesOfBoxes(t *testing.T) {
+	for text, want := range map[string]string{"Bash(box:look)": "", "Git(box:work)": "", "Bash(box:network)": "no box", "Bash(box:)": "no box"} {
+		if _, err := permission.ParseAllow(text); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := (permission.Config{Deny: permission.Rules("Bash(box:look)")}).Policy(); err == nil || !strings.Contains(err.Error(), "allow list") {
+		t.Errorf("a denial: %v", err)
+	}
+	if _, err := permission.ParseGrant("Bash(box:work)"); err == nil {
+		t.Error("a skill is granted every command")
+	}
+}
+
+// Directories that rules allow to Read are there in the box that looks, if all links agree.
+func TestLookBoxShowsWhatReadMayRead(t *testing.T) {
+	reads := permission.Link{Policy: preset(t, "standard", permission.Config{Allow: permission.Rules("Read(/srv/data/*)", "Read(/srv/*.txt)")})}
+	narrow := permission.Link{Policy: preset(t, "none", permission.Config{Allow: permission.Rules("Bash", "Read(./*)")})}
+	if v := (permission.Chain{reads}).Judge(on(bash("ls"), "")); len(v.Plan.Reads) != 1 || v.Plan.Reads[0] != "/srv/data" {
+		t.Errorf("%q, want /srv/data", v.Plan.Reads)
+	}
+	if v := (permission.Chain{reads, narrow}).Judge(on(bash("ls"), "")); len(v.Plan.Reads) != 0 {
+		t.Errorf("%q, want nothing", v.Plan.Reads)
+	}
+}
