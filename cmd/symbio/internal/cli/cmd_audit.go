@@ -183,6 +183,10 @@ func printEntry(env *command.Env, e audit.Entry) error {
 	if e.Kind == audit.KindInbound { // a call of another node has the node as its agent
 		name = "node " + command.Chain(cmp.Or(e.Name, e.Agent), e.For)
 	}
+	box := ""
+	if e.Box != "" {
+		box = " [box " + e.Box + "]"
+	}
 	return env.Printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.Local().Format(time.DateTime), name, e.Tool,
-		command.PlainJSON(e.Args), e.Verdict, e.Outcome(), strings.TrimSpace(e.Rule+" "+e.Why))
+		command.PlainJSON(e.Args), e.Verdict, e.Outcome(), strings.TrimSpace(e.Rule+" "+e.Why+box))
 }

@@ -49,6 +49,8 @@ type verdictJSON struct {
 	Why string `json:"why"`
 	// At is where the rule stands: FILE:LINE:COLUMN, or "preset NAME".
 	At string `json:"at"`
+	// Box is what holds a command: look, work or network; "" for other tools.
+	Box string `json:"box,omitempty"`
 	// Change has the rules to add for another verdict, and Gives that verdict. Wider says what else
 	// they would allow. Never says why no rule can change the verdict. Change is [] and Gives is ""
 	// when no rule can change the verdict.
@@ -63,7 +65,7 @@ type verdictJSON struct {
 // verdictOf returns an explanation as it stands in the output. Kept is filled in by the caller.
 func verdictOf(e permission.Explanation) verdictJSON {
 	v := e.Verdict
-	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
+	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, Box: string(v.Box), At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
 	if len(e.Changes) > 0 {
 		out.Gives = e.To.String()
 	}
@@ -101,9 +103,10 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
 			// Whether the sandbox can hide denied files changes the verdict on a command.
 			call.Kept = func(d *permission.FileDenials) bool { _, kept := opts.Kept(box(), d); return kept }
+			call.Looks = func() bool { return box().Looks() == nil }
 			// A chain of one policy: a real call also passes those of the agent's definition and of
 			// its requesters.
-			e := permission.Chain{{Name: "check", Policy: policy}}.Explain(call)
+			e := permission.Chain{{Name: "check", Policy: policy, Memory: new(permission.Memory)}}.Explain(call)
 			if err := (permission.Tools{Names: node.Known(nil).Tools}).Check(call.Tool); err != nil {
 				return command.NotFound(err)
 			}
@@ -121,6 +124,9 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			err = env.Printf("%s\t%s\t%s\n", out.Verdict, out.Stage, out.Why)
 			if err == nil && out.Rule != "" && out.At != "" {
 				err = env.Printf("\trule %s (%s)\n", out.Rule, out.At)
+			}
+			if err == nil && out.Box != "" {
+				err = env.Printf("\tbox %s\n", out.Box)
 			}
 			if err == nil && out.Kept != "" {
 				err = env.Printf("\t%s\n", out.Kept)
