@@ -371,7 +371,7 @@ const maxDeep = 5
 // finish reports on the directories that are too far down.
 func (w *Walk) finish() {
 	if n := len(w.deep); n > maxDeep {
-		w.deep = append(w.deep[:maxDeep], fmt.Sprintf("and %d others", n-maxDeep))
+		w.deep = append(w.deep[:maxDeep], fmt.Sprintf("and %d more", n-maxDeep))
 	}
 	if len(w.deep) > 0 {
 		w.limit(fmt.Sprintf("more than %d levels down (skills.max_depth) are %s", w.cfg.Depth, strings.Join(w.deep, ", ")))

@@ -199,7 +199,7 @@ func TestGlobFindsNamesAndCountsAll(t *testing.T) {
 		{[]any{"pattern", "*"}, ".hidden\n[id].tsx\na.go\nb.md\n\"new\\nline/\"\nother/\nsp ace/\nsrc/\ntotal\t4 files\t4 directories"},
 		{[]any{"pattern", "*/"}, "\"new\\nline/\"\nother/\nsp ace/\nsrc/\ntotal\t0 files\t4 directories"},
 		{[]any{"pattern", "**/*.go"}, "a.go\n\"new\\nline/a.go\"\nother/x.go\nsp ace/q.go\nsrc/deep/y.go\nsrc/x.go\ntotal\t6 files\t0 directories"},
-		{[]any{"pattern", "**/*.go", "limit", 2}, "a.go\n\"new\\nline/a.go\"\n# 4 more are not shown; narrow the pattern or raise limit\ntotal\t6 files\t0 directories"},
+		{[]any{"pattern", "**/*.go", "limit", 2}, "a.go\n\"new\\nline/a.go\"\n# 4 more not shown; narrow the pattern or raise limit\ntotal\t6 files\t0 directories"},
 		{[]any{"pattern", "src/**/y.go"}, "src/deep/y.go\ntotal\t1 file\t0 directories"},
 		{[]any{"pattern", "*/x.go"}, "other/x.go\nsrc/x.go\ntotal\t2 files\t0 directories"},
 		{[]any{"pattern", "{src,other}/*.go"}, "other/x.go\nsrc/x.go\ntotal\t2 files\t0 directories"},
@@ -226,7 +226,7 @@ func TestGlobShowsFirstNamesOfMany(t *testing.T) {
 		files[fmt.Sprintf("z%02d", i)] = ""
 	}
 	write(t, dir, files)
-	want := "a/\na/1\na/2\n# 52 more are not shown; narrow the pattern or raise limit\ntotal\t53 files\t2 directories"
+	want := "a/\na/1\na/2\n# 52 more not shown; narrow the pattern or raise limit\ntotal\t53 files\t2 directories"
 	if got := open(t, dir, nil, "").ok(t, "Glob", "pattern", "**", "limit", 3); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

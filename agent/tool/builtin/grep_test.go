@@ -93,7 +93,7 @@ func TestCountsComeInAFixedForm(t *testing.T) {
 		{[]any{"group_by", "file"}, "a.go\t1\t1\t2\nb/d.md\t1\t1\t2\n.gitignore\t1\t1\t1\n\"new\\nline.md\"\t1\t1\t1\n\"total\"\t1\t1\t1\ntotal\t8\t5\t7"},
 		{[]any{"group_by", "extension"}, ".md\t2\t2\t3\n(none)\t4\t2\t2\n.go\t2\t1\t2\ntotal\t8\t5\t7"},
 		{[]any{"group_by", "none"}, "total\t8\t5\t7"},
-		{[]any{"group_by", "file", "head_limit", 1}, "a.go\t1\t1\t2\n# 4 more are not shown; narrow the search or raise head_limit\ntotal\t8\t5\t7"},
+		{[]any{"group_by", "file", "head_limit", 1}, "a.go\t1\t1\t2\n# 4 more not shown; narrow the search or raise head_limit\ntotal\t8\t5\t7"},
 		{[]any{"group_by", "file", "path", "b"}, "b/d.md\t1\t1\t2\ntotal\t2\t1\t2"},
 		{[]any{"group_by", "file", "glob", "*.{go,GO}"}, "a.go\t1\t1\t2\ntotal\t2\t1\t2"},
 		{[]any{"group_by", "file", "glob", "b/*"}, "b/d.md\t1\t1\t2\ntotal\t2\t1\t2"},
@@ -121,7 +121,7 @@ func TestMatchesAreShownAsGrepShowsThem(t *testing.T) {
 	}{
 		{[]any{"pattern", "TODO"}, "a.txt\nb.txt\nc.bin\nz.txt\ntotal\t5\t4\t6"},
 		{[]any{"pattern", "TODO", "output_mode", "content", "glob", "[ab].txt"}, "a.txt:3:three TODO\na.txt:7:seven TODO\na.txt:8:eight TODO\nb.txt:1:TODO\ntotal\t2\t2\t4"},
-		{[]any{"pattern", "TODO", "output_mode", "content", "path", "a.txt", "-n", false, "head_limit", 2}, "a.txt:three TODO\na.txt:seven TODO\n# 1 more are not shown; narrow the search or raise head_limit\ntotal\t1\t1\t3"},
+		{[]any{"pattern", "TODO", "output_mode", "content", "path", "a.txt", "-n", false, "head_limit", 2}, "a.txt:three TODO\na.txt:seven TODO\n# 1 more not shown; narrow the search or raise head_limit\ntotal\t1\t1\t3"},
 		{[]any{"pattern", "TODO", "output_mode", "content", "glob", "[abc]*", "-C", 1}, "a.txt-2-two\na.txt:3:three TODO\na.txt-4-four\n--\na.txt-6-six\na.txt:7:seven TODO\na.txt:8:eight TODO\na.txt-9-nine\n--\nb.txt:1:TODO\nc.bin: a binary file matches\ntotal\t3\t3\t5"},
 		{[]any{"pattern", "TODO", "output_mode", "content", "path", "a.txt", "-A", 1, "-B", 9}, "a.txt-1-one\na.txt-2-two\na.txt:3:three TODO\na.txt-4-four\na.txt-5-five\na.txt-6-six\na.txt:7:seven TODO\na.txt:8:eight TODO\na.txt-9-nine\ntotal\t1\t1\t3"},
 		{[]any{"pattern", "begin.*?end", "multiline", true, "output_mode", "content", "path", "m.txt"}, "m.txt:1:begin\nm.txt:2:mid\nm.txt:3:end\nm.txt:5:begin end\ntotal\t1\t1\t2"},

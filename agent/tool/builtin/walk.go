@@ -196,7 +196,7 @@ func answer(rows []string, most, more int, hint string, notes []string, sum stri
 		shown++
 	}
 	if more += len(rows) - shown; more > 0 {
-		fmt.Fprintf(&b, "# %d more are not shown; %s\n", more, hint)
+		fmt.Fprintf(&b, "# %d more not shown; %s\n", more, hint)
 	}
 	for _, n := range notes {
 		fmt.Fprintf(&b, "# %s\n", n)

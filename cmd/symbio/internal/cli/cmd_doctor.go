@@ -34,7 +34,7 @@ func cmdDoctor(env *command.Env) *cobra.Command {
 				return err
 			}
 			if n := countStatus(found, doctor.Fail); n > 0 {
-				return fmt.Errorf("%d of %d checks failed", n, len(found))
+				return fmt.Errorf("%d of %s failed", n, visible.Plural(len(found), "check"))
 			}
 			return nil
 		},

@@ -281,7 +281,7 @@ func (t *tally) printTotals(broken error) error {
 		elsewhere = fmt.Sprintf(", %d for other systems left out", t.elsewhere)
 	}
 	if t.differ > 0 {
-		return fmt.Errorf("%d of %d cases differ%s", t.differ, t.judged, elsewhere)
+		return fmt.Errorf("%d of %s not as expected%s", t.differ, visible.Plural(t.judged, "case"), elsewhere)
 	}
 	fmt.Fprintf(t.env.Err, "%s as expected%s\n", visible.Plural(t.judged, "case"), elsewhere)
 	return nil

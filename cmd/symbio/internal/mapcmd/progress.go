@@ -148,7 +148,7 @@ func (p *progress) summary() (err error) {
 	if c.Type = "result"; p.env.JSON {
 		err = p.env.PrintLine(c)
 	} else {
-		p.env.Notef("%d of %d items done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, c.Done, time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
+		p.env.Notef("%d of %s done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, chat.Plural(c.Done, "item"), time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
 		for _, line := range slices.Concat(p.failures, p.denied) {
 			p.env.Notef("%s", line)
 		}
@@ -160,9 +160,9 @@ func (p *progress) summary() (err error) {
 		if denials != "" {
 			fmt.Fprintln(p.env.Err, denials)
 		}
-		err = fmt.Errorf("%d of %d items have no result, %d of them are lost", c.Failed, c.Done, c.Lost)
+		err = fmt.Errorf("%d of %s without a result, %d of them lost", c.Failed, chat.Plural(c.Done, "item"), c.Lost)
 	case c.Denied > 0:
-		err = command.Denied(fmt.Errorf("%d of %d items may not be done: %s", c.Denied, c.Done, denials))
+		err = command.Denied(fmt.Errorf("%d of %s may not be done: %s", c.Denied, chat.Plural(c.Done, "item"), denials))
 	}
 	return err
 }

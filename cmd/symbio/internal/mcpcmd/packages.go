@@ -120,7 +120,7 @@ func installPackage(ctx context.Context, env *command.Env, opts node.Config, ser
 		env.Notef("  %s", terminal.Printable(line))
 	}
 	if more := len(plan.Changes) - maxChanges; more > 0 {
-		env.Notef("  and %d others", more)
+		env.Notef("  and %d more", more)
 	}
 	switch {
 	case hash == is.SHA256:

@@ -145,7 +145,7 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 		})
 	}
 	if err == nil && failed > 0 {
-		err = fmt.Errorf("%d of %d tasks are not as expected", failed, len(tests))
+		err = fmt.Errorf("%d of %s not as expected", failed, visible.Plural(len(tests), "task"))
 	}
 	return err
 }
