@@ -115,6 +115,12 @@ func askForBorrowed(ctx context.Context, i *instance, node community.Member, of 
 	}
 	answer.Always = answer.Always && !p.policy().NoMemory
 	d.Approved, d.By, d.Reason, d.Verdict.Why = answer.Allow, answer.By, answer.Reason, cmp.Or(answer.Why, d.Verdict.Why)
+	if d.Unasked = !answer.Allow && answer.Why == tool.NoPerson; d.Unasked { // who gave the task hears of it as of a call here
+		i.factory.cfg.Report(Event{
+			Type: EventDecision, Agent: of, Name: name, Parent: i.self.ID, Tool: q.Tool, Args: readable(q.Args), Verdict: d.Verdict.Action.String(), Approved: &d.Approved,
+			Stage: string(d.Verdict.Stage), Rule: q.Rule, Why: answer.Why, Unasked: true,
+		})
+	}
 	if appendDecision(i, d, node.Node, name, behalf) != nil {
 		return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
 	}
