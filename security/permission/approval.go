@@ -11,6 +11,9 @@ import (
 	"symbio/security/visible"
 )
 
+// ForSession stands in Verdict.Why before what Plan.Session says.
+const ForSession = " For the session: "
+
 // Plan is what a call that runs commands has to execute, and nothing else: it is what was judged
 // (security.md 2.5).
 type Plan struct {

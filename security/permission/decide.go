@@ -40,7 +40,7 @@ func (c Chain) Judge(call Call) Verdict {
 	strictest.Box = cmp.Or(box, f.askedBox())
 	strictest.Except, strictest.Dial, strictest.Plan = except(whole, f), dial(whole, f), plan(whole, f, strictest)
 	if p := strictest.Plan; p != nil && p.Session != "" {
-		strictest.Why += " For the session: " + p.Session + "."
+		strictest.Why += ForSession + p.Session + "."
 	}
 	return strictest
 }

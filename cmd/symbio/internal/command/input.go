@@ -186,7 +186,8 @@ func PipedInput(ctx context.Context, env *Env, wait time.Duration) (string, erro
 }
 
 // Payload returns the DATA argument of a command as JSON. Valid JSON is passed through, other text
-// becomes a JSON string, "" becomes null, and "-" reads the whole of standard input.
+// becomes a JSON string, "" becomes null, and "-" reads the whole of standard input. Text that begins
+// as an object and is none is wrong usage.
 func (env *Env) Payload(arg string) ([]byte, error) {
 	data, err := argument(env, arg)
 	switch {
@@ -196,6 +197,10 @@ func (env *Env) Payload(arg string) ([]byte, error) {
 		return []byte("null"), nil
 	case json.Valid(data):
 		return data, nil
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		var whole any
+		return nil, Usage(fmt.Errorf("DATA begins as JSON and is none: %w; a text as it is goes in quotes, as \"...\"", json.Unmarshal(data, &whole)))
 	}
 	return json.Marshal(string(data))
 }

@@ -16,6 +16,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 	"symbio/security/visible"
 )
 
@@ -60,9 +61,14 @@ func Choices(q event.Fields) []Choice {
 			{"r", "fill it in", nil},
 		}
 	}
+	session := "this call for the session, while the agent lives"
+	if _, all, found := strings.Cut(q.Why, permission.ForSession); found {
+		session, _, _ = strings.Cut(all, ";")
+		session = "for the session: " + visible.Escape(session)
+	}
 	all := []Choice{
 		{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
-		{"s", "this call for the session, while the agent lives", func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
+		{"s", session, func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
 	}
 	if len(q.Rules) > 0 {
 		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
