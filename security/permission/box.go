@@ -102,6 +102,8 @@ func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
 func (l Link) allowedBox(f *facts, v Verdict, want Box) Verdict {
 	answered := v.Rule == "" && v.Stage != StageDefault
 	switch {
+	case v.Rule == "" && v.Stage == StageDefault && l.Policy.Default != Allow && f.looks():
+		want = BoxLook // no rule allows it: that it needs none is read from its text
 	case want == BoxNetwork && l.Memory != nil && !answered:
 		return Verdict{Action: Ask, Stage: StageDefault, Why: "It asks for the network of this machine, and no rule allows that."}
 	case want == BoxLook && !f.looks():

@@ -42,6 +42,8 @@ func TestCommandsRunInBoxes(t *testing.T) {
 		{"looks", standard, "ls -la | grep x", "", a, "look"},
 		{"looks, whatever the text is", standard, `eval "$(printf '\x72m x')"; python3 -c 'import os'`, "", a, "look"},
 		{"looks, and cannot be read", standard, "echo 'a", "", a, "look"},
+		{"no rule is needed, and none allows it", standard, `[ "x" new echo`, "", a, "look"},
+		{"no rule is needed, and none allows it to write", standard, `[ "x" new echo`, "write", a, "look"},
 		{"writes", standard, "make", "write", k, "work"},
 		{"writes, in the preset workspace", workspace, "make", "write", a, "work"},
 		{"nothing said, in the preset workspace", workspace, "make", "", a, "work"},
