@@ -5,10 +5,11 @@ PROTOS   = symbio/v1/join.proto symbio/v1/peer.proto symbio/v1/trust.proto symbi
 TARGETS  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 SCRIPTS ?= 1000000
+N       ?= 200000
 SEED    ?= 1
 COUNT   ?= 150
 
-.PHONY: help generate catalog build test system oracle lint bench soak fuzz-shell mutate demo recording cross
+.PHONY: help generate catalog build test system oracle lint bench soak fuzz-shell fuzz-rules mutate demo recording cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +47,10 @@ bench: ## every figure, as a ratio to a floor measured in the same run
 soak: ## ten minutes of six nodes under load, of which one after another is killed, frozen or cut off
 	SYMBIO_SOAK=10m $(GO) test -run '^TestSixNodesUnderLoadAndFaults$$' -count 1 -timeout 15m -v -tags system ./cmd/symbio/systemtest/soak
 
-fuzz-shell: ## run what the rules allow in the real bash, a million random scripts (SCRIPTS=n)
+fuzz-shell: ## run random bash programs in the look box, and look whether one has an effect (N=200000 SEED=n)
+	$(GO) test -tags system -run '^TestScriptsHaveNoEffect$$' -count 1 -timeout 0 -v ./cmd/symbio/systemtest/sandbox/fuzzshell -scripts $(N) -seed $(if $(filter command line environment,$(origin SEED)),$(SEED),$$(date +%s))
+
+fuzz-rules: ## run what the rules allow in the real bash, a million random scripts (SCRIPTS=n)
 	SYMBIO_FUZZ_SEED=$${SYMBIO_FUZZ_SEED:-$$(date +%s)} SYMBIO_FUZZ_SCRIPTS=$(SCRIPTS) $(GO) test -run TestBashRunsNothingThatWasNotAllowed -count 1 -timeout 0 -v ./security/permission
 
 mutate: ## change the code at random places, one at a time, and list the changes that no test notices (SEED=n COUNT=n)

@@ -28,6 +28,7 @@ var clockUsers = map[string]string{
 	"cmd/symbio/systemtest/lan/lan_rogue_test.go rogueOrder.carryOut":                                   "how quickly the attacker sends",
 	"cmd/symbio/systemtest/mdns/host_test.go ask":                                                       "for how long answers are collected; who wants one asks again",
 	"cmd/symbio/systemtest/mdns/library_test.go TestLibraryGaps":                                        "input: the context that the library does not heed",
+	"cmd/symbio/systemtest/sandbox/fuzzshell/fuzz_test.go place.run":                                    "some scripts hold up their driver; of those that are ended early less is seen",
 	"cmd/symbio/systemtest/soak/soak_load_test.go load.call":                                            "input: the deadlines of the calls",
 	"cmd/symbio/systemtest/soak/soak_test.go soak.until":                                                "how long a fault lasts",
 	"discovery/mdns/lan_test.go lan.unicast":                                                            "how long a packet is under way, in bubbles",

@@ -23,7 +23,7 @@ import (
 // What the rules allow is run by the real bash, in a directory where every program is a stub that logs
 // its arguments. A program that the analysis does not list, or that no rule allows, or a file that no
 // rule allows, is a violation. Scripts that are not allowed but said to be known are run too, and where
-// bash reads them differently it is logged. `make fuzz-shell` runs a million scripts with a new seed;
+// bash reads them differently it is logged. `make fuzz-rules` runs a million scripts with a new seed;
 // here it is a few seconds of the same ones. SYMBIO_FUZZ_SEED repeats a run.
 func TestBashRunsNothingThatWasNotAllowed(t *testing.T) {
 	bash, err := exec.LookPath("bash")
