@@ -15,8 +15,9 @@ import (
 // user's own configuration sets it; a project, skill, model or other node
 // cannot (security.md 3.7).
 type Sandbox struct {
-	// Preset is standard (may write to the workspace, has a network of its
-	// own), restrictive (writes nothing, no network, no subprocesses),
+	// Preset is standard or work (may write to the workspace, has a network of
+	// its own), look (sees the workspace and the system, changes nothing, no
+	// network), restrictive (writes nothing, no network, no subprocesses),
 	// permissive (the machine's network, all files that the user may write) or
 	// off (no sandbox).
 	Preset string `yaml:"preset,omitempty"`
