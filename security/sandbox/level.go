@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -162,6 +163,9 @@ func (m machine) missing() (out []string) {
 		out = append(out, "what can be read cannot be limited: the kernel has no Landlock")
 	}
 	out = append(out, "memory is limited for each process of a command, not for all together, nor what they share")
+	if m.level == Bwrap && os.Geteuid() == 0 {
+		out = append(out, "root's commands can change the mode and times of the machine's /dev/null, and of the other devices that each command has")
+	}
 	if m.level != Landlock && m.uncounted {
 		out = append(out, "the number of processes is not limited for root on this kernel")
 	}

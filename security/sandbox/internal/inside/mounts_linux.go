@@ -73,6 +73,7 @@ func (j *Job) mount() error {
 	if err := makeDev(dev); err != nil {
 		return wrap("make /dev", err)
 	}
+	ownNull()
 	if err := makeProc(j.Processes); err != nil {
 		return wrap("make /proc", err)
 	}
@@ -308,7 +309,8 @@ func makeDev(dev []tree) error {
 		return err
 	}
 	for _, t := range dev {
-		if err := t.attach(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC); err != nil {
+		// Read-only is about the device's mode, owner and times, which root could change; what is written goes through.
+		if err := t.attach(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC); err != nil {
 			return err
 		}
 	}
@@ -323,6 +325,22 @@ func makeDev(dev []tree) error {
 		}
 	}
 	return unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+}
+
+// ownNull puts the null device of the command's /dev in the place of the machine's among the standard streams: through a
+// descriptor, too, root could change its mode.
+func ownNull() {
+	var null, st unix.Stat_t
+	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil || unix.Fstat(fd, &null) != nil {
+		return
+	}
+	for std := range 3 {
+		if unix.Fstat(std, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == null.Rdev {
+			unix.Dup3(fd, std, 0)
+		}
+	}
+	unix.Close(fd)
 }
 
 // makeProc mounts a /proc that shows the processes of this pid namespace only, and limits their

@@ -32,6 +32,7 @@ const (
 
 	S_IFMT  = syscall.S_IFMT
 	S_IFDIR = syscall.S_IFDIR
+	S_IFCHR = syscall.S_IFCHR
 	X_OK    = 1
 
 	CLOSE_RANGE_CLOEXEC = 0x4

@@ -1,0 +1,24 @@
+package sandbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"symbio/security/sandbox"
+)
+
+// Devices are the machine's. A command uses them and changes nothing of them, not even as root and through its own input.
+// At the level Bwrap root's commands can, which Status says.
+func TestDevicesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	v := views(t)["elsewhere"]
+	for _, line := range []string{"chmod a+r /dev/null", "touch /dev/null", "chmod a+r /proc/self/fd/0", "touch /proc/self/fd/0"} {
+		if r := v.look(t, sandbox.Native, line); r.Code == 0 {
+			t.Errorf("%s worked", line)
+		}
+	}
+	r := v.look(t, sandbox.Native, "echo x >/dev/null && echo x >>/dev/null && cat </dev/null && head -c2 /dev/zero | wc -c && cat && echo x >&0 && head -c1 /dev/urandom | wc -c")
+	if got := strings.Fields(r.Stdout.String()); len(got) != 2 || got[0] != "2" || got[1] != "1" {
+		t.Errorf("%d %q", r.Code, r.Stdout)
+	}
+}
