@@ -17,7 +17,7 @@ func TestDevicesStayAsTheyAre(t *testing.T) {
 			t.Errorf("%s worked", line)
 		}
 	}
-	r := v.look(t, sandbox.Native, "echo x >/dev/null && echo x >>/dev/null && cat </dev/null && head -c2 /dev/zero | wc -c && cat && echo x >&0 && head -c1 /dev/urandom | wc -c")
+	r := v.look(t, sandbox.Native, "echo x >/dev/null && echo x >>/dev/null && cat </dev/null && head -c2 /dev/zero | wc -c && cat && head -c1 /dev/urandom | wc -c")
 	if got := strings.Fields(r.Stdout.String()); len(got) != 2 || got[0] != "2" || got[1] != "1" {
 		t.Errorf("%d %q", r.Code, r.Stdout)
 	}

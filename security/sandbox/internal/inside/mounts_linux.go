@@ -327,20 +327,14 @@ func makeDev(dev []tree) error {
 	return unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
 }
 
-// ownNull puts the null device of the command's /dev in the place of the machine's among the standard streams: through a
-// descriptor, too, root could change its mode.
+// ownNull puts the null device of the command's /dev in the place of the machine's as its input: through a descriptor, too,
+// root could change its mode.
 func ownNull() {
-	var null, st unix.Stat_t
-	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil || unix.Fstat(fd, &null) != nil {
-		return
+	var st unix.Stat_t
+	null, err := unix.Open(os.DevNull, unix.O_CLOEXEC, 0)
+	if err == nil && unix.Fstat(0, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
+		unix.Dup3(null, 0, 0)
 	}
-	for std := range 3 {
-		if unix.Fstat(std, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == null.Rdev {
-			unix.Dup3(fd, std, 0)
-		}
-	}
-	unix.Close(fd)
 }
 
 // makeProc mounts a /proc that shows the processes of this pid namespace only, and limits their
