@@ -1,6 +1,9 @@
 package permission_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -140,11 +143,29 @@ func TestKeyOfCallNamesItsBox(t *testing.T) {
 func TestOnlyPlainCommandsLookUnheld(t *testing.T) {
 	p := preset(t, "standard", permission.Config{Deny: permission.Rules("Read(.env)")})
 	for command, want := range map[string]permission.Action{
-		"ls -la": permission.Allow, "cat a.go | head -n 3": permission.Allow, "git status": permission.Allow, "pwd && echo done": permission.Allow,
+		"ls -la": permission.Allow, "cat a.go | head -n 3": permission.Allow, "git branch": permission.Allow, "pwd && echo done": permission.Allow,
 		"cat .env": permission.Deny, "cat ~/.ssh/id_rsa": permission.Ask, "ls $HOME": permission.Ask, "git -c a=b status": permission.Ask, "git log": permission.Ask, "cat x > y": permission.Ask,
 		"find . -delete": permission.Ask, "LD_PRELOAD=x ls": permission.Ask, "cd / && ls": permission.Ask, "./ls": permission.Ask, "make": permission.Ask, "ls --color=x": permission.Ask,
+		"git status": permission.Ask, "hostname x": permission.Ask, "cat /proc/1/environ": permission.Ask, "cat ../x": permission.Ask, "cat sub/../a.go": permission.Allow, "ls /": permission.Ask,
 	} {
 		if v := judged(p, bash(command)); v.Action != want {
+			t.Errorf("%s: %v (%s), want %v", command, v.Action, v.Why, want)
+		}
+	}
+}
+
+// A link in the working directory leads where it does for the kernel, also before a "..".
+func TestPlainCommandsStayInTheirDirectory(t *testing.T) {
+	p, dir, beside := preset(t, "standard", permission.Config{}), t.TempDir(), t.TempDir()
+	if err := errors.Join(os.Symlink(beside, filepath.Join(dir, "out")), os.Symlink(dir, filepath.Join(beside, "back")), os.Mkdir(filepath.Join(dir, "sub"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]permission.Action{
+		"cat out/key": permission.Ask, "cat out/../shadow": permission.Ask, "ls out": permission.Ask, "cat sub/../a": permission.Allow, "cat out/back/a": permission.Allow, "ls " + dir: permission.Allow,
+	} {
+		c := bash(command)
+		c.Dir = dir
+		if v := judged(p, c); v.Action != want {
 			t.Errorf("%s: %v (%s), want %v", command, v.Action, v.Why, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/permission/file"
 	"symbio/security/permission/shell"
 )
 
@@ -11,15 +12,15 @@ import (
 // without a question where no box holds it.
 var plainPrograms = map[string]string{
 	"ls": "1aAdFhlrRSt", "cat": "bens", "head": "cnq", "tail": "cnq", "wc": "clmw", "stat": "L", "file": "b", "du": "ahs", "nl": "ba", "tac": "", "cut": "dfc", "rev": "",
-	"pwd": "LP", "echo": "en", "true": "", "false": "", "uname": "amnrs", "whoami": "", "id": "Ggnu", "hostname": "", "nproc": "", "arch": "", "which": "a",
+	"pwd": "LP", "echo": "en", "true": "", "false": "", "uname": "amnrs", "whoami": "", "id": "Ggnu", "nproc": "", "arch": "", "which": "a",
 	"basename": "", "dirname": "", "readlink": "ef", "realpath": "", "cksum": "", "sha256sum": "", "git": "",
 }
 
-// plainGit are the whole commands of git that only look.
-var plainGit = []string{"git status", "git status -s", "git status --short", "git status -sb", "git branch", "git rev-parse HEAD", "git rev-parse --show-toplevel"}
+// plainGit are the whole commands of git that only look. git status is none: it runs the filters that a repository names.
+var plainGit = []string{"git branch", "git rev-parse HEAD", "git rev-parse --show-toplevel"}
 
 // lookUnheld returns the verdict on a call that a rule lets look, on a machine without BoxLook: it runs only if it is one
-// line of literal commands of plainPrograms, which read what the link lets Read read.
+// line of literal commands of plainPrograms, which read files of the working directory that the link lets Read read.
 func (l Link) lookUnheld(f *facts, r *Rule) (v Verdict, found bool) {
 	s := f.shell
 	if s.unclear || len(s.program.Problems) > 0 || len(s.files) > 0 || len(s.program.Commands) == 0 {
@@ -30,12 +31,12 @@ func (l Link) lookUnheld(f *facts, r *Rule) (v Verdict, found bool) {
 			return v, false
 		}
 	}
-	v = decided(Allow, StageAllow, r, "Nothing holds it on this machine; its programs only read, and with these words only what Read may read.")
+	v = decided(Allow, StageAllow, r, "Nothing holds it on this machine; its programs only read, and with these words only files below the working directory that Read may read.")
 	v.Box = BoxWork
 	return v, true
 }
 
-// isPlain reports whether a command only reads, and only files that the link lets Read read.
+// isPlain reports whether a command only reads, and only files of the working directory that the link lets Read read.
 func (l Link) isPlain(f *facts, c *shell.Command) bool {
 	program := c.Words[0].Text
 	options, known := plainPrograms[program]
@@ -53,9 +54,11 @@ func (l Link) isPlain(f *facts, c *shell.Command) bool {
 	})
 }
 
-// mayRead reports whether the link lets Read read a file without a question.
-func (l Link) mayRead(f *facts, file string) bool {
-	read := look(Call{Tool: "Read", Args: map[string]any{"file_path": file}, Dir: f.call.Dir})
-	read.links = f.links
-	return l.judgeRules(read).Action == Allow
+// mayRead reports whether a file is below the working directory, where links and .. lead as the kernel goes, and the link
+// lets Read read it without a question.
+func (l Link) mayRead(f *facts, name string) bool {
+	read := look(Call{Tool: "Read", Args: map[string]any{"file_path": name}, Dir: f.call.Dir})
+	read.links, read.places = f.links, []file.Location{f.physical("", name, false)}
+	_, below := file.Below(f.physical("", ".", false).Real, read.places[0].Real)
+	return below && read.places[0].Known && l.judgeRules(read).Action == Allow
 }
