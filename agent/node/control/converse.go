@@ -61,6 +61,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	if err != nil {
 		return toStatus(err)
 	}
+	order.Ask = c.cfg.Unattended
 	if order.Attended = open.GetInteractive(); order.Attended {
 		order.Ask = c.cfg.Approvals.Ask
 	}
@@ -84,10 +85,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	if endErr := c.cfg.Community.Terminate(endCtx, member.ID); endErr != nil && !errors.Is(endErr, community.ErrNotFound) {
 		c.cfg.Logger.Warn("agent of a task not terminated", "agent", member.ID, "err", endErr)
 	}
-	if err != nil {
-		return toStatus(err)
-	}
-	return nil
+	return toStatus(err)
 }
 
 // spawn spawns the agent of a conversation. If waits is true and an agent works in
