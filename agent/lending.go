@@ -204,7 +204,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 		return nil, err
 	}
 	c := &team.Child{Member: m, Handle: b, Account: loan.Account, Workspace: taken, Omitted: b.OmittedSkills()}
-	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), Share: w.Share}); err != nil {
+	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), On: node.Name, Share: w.Share}); err != nil {
 		b.Stop(ctx)
 		return nil, err
 	}

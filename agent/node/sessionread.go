@@ -84,7 +84,7 @@ func resumeSession(ctx context.Context, p *parts, id string) (i session.Info, er
 		return i, community.Explain(community.ErrInvalid, err.Error())
 	case p.sessions.IsInUse(i.ID):
 		return i, community.Explain(community.ErrBusy, fmt.Sprintf("session %s: %v", i.ID, session.ErrInUse))
-	case !i.Open || i.State == session.Lost:
+	case !i.CanGoOn():
 		return i, community.Explain(community.ErrInvalid, fmt.Sprintf("session %s has no interrupted task; it is %s", i.ID, i.State))
 	}
 	select {

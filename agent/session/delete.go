@@ -16,7 +16,7 @@ func DeleteTree(ctx context.Context, s Store, i Info, force bool) error {
 	switch {
 	case i.State == Working:
 		return fmt.Errorf("delete session %s: %w on node %s; wait for the end of its task", i.ID, ErrInUse, i.Node)
-	case (i.Open || i.Keep) && !force:
+	case (i.CanGoOn() || i.Keep) && !force:
 		return fmt.Errorf("delete session %s: %w", i.ID, ErrUnfinished)
 	}
 	below, err := s.Sessions(ctx, Filter{Root: i.ID}) // none if it has a parent

@@ -2,6 +2,10 @@ package session
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 )
 
@@ -88,4 +92,29 @@ func show(ctx context.Context, s Store, all []Info, id string) ([]Line, error) {
 		lines = append(lines, Line{ID: e.ID, Time: e.Time, Kind: e.Kind, Entry: e})
 	}
 	return lines, err
+}
+
+// Decode reads what Run returned on another node, as lines of JSON. It refuses a line without what readers of the query's
+// results rely on.
+func (q Query) Decode(from io.Reader) (all []Line, err error) {
+	for d := json.NewDecoder(from); ; {
+		var l Line
+		if err := d.Decode(&l); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		l.Entry.ID, l.Entry.Time, l.Entry.Kind = l.ID, l.Time, l.Kind
+		bad := l.Session == nil
+		switch q.Op {
+		case OpCost:
+			bad = l.Bill == nil
+		case OpShow:
+			bad = bad == (l.Kind == "") || l.Check() != nil
+		}
+		if bad {
+			return nil, fmt.Errorf("line %d is no result of %q", len(all)+1, q.Op)
+		}
+		all = append(all, l)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"symbio/agent/budget"
@@ -129,7 +130,8 @@ type ChildAgent struct {
 	Session string        `json:"session,omitempty"` // "" = it runs on another node
 	Member  string        `json:"member"`
 	Name    string        `json:"name"`
-	Node    string        `json:"node,omitempty"` // "" = the node of its parent
+	Node    string        `json:"node,omitempty"` // its id; "" = the node of its parent
+	On      string        `json:"on,omitempty"`   // the name that the node had
 	Share   budget.Limits `json:"share,omitzero"`
 }
 
@@ -169,6 +171,12 @@ type FileEdit struct {
 	Content []byte `json:"-"`
 	Size    int64  `json:"size,omitempty"`
 }
+
+// UndoPrefix begins the Call of a change that an undo made; the rest is different in each undo.
+const UndoPrefix = "undo:"
+
+// IsUndo reports whether an undo made the change.
+func (e FileEdit) IsUndo() bool { return strings.HasPrefix(e.Call, UndoPrefix) }
 
 // State is the state of a session's latest exchange.
 type State string
@@ -214,7 +222,7 @@ type Info struct {
 	// that goes on with it.
 	Item  bool  `json:"item,omitempty"`
 	State State `json:"state"`
-	// Open is true from the Task to the End of an exchange: it can go on.
+	// Open is true from the Task to the End of an exchange, see CanGoOn.
 	Open    bool      `json:"open,omitempty"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`

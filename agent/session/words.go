@@ -36,13 +36,13 @@ func (e Entry) Note() string {
 	case Decision:
 		return map[bool]string{true: "allowed", false: "denied"}[e.Status == Done] + " by " + cmp.Or(e.Text, "a person")
 	case Child:
-		return fmt.Sprintf("spawned %s: %s", e.Child.Name, cmp.Or(e.Child.Session, "on node "+e.Child.Node))
+		return fmt.Sprintf("spawned %s: %s", e.Child.Name, cmp.Or(e.Child.Session, "on node "+cmp.Or(e.Child.On, e.Child.Node)))
 	case Skill:
 		return "skill " + e.Text
 	case Compaction:
 		return fmt.Sprintf("the history was shortened to %d messages", len(e.Messages))
 	case Edit:
-		return "changed " + e.Edit.Path
+		return map[bool]string{true: "put back ", false: "changed "}[e.Edit.IsUndo()] + e.Edit.Path
 	case Resume:
 		return "the node had stopped, and the task went on"
 	case End:
@@ -72,6 +72,9 @@ func Around(text, words string) string {
 	}
 	return visible.TruncateRunes(visible.Line(text, 8*most), most)
 }
+
+// CanGoOn reports whether the latest exchange has no end and is not lost.
+func (i Info) CanGoOn() bool { return i.Open && i.State != Lost }
 
 // Recovered returns the state of a Working session whose node has ended.
 func (i Info) Recovered() State {

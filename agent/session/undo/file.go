@@ -166,7 +166,7 @@ func (p *Plan) Apply() (done int, err error) {
 	}
 	defer root.Close()
 	w := session.Write{Info: session.Info{ID: p.Session}}
-	call := callPrefix + session.NewID()
+	call := session.UndoPrefix + session.NewID()
 	files := slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Refused != "" })
 	for _, f := range files {
 		w.Entries = append(w.Entries, session.Entry{Kind: session.Edit, Time: time.Now().UTC(), Edit: &session.FileEdit{

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"symbio/agent/session"
 )
@@ -39,12 +38,6 @@ type change struct {
 	session string
 }
 
-// isUndo reports whether an undo made the change.
-func (c change) isUndo() bool { return strings.HasPrefix(c.Call, callPrefix) }
-
-// callPrefix begins the Call of the changes that an undo made; the rest is different in each undo.
-const callPrefix = "undo:"
-
 // ParseTurn reads the number of an exchange as a person writes it: "" is 0, the latest; "redo" is Redo.
 func ParseTurn(text string) (int, error) {
 	switch turn, err := strconv.Atoi(text); {
@@ -72,7 +65,7 @@ func New(ctx context.Context, store session.Store, id string, turn int) (*Plan, 
 	case turn > len(tasks):
 		return nil, fmt.Errorf("session %s has no exchange %d; it has %d", id, turn, len(tasks))
 	case turn == Redo:
-		if i := slices.IndexFunc(changes, change.isUndo); i >= 0 { // the latest ones are first
+		if i := slices.IndexFunc(changes, func(c change) bool { return c.IsUndo() }); i >= 0 { // the latest ones are first
 			changes = slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return c.Call != changes[i].Call })
 			err = p.find(ctx, changes)
 		}
@@ -102,7 +95,7 @@ func load(ctx context.Context, store session.Store, id string) (tasks []int64, c
 		err = fmt.Errorf("session %s: %w, or it is that of a sub-agent", id, session.ErrNotFound)
 	}
 	for _, s := range tree {
-		if s.State == session.Working || s.Open && s.ID == id {
+		if s.State == session.Working || s.CanGoOn() && s.ID == id {
 			return nil, nil, "", fmt.Errorf("session %s: %w, or its task was interrupted and can go on; wait for the end of the task, or resume it first", s.ID, session.ErrInUse)
 		}
 		entries, e := store.Entries(ctx, s.ID, 0)
@@ -140,7 +133,7 @@ func (p *Plan) find(ctx context.Context, changes []change) error {
 	defer root.Close()
 	for _, c := range slices.Backward(changes) {
 		i := slices.IndexFunc(p.Files, func(f *File) bool { return f.Path == c.Path })
-		if i < 0 && c.isUndo() && p.Turn != Redo {
+		if i < 0 && c.IsUndo() && p.Turn != Redo {
 			continue // it undid earlier exchanges; what these ones changed comes after it
 		}
 		if i < 0 {

@@ -323,6 +323,24 @@ func TestUndoTakesChangesOfSubAgentsAlong(t *testing.T) {
 	b.has(map[string]string{"a": "1"})
 }
 
+func TestUndoOfALostTask(t *testing.T) {
+	b := newBench(t)
+	b.put("a", "0")
+	b.log = session.NewJournal(b.store, "n").Create(session.Info{Dir: b.dir, Requester: "node b"})
+	b.check(b.log.Commit(session.Entry{Kind: session.Task, Message: &llm.Message{Text: "do it"}}))
+	b.edit("a", "1")
+	if _, err := undo.New(t.Context(), b.store, b.log.Info().ID, 0); !errors.Is(err, session.ErrInUse) {
+		t.Errorf("undo while it works: %v", err)
+	}
+	_, err := session.NewJournal(b.store, "n").Recover(t.Context())
+	b.check(err)
+	b.undo(0)
+	b.has(map[string]string{"a": "0"})
+	lost, err := b.store.Sessions(t.Context(), session.Filter{States: []session.State{session.Lost}})
+	b.check(err)
+	b.check(session.DeleteTree(t.Context(), b.store, lost[0], false))
+}
+
 func TestUndoOutsideOfTheDirectoryIsRefused(t *testing.T) {
 	b := newBench(t)
 	other := newBench(t)

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,14 +66,11 @@ func remoteReader(client symbiov1.ControlClient, on string) reader {
 		for e := (*symbiov1.CallEvent)(nil); err == nil && e.GetReply() == nil; lines.Write(e.GetChunk().GetData()) {
 			e, err = stream.Recv()
 		}
-		for d := json.NewDecoder(&lines); err == nil; {
-			var l session.Line
-			if err = d.Decode(&l); err == nil {
-				all = append(all, l)
-			}
+		if err != nil {
+			return nil, err
 		}
-		if errors.Is(err, io.EOF) { // of the lines
-			err = nil
+		if all, err = q.Decode(&lines); err != nil {
+			err = fmt.Errorf("node %s: %w", on, err)
 		}
 		return all, err
 	}

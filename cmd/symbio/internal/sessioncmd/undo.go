@@ -23,6 +23,9 @@ func cmdUndo(env *command.Env) *cobra.Command {
 			return command.Usage(err)
 		}
 		return env.OnSession(cmd.Context(), args[0], func(s *sqlite.Store, i session.Info) error {
+			if i.Parent != "" {
+				return command.Usage(fmt.Errorf("session %s is that of a sub-agent; write %s, that of the agent for which it worked", i.ID, i.Root))
+			}
 			p, err := undo.New(cmd.Context(), s, i.ID, turn)
 			switch {
 			case errors.Is(err, undo.ErrNothing):
