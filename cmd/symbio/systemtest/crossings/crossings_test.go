@@ -24,7 +24,7 @@ const page = "../../../../community/design/crossings.md"
 // feature is a file of testdata. Its comment begins with "# " and the feature's name. These are its parts; all others are
 // files of each cell, of which those below w are in the workspace of the node w, where the agent "worker" runs:
 //
-//	config, unconfigured   more of w's configuration; before its reload (none: without permissions)
+//	config, unconfigured   more of w's configuration, and of its lists; before its reload (none: without permissions)
 //	borrower               that of a and b, which borrow the worker
 //	worker                 more of the front matter of its definition
 //	before, after          the worker's steps, each a list of calls; between the two a node may be killed
@@ -220,6 +220,28 @@ capabilities: [{name: agents.spawn, agents: [worker, parent], timeout: 5m}]
 authorize: [{from: "*", invoke: [agents.spawn, agents.steer, agents.interrupt, agents.state, node.info]}]
 `
 
+// configured returns the configuration of a node: common, and more; a list of both is one.
+func configured(t *testing.T, node, more string) string {
+	t.Helper()
+	var all, own map[string]any
+	for text, into := range map[string]*map[string]any{strings.ReplaceAll(common, "NODE", node): &all, more: &own} {
+		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+			t.Fatalf("configuration of %s: %v\n%s", node, err, text)
+		}
+	}
+	for key, value := range own {
+		if list, ok := all[key].([]any); ok {
+			value = append(list, value.([]any)...)
+		}
+		all[key] = value
+	}
+	text, err := yaml.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // join makes a node with a state directory a member of the cluster of node c.
 const join = `env XDG_STATE_HOME=$STATE/c
 exec symbio cluster token --node c --json
@@ -238,10 +260,10 @@ func (f *feature) script(t *testing.T, place, text string) []byte {
 		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text)})
 	}
 	for node, more := range map[string]string{"a": borrower, "b": borrower, "x": borrower, "w": f.part("config", place)} {
-		add(node+".yaml", strings.ReplaceAll(common, "NODE", node)+more)
+		add(node+".yaml", configured(t, node, more))
 		add(node+"/place", "")
 	}
-	add("unconfigured.yaml", strings.ReplaceAll(common, "NODE", "w")+cmp.Or(f.part("unconfigured", place), "permissions: {preset: none, default: deny}\n"))
+	add("unconfigured.yaml", configured(t, "w", cmp.Or(f.part("unconfigured", place), "permissions: {preset: none, default: deny}\n")))
 	add("agents/worker.md", "---\nname: worker\ndescription: Does the work.\n"+f.part("worker", place)+"---\nYou work.\n")
 	add("agents/parent.md", "---\nname: parent\ndescription: Has the work done.\n---\nYou have the work done.\n")
 	add("lines.txt", "work\n")
