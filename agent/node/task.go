@@ -177,7 +177,7 @@ func (t *taskPerson) ask(ctx context.Context, q agent.ApprovalRequest) tool.Answ
 	switch {
 	case strings.HasPrefix(q.Verdict.Source, "skill:"): // its proposed rules, which no rule allows
 		return answer
-	case lent && q.Verdict.Rule == "" && chain.Judge(call).Action == permission.Allow: // a rule that asks is not lifted
+	case lent && q.Verdict.Rule == "" && allows(chain.Judge(call)): // a rule that asks is not lifted
 		return tool.Answer{Allow: true, By: "a rule that came with the task"}
 	case t.next != nil:
 		if answer = t.next(ctx, q); answer.Allow || answer.Why == "" || lent && ctx.Err() != nil { // a lender that did not wait tells of it
@@ -187,6 +187,11 @@ func (t *taskPerson) ask(ctx context.Context, q agent.ApprovalRequest) tool.Answ
 	args, _ := visible.JSON(q.Args) // none is shown if they are no JSON
 	t.deny(&symbiov1.Denial{Agent: q.Name, Tool: q.Tool, Args: args, Why: q.Verdict.Why, Allow: chain.Explain(call).Allow()})
 	return answer
+}
+
+// allows reports whether a rule of a person lets a call run. None gives the network.
+func allows(v permission.Verdict) bool {
+	return v.Action == permission.Allow && v.Box != permission.BoxNetwork
 }
 
 // deny keeps a call that was denied.

@@ -39,6 +39,7 @@ func TestRulesOfATaskLiftNoRuleOfTheNodeOnALender(t *testing.T) {
 		want        bool
 	}{
 		"allowed":                          {allow: "Bash(*)", q: lending.Question{Tool: "Bash", Args: map[string]any{"command": "rm gone"}}, want: true},
+		"the network of the lender":        {allow: "Bash(*)", q: lending.Question{Tool: "Bash", Args: map[string]any{"command": "curl x", "access": "network"}}},
 		"not meant":                        {allow: "Read(*)", q: lending.Question{Tool: "Write", Args: note}},
 		"denied by the node":               {deny: "Bash(rm:*)", allow: "Bash(*)", q: lending.Question{Tool: "Bash", Args: map[string]any{"command": "rm gone"}}},
 		"may be denied by the node":        {deny: "Bash(rm:*)", allow: "Bash(*)", q: lending.Question{Tool: "Bash", Args: hidden}},
