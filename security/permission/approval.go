@@ -69,26 +69,26 @@ func (p *Plan) Remembers(c Call, allow bool) (_ Call, ok bool) {
 func plan(c Chain, f *facts, v Verdict) *Plan {
 	r := f.ran()
 	if r == nil && f.subject.program {
-		return &Plan{Denied: c.denied(f)}
+		return &Plan{Denied: c.denied(f, false)}
 	}
 	if r == nil {
 		return nil
 	}
-	p := &Plan{Script: r.program.Canonical, Printed: r.program.Canonical != "", Argv: r.argv, Denied: c.denied(f)}
+	p := &Plan{Script: r.program.Canonical, Printed: r.program.Canonical != "", Argv: r.argv, Denied: c.denied(f, false)}
 	if !p.Printed {
 		p.Script = r.text
 	}
 	if f.subject.matter == matterGit {
 		p.Script, p.Printed = "", false
 	}
-	defer p.withoutDenied(c, f) // last, since it changes the tree
+	defer p.withoutDenied(f) // last, since it changes the tree
 	if v.Box == BoxLook {
 		p.Reads = c.readable(f.call)
 	}
 	if v.Action != Ask {
 		return p
 	}
-	if want, _ := f.wants(); want == BoxWork && f.works() && slices.ContainsFunc(c, func(l Link) bool { return l.boxRule(f, BoxLook) != nil }) {
+	if want, _ := f.wants(); want == BoxWork && f.works() && c.remembersWriting(f) {
 		p.Session = "commands may change files below " + f.call.Dir + "; security: workspace never asks about that"
 	}
 	// Links of a chain often lack the same rule. A person is shown each command once.

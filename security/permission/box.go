@@ -151,6 +151,13 @@ func (l Link) mayWrite(f *facts) bool {
 	return found && answer == Allow
 }
 
+// remembersWriting reports whether each link that asks about a call which changes files would keep the answer for all of them.
+func (c Chain) remembersWriting(f *facts) bool {
+	return !f.shell.unclear && !slices.ContainsFunc(c, func(l Link) bool {
+		return l.judge(f).Action == Ask && (l.Memory == nil || l.Policy.NoMemory || l.boxRule(f, BoxLook) == nil)
+	})
+}
+
 // writing is the call under which Memory keeps that every command in the directory may change files.
 func (c Call) writing() Call {
 	return Call{Tool: "Bash", Args: map[string]any{AccessArg: "write"}, Dir: c.Dir}

@@ -125,6 +125,28 @@ func TestOneAnswerLetsCommandsWriteForTheSession(t *testing.T) {
 	}
 }
 
+// An answer is offered for the session only where the next command that writes is not asked about then.
+func TestSessionIsOfferedWhereItHolds(t *testing.T) {
+	no := false
+	standard := permission.Link{Policy: preset(t, "standard", permission.Config{}), Memory: new(permission.Memory)}
+	forgets := permission.Link{Policy: preset(t, "standard", permission.Config{SessionMemory: &no}), Memory: new(permission.Memory)}
+	defined := permission.Link{Policy: preset(t, "none", permission.Config{})}
+	garbled := on(bash("make"), "write")
+	garbled.Args["command"] = []any{"make"}
+	for name, c := range map[string]struct {
+		chain permission.Chain
+		call  permission.Call
+		want  bool
+	}{
+		"standard": {permission.Chain{standard}, on(bash("make"), "write"), true}, "no memory": {permission.Chain{forgets}, on(bash("make"), "write"), false},
+		"a definition asks, too": {permission.Chain{standard, defined}, on(bash("make"), "write"), false}, "garbled": {permission.Chain{standard}, garbled, false},
+	} {
+		if v := c.chain.Judge(c.call); v.Action != permission.Ask || (v.Plan.Session != "") != c.want {
+			t.Errorf("%s: %v, for the session %q, want %v", name, v.Action, v.Plan.Session, c.want)
+		}
+	}
+}
+
 // An answer "from now on" is for the box that was asked for.
 func TestKeyOfCallNamesItsBox(t *testing.T) {
 	if look, network := on(bash("curl x"), "").Key(), on(bash("curl x"), "network").Key(); look == network {

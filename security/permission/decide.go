@@ -22,8 +22,8 @@ func (c Chain) Judge(call Call) Verdict {
 	whole := slices.Concat(c, guardrailLinks(call.Within))
 	// The answer needs a search of the file system. So it is asked for at most once, and only if
 	// a rule depends on it. It is for the denials of the whole chain, which are what the sandbox
-	// gets.
-	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f)) })
+	// gets, also of what guardrails ask about.
+	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f, true)) })
 	var strictest Verdict
 	var box Box
 	for i, l := range whole {

@@ -29,12 +29,15 @@ type DeniedFiles struct {
 // Denied are the rules about files for commands in dir that no call asks for, such as MCP servers.
 func (p Policy) Denied(dir string) *FileDenials { return &FileDenials{dir, []Policy{p}} }
 
-// denied returns the denials of all links for a call. A link whose overrides lift everything that
-// the call runs contributes only its final denials; the sandbox cannot tell commands of one
-// program apart.
-func (c Chain) denied(f *facts) *FileDenials {
+// denied returns the denials of all links for a call, with the files that a guardrail asks about unless it asks about this
+// call; asked counts them in any case. A link whose overrides lift everything that the call runs contributes only its
+// final denials; the sandbox cannot tell commands of one program apart.
+func (c Chain) denied(f *facts, asked bool) *FileDenials {
 	d := &FileDenials{dir: f.call.Dir}
 	for _, l := range c {
+		if asked || l.asks(f) == nil {
+			l.Policy.FinalDeny = append(slices.Clip(l.Policy.FinalDeny), l.ask...)
+		}
 		if f.shell != nil && allTrue(f.lifted(l.Policy.Override)) {
 			l.Policy.Deny = nil
 		}

@@ -75,13 +75,12 @@ func (f *facts) outside(i int) string {
 	return ""
 }
 
-// withoutDenied rewrites the git commands of the plan, so that they print no content that a rule
-// of the chain denies to read. It changes the syntax tree, so it has to run last. If the program
-// cannot be printed afterwards, Printed becomes false.
-func (p *Plan) withoutDenied(c Chain, f *facts) {
+// withoutDenied rewrites the git commands of the plan, so that they print no content that is denied to read. It changes
+// the syntax tree, so it has to run last. If the program cannot be printed afterwards, Printed becomes false.
+func (p *Plan) withoutDenied(f *facts) {
 	var specs []string
-	for _, l := range c {
-		for _, r := range slices.Concat(l.Policy.FinalDeny, l.Policy.Deny) {
+	for _, l := range p.Denied.links {
+		for _, r := range slices.Concat(l.FinalDeny, l.Deny) {
 			if r.form == formPath && r.namedBy(&readers) {
 				more, _ := commandRule{&r}.pathspecs(f.call.Dir)
 				specs = append(specs, more...)

@@ -63,12 +63,17 @@ func (l Link) judge(f *facts) Verdict {
 	if l.guardrail && v.Source == "config" {
 		v.Source = "guardrail"
 	}
-	if v.Action != Allow || len(l.ask) == 0 {
-		return v
+	if asks := l.asks(f); v.Action == Allow && asks != nil {
+		v = Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "requires approval for this")}
+	}
+	return v
+}
+
+// asks returns the rule by which the guardrail asks about the call; nil if there is none.
+func (l Link) asks(f *facts) *Rule {
+	if len(l.ask) == 0 {
+		return nil
 	}
 	asks, may := f.firstDenial(l.ask)
-	if asks = cmp.Or(asks, may); asks == nil {
-		return v
-	}
-	return Verdict{Action: Ask, Stage: StageDefault, Rule: asks.text, Source: "guardrail", Why: why(asks, "requires approval for this")}
+	return cmp.Or(asks, may)
 }

@@ -69,6 +69,20 @@ func TestGuardrailsNestAsTheSpecDescribes(t *testing.T) {
 	}
 }
 
+// A command that is not asked about does not see the files that a guardrail asks about; one that is, does.
+func TestFilesThatAGuardrailAsksAboutAreKeptFromOtherCommands(t *testing.T) {
+	for command, want := range map[string]struct {
+		action permission.Action
+		kept   int
+	}{"sh s.sh": {permission.Allow, 1}, "cat $X": {permission.Allow, 1}, "cat finance/x": {permission.Ask, 0}} {
+		c := on(bash(command), "")
+		c.Within = []permission.Guardrail{rail(t, "default: ask", "Read(./finance/*)")}
+		if v := judged(preset(t, "standard", permission.Config{}), c); v.Action != want.action || len(v.Plan.Denied.Rules()) != want.kept {
+			t.Errorf("%s: %v, without the files of %q; want %v and %d rules", command, v.Action, v.Plan.Denied.Rules(), want.action, want.kept)
+		}
+	}
+}
+
 func TestVerdictNamesTheGuardrail(t *testing.T) {
 	c := call("Write", "file_path", "a")
 	c.Within = []permission.Guardrail{{}, rail(t, "deny: Write")}
