@@ -124,7 +124,7 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 	case s.cfg.Guard != nil:
 		j.verdict = s.cfg.Guard.Judge(s.callOf(ctx, j))
 		if s.cfg.Artifact != nil && readsArtifact(j) && j.verdict.Stage == permission.StageDefault {
-			j.verdict = permission.Verdict{Action: permission.Allow, Stage: permission.StageDefault, Why: "It reads what an allowed call of the agent returned."}
+			j.verdict = permission.Verdict{Action: permission.Allow, Stage: permission.StageDefault, Why: "An artifact is read by those agents only that were given it."}
 		}
 	}
 	if s.cfg.OnlyReads != nil && !j.inv.ReadOnly && !j.inv.describes && j.verdict.Action > permission.Deny {
