@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -33,9 +34,8 @@ type Config struct {
 	// slash-separated, relative, those that exist.
 	Protect []string
 	// TempDir is where private directories for temporary files are made. Default: the system's.
-	// Where it is named, what commands need each time waits there for the next (some 128 empty
-	// directories at most), and commands in writable directories on the same file system start
-	// faster.
+	// Where it is named, what commands need each time waits there for the next (some empty directories),
+	// and commands in writable directories on the same file system start faster.
 	TempDir string
 	// Disarmed is called with Result.Disarmed of each command that has any. It may be called from
 	// several goroutines. Default (nil): none.
@@ -50,8 +50,9 @@ type Config struct {
 type Box struct {
 	cfg          Config
 	here         machine
-	spares       *spares
 	repositories *repositories
+	// masks is the directory of the masks that wait for their next use; "" is none.
+	masks string
 }
 
 // machine is what Probe found out about this machine.
@@ -73,12 +74,11 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	if cfg.Levels == nil {
 		cfg.Levels = []Level{Native, Bwrap, Landlock, Seatbelt}
 	}
-	var kept *spares
-	if cfg.TempDir == "" {
-		cfg.TempDir = os.TempDir()
-	} else {
-		kept = newSpares(cfg.TempDir)
+	masks := ""
+	if cfg.TempDir != "" {
+		masks = filepath.Join(cfg.TempDir, ".symbio-masks")
 	}
+	cfg.TempDir = cmp.Or(cfg.TempDir, os.TempDir())
 	if cfg.Home == "" {
 		cfg.Home = lookup(cfg.Env, "HOME")
 	}
@@ -87,9 +87,9 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	}
 	cfg.Hide = meetPaths(slices.Concat(secret.Paths(cfg.Home), cfg.Hide), []string{string(filepath.Separator)})
 	if slices.Contains(cfg.Levels, Off) {
-		return &Box{cfg: cfg, here: machine{level: Off}, spares: kept}
+		return &Box{cfg: cfg, here: machine{level: Off}}
 	}
-	return &Box{cfg: cfg, here: probe(ctx, cfg), spares: kept, repositories: new(repositories)}
+	return &Box{cfg: cfg, here: probe(ctx, cfg), repositories: new(repositories), masks: masks}
 }
 
 // Status returns which level there is, and what it does not cover.

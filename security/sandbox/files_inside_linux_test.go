@@ -3,7 +3,6 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 )
 
@@ -35,34 +34,5 @@ func TestSetAsideKeepsTheFile(t *testing.T) {
 	}
 	if aside, err := setAside(d, "hook", "clean", 0o644); aside != "" || err != nil || read("hook") != "-" {
 		t.Errorf("a file that is gone: %q, %v", aside, err)
-	}
-}
-
-// Commands that run at the same time share the masks; the race detector sees what is used without its lock.
-func TestSparesMayBeUsedByManyGoroutines(t *testing.T) {
-	s := newSpares(t.TempDir())
-	for range 10 {
-		s.give(&mask{})
-	}
-	for range 50 {
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				if m := s.take(kind{}); m == nil {
-					t.Error("no mask is left of ten")
-				} else {
-					s.give(m)
-				}
-			})
-			all.Go(func() {
-				if s.take(kind{isFile: true}) != nil {
-					t.Error("a mask of another kind was taken")
-				}
-			})
-		}
-		all.Wait()
-	}
-	if s.n != 10 || len(s.kept[kind{}]) != 10 {
-		t.Errorf("%d masks are counted, %d are there, want 10", s.n, len(s.kept[kind{}]))
 	}
 }

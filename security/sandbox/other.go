@@ -12,14 +12,8 @@ import (
 	"syscall"
 )
 
-// spares and repositories are empty types: they only matter where a level of the sandbox exists.
-type (
-	spares       struct{}
-	repositories struct{}
-)
-
-// newSpares returns nil: nothing is masked here.
-func newSpares(string) *spares { return nil }
+// repositories is an empty type: it only matters where a level of the sandbox exists.
+type repositories struct{}
 
 // probe returns the level Seatbelt on macOS, if commands show that it holds them, else None: every command is then refused,
 // unless the configuration names Off.

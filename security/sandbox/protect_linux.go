@@ -20,17 +20,16 @@ type protection struct {
 	// pins are directories that must stay where they are; each becomes a mount point, which cannot
 	// be renamed. paths are mounted read-only.
 	pins, paths []string
-	// masks are locked by this process until release.
+	// masks are locked by this process until release; they come from the pool and go back to it.
 	masks []*mask
-	// spares is the pool that masks come from and go back to; nil is none.
-	spares *spares
+	pool  maskPool
 }
 
 // protect finds the protected names below the writable places, and makes masks for those that do
 // not exist. dir is the working directory. Masks are visible to all programs of the user while the
 // command runs; release removes them. After an error nothing is left behind.
 func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
-	p := &protection{spares: b.spares}
+	p := &protection{pool: newMaskPool(b.masks)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.release())
@@ -141,7 +140,7 @@ func (p *protection) add(base, name string, create bool) error {
 		}
 		if gone || err == nil && isMask(st) {
 			var m *mask
-			if m, err = p.spares.mask(at); err != nil {
+			if m, err = p.pool.mask(at); err != nil {
 				return err
 			}
 			if m != nil {
@@ -176,7 +175,7 @@ func (p *protection) add(base, name string, create bool) error {
 // error. It may be called again; then it does nothing.
 func (p *protection) release() (err error) {
 	for i := len(p.masks) - 1; i >= 0; i-- {
-		err = errors.Join(err, p.spares.release(p.masks[i]))
+		err = errors.Join(err, p.pool.release(p.masks[i]))
 	}
 	p.masks = nil
 	return err

@@ -423,6 +423,9 @@ func TestMasksAreSharedAndLeaveNothing(t *testing.T) {
 			t.Cleanup(func() { os.RemoveAll(temp) })
 			b := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{b.Status().Level}, Env: os.Environ(), TempDir: temp})
 			t.Run(name, func(t *testing.T) { masksAreShared(t, b) })
+			if all, err := os.ReadDir(filepath.Join(temp, ".symbio-masks")); err != nil || (len(all) > 0) != (name == "kept") {
+				t.Errorf("%s: there wait %v, %v", name, all, err)
+			}
 		}
 	})
 }
@@ -479,6 +482,13 @@ func masksAreShared(t *testing.T, b *sandbox.Box) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || os.Geteuid() == 0 && (len(entries) != 1 || entries[0].Name() != ".git") {
 		t.Errorf("%v, %v; want only what somebody put something in", entries, err)
+	}
+	if len(entries) == 0 {
+		return
+	}
+	// From then on it is a directory of theirs, which commands may write.
+	if r, err := sh(t, t.Context(), b, dir, "echo x > .git/index"); err != nil || r.Code != 0 {
+		t.Errorf("status %d, %v: %s", r.Code, err, r.Stderr)
 	}
 }
 
