@@ -104,7 +104,7 @@ func TestQuestionToTheBorrower(t *testing.T) {
 			n.answer(answer{Question: id, Allow: true, By: "ann"})
 		}, want: tool.Answer{Allow: true, By: "the node where the task came from: ann"}},
 		"no answer":      {want: tool.Answer{Why: "It was denied, because the node where the task came from did not answer within 1m0s."}},
-		"cancelled":      {do: func(_ *Lease, _ string, cancel context.CancelFunc) { cancel() }, want: tool.Answer{Why: "It was denied, because context canceled."}},
+		"cancelled":      {do: func(_ *Lease, _ string, cancel context.CancelFunc) { cancel() }, want: tool.Answer{Why: "It was denied, because its task ended before there was an answer."}},
 		"the lease ends": {do: func(n *Lease, _ string, _ context.CancelFunc) { n.end(nil) }, want: tool.Answer{Why: "It was denied, because its parent's node is gone."}},
 		"too long":       {args: map[string]any{"text": strings.Repeat("x", maxLine)}, want: tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}},
 		"no JSON":        {args: map[string]any{"text": func() {}}, want: tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}},

@@ -119,7 +119,7 @@ func (l *Lease) Ask(ctx context.Context, q Question) tool.Answer {
 	case errors.Is(err, errQueue):
 		return l.Deny(q, tooMany)
 	case err != nil:
-		return l.Deny(q, fmt.Sprintf("It was denied, because %v.", err))
+		return l.Deny(q, tool.Unanswered(err))
 	}
 	return a
 }

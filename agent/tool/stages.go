@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -161,6 +162,14 @@ func (s *Set) sandboxStage(ctx context.Context, j *job) bool {
 
 // NoPerson is the reason of a no where there is no person to ask.
 const NoPerson = "There is no person to ask, so it is denied."
+
+// Unanswered returns the reason of a no where the error came before the answer of a person.
+func Unanswered(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "It was denied, because its task ended before there was an answer."
+	}
+	return fmt.Sprintf("It was denied, because %v.", err)
+}
 
 // approve asks a person if the verdict requires it, and reports the decision.
 func (s *Set) approve(ctx context.Context, j *job) bool {

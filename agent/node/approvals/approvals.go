@@ -139,7 +139,7 @@ func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answe
 	select {
 	case answer = <-w.answer:
 	case <-ctx.Done():
-		answer.Why = fmt.Sprintf("It was denied, because %v.", context.Cause(ctx))
+		answer.Why = tool.Unanswered(context.Cause(ctx))
 	}
 	d.remove(w.id)
 	d.reportAnswer(&w.request, answer)
