@@ -151,10 +151,7 @@ func (p *parts) listSkills(ctx context.Context, rescan bool) (*symbiov1.SkillsRe
 		return nil, err
 	}
 	holders, err := p.skills.AgentsBySkill(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return SkillsReply(catalog, holders), nil
+	return SkillsReply(catalog, holders), err
 }
 
 // maxSkillWarnings bounds the warnings about skills at the start of a node.

@@ -247,10 +247,7 @@ func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1
 		return nil, toStatus(err)
 	}
 	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Rules: c.cfg.Rules.Policy, Limits: c.cfg.Limits, Ask: c.cfg.Unattended, Session: session.Info{Keep: r.GetKeep() || def.Keep}})
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return c.members.locate(m), nil
+	return c.members.locate(m), toStatus(err)
 }
 
 // Terminate ends an agent of this node and waits until it has ended.

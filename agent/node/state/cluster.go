@@ -144,12 +144,11 @@ func (n Node) InCluster() error {
 	if _, err := n.dir.OpenCluster(); !errors.Is(err, ErrNoAuthority) {
 		return err
 	}
-	if _, _, err := identity.MemberOf(n.member()); errors.Is(err, fs.ErrNotExist) {
+	_, _, err := identity.MemberOf(n.member())
+	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNoCluster
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // InitCluster makes a cluster on this machine with this node as its first
