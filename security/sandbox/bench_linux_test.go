@@ -12,7 +12,7 @@ import (
 
 // BenchmarkRun is /bin/true at each level as a session has it, with a directory for temporary files of its own, and
 // once without; beside bwrap alone and a plain exec, in turns in one run, so that all meet the same weather.
-// It reports the median, and how much more than the plain exec it is: the budget is 7 ms.
+// It reports the median, and how much more than the plain exec it is: the budget is 13 ms.
 func BenchmarkRun(b *testing.B) {
 	dir, temp := b.TempDir(), b.TempDir()
 	p, err := sandbox.Standard(dir)

@@ -3,14 +3,12 @@
 package sandbox
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
 	"symbio/security/sandbox/internal/inside"
 )
 
-// job is what the helper has to do, with that from which encode makes its seccomp program.
+// job is what the helper has to do, with that from which plan makes its seccomp program.
 type job struct {
 	inside.Job
 	// Network is the policy's, or NetworkNone where the level has no network to give.
@@ -29,36 +27,20 @@ type job struct {
 // place identifies a file by device and inode.
 type place = inside.Place
 
-// encode returns the job as the helper reads it, with the seccomp program made and, without a
-// network, TCP refused by Landlock, too. It does not change j.
-func (j *job) encode() []byte {
-	whole := j.Job
-	if j.Confine {
-		whole.NoTCP = j.Network == NetworkNone
-		for _, step := range j.filter() {
-			whole.Filter = append(whole.Filter, (*[unsafe.Sizeof(step)]byte)(unsafe.Pointer(&step))[:]...)
-		}
-	}
-	return whole.Encode()
-}
-
 // rlimits returns the limits as setrlimit takes them. All hold for each process of the command by
 // itself but RLIMIT_NPROC, which counts the processes of the user in the namespace; 0 leaves it
 // out.
 func (l Limits) rlimits() []inside.Limit {
-	seconds := uint64(l.CPU.Seconds())
-	out := []inside.Limit{
-		// Both limits 0: no core dumps.
-		{What: unix.RLIMIT_CORE},
-		// The soft limit sends SIGXCPU, which says why; a second later the hard limit kills.
-		{What: unix.RLIMIT_CPU, Cur: seconds, Max: seconds + 1},
-		{What: unix.RLIMIT_FSIZE, Cur: uint64(l.FileSize), Max: uint64(l.FileSize)},
-		{What: unix.RLIMIT_NOFILE, Cur: uint64(l.OpenFiles), Max: uint64(l.OpenFiles)},
-		// Private writable memory, since Linux 4.7.
-		{What: unix.RLIMIT_DATA, Cur: uint64(l.Memory), Max: uint64(l.Memory)},
+	both := func(what int, n int64) inside.Limit {
+		return inside.Limit{What: what, Rlimit: unix.Rlimit{Cur: uint64(n), Max: uint64(n)}}
 	}
+	cpu := both(unix.RLIMIT_CPU, int64(l.CPU.Seconds()))
+	// The soft limit sends SIGXCPU, which says why; a second later the hard limit kills.
+	cpu.Max++
+	// No core dumps; and RLIMIT_DATA is private writable memory, since Linux 4.7.
+	out := []inside.Limit{both(unix.RLIMIT_CORE, 0), cpu, both(unix.RLIMIT_FSIZE, l.FileSize), both(unix.RLIMIT_NOFILE, int64(l.OpenFiles)), both(unix.RLIMIT_DATA, l.Memory)}
 	if l.Processes > 0 {
-		out = append(out, inside.Limit{What: unix.RLIMIT_NPROC, Cur: uint64(l.Processes), Max: uint64(l.Processes)})
+		out = append(out, both(unix.RLIMIT_NPROC, int64(l.Processes)))
 	}
 	return out
 }

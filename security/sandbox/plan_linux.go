@@ -3,7 +3,7 @@
 package sandbox
 
 import (
-	"bufio"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"os"
@@ -67,12 +67,10 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	c.cmd.Dir = "/"
 	// The helper waits more than it works, and threads cost time to start.
 	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"}
-	// In the order of inside.JobFD, statusFD, lifelineFD and OwnFD; bwrap's files follow.
-	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...)
-	// exec calls this when c.ctx ends. Closing the lifeline has the helper end everything; a helper
-	// that still waits for its job ends because that pipe is closed.
+	// In the order of inside.JobFD, reportFD and OwnFD; bwrap's files follow.
+	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.self}, h.nothing...)
+	// exec calls this when c.ctx ends. Closing the pipe of the job has the helper end everything.
 	c.cmd.Cancel = func() error {
-		h.lifeline.Close()
 		h.jobIn.Close()
 		if b.here.level == Native {
 			// The first process of a pid namespace takes all others with it.
@@ -115,11 +113,14 @@ func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
 	}
 	j.Limits, j.Processes = limits.rlimits(), limits.Processes
 	if j.Confine {
+		// Without a network, Landlock refuses TCP, too.
+		j.NoTCP, j.Filter = j.Network == NetworkNone, j.filter()
 		if err := b.planFiles(c, j, p, temp); err != nil {
 			return nil, err
 		}
 	}
 	j.Env, err = b.environment(p, s.Env, j.Temp, j.home)
+	j.Path = lookup(j.Env, "PATH")
 	return j, err
 }
 
@@ -250,10 +251,8 @@ func places(paths []string) (out []place, err error) {
 			}
 			return places(slices.DeleteFunc(slices.Clone(paths), isRoot))
 		}
-		for _, k := range kernels {
-			if within(path, k) {
-				return nil, fmt.Errorf("no command may write in %s", k)
-			}
+		if anyAround(path, kernels) {
+			return nil, fmt.Errorf("no command may write in %s", path)
 		}
 		fd, err := inside.OpenPlain(path)
 		if err != nil {
@@ -273,21 +272,21 @@ func places(paths []string) (out []place, err error) {
 // no policy can allow it.
 var kernels = []string{"/proc", "/sys", "/dev"}
 
-// hold is this process's side of a helper: the pipes for the job, for reports and for the lifeline.
-// When the lifeline closes, also because this process was killed, the helper ends the command. It
-// is used by one goroutine at a time, except that Cancel may close pipes at any time.
+// hold is this process's side of a helper: the pipes for the job and for reports. When the pipe of
+// the job closes, also because this process was killed, the helper ends the command. It
+// is used by one goroutine at a time, except that Cancel may close jobIn at any time.
 type hold struct {
-	// job, statusIn, lifelineOut and self are the helper's ends and this program's file.
-	// closeTheirs closes them once the helper has started.
-	job, statusIn, lifelineOut, self *os.File
+	// job, statusIn and self are the helper's ends and this program's file. closeTheirs closes them
+	// once the helper has started.
+	job, statusIn, self *os.File
 	// nothing are further files for bwrap; see bwrapHide.
 	nothing []*os.File
-	// jobIn, status and lifeline are this process's ends.
-	jobIn, status, lifeline *os.File
+	// jobIn and status are this process's ends.
+	jobIn, status *os.File
 	// plan makes the job; started calls it once.
 	plan func() (*job, error)
-	// lines reads status.
-	lines *bufio.Reader
+	// reports reads status.
+	reports *gob.Decoder
 }
 
 // newHold makes the pipes and opens this program's own file for the helper. On an error it
@@ -308,17 +307,14 @@ func newHold(plan func() (*job, error)) (_ *hold, err error) {
 	if h.status, h.statusIn, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	if h.lifelineOut, h.lifeline, err = os.Pipe(); err != nil {
-		return nil, err
-	}
-	h.lines = bufio.NewReader(h.status)
+	h.reports = gob.NewDecoder(h.status)
 	return h, nil
 }
 
 // close closes both ends. It may be called more than once.
 func (h *hold) close() error {
 	h.closeTheirs()
-	for _, f := range []*os.File{h.jobIn, h.status, h.lifeline} {
+	for _, f := range []*os.File{h.jobIn, h.status} {
 		if f != nil {
 			f.Close()
 		}
@@ -329,7 +325,7 @@ func (h *hold) close() error {
 // closeTheirs closes the helper's ends in this process once the helper has them. Without that
 // a helper that dies would not be noticed: its pipes would stay open.
 func (h *hold) closeTheirs() {
-	for _, f := range append([]*os.File{h.job, h.statusIn, h.lifelineOut, h.self}, h.nothing...) {
+	for _, f := range append([]*os.File{h.job, h.statusIn, h.self}, h.nothing...) {
 		if f != nil {
 			f.Close()
 		}
@@ -345,10 +341,11 @@ func (h *hold) started() error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.jobIn.Write(j.encode()); err != nil {
+	if err := gob.NewEncoder(h.jobIn).Encode(j.Job); err != nil {
 		return fmt.Errorf("the sandbox ended before it knew what to run: %w", err)
 	}
-	r, err := h.next()
+	var r inside.Report
+	err = h.reports.Decode(&r)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the sandbox ended before the command ran: %w", err)
@@ -366,19 +363,9 @@ func (h *hold) ended(*command) (syscall.WaitStatus, bool) {
 	// The helper has ended, so that normally the pipe has, too. The deadline bounds the wait if it
 	// has not.
 	h.status.SetReadDeadline(time.Now().Add(grace))
-	r, err := h.next()
-	if err != nil || r.Kind != inside.Ended {
+	var r inside.Report
+	if err := h.reports.Decode(&r); err != nil || r.Kind != inside.Ended {
 		return 0, false
 	}
 	return syscall.WaitStatus(r.Status), true
-}
-
-// next reads one report of the helper. It blocks until there is one, the pipe ends, or the read
-// deadline passes.
-func (h *hold) next() (inside.Report, error) {
-	line, err := h.lines.ReadBytes('\n')
-	if err != nil {
-		return inside.Report{}, err
-	}
-	return inside.ParseReport(line)
 }

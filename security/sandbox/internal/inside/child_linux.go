@@ -4,13 +4,13 @@ package inside
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"syscall"
 	"unsafe"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 // child is everything that the new process needs, in the form that system calls take. It is
@@ -25,7 +25,7 @@ type child struct {
 	lock bool
 	// rules is the descriptor of the Landlock rules; -1 means that there are none.
 	rules int
-	// prog is the seccomp program. It points into Job.Filter, which must stay alive until the fork.
+	// prog is the seccomp program. It points into Job.Filter.
 	prog unix.SockFprog
 	// limit are the limits to set, none above what this process has.
 	limit []Limit
@@ -34,7 +34,7 @@ type child struct {
 	root bool
 }
 
-// newChild prepares the command of the job. path is the program's file. The error is a notStarted
+// newChild prepares the command of the job. path is the program's file. The error is a startError
 // if a string of the command has a zero byte; any other error lies with the sandbox.
 func newChild(path string, j *Job) (*child, error) {
 	c := &child{lock: j.Confine, rules: -1, root: os.Geteuid() == 0}
@@ -56,18 +56,15 @@ func newChild(path string, j *Job) (*child, error) {
 		return c, nil
 	}
 	// A job without a filter is damaged: a command is never confined by half.
-	if len(j.Filter) == 0 || len(j.Filter)%step != 0 {
-		return nil, errJob
+	if len(j.Filter) == 0 {
+		return nil, errors.New("read the job: it has no filter")
 	}
 	if c.rules, err = j.ruleset(); err != nil {
 		return nil, err
 	}
-	c.prog = unix.SockFprog{Len: uint16(len(j.Filter) / step), Filter: &j.Filter[0]}
+	c.prog = unix.SockFprog{Len: uint16(len(j.Filter)), Filter: &j.Filter[0]}
 	return c, nil
 }
-
-// step is the size in bytes of one instruction of a seccomp program (struct sock_filter).
-const step = 8
 
 // within returns the limits, lowered to the hard limits of this process: a process without
 // privileges can only lower its hard limit, and setrlimit would fail.
@@ -75,8 +72,8 @@ func within(limits []Limit) ([]Limit, error) {
 	out := slices.Clone(limits)
 	for i, l := range out {
 		var old unix.Rlimit
-		if err := unix.Prlimit(l.What, nil, &old); err != nil {
-			return nil, wrap("read the limit "+strconv.Itoa(l.What), err)
+		if err := unix.Prlimit(0, l.What, nil, &old); err != nil {
+			return nil, fmt.Errorf("read the limit %d: %w", l.What, err)
 		}
 		out[i].Cur, out[i].Max = min(l.Cur, old.Max), min(l.Max, old.Max)
 	}
@@ -106,7 +103,7 @@ type failure struct {
 }
 
 // start forks, and confines and executes the command in the new process. It returns the process's
-// id when execve has succeeded, a notStarted if execve failed, and another error if a step before
+// id when execve has succeeded, a startError if execve failed, and another error if a step before
 // it failed. This process stays unconfined to look after the command. It cannot be confined and
 // then fork: the command would be in the same Landlock domain and could send signals to it.
 //
@@ -117,36 +114,39 @@ func (c *child) start() (pid int, err error) {
 	// without data means success.
 	pipe := make([]int, 2)
 	if err := unix.Pipe2(pipe, unix.O_CLOEXEC); err != nil {
-		return 0, wrap("make a pipe", err)
+		return 0, fmt.Errorf("make a pipe: %w", err)
 	}
 	defer unix.Close(pipe[0])
 	// All signals stay blocked until execve: Go's handlers must not run in the new process, which
 	// has no runtime.
-	old, err := unix.SetSignals(^unix.Sigset_t(0))
-	if err != nil {
+	var all, old unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^uint64(0)
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &old); err != nil {
 		unix.Close(pipe[1])
-		return 0, wrap("block signals", err)
+		return 0, fmt.Errorf("block signals: %w", err)
 	}
 	forked, errno := c.fork(pipe[1], &old)
-	unix.SetSignals(old)
+	unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 	// With this end open, the read below would never see the end.
 	unix.Close(pipe[1])
 	if errno != 0 {
-		return 0, wrap("fork", errno)
+		return 0, fmt.Errorf("fork: %w", errno)
 	}
 	var f failure
 	n, err := unix.Read(pipe[0], (*[unsafe.Sizeof(f)]byte)(unsafe.Pointer(&f))[:])
 	switch {
 	case err != nil:
-		return 0, wrap("start the command", err)
+		return 0, fmt.Errorf("start the command: %w", err)
 	case n == 0:
 		return int(forked), nil // execve closed the pipe
 	case n < int(unsafe.Sizeof(f)) || f.doing >= uint32(len(doings)):
 		return 0, errors.New("start the command: its first message is damaged")
 	case f.doing == doingExec:
-		return 0, startError{unix.Errno(f.errno)}
+		return 0, startError{syscall.Errno(f.errno)}
 	}
-	return 0, wrap(doings[f.doing], unix.Errno(f.errno))
+	return 0, fmt.Errorf("%s: %w", doings[f.doing], syscall.Errno(f.errno))
 }
 
 // fork creates the new process, and returns in the old one only: the id of the new one, or the

@@ -5,7 +5,7 @@ package inside
 import (
 	"os"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 const (

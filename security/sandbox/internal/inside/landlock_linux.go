@@ -4,11 +4,12 @@ package inside
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"unsafe"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -49,11 +50,20 @@ const SignalsABI = 6
 // container forbids the call. The system call is asked because files that tell it are not mounted
 // everywhere.
 func LandlockABI() int {
-	v, err := unix.LandlockCreateRuleset(nil, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	v, err := createRuleset(nil, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if err != nil {
 		return 0
 	}
 	return v
+}
+
+// createRuleset is landlock_create_ruleset(2); the kernel reads size bytes of attr.
+func createRuleset(attr *unix.LandlockRulesetAttr, size, flags uintptr) (int, error) {
+	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(attr)), size, flags)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(r), nil
 }
 
 // ruleset makes the rules of the job and returns their descriptor; -1 if the kernel has no
@@ -75,12 +85,12 @@ func (j *Job) ruleset() (fd int, err error) {
 		}
 	}
 	if j.ABI >= SignalsABI {
-		size = unsafe.Sizeof(attr)
+		size = unsafe.Offsetof(attr.Quiet_access_fs)
 		// The command can neither connect to abstract sockets of processes outside nor signal them.
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	if fd, err = unix.LandlockCreateRuleset(&attr, size, 0); err != nil {
-		return -1, wrap("make Landlock rules", err)
+	if fd, err = createRuleset(&attr, size, 0); err != nil {
+		return -1, fmt.Errorf("make Landlock rules: %w", err)
 	}
 	if err := j.addRules(fd, known); err != nil {
 		unix.Close(fd)
@@ -160,8 +170,8 @@ func addRule(rules, fd int, path string, rights uint64) error {
 		rights &= fsOfFiles
 	}
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	if err := unix.LandlockAddPathBeneathRule(rules, &attr); err != nil {
-		return wrap("make the Landlock rule for "+path, err)
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("make the Landlock rule for %s: %w", path, errno)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 // The first Landlock that keeps abstract sockets inside does so, and an earlier one is not asked to.

@@ -4,12 +4,13 @@ package inside
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -52,7 +53,7 @@ func (j *Job) mount() error {
 	// Nothing that is mounted here may appear in the machine's own mount namespace, nor the other
 	// way round.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return wrap("make mounts private", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	kept, err := j.copies()
 	if err != nil {
@@ -68,14 +69,14 @@ func (j *Job) mount() error {
 	}
 	hard := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &hard); err != nil {
-		return wrap("make everything read-only", err)
+		return fmt.Errorf("make everything read-only: %w", err)
 	}
 	if err := makeDev(dev); err != nil {
-		return wrap("make /dev", err)
+		return fmt.Errorf("make /dev: %w", err)
 	}
 	ownNull()
 	if err := makeProc(j.Processes); err != nil {
-		return wrap("make /proc", err)
+		return fmt.Errorf("make /proc: %w", err)
 	}
 	if j.Scratch > 0 {
 		more, err := j.scratch(lower)
@@ -92,7 +93,7 @@ func (j *Job) mount() error {
 	// Now that they have the mount points.
 	for _, path := range j.Bare {
 		if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &hard); err != nil {
-			return wrap("make read-only "+path, err)
+			return fmt.Errorf("make read-only %s: %w", path, err)
 		}
 	}
 	// A directory that is a mount point cannot be renamed or removed. The order is outer before
@@ -155,7 +156,7 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 	// copies the file. go does without once that is full, but not without /tmp.
 	layers := j.Temp + "/layers"
 	if err := errors.Join(inMemory(j.Temp, j.Scratch), os.Mkdir(layers, 0o755), inMemory(layers, j.Scratch/2)); err != nil {
-		return nil, wrap("make a file system in memory", err)
+		return nil, fmt.Errorf("make a file system in memory: %w", err)
 	}
 	for i, path := range slices.Concat(j.Bare, j.Private, j.Layers) {
 		dir := j.Temp + "/" + strconv.Itoa(i)
@@ -213,7 +214,7 @@ func copyPlain(from, path string) (tree, error) {
 func copyTree(fd int, path string) (tree, error) {
 	c, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
-		return tree{}, wrap("copy the mount of "+path, err)
+		return tree{}, fmt.Errorf("copy the mount of %s: %w", path, err)
 	}
 	return tree{fd: c, path: path}, nil
 }
@@ -240,10 +241,10 @@ func (t tree) attach(attr uint64) error {
 func (t tree) attachAt(to int, attr uint64) error {
 	defer unix.Close(t.fd)
 	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
-		return wrap("set up the mount of "+t.path, err)
+		return fmt.Errorf("set up the mount of %s: %w", t.path, err)
 	}
 	if err := unix.MoveMount(t.fd, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return wrap("mount "+t.path, err)
+		return fmt.Errorf("mount %s: %w", t.path, err)
 	}
 	return nil
 }
@@ -354,5 +355,5 @@ func makeProc(processes int) error {
 // machine and cannot be set from here; the error is ignored, and Status says that the limit is
 // missing.
 func limitNamespace(processes int) {
-	put("/proc/sys/kernel/pid_max", strconv.Itoa(max(processes, pidMaxLeast)))
+	_ = os.WriteFile("/proc/sys/kernel/pid_max", fmt.Append(nil, max(processes, pidMaxLeast)), 0)
 }

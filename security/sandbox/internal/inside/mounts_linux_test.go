@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 // A mount that the kernel refuses must not be taken for one that is there. Run as root of a user namespace of its own.

@@ -3,34 +3,38 @@
 package inside
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"symbio/security/sandbox/internal/unix"
+	"golang.org/x/sys/unix"
 )
 
 // supervise starts the command, reports that, and ends this process when the command has ended, or
-// when the lifeline has: the process that wanted the command has closed it, or is gone. Everything
+// when lifeline has: the process that wanted the command has closed it, or is gone. Everything
 // that the command started ends with it. supervise returns only if the command could not be
 // started, or could not be waited for.
 //
 // first says that this is the first process of a pid namespace: when it ends, the kernel kills all
 // others in there. Elsewhere this process becomes the parent of the command's orphans (child
 // subreaper) and kills them itself.
-func supervise(c *child, first bool) error {
+func supervise(c *child, lifeline io.Reader, first bool) error {
 	if !first {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return wrap("become the one that orphans come to", err)
+			return fmt.Errorf("become the one that orphans come to: %w", err)
 		}
 	}
 	// Not dumpable: no process of the same user, such as the command, may trace this one or read
 	// its memory, which has the job.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return wrap("close this process to others", err)
+		return fmt.Errorf("close this process to others: %w", err)
 	}
 	pid, err := c.start()
 	if err != nil {
@@ -46,15 +50,10 @@ func supervise(c *child, first bool) error {
 	tell(Report{Kind: Started})
 	var life sync.WaitGroup
 	var unwanted atomic.Bool
-	// This goroutine runs until the process ends. Nothing is ever written to the lifeline: a read
+	// This goroutine runs until the process ends. Nothing more is ever written to the lifeline: a read
 	// returns when its other end is closed, which the kernel does even if its owner was killed.
 	life.Go(func() {
-		var b [1]byte
-		for {
-			if n, err := unix.Read(lifelineFD, b[:]); n == 0 || err != nil && err != unix.EINTR {
-				break
-			}
-		}
+		io.Copy(io.Discard, lifeline)
 		// Set before anything is killed, so that the command's end is not reported as its own.
 		unwanted.Store(true)
 		if !first {
@@ -66,12 +65,12 @@ func supervise(c *child, first bool) error {
 	// The orphans of the command are reaped here, too; only the end of the command itself matters.
 	// A traced or stopped command has not ended.
 	for {
-		got, err := unix.Wait4(-1, &status, 0)
+		got, err := unix.Wait4(-1, &status, 0, nil)
 		if got == pid && (status.Exited() || status.Signaled()) {
 			break
 		}
 		if err != nil && err != unix.EINTR {
-			return wrap("wait for the command", err)
+			return fmt.Errorf("wait for the command: %w", err)
 		}
 	}
 	if !first {
@@ -79,7 +78,7 @@ func supervise(c *child, first bool) error {
 	}
 	// The status of a command that was killed from here says nothing about it.
 	if !unwanted.Load() {
-		tell(Report{Kind: Ended, Status: int(status)})
+		tell(Report{Kind: Ended, Status: status})
 	}
 	unix.Exit(0)
 	return nil
@@ -90,7 +89,7 @@ func supervise(c *child, first bool) error {
 // run in two goroutines at once.
 func killAll() {
 	for {
-		got, err := unix.Wait4(-1, nil, unix.WNOHANG)
+		got, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		switch {
 		case err == unix.ECHILD:
 			return
@@ -144,19 +143,10 @@ func descendants() (out []int) {
 // (proc(5)). It searches the last parenthesis, since a process chooses its own name, which may
 // contain spaces and parentheses. ok is false for a line of any other form.
 func parentIn(stat []byte) (pid int, ok bool) {
-	end := len(stat) - 1
-	for end >= 0 && stat[end] != ')' {
-		end--
-	}
-	const before = len(") S ") // the state is one letter
-	if end < 0 || len(stat) < end+before {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 {
 		return 0, false
 	}
-	rest := stat[end+before:]
-	digits := slices.Index(rest, ' ')
-	if digits < 0 {
-		return 0, false
-	}
-	pid, err := strconv.Atoi(string(rest[:digits]))
+	pid, err := strconv.Atoi(fields[1])
 	return pid, err == nil
 }

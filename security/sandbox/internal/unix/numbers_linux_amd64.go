@@ -1,4 +1,0 @@
-package unix
-
-// SYS_SECCOMP differs between systems.
-const SYS_SECCOMP = 317
