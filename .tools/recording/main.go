@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// scene is a kind of line that is shown, and how often. All other lines are left out; none is changed but for its ids and its end.
+// scene is a kind of line that is shown, and how often. All other lines are left out; none is changed but for its ids and its
+// end, and those of the summary are wrapped.
 type scene struct {
 	line  *regexp.Regexp
 	times int
@@ -27,15 +28,12 @@ func main() {
 	scenes := []*scene{
 		show(`a \| node b is connected`, 1, plain), show(`a \| node b provides`, 1, plain), show(`ASKED: `, 2, asked), show(`YOU SAY: `, 2, asked),
 		show(`a \| GRANTED: `, 1, done), show(`REFUSED: `, 2, refused), show(`a \| surveyor spawns a sub-agent`, 4, plain), show(`LENT: `, 1, done),
-		show(`survey-\S+ begins`, 1, plain), show(`is done: `, 3, plain), show(`is done on node b`, 1, done), show(`MCP: the server answers`, 1, plain), show(`^The report: `, 1, done),
+		show(`survey-\S+ begins`, 1, plain), show(`is done: `, 3, plain), show(`is done on node b`, 1, done), show(`MCP: the server answers`, 1, plain), show(`^(Where|Time|Rules): `, 3, done), show(`^The report: `, 1, done),
 	}
 	var lines []string
 	const height, step = 19, 0.45 // pixels, seconds
 	y := 0
 	add := func(text, color string) {
-		if all := []rune(text); len(all) > 112 {
-			text = string(all[:111]) + "…"
-		}
 		lines = append(lines, fmt.Sprintf(`<text x="16" y="%d" fill="%s" style="animation-delay:%.2fs">%s</text>`, 34+y, color, float64(len(lines))*step, html.EscapeString(text)))
 		y += height
 	}
@@ -45,7 +43,9 @@ func main() {
 		for _, s := range scenes {
 			if s.times > 0 && s.line.MatchString(in.Text()) {
 				s.times--
-				add(ids.ReplaceAllString(strings.TrimRight(in.Text(), " "), "$1…"), s.color)
+				for _, row := range fit(ids.ReplaceAllString(strings.TrimRight(in.Text(), " "), "$1…")) {
+					add(row, s.color)
+				}
 				break
 			}
 		}
@@ -56,4 +56,23 @@ func main() {
 %[2]s
 </svg>
 `, y+30, strings.Join(lines, "\n"))
+}
+
+// columns is the width of the terminal.
+const columns = 112
+
+// fit returns the rows of a line. One of the record begins with its time, and is cut; others are wrapped.
+func fit(text string) (rows []string) {
+	for indent := ""; ; indent = "  " {
+		all := []rune(indent + text)
+		if len(all) <= columns {
+			return append(rows, string(all))
+		}
+		if strings.HasPrefix(text, " ") {
+			return append(rows, string(all[:columns-1])+"…")
+		}
+		row := string(all[:columns+1])
+		row = row[:strings.LastIndex(row, " ")]
+		rows, text = append(rows, row), strings.TrimPrefix(indent+text, row+" ")
+	}
 }
