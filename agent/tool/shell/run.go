@@ -157,7 +157,7 @@ func (r *runner) run(ctx context.Context, argv, env []string, limit time.Duratio
 	}
 	spec := sandbox.Spec{Argv: argv, Dir: tool.Dir(ctx), Env: slices.Concat(own, env, skillVariables(dirs))}
 	result := runIn(ctx, box, showing(policy, dirs), spec, limit)
-	if tool.BoxOf(ctx) == permission.BoxLook {
+	if tool.BoxOf(ctx) == permission.BoxLook && !strings.HasPrefix(result.Text, notRun) {
 		result.Text += lookNote
 	}
 	return result
@@ -216,7 +216,10 @@ func shown(out sandbox.Result, trouble string) tool.Result {
 	return tool.Result{Text: text, IsError: trouble != ""}
 }
 
+// notRun begins the result of a command that did not start.
+const notRun = "The command did not run: "
+
 // failed returns the result of a command that did not start.
 func failed(why string) tool.Result {
-	return tool.Result{Text: "The command did not run: " + strings.TrimSuffix(why, ".") + ".", IsError: true}
+	return tool.Result{Text: notRun + strings.TrimSuffix(why, ".") + ".", IsError: true}
 }

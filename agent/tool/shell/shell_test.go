@@ -313,3 +313,16 @@ func TestGitRunsWithoutAShell(t *testing.T) {
 		}
 	}
 }
+
+// The note about the box is for what ran in it.
+func TestNoteTellsOfTheBoxThatHeldACommand(t *testing.T) {
+	p := newPlace(t, permission.Config{Preset: "standard"})
+	p.cfg.Look = p.cfg.Box
+	wants(t, "it ran", p.bash("echo x"), false, "x\n[It ran in the look box")
+	if err := os.RemoveAll(p.dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.bash("echo x"); !got.IsError || strings.Contains(got.Text, "It ran") {
+		t.Errorf("without its directory: %s", got.Text)
+	}
+}
