@@ -43,11 +43,7 @@ func ReadOnly() Files { return Files{Read: []string{"/"}} }
 // private directory for temporary files. dir is the boundary of a session: never take it from
 // a model. It returns an error if dir does not exist.
 func WorkingDirectoryOnly(dir string) (Files, error) {
-	f, err := Custom([]string{"/"}, []string{dir})
-	if err != nil {
-		return Files{}, err
-	}
-	return f, nil
+	return Custom([]string{"/"}, []string{dir})
 }
 
 // Custom returns Files that can read the given paths and the system's own, and write the given

@@ -95,8 +95,7 @@ func (p *protection) deny(d DeniedFiles, write []place) error {
 	for _, path := range d.Fixed {
 		p.pinTo(filepath.Dir(path), write)
 	}
-	slices.Sort(p.pins)
-	p.pins = slices.Compact(p.pins)
+	p.pins = join(p.pins, nil)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // Output is the beginning and the end of what a command printed, one half each. Both matter to a
@@ -34,84 +35,58 @@ type recorder struct {
 	mu sync.Mutex
 	// head grows to its half and then stays; guarded by mu.
 	head []byte
-	// tail is a ring once it is full; guarded by mu.
+	// tail is what came after it, of which the last half of keep is wanted; guarded by mu.
 	tail []byte
-	// next is the oldest byte of the full ring, which is overwritten next; guarded by mu.
-	next int
-	// cut counts the bytes that were overwritten or never kept; guarded by mu.
+	// cut counts the bytes that were dropped; guarded by mu.
 	cut int64
 }
 
 // Write records p and never fails, so that a command does not end with a broken pipe because
 // its output is not kept. The flood limit ends it instead.
 func (r *recorder) Write(p []byte) (int, error) {
-	n := len(p)
 	r.mu.Lock()
-	r.add(p)
+	n := min(len(p), r.keep-r.keep/2-len(r.head))
+	r.head, r.tail = append(r.head, p[:n]...), append(r.tail, p[n:]...)
+	if len(r.tail) > r.keep { // not each time: that would move what is kept for each byte
+		r.trim()
+	}
 	r.mu.Unlock()
-	r.flood.add(n)
-	return n, nil
+	r.flood.add(len(p))
+	return len(p), nil
 }
 
-// add records p; the tail is a ring once it is full. The caller holds r.mu.
-func (r *recorder) add(p []byte) {
-	half := r.keep / 2
-	if room := r.keep - half - len(r.head); room > 0 {
-		k := min(room, len(p))
-		r.head = append(r.head, p[:k]...)
-		p = p[k:]
-	}
-	// Of a large write only the end can stay in the ring.
-	if over := len(p) - half; over > 0 { // only its end can stay
+// trim drops what comes before the last half of keep. The caller holds r.mu.
+func (r *recorder) trim() {
+	if over := len(r.tail) - r.keep/2; over > 0 {
 		r.cut += int64(over)
-		p = p[over:]
-	}
-	if room := half - len(r.tail); room > 0 {
-		k := min(room, len(p))
-		r.tail = append(r.tail, p[:k]...)
-		p = p[k:]
-	}
-	r.cut += int64(len(p))
-	for len(p) > 0 {
-		k := copy(r.tail[r.next:], p)
-		r.next = (r.next + k) % half
-		p = p[k:]
+		r.tail = append(r.tail[:0], r.tail[over:]...)
 	}
 }
 
-// output returns what was recorded so far. Head shares its memory with the recorder: it is called
+// output returns what was recorded so far. It shares its memory with the recorder: it is called
 // after the last write.
 func (r *recorder) output() Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := Output{Head: r.head, Cut: r.cut}
-	o.Tail = append(append(o.Tail, r.tail[r.next:]...), r.tail[:r.next]...)
-	if o.Cut == 0 {
-		o.Head, o.Tail = append(o.Head, o.Tail...), nil
+	r.trim()
+	if r.cut == 0 {
+		return Output{Head: append(r.head, r.tail...)}
 	}
-	return o
+	return Output{r.head, r.tail, r.cut}
 }
 
 // flood ends a command that prints without end. Both streams of a command share one. It may be
 // used from many goroutines.
 type flood struct {
-	// most is the limit in bytes, over what to call when it is passed.
-	most int64
-	over func()
-
-	mu    sync.Mutex
-	total int64 // guarded by mu
+	// most is the limit in bytes, over what to call when it is passed, once.
+	most  int64
+	over  func()
+	total atomic.Int64
 }
 
-// add counts n bytes, and calls over once when the limit is passed; not under the lock,
-// because over ends the process.
+// add counts n bytes.
 func (f *flood) add(n int) {
-	f.mu.Lock()
-	before := f.total
-	f.total += int64(n)
-	over := before <= f.most && f.total > f.most
-	f.mu.Unlock()
-	if over {
+	if total := f.total.Add(int64(n)); total > f.most && total-int64(n) <= f.most {
 		f.over()
 	}
 }

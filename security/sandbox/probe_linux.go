@@ -5,9 +5,9 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"symbio/security/sandbox/internal/inside"
@@ -76,11 +76,10 @@ func try(ctx context.Context, cfg Config, m machine) (works, inTime bool) {
 // itself (Linux 6.14). On other kernels the limit of the user applies, which root does not
 // have.
 func countsNamespaces() bool {
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return false
-	}
-	return atLeast(string(release), 6, 14)
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	var major, minor int
+	fmt.Sscanf(string(release), "%d.%d", &major, &minor) // what cannot be read counts as 0
+	return major > 6 || major == 6 && minor >= 14
 }
 
 // mend returns, as an imperative for people, how to get a better level on this machine.
@@ -112,26 +111,4 @@ func holds(file, want string) bool {
 func isThere(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
-}
-
-// atLeast reports whether a kernel's release, such as 6.14.2-arch, is of a version or a later one.
-// What cannot be read counts as 0.
-func atLeast(release string, major, minor int) bool {
-	var a, b int
-	for i, part := range strings.SplitN(release, ".", 3) {
-		n := 0
-		for _, r := range part {
-			if r < '0' || r > '9' {
-				break
-			}
-			n = n*10 + int(r-'0')
-		}
-		switch i {
-		case 0:
-			a = n
-		case 1:
-			b = n
-		}
-	}
-	return a > major || a == major && b >= minor
 }

@@ -59,10 +59,7 @@ func (b *Box) protect(write []place, dir string) (_ *protection, err error) {
 			}
 		}
 	}
-	slices.Sort(p.pins)
-	p.pins = slices.Compact(p.pins)
-	slices.Sort(p.paths)
-	p.paths = slices.Compact(p.paths)
+	p.pins, p.paths = join(p.pins, nil), join(p.paths, nil)
 	return p, nil
 }
 
@@ -81,8 +78,7 @@ func (b *Box) bases(write []place, dir string) (out []string) {
 			}
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return join(out, nil)
 }
 
 // home returns the user's home with links resolved; "" if it is not known or is the root,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -238,27 +239,15 @@ func removeAll(dir string) error {
 		return err
 	}
 	defer root.Close()
-	open(root, ".")
-	return os.RemoveAll(dir)
-}
-
-// open gives this user back the permissions on the directories below name, so that they can be
-// emptied. It uses an os.Root, so that a link which the command left there leads nowhere else.
-func open(root *os.Root, name string) {
-	if root.Chmod(name, 0o700) != nil {
-		return
-	}
-	d, err := root.Open(name)
-	if err != nil {
-		return
-	}
-	entries, _ := d.ReadDir(-1)
-	d.Close()
-	for _, e := range entries {
-		if e.IsDir() {
-			open(root, filepath.Join(name, e.Name()))
+	// An os.Root, so that a link which the command left there leads nowhere else. A directory is read
+	// after its permissions are given back.
+	fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			root.Chmod(path, 0o700)
 		}
-	}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // errors returns the writer for standard error.

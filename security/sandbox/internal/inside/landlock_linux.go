@@ -104,48 +104,32 @@ func (j *Job) ruleset() (fd int, err error) {
 func (j *Job) addRules(rules int, known uint64) error {
 	// A path that is missing is left out: the system's directories are not the same everywhere. A
 	// path with a symbolic link in it is an error.
-	plain := func(path string, rights uint64) error {
-		fd, err := OpenPlain(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return addRule(rules, fd, path, rights&known)
-	}
-	for _, path := range j.Read {
-		if err := plain(path, fsRead); err != nil {
-			return err
-		}
-	}
-	for _, path := range j.List {
-		if err := plain(path, unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
-			return err
-		}
-	}
-	for _, name := range devices {
-		if err := plain("/dev/"+name, fsOfDevices); err != nil {
-			return err
-		}
+	all := slices.Concat(j.Private, j.Layers)
+	if j.Temp != "" {
+		all = append(all, j.Temp)
 	}
 	// These two are in the /dev that makeDev has made, which no other process sees.
 	if j.Mounts {
-		if err := errors.Join(plain("/dev/pts", known), plain("/dev/shm", known)); err != nil {
-			return err
+		all = append(all, "/dev/pts", "/dev/shm")
+	}
+	for _, may := range []struct {
+		rights uint64
+		paths  []string
+	}{{fsRead, j.Read}, {unix.LANDLOCK_ACCESS_FS_READ_DIR, j.List}, {fsOfDevices, devices}, {known, all}} {
+		for _, path := range may.paths {
+			fd, err := OpenPlain(path)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := addRule(rules, fd, path, may.rights&known); err != nil {
+				return err
+			}
 		}
 	}
-	if j.Temp != "" {
-		if err := plain(j.Temp, known); err != nil {
-			return err
-		}
-	}
-	for _, path := range slices.Concat(j.Private, j.Layers) {
-		if err := plain(path, known); err != nil {
-			return err
-		}
-	}
-	// Unlike the paths above, these must exist and be the files that were planned.
+	// Unlike those, these must exist and be the files that were planned.
 	for _, w := range j.Write {
 		fd, err := w.Open()
 		if err != nil {

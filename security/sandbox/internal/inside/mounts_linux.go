@@ -22,9 +22,8 @@ const (
 	pidMaxLeast = 400
 )
 
-// devices are the names of all devices in a command's /dev. Those that the machine lacks are left
-// out.
-var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+// devices are all devices in a command's /dev. Those that the machine lacks are left out.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
 // deviceLinks are the symbolic links in /dev that programs expect, by name.
 var deviceLinks = map[string]string{
@@ -288,8 +287,7 @@ func again(path string, attr uint64) error {
 // deviceCopies returns copies of the machine's devices. They are bind mounts, because a process in
 // a user namespace may not make device files.
 func deviceCopies() (out []tree, err error) {
-	for _, name := range devices {
-		path := "/dev/" + name
+	for _, path := range devices {
 		t, err := copyPlain(path, path)
 		if os.IsNotExist(err) {
 			continue // a container may have fewer
