@@ -117,7 +117,7 @@ func meetPaths(a, b []string) []string {
 	both = slices.Compact(both)
 	var top []string
 	for _, p := range both {
-		if !slices.ContainsFunc(top, func(t string) bool { return within(p, t) }) {
+		if !anyAround(p, top) {
 			top = append(top, p)
 		}
 	}
@@ -142,4 +142,9 @@ func within(path, dir string) bool {
 		dir += string(filepath.Separator)
 	}
 	return strings.HasPrefix(path, dir)
+}
+
+// anyAround reports whether one of the directories is path, or is above it. path must be clean.
+func anyAround(path string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { dir = clean(dir); return dir != "" && within(path, dir) })
 }

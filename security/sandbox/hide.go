@@ -44,10 +44,7 @@ func (b *Box) Gaps(f Files) []string {
 		verb  string
 		paths []string
 	}{{"read", hidden}, {"written", f.Denied.ReadOnly}} {
-		lies := func(path string) bool {
-			return slices.ContainsFunc(write, func(w string) bool { return within(path, clean(w)) })
-		}
-		if i := slices.IndexFunc(list.paths, lies); i >= 0 {
+		if i := slices.IndexFunc(list.paths, func(path string) bool { return anyAround(path, write) }); i >= 0 {
 			gaps = append(gaps, list.paths[i]+" could be "+list.verb+", since it lies in a directory that the command may write")
 		}
 	}
@@ -57,7 +54,7 @@ func (b *Box) Gaps(f Files) []string {
 // writable returns those of the paths that are not in Denied, nor below a denied directory.
 func (f Files) writable(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(w string) bool {
-		return slices.ContainsFunc(slices.Concat(f.Denied.ReadOnly, f.Denied.Hidden), func(d string) bool { return within(clean(w), d) })
+		return anyAround(clean(w), slices.Concat(f.Denied.ReadOnly, f.Denied.Hidden))
 	})
 }
 
@@ -67,7 +64,7 @@ func (f Files) writable(paths []string) []string {
 func (b *Box) hidden(f Files) ([]string, error) {
 	var real []string
 	for _, path := range b.cfg.Hide {
-		if shows(f, path) {
+		if anyAround(path, f.Show) {
 			continue
 		}
 		// Most of the names do not exist, and Lstat costs less than what follows.
@@ -81,7 +78,7 @@ func (b *Box) hidden(f Files) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find the files to hide from the command: %w", err)
 		}
-		if !shows(f, at) {
+		if !anyAround(at, f.Show) {
 			real = append(real, at)
 		}
 	}
@@ -92,11 +89,6 @@ func (b *Box) hidden(f Files) ([]string, error) {
 // missing, or closed to this user.
 func unreachable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// shows reports whether the policy lets the command see a path that is hidden otherwise.
-func shows(f Files, path string) bool {
-	return slices.ContainsFunc(f.Show, func(s string) bool { s = clean(s); return s != "" && within(path, s) })
 }
 
 // openly returns ErrNotStarted if the command needs one of the paths and it is hidden. That is

@@ -65,7 +65,7 @@ func (j *job) planSockets(f Files) (err error) {
 	for line := range strings.Lines(" " + run + "\n" + string(table)) {
 		at := max(strings.Index(line, " /"), 0)
 		real, _ := filepath.EvalSymlinks(strings.TrimSuffix(line[at+1:], "\n"))
-		if (socket(real) || real == run && run != "") && !shows(f, real) && !slices.Contains(kept, real) {
+		if (socket(real) || real == run && run != "") && !anyAround(real, f.Show) && !slices.Contains(kept, real) {
 			j.Hide = append(j.Hide, real)
 		}
 	}
@@ -195,7 +195,7 @@ func around(top string, hidden []string) (paths []string, err error) {
 			path := filepath.Join(dir, e.Name())
 			switch {
 			case e.Type()&fs.ModeSymlink != 0, slices.Contains(hidden, path):
-			case slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }):
+			case anyBelow(path, hidden):
 				todo = append(todo, path)
 			default:
 				paths = append(paths, path)

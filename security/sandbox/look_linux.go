@@ -22,7 +22,7 @@ const scratchMost = 1 << 30
 // paths: one that a command has put somewhere must not show more.
 func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	j.Temp = "/tmp"
-	if slices.Contains(f.Read, j.Temp) || slices.ContainsFunc(j.Write, func(w place) bool { return within(j.Temp, w.Path) }) {
+	if slices.Contains(f.Read, j.Temp) || j.writes(j.Temp) {
 		j.Temp = "/var/tmp"
 	}
 	j.Private, j.home, j.Scratch = []string{j.Temp}, j.Temp, scratchSize()
@@ -53,7 +53,7 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	covered := slices.Concat(j.Bare, j.Private)
 	shown := slices.DeleteFunc(slices.Clone(seen), func(path string) bool {
 		// What is writable is mounted by itself.
-		return slices.Contains(covered, path) || !anyAround(path, covered) || slices.ContainsFunc(j.Write, func(w place) bool { return within(path, w.Path) })
+		return slices.Contains(covered, path) || !anyAround(path, covered) || j.writes(path)
 	})
 	if j.Show, err = places(slices.DeleteFunc(shown, func(path string) bool { return !isThere(path) })); err != nil {
 		return err
@@ -71,11 +71,6 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 
 // ownSystem are directories that no private home may cover, though they are the homes of some of the system's users.
 var ownSystem = []string{"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr/local", "/usr/games", "/bin", "/sbin", "/lib", "/etc", "/proc", "/sys", "/dev"}
-
-// anyAround reports whether one of the directories is path, or is above it.
-func anyAround(path string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool { return within(path, clean(dir)) })
-}
 
 // anyBelow reports whether one of the paths is dir, or is below it.
 func anyBelow(dir string, paths []string) bool {

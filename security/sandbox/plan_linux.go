@@ -164,7 +164,7 @@ func (j *job) planMounts(f Files, temp string) error {
 	if temp == "" {
 		return nil
 	}
-	if slices.ContainsFunc(j.Write, func(w place) bool { return within("/tmp", w.Path) }) {
+	if j.writes("/tmp") {
 		more, err := places([]string{temp})
 		j.Write = append(j.Write, more...)
 		return err
@@ -215,6 +215,11 @@ func (b *Box) watchRepositories(c *command, j *job, p Policy) error {
 	return nil
 }
 
+// writes reports whether the command can write path.
+func (j *job) writes(path string) bool {
+	return slices.ContainsFunc(j.Write, func(w place) bool { return within(path, w.Path) })
+}
+
 // shown returns the directories that a private /tmp would hide although the command needs
 // them: the working directory, and the paths below /tmp that the policy lets it read.
 func shown(j *job, f Files) ([]place, error) {
@@ -225,8 +230,7 @@ func shown(j *job, f Files) ([]place, error) {
 	}
 	for _, path := range read {
 		path = clean(path)
-		inWrite := slices.ContainsFunc(j.Write, func(w place) bool { return within(path, w.Path) })
-		if path != "/tmp" && within(path, "/tmp") && !inWrite && isThere(path) {
+		if path != "/tmp" && within(path, "/tmp") && !j.writes(path) && isThere(path) {
 			hidden = append(hidden, path)
 		}
 	}
@@ -291,21 +295,14 @@ type hold struct {
 
 // newHold makes the pipes and opens this program's own file for the helper. On an error it
 // closes what it made.
-func newHold(plan func() (*job, error)) (_ *hold, err error) {
+func newHold(plan func() (*job, error)) (*hold, error) {
 	h := &hold{plan: plan}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("make what the sandbox needs: %w", err), h.close())
-		}
-	}()
-	if h.job, h.jobIn, err = os.Pipe(); err != nil {
-		return nil, err
-	}
-	if h.self, err = os.Open("/proc/self/exe"); err != nil {
-		return nil, err
-	}
-	if h.status, h.statusIn, err = os.Pipe(); err != nil {
-		return nil, err
+	var errs [3]error
+	h.job, h.jobIn, errs[0] = os.Pipe()
+	h.status, h.statusIn, errs[1] = os.Pipe()
+	h.self, errs[2] = os.Open("/proc/self/exe")
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, errors.Join(fmt.Errorf("make what the sandbox needs: %w", err), h.close())
 	}
 	h.reports = gob.NewDecoder(h.status)
 	return h, nil
@@ -314,11 +311,8 @@ func newHold(plan func() (*job, error)) (_ *hold, err error) {
 // close closes both ends. It may be called more than once.
 func (h *hold) close() error {
 	h.closeTheirs()
-	for _, f := range []*os.File{h.jobIn, h.status} {
-		if f != nil {
-			f.Close()
-		}
-	}
+	h.jobIn.Close()
+	h.status.Close()
 	return nil
 }
 
@@ -326,9 +320,7 @@ func (h *hold) close() error {
 // a helper that dies would not be noticed: its pipes would stay open.
 func (h *hold) closeTheirs() {
 	for _, f := range append([]*os.File{h.job, h.statusIn, h.self}, h.nothing...) {
-		if f != nil {
-			f.Close()
-		}
+		f.Close()
 	}
 }
 

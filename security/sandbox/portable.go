@@ -44,7 +44,7 @@ func describePaths(may string, paths []string, dir string) ([]string, error) {
 	if slices.Contains(paths, portableAll) {
 		return []string{portableAll}, nil
 	}
-	if at, err := resolve(dir); err == nil && slices.ContainsFunc(paths, func(p string) bool { return within(at, p) }) {
+	if at, err := resolve(dir); err == nil && anyAround(at, paths) {
 		return []string{portableWorkspace}, nil
 	}
 	return nil, fmt.Errorf("commands may %s only %q, which are no places of another machine; the whole workspace, or nothing, would be", may, paths)

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -64,14 +63,11 @@ func (r *repositories) begin(roots []string) error {
 		r.roots, r.settings = nil, map[string]setting{}
 	}
 	for _, root := range roots {
-		known := func(path string) bool {
-			return slices.ContainsFunc(r.roots, func(k string) bool { return within(path, k) })
-		}
-		if known(root) {
+		if anyAround(root, r.roots) {
 			continue
 		}
 		if err := walk(root, maxDirectories, func(d *os.File, name string, _ bool) error {
-			if path := filepath.Join(d.Name(), name); !known(path) {
+			if path := filepath.Join(d.Name(), name); !anyAround(path, r.roots) {
 				r.settings[path] = readSetting(d, name)
 			}
 			return nil
@@ -95,7 +91,7 @@ func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 		err = errors.Join(err, walk(root, 2*maxDirectories, func(d *os.File, name string, config bool) error {
 			path := filepath.Join(d.Name(), name)
 			now, was := readSetting(d, name), r.settings[path]
-			if now == was || slices.ContainsFunc(kept, func(k string) bool { return within(path, k) }) {
+			if now == was || anyAround(path, kept) {
 				return nil
 			}
 			clean, why := was.text, "git runs this hook"

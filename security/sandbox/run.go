@@ -135,12 +135,8 @@ func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
 	}
 	c.cmd.Stderr = c.errors(s)
 	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		c.release()
-		return nil, fmt.Errorf("make a pipe for the command: %w", err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
+	out, outErr := c.cmd.StdoutPipe()
+	if err := errors.Join(err, outErr); err != nil {
 		c.release()
 		return nil, fmt.Errorf("make a pipe for the command: %w", err)
 	}
@@ -195,16 +191,9 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 		}
 	}()
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	most := s.Flood
-	if most == 0 {
-		most = outputFlood
-	}
-	f := &flood{most: most, over: func() { c.cancel(ErrFlood) }}
-	keep := s.Keep
-	if keep == 0 {
-		keep = outputKept
-	}
-	c.stdout, c.stderr = &recorder{keep: max(keep, 2), flood: f}, &recorder{keep: max(keep, 2), flood: f}
+	f := &flood{most: cmp.Or(s.Flood, outputFlood), over: func() { c.cancel(ErrFlood) }}
+	keep := max(cmp.Or(s.Keep, outputKept), 2)
+	c.stdout, c.stderr = &recorder{keep: keep, flood: f}, &recorder{keep: keep, flood: f}
 	if err := b.confine(c, p, s); err != nil {
 		return nil, err
 	}
