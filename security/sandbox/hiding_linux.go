@@ -142,11 +142,10 @@ var systemPaths = []string{
 	"/run/current-system", "/run/systemd/resolve", "/var/lib/alternatives", "/var/lib/dpkg", "/home/linuxbrew/.linuxbrew",
 }
 
-// bwrapHide returns the arguments by which bwrap hides and keeps the job's paths, and the empty
-// files that they name by descriptor, beginning with number first. A directory becomes an empty
-// file system, which is made read-only after the kept paths are mounted in it. The caller closes
-// the files, also after an error.
-func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error) {
+// bwrapHide returns the arguments by which bwrap hides and keeps the job's paths. next is the first
+// descriptor of empty files that they name, and becomes that after the last one. A directory becomes an
+// empty file system, which is made read-only after the kept paths are mounted in it.
+func bwrapHide(j *job, next *int) (args []string, err error) {
 	var sealed []string
 	for _, path := range j.Hide {
 		st, err := os.Stat(path)
@@ -155,7 +154,7 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 			continue
 		}
 		if err != nil {
-			return nil, nothing, fmt.Errorf("find the files to hide from the command: %w", err)
+			return nil, fmt.Errorf("find the files to hide from the command: %w", err)
 		}
 		// Sealed after the kept paths are mounted, which need mount points in it.
 		if st.IsDir() {
@@ -163,17 +162,13 @@ func bwrapHide(j *job, first int) (args []string, nothing []*os.File, err error)
 			continue
 		}
 		// bwrap copies the content of the descriptor into the file that it mounts: nothing.
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			return nil, nothing, err
-		}
-		args = append(args, "--perms", "0444", "--ro-bind-data", strconv.Itoa(first+len(nothing)), path)
-		nothing = append(nothing, f)
+		args = append(args, "--perms", "0444", "--ro-bind-data", strconv.Itoa(*next), path)
+		*next++
 	}
 	for _, k := range j.Kept {
 		args = append(args, "--ro-bind", k.Path, k.Path)
 	}
-	return append(args, sealed...), nothing, nil
+	return append(args, sealed...), nil
 }
 
 // maxAround is the most Landlock rules for what lies beside hidden paths in one readable directory.

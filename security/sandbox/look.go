@@ -54,7 +54,8 @@ func lookEnv() []string {
 // cachePaths returns the places of the caches, whether they are there or not.
 func (b *Box) cachePaths(home string) (out []string) {
 	for _, c := range caches {
-		at := b.inHome(firstOf(lookup(b.cfg.Env, c.variable)), home)
+		first, _, _ := strings.Cut(lookup(b.cfg.Env, c.variable), string(filepath.ListSeparator))
+		at := b.inHome(first, home)
 		if at == "" && c.home != "" && home != "" {
 			at = filepath.Join(home, c.home)
 		}
@@ -96,10 +97,4 @@ func (b *Box) inHome(path, home string) string {
 		return filepath.Join(home, rest)
 	}
 	return path
-}
-
-// firstOf returns the first of a list of paths.
-func firstOf(list string) string {
-	first, _, _ := strings.Cut(list, string(filepath.ListSeparator))
-	return first
 }

@@ -32,6 +32,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	c.cleanup = append(c.cleanup, h.close)
 	// A process group of its own: Ctrl-C in the terminal must not end the helper.
 	attr := &syscall.SysProcAttr{Setpgid: true}
+	files := inside.OwnFD + 1
 	switch b.here.level {
 	case Native:
 		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
@@ -53,8 +54,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 			return err
 		}
 		h.plan = func() (*job, error) { return j, nil }
-		hide, nothing, err := bwrapHide(j, inside.OwnFD+1)
-		h.nothing = nothing
+		hide, err := bwrapHide(j, &files)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	// The helper waits more than it works, and threads cost time to start.
 	c.cmd.Env = []string{inside.Mark, "GOMAXPROCS=1"}
 	// In the order of inside.JobFD, reportFD and OwnFD; bwrap's files follow.
-	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.self}, h.nothing...)
+	c.cmd.ExtraFiles = append([]*os.File{h.job, h.statusIn, h.self}, slices.Repeat([]*os.File{h.nothing}, files-inside.OwnFD-1)...)
 	// exec calls this when c.ctx ends. Closing the pipe of the job has the helper end everything.
 	c.cmd.Cancel = func() error {
 		h.jobIn.Close()
@@ -283,8 +283,8 @@ type hold struct {
 	// job, statusIn and self are the helper's ends and this program's file. closeTheirs closes them
 	// once the helper has started.
 	job, statusIn, self *os.File
-	// nothing are further files for bwrap; see bwrapHide.
-	nothing []*os.File
+	// nothing is an empty file; see bwrapHide.
+	nothing *os.File
 	// jobIn and status are this process's ends.
 	jobIn, status *os.File
 	// plan makes the job; started calls it once.
@@ -297,10 +297,11 @@ type hold struct {
 // closes what it made.
 func newHold(plan func() (*job, error)) (*hold, error) {
 	h := &hold{plan: plan}
-	var errs [3]error
+	var errs [4]error
 	h.job, h.jobIn, errs[0] = os.Pipe()
 	h.status, h.statusIn, errs[1] = os.Pipe()
 	h.self, errs[2] = os.Open("/proc/self/exe")
+	h.nothing, errs[3] = os.Open(os.DevNull)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(fmt.Errorf("make what the sandbox needs: %w", err), h.close())
 	}
@@ -319,7 +320,7 @@ func (h *hold) close() error {
 // closeTheirs closes the helper's ends in this process once the helper has them. Without that
 // a helper that dies would not be noticed: its pipes would stay open.
 func (h *hold) closeTheirs() {
-	for _, f := range append([]*os.File{h.job, h.statusIn, h.self}, h.nothing...) {
+	for _, f := range []*os.File{h.job, h.statusIn, h.self, h.nothing} {
 		f.Close()
 	}
 }

@@ -29,7 +29,7 @@ func (j *Job) hide() error {
 		return err
 	}
 	// Copied before they are covered: after that, their paths lead to nothing.
-	kept, err := copiesOf(j.Kept, unix.MOUNT_ATTR_RDONLY)
+	kept, err := copiesOf(j.Kept, readOnly)
 	if err != nil {
 		return err
 	}
@@ -39,10 +39,8 @@ func (j *Job) hide() error {
 		}
 	}
 	// A directory that was covered has no entry for a kept place; attach makes one.
-	for _, t := range kept {
-		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
-			return err
-		}
+	if err := attachAll(kept); err != nil {
+		return err
 	}
 	// Only the names go; the mounts hold the directory and the file. With their names, the command
 	// could open them in /dev, which is writable, and fill them.
@@ -79,9 +77,9 @@ func (j *Job) cover(path string) error {
 			}
 		}
 	}
-	t, err := copyPlain(with, path)
+	t, err := copyPlain(with, path, readOnly|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return err
 	}
-	return t.attachAt(to, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	return t.attachAt(to)
 }

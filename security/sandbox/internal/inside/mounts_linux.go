@@ -20,6 +20,10 @@ const (
 	// pidMaxLeast is the least value that limitNamespace sets. The kernel refuses less than 301
 	// (its 300 reserved ids, and one).
 	pidMaxLeast = 400
+	// filesOnly are the attributes of all mounts of the command but devices, and readOnly of those that
+	// it cannot write.
+	filesOnly = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	readOnly  = filesOnly | unix.MOUNT_ATTR_RDONLY
 )
 
 // devices are all devices in a command's /dev. Those that the machine lacks are left out.
@@ -37,7 +41,7 @@ type tree struct {
 	fd int
 	// path is where the copy is to be attached.
 	path string
-	// attr are MOUNT_ATTR_ flags to set, 0 or MOUNT_ATTR_RDONLY.
+	// attr are the MOUNT_ATTR_ flags to set.
 	attr uint64
 }
 
@@ -66,7 +70,7 @@ func (j *Job) mount() error {
 	if err != nil {
 		return err
 	}
-	hard := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	hard := unix.MountAttr{Attr_set: readOnly}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &hard); err != nil {
 		return fmt.Errorf("make everything read-only: %w", err)
 	}
@@ -84,10 +88,8 @@ func (j *Job) mount() error {
 		}
 		kept = inOrder(append(more, kept...))
 	}
-	for _, t := range kept {
-		if err := t.attach(t.attr | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV); err != nil {
-			return err
-		}
+	if err := attachAll(kept); err != nil {
+		return err
 	}
 	// Now that they have the mount points.
 	for _, path := range j.Bare {
@@ -99,12 +101,12 @@ func (j *Job) mount() error {
 	// inner: a directory is copied together with the mounts below it.
 	slices.Sort(j.Pins)
 	for _, pin := range j.Pins {
-		if err := again(pin, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+		if err := again(pin, filesOnly); err != nil {
 			return err
 		}
 	}
 	for _, path := range j.Protect {
-		if err := again(path, hard.Attr_set); err != nil {
+		if err := again(path, readOnly); err != nil {
 			return err
 		}
 	}
@@ -115,17 +117,17 @@ func (j *Job) mount() error {
 // below a private /tmp. Shorter paths come first, so that no mount covers an earlier one.
 func (j *Job) copies() (out []tree, err error) {
 	if j.TempFrom != "" {
-		t, err := copyPlain(j.TempFrom, j.Temp)
+		t, err := copyPlain(j.TempFrom, j.Temp, filesOnly)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, t)
 	}
-	write, err := copiesOf(j.Write, 0)
+	write, err := copiesOf(j.Write, filesOnly)
 	if err != nil {
 		return nil, err
 	}
-	show, err := copiesOf(j.Show, unix.MOUNT_ATTR_RDONLY)
+	show, err := copiesOf(j.Show, readOnly)
 	return inOrder(slices.Concat(out, write, show)), err
 }
 
@@ -171,7 +173,7 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 			_ = unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
 				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work)
 		}
-		t, err := copyPlain(dir, path)
+		t, err := copyPlain(dir, path, filesOnly)
 		if err != nil {
 			return nil, err
 		}
@@ -187,12 +189,11 @@ func copiesOf(places []Place, attr uint64) (out []tree, err error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := copyTree(fd, p.Path)
+		t, err := copyTree(fd, p.Path, attr)
 		unix.Close(fd)
 		if err != nil {
 			return nil, err
 		}
-		t.attr = attr
 		out = append(out, t)
 	}
 	return out, nil
@@ -200,27 +201,37 @@ func copiesOf(places []Place, attr uint64) (out []tree, err error) {
 
 // copyPlain returns a copy of what is at from, to be attached at path. from must be free of
 // symbolic links.
-func copyPlain(from, path string) (tree, error) {
+func copyPlain(from, path string, attr uint64) (tree, error) {
 	fd, err := OpenPlain(from)
 	if err != nil {
 		return tree{}, err
 	}
 	defer unix.Close(fd)
-	return copyTree(fd, path)
+	return copyTree(fd, path, attr)
 }
 
 // copyTree returns a copy of what fd is open on, with all mounts below it. fd stays open.
-func copyTree(fd int, path string) (tree, error) {
+func copyTree(fd int, path string, attr uint64) (tree, error) {
 	c, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
 		return tree{}, fmt.Errorf("copy the mount of %s: %w", path, err)
 	}
-	return tree{fd: c, path: path}, nil
+	return tree{fd: c, path: path, attr: attr}, nil
 }
 
-// attach mounts the copy at its path with the attributes attr. If the path does not exist, as below
+// attachAll mounts the copies, in their order.
+func attachAll(all []tree) error {
+	for _, t := range all {
+		if err := t.attach(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attach mounts the copy at its path. If the path does not exist, as below
 // a private /tmp or in a new /dev, attach makes it first.
-func (t tree) attach(attr uint64) error {
+func (t tree) attach() error {
 	to, err := OpenPlain(t.path)
 	if os.IsNotExist(err) {
 		if err := makePoint(t); err != nil {
@@ -232,14 +243,14 @@ func (t tree) attach(attr uint64) error {
 		return err
 	}
 	defer unix.Close(to)
-	return t.attachAt(to, attr)
+	return t.attachAt(to)
 }
 
 // attachAt mounts the copy over the file that to is open on, and closes the copy. Attributes are
 // set before it can be seen, so that no process finds it with fewer.
-func (t tree) attachAt(to int, attr uint64) error {
+func (t tree) attachAt(to int) error {
 	defer unix.Close(t.fd)
-	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: t.attr}); err != nil {
 		return fmt.Errorf("set up the mount of %s: %w", t.path, err)
 	}
 	if err := unix.MoveMount(t.fd, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
@@ -277,18 +288,19 @@ func again(path string, attr uint64) error {
 		return err
 	}
 	defer unix.Close(fd)
-	t, err := copyTree(fd, path)
+	t, err := copyTree(fd, path, attr)
 	if err != nil {
 		return err
 	}
-	return t.attachAt(fd, attr)
+	return t.attachAt(fd)
 }
 
 // deviceCopies returns copies of the machine's devices. They are bind mounts, because a process in
 // a user namespace may not make device files.
 func deviceCopies() (out []tree, err error) {
 	for _, path := range devices {
-		t, err := copyPlain(path, path)
+		// Read-only is about the device's mode, owner and times, which root could change; what is written goes through.
+		t, err := copyPlain(path, path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 		if os.IsNotExist(err) {
 			continue // a container may have fewer
 		}
@@ -307,11 +319,8 @@ func makeDev(dev []tree) error {
 	if err := unix.Mount("tmpfs", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, devSize); err != nil {
 		return err
 	}
-	for _, t := range dev {
-		// Read-only is about the device's mode, owner and times, which root could change; what is written goes through.
-		if err := t.attach(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC); err != nil {
-			return err
-		}
+	if err := attachAll(dev); err != nil {
+		return err
 	}
 	for name, to := range deviceLinks {
 		if err := os.Symlink(to, "/dev/"+name); err != nil {

@@ -32,14 +32,14 @@ func TestMountThatFailsIsAnError(t *testing.T) {
 
 // mountOverDirectory mounts a file over a directory, which fails, and prints the error.
 func mountOverDirectory() {
-	file, err := copyPlain("/dev/null", "/dev/null")
+	file, err := copyPlain("/dev/null", "/dev/null", 0)
 	if err != nil {
 		os.Stdout.WriteString("no copy: " + err.Error())
 		return
 	}
 	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err == nil {
-		err = file.attachAt(root, 0)
+		err = file.attachAt(root)
 	}
 	if err == nil {
 		os.Stdout.WriteString("mounted")
