@@ -22,10 +22,10 @@ type Spec struct {
 	Description string
 	// Enums are the allowed values of arguments, by the argument's name.
 	Enums map[string][]string
-	// Holds, Keeps and Looks are copied to each Invocation.
-	Holds func(context.Context) error
-	Keeps func(context.Context, *permission.FileDenials) bool
-	Looks func(context.Context) bool
+	// Holds, Keeps and HasBox are copied to each Invocation.
+	Holds  func(context.Context) error
+	Keeps  func(context.Context, *permission.FileDenials) bool
+	HasBox func(context.Context, permission.Box) bool
 	// Alone and ReadOnly are copied to each Invocation.
 	Alone    bool
 	ReadOnly bool
@@ -129,7 +129,7 @@ func (t *structTool[A]) Decode(raw json.RawMessage) (Invocation, error) {
 		Run:      func(ctx context.Context) Result { return t.run(ctx, typed) },
 		Holds:    t.spec.Holds,
 		Keeps:    t.spec.Keeps,
-		Looks:    t.spec.Looks,
+		HasBox:   t.spec.HasBox,
 		Alone:    t.spec.Alone,
 		ReadOnly: t.spec.ReadOnly,
 	}

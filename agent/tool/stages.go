@@ -143,7 +143,7 @@ func onlyLook(ctx context.Context, s *Set, j *job, why string) {
 	asks, _ := j.inv.Args[permission.AccessArg].(string)
 	call := s.callOf(ctx, j)
 	switch {
-	case call.Looks == nil || asks != "" && asks != "look" || !call.Looks():
+	case call.HasBox == nil || asks != "" && asks != "look" || !call.HasBox(permission.BoxLook):
 		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}
 		return
 	case v.Action == permission.Ask && v.Stage == permission.StageDefault && v.Source == "":
@@ -269,8 +269,8 @@ func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
 	if j.inv.Keeps != nil {
 		call.Kept = func(d *permission.FileDenials) bool { return j.inv.Keeps(ctx, d) }
 	}
-	if j.inv.Looks != nil {
-		call.Looks = func() bool { return j.inv.Looks(ctx) }
+	if j.inv.HasBox != nil {
+		call.HasBox = func(b permission.Box) bool { return j.inv.HasBox(ctx, b) }
 	}
 	return call
 }

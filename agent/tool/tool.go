@@ -40,8 +40,9 @@ type Invocation struct {
 	// Keeps reports whether a sandbox keeps what the call runs away from the denied files. The
 	// guard calls it. nil means that no sandbox does.
 	Keeps func(ctx context.Context, d *permission.FileDenials) bool
-	// Looks reports whether the call can run in permission.BoxLook. The guard calls it. nil means that it cannot.
-	Looks func(ctx context.Context) bool
+	// HasBox reports whether the call can run in permission.BoxLook, or in permission.BoxWork with nothing more than that
+	// promises. The guard calls it. nil means that it cannot.
+	HasBox func(ctx context.Context, b permission.Box) bool
 	// Doubt returns one sentence that says why a person has to decide about the call even where a
 	// rule allows it; "" if there is no reason. It is called after the guard. nil means that there
 	// is none.

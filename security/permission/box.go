@@ -70,10 +70,12 @@ func (l Link) boxRule(f *facts, box Box) *Rule {
 	return &l.Policy.Allow[i]
 }
 
-// looks reports whether this machine has BoxLook, and works whether BoxWork holds commands and keeps them from all files
+// looks reports whether this machine has BoxLook, and works whether it has BoxWork, which keeps commands from all files
 // that are denied.
-func (f *facts) looks() bool { return f.call.Looks != nil && f.call.Looks() }
-func (f *facts) works() bool { return f.kept != nil && f.kept() }
+func (f *facts) looks() bool { return f.call.HasBox != nil && f.call.HasBox(BoxLook) }
+func (f *facts) works() bool {
+	return f.call.HasBox != nil && f.call.HasBox(BoxWork) && f.kept != nil && f.kept()
+}
 
 // boxed returns the verdict on a call that runs commands, given what rules for commands say, with the box that holds it.
 // unsure is a deny rule of which it cannot be told whether it covers the call, nil = none, and stage its stage.
@@ -120,7 +122,7 @@ func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
 		return v, false
 	}
 	if r := l.boxRule(f, BoxWork); r != nil && want != BoxLook && f.works() {
-		v = decided(Allow, StageAllow, r, why(r, "allows this: it changes files below the workspace only"))
+		v = decided(Allow, StageAllow, r, why(r, "allows this: it changes files only where the sandbox lets commands write"))
 		v.Box = BoxWork
 		return v, true
 	}

@@ -12,7 +12,7 @@ import (
 
 // on returns a call of a machine that has both boxes.
 func on(c permission.Call, access string) permission.Call {
-	c.Looks, c.Kept = func() bool { return true }, func(*permission.FileDenials) bool { return true }
+	c.HasBox, c.Kept = func(permission.Box) bool { return true }, func(*permission.FileDenials) bool { return true }
 	if access != "" {
 		c.Args[permission.AccessArg] = access
 	}
@@ -158,6 +158,18 @@ func TestKeyOfCallNamesItsBox(t *testing.T) {
 	}}
 	if v := (permission.Chain{granted}).Judge(call); v.Action != permission.Allow || v.Box != permission.BoxNetwork {
 		t.Errorf("what a person allowed: %v in %q (%s)", v.Action, v.Box, v.Why)
+	}
+}
+
+// Where the work box would not hold commands, no rule for it allows them, and none is allowed for the session.
+func TestCommandsThatTheWorkBoxDoesNotHoldAreAsked(t *testing.T) {
+	chain := permission.Chain{{Policy: preset(t, "workspace", permission.Config{}), Memory: new(permission.Memory)}}
+	for access, want := range map[string]permission.Action{"": permission.Allow, "look": permission.Allow, "write": permission.Ask} {
+		c := on(bash("make"), access)
+		c.HasBox = func(b permission.Box) bool { return b == permission.BoxLook }
+		if v := chain.Judge(c); v.Action != want || want == permission.Allow && v.Box != permission.BoxLook || v.Plan.Session != "" {
+			t.Errorf("access %q: %v in %q, for the session %q", access, v.Action, v.Box, v.Plan.Session)
+		}
 	}
 }
 

@@ -94,6 +94,6 @@ type Call struct {
 	// Kept reports whether a sandbox keeps what the call runs from the files; nil = there is none. It is asked when a
 	// command may use a denied file and that cannot be told.
 	Kept func(*FileDenials) bool
-	// Looks reports whether this machine has the box that only looks; nil = it has not.
-	Looks func() bool
+	// HasBox reports whether this machine has BoxLook or BoxWork; nil = it has neither.
+	HasBox func(Box) bool
 }

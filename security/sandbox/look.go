@@ -23,6 +23,12 @@ func (b *Box) Looks() error {
 	return fmt.Errorf("commands that only look have no box of their own at the level %v, and are asked about: %s", b.here.level, mend)
 }
 
+// Works reports whether this machine holds commands with the policy to some directories, to files there that no other
+// program executes, and to a network of their own.
+func (b *Box) Works(p Policy) bool {
+	return b.here.level > Off && b.Check(p) == nil && p.Network != NetworkFull && !p.Unprotected && !writesAll(p.Files)
+}
+
 // caches are the directories in which tools keep what they have downloaded and built: the variable that names one, its
 // place without it below the home, and what is meant below that. The first of a list counts.
 var caches = []struct{ variable, home, below string }{

@@ -355,6 +355,27 @@ func TestLooksSaysWhatWouldHelp(t *testing.T) {
 	}
 }
 
+func TestWorksIsForPoliciesOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	standard, err := sandbox.Standard(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, open := standard, standard
+	network.Network, open.Unprotected = sandbox.NetworkFull, true
+	for _, l := range every {
+		b := box(t, l)
+		for name, c := range map[string]struct {
+			p    sandbox.Policy
+			want bool
+		}{"standard": {standard, l >= sandbox.Bwrap}, "network": {network, false}, "unprotected": {open, false}, "permissive": {sandbox.Permissive(), false}} {
+			if got := b.Works(c.p); got != c.want {
+				t.Errorf("%v, %s: %v, want %v", l, name, got, c.want)
+			}
+		}
+	}
+}
+
 // As an ordinary user the kernel works in other ways.
 func TestLookAsAnOrdinaryUser(t *testing.T) {
 	t.Parallel()

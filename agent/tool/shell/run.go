@@ -96,13 +96,17 @@ func (r *runner) checkSandbox(ctx context.Context) error {
 	return box.Check(policy)
 }
 
-// looks implements Invocation.Looks.
-func (r *runner) looks(ctx context.Context) bool {
-	if r.cfg.Look == nil {
+// hasBox implements Invocation.HasBox.
+func (r *runner) hasBox(ctx context.Context, b permission.Box) bool {
+	of := r.cfg.Box
+	if b == permission.BoxLook {
+		of = r.cfg.Look
+	}
+	if of == nil {
 		return false
 	}
-	box, err := r.cfg.Look(ctx)
-	return err == nil && box.Looks() == nil
+	box, err := of(ctx)
+	return err == nil && (b == permission.BoxLook && box.Looks() == nil || b == permission.BoxWork && box.Works(tool.Constrain(ctx, r.cfg.Policy)))
 }
 
 // held returns what holds the call of ctx, and what that lets it do, by the box of its verdict.

@@ -49,7 +49,7 @@ func (s *Scripts) Run(ctx context.Context, one Script) tool.Result {
 		return failed("no sandbox is available, and commands run only in a sandbox")
 	}
 	box, policy, err := s.runner.held(ctx)
-	if err == nil && s.runner.looks(ctx) {
+	if err == nil && s.runner.hasBox(ctx, permission.BoxLook) {
 		box, policy, err = s.looking(ctx, one)
 	}
 	if err != nil {

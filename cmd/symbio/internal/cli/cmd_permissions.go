@@ -103,7 +103,10 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
 			// Whether the sandbox can hide denied files changes the verdict on a command.
 			call.Kept = func(d *permission.FileDenials) bool { _, kept := opts.Kept(box(), d); return kept }
-			call.Looks = func() bool { return box().Looks() == nil }
+			call.HasBox = func(b permission.Box) bool {
+				p, err := opts.Settings.Sandbox.Policy(opts.Workspace(), opts.Home)
+				return b == permission.BoxLook && box().Looks() == nil || b == permission.BoxWork && err == nil && !opts.Settings.Sandbox.IsOff() && box().Works(p)
+			}
 			// A chain of one policy: a real call also passes those of the agent's definition and of
 			// its requesters.
 			e := permission.Chain{{Name: "check", Policy: policy, Memory: new(permission.Memory)}}.Explain(call)

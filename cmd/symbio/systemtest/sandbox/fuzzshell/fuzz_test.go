@@ -92,8 +92,7 @@ func (p *place) make(number uint64) made {
 	if m.access != "" {
 		args[permission.AccessArg] = m.access
 	}
-	yes := func() bool { return true }
-	m.verdict = p.chain.Judge(permission.Call{Tool: "Bash", Args: args, Dir: p.workspace, Looks: yes, Kept: func(*permission.FileDenials) bool { return true }})
+	m.verdict = p.chain.Judge(permission.Call{Tool: "Bash", Args: args, Dir: p.workspace, HasBox: func(permission.Box) bool { return true }, Kept: func(*permission.FileDenials) bool { return true }})
 	return m
 }
 
