@@ -103,13 +103,21 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			box := sync.OnceValue(func() *sandbox.Box { return opts.Holds(cmd.Context()) })
 			// Whether the sandbox can hide denied files changes the verdict on a command.
 			call.Kept = func(d *permission.FileDenials) bool { _, kept := opts.Kept(box(), d); return kept }
+			held, err := opts.Settings.Sandbox.Policy(opts.Workspace(), opts.Home)
+			unheld := err != nil || opts.Settings.Sandbox.IsOff()
 			call.HasBox = func(b permission.Box) bool {
-				p, err := opts.Settings.Sandbox.Policy(opts.Workspace(), opts.Home)
-				return b == permission.BoxLook && box().Looks() == nil || b == permission.BoxWork && err == nil && !opts.Settings.Sandbox.IsOff() && box().Works(p)
+				return b == permission.BoxLook && box().Looks() == nil || b == permission.BoxWork && !unheld && box().Works(held)
 			}
 			// A chain of one policy: a real call also passes those of the agent's definition and of
 			// its requesters.
 			e := permission.Chain{{Name: "check", Policy: policy, Memory: new(permission.Memory)}}.Explain(call)
+			var lacking *sandbox.Refusal
+			if v := e.Verdict; v.Action == permission.Allow && v.Box != "" && v.Box != permission.BoxLook && !unheld && errors.As(box().Check(held), &lacking) {
+				e = permission.Explanation{Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageSandbox, Source: "sandbox", Box: v.Box, Why: "The rules allow it, but " + lacking.Error() + "."}, Never: "the sandbox decides it"}
+				if lacking.Level == sandbox.None {
+					e.Verdict.Action = permission.Deny
+				}
+			}
 			if err := (permission.Tools{Names: node.Known(nil).Tools}).Check(call.Tool); err != nil {
 				return command.NotFound(err)
 			}
