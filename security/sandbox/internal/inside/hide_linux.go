@@ -3,6 +3,7 @@
 package inside
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -81,5 +82,9 @@ func (j *Job) cover(path string) error {
 	if err != nil {
 		return err
 	}
-	return t.attachAt(to)
+	err = t.attachAt(to)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was removed since it was opened, as sockets of other programs are at any time
+	}
+	return err
 }

@@ -60,6 +60,9 @@ func TestMain(m *testing.M) {
 	case "mount":
 		mountOverDirectory()
 		return
+	case "hide":
+		hideWhatIsRemoved()
+		return
 	}
 	os.Exit(m.Run())
 }
