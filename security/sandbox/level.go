@@ -89,42 +89,40 @@ func (r *Refusal) Lacking() string {
 // Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }
 
+// sentences are for people.
+type sentences []string
+
+// when adds the sentences if they hold.
+func (s *sentences) when(hold bool, more ...string) {
+	if hold {
+		*s = append(*s, more...)
+	}
+}
+
 // lacks returns, a sentence each, what the policy asks for and the level cannot give; nil if it can
 // hold the command.
-func (m machine) lacks(p Policy) (out []string) {
-	if p.Files.Home && m.level < Bwrap {
-		out = append(out, "the command would see the user's home and other directories that it is not to see, since there is no private home at this level")
-	}
+func (m machine) lacks(p Policy) (out sentences) {
+	f := p.Files
+	out.when(f.Home && m.level < Bwrap, "the command would see the user's home and other directories that it is not to see, since there is no private home at this level")
 	switch m.level {
 	case None:
-		return []string{"there is nothing on this machine that holds a command, so none is run"}
+		return sentences{"there is nothing on this machine that holds a command, so none is run"}
 	case Off, Seatbelt:
 		return out // the user's own choice; what Seatbelt lacks for every policy is in missing
 	}
-	if m.landlockABI < 1 && !readsAll(p.Files) && !p.Files.Home {
-		out = append(out, "the command could read more than the policy allows, since the kernel has no Landlock")
-	}
-	if len(p.Files.Sockets) > 0 && p.Network == NetworkFull && m.landlockABI < signalsABI {
-		out = append(out, "the command could connect to abstract Unix sockets of the machine, since the kernel's Landlock is older than Linux 6.12")
-	}
+	out.when(m.landlockABI < 1 && !readsAll(f) && !f.Home,
+		"the command could read more than the policy allows, since the kernel has no Landlock")
+	out.when(len(f.Sockets) > 0 && p.Network == NetworkFull && m.landlockABI < signalsABI,
+		"the command could connect to abstract Unix sockets of the machine, since the kernel's Landlock is older than Linux 6.12")
 	if m.level != Landlock {
 		return out
 	}
-	if len(p.Files.Sockets) > 0 {
-		out = append(out, "the command could connect to all Unix sockets that this user may use, not only to those that are named")
-	}
-	if m.landlockABI < signalsABI {
-		out = append(out, "the command could send signals to other processes of this user, since the kernel's Landlock is older than Linux 6.12")
-	}
-	if writesSomewhere(p.Files) && !writesAll(p.Files) {
-		out = append(out, "the command could change mode and times of files of this user outside of its directories")
-	}
-	if p.Files.Temp && readsAll(p.Files) && !writesAll(p.Files) {
-		out = append(out, "the files of other programs in /tmp could be read")
-	}
-	if len(p.Files.Write) > 0 && !p.Unprotected {
-		out = append(out, "git's hooks and configuration, and editor and shell settings in its directories could be changed")
-	}
+	out.when(len(f.Sockets) > 0, "the command could connect to all Unix sockets that this user may use, not only to those that are named")
+	out.when(m.landlockABI < signalsABI,
+		"the command could send signals to other processes of this user, since the kernel's Landlock is older than Linux 6.12")
+	out.when(writesSomewhere(f) && !writesAll(f), "the command could change mode and times of files of this user outside of its directories")
+	out.when(f.Temp && readsAll(f) && !writesAll(f), "the files of other programs in /tmp could be read")
+	out.when(len(f.Write) > 0 && !p.Unprotected, "git's hooks and configuration, and editor and shell settings in its directories could be changed")
 	return out
 }
 
@@ -133,42 +131,34 @@ func (m machine) lacks(p Policy) (out []string) {
 const signalsABI = 6
 
 // missing returns, a sentence each, what the level does not cover, whatever the policy.
-func (m machine) missing() (out []string) {
+func (m machine) missing() (out sentences) {
 	switch m.level {
 	case None:
-		return []string{"commands cannot be held, and none is run"}
+		return sentences{"commands cannot be held, and none is run"}
 	case Off:
-		return []string{"the sandbox is switched off: commands run with all that this user may do"}
+		return sentences{"the sandbox is switched off: commands run with all that this user may do"}
 	case Seatbelt:
-		return []string{
+		return sentences{
 			"this level was never run by those who made it: a probe at the start shows only that reading, writing, network and other programs are held",
 			"a command with a network of its own gets none",
 			"processor time, memory, files and processes are not limited",
 			"what leaves the command's process group goes on after its end",
 			"protected names cannot be written at any depth, so git clone, git init and some packages fail",
 		}
-	case Landlock:
-		out = append(out,
-			"a command with a network of its own gets none",
-			"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
-			"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
-			"the names of hidden files can be seen, and /tmp is that of all programs",
-			"other processes can be seen",
-			"the number of processes is not limited")
 	}
-	if m.landlockABI < signalsABI && m.level == Landlock {
-		out = append(out, "signals can be sent to other processes of this user")
-	}
-	if m.landlockABI < 1 {
-		out = append(out, "what can be read cannot be limited: the kernel has no Landlock")
-	}
-	out = append(out, "memory is limited for each process of a command, not for all together, nor what they share")
-	if m.level == Bwrap && os.Geteuid() == 0 {
-		out = append(out, "root's commands can change the mode and times of the machine's /dev/null, and of the other devices that each command has")
-	}
-	if m.level != Landlock && m.uncounted {
-		out = append(out, "the number of processes is not limited for root on this kernel")
-	}
+	landlock := m.level == Landlock
+	out.when(landlock,
+		"a command with a network of its own gets none",
+		"mode and times of this user's files outside of the command's directories can be changed, unless it may write nothing",
+		"git's hooks and configuration, and editor and shell settings in the command's directories can be changed",
+		"the names of hidden files can be seen, and /tmp is that of all programs",
+		"other processes can be seen",
+		"the number of processes is not limited")
+	out.when(landlock && m.landlockABI < signalsABI, "signals can be sent to other processes of this user")
+	out.when(m.landlockABI < 1, "what can be read cannot be limited: the kernel has no Landlock")
+	out.when(true, "memory is limited for each process of a command, not for all together, nor what they share")
+	out.when(m.level == Bwrap && os.Geteuid() == 0, "root's commands can change the mode and times of the machine's /dev/null, and of the other devices that each command has")
+	out.when(!landlock && m.uncounted, "the number of processes is not limited for root on this kernel")
 	return out
 }
 

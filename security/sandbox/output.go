@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 )
@@ -31,6 +32,8 @@ type recorder struct {
 	// stream.
 	keep  int
 	flood *flood
+	// seen sees what is written, too; its errors are ignored. nil is none.
+	seen io.Writer
 
 	mu sync.Mutex
 	// head grows to its half and then stays; guarded by mu.
@@ -52,6 +55,9 @@ func (r *recorder) Write(p []byte) (int, error) {
 	}
 	r.mu.Unlock()
 	r.flood.add(len(p))
+	if r.seen != nil {
+		r.seen.Write(p)
+	}
 	return len(p), nil
 }
 

@@ -105,7 +105,7 @@ func (b *Box) run(ctx context.Context, p Policy, s Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = s.Stdin, c.stdout, c.errors(s)
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = s.Stdin, c.stdout, c.stderr
 	if s.Together {
 		c.cmd.Stderr = c.stdout
 	}
@@ -133,7 +133,7 @@ func (b *Box) Start(ctx context.Context, p Policy, s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cmd.Stderr = c.errors(s)
+	c.cmd.Stderr = c.stderr
 	in, err := c.cmd.StdinPipe()
 	out, outErr := c.cmd.StdoutPipe()
 	if err := errors.Join(err, outErr); err != nil {
@@ -193,7 +193,7 @@ func (b *Box) prepare(ctx context.Context, p Policy, s Spec) (_ *command, err er
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	f := &flood{most: cmp.Or(s.Flood, outputFlood), over: func() { c.cancel(ErrFlood) }}
 	keep := max(cmp.Or(s.Keep, outputKept), 2)
-	c.stdout, c.stderr = &recorder{keep: keep, flood: f}, &recorder{keep: keep, flood: f}
+	c.stdout, c.stderr = &recorder{keep: keep, flood: f}, &recorder{keep: keep, flood: f, seen: s.Stderr}
 	if err := b.confine(c, p, s); err != nil {
 		return nil, err
 	}
@@ -237,26 +237,6 @@ func removeAll(dir string) error {
 		return nil
 	})
 	return os.RemoveAll(dir)
-}
-
-// errors returns the writer for standard error.
-func (c *command) errors(s Spec) io.Writer {
-	if s.Stderr == nil {
-		return c.stderr
-	}
-	return both{c.stderr, s.Stderr}
-}
-
-// both records what is written, and passes it on to seen, whose errors are ignored.
-type both struct {
-	*recorder
-	seen io.Writer
-}
-
-func (b both) Write(p []byte) (int, error) {
-	n, err := b.recorder.Write(p)
-	b.seen.Write(p)
-	return n, err
 }
 
 // start starts the command and blocks until it runs. After an error everything is released, and

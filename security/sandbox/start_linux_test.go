@@ -25,9 +25,9 @@ func TestRunReportsOutputWhenEndedBeforeReport(t *testing.T) {
 	}
 	// The helper: it keeps the job's end open, and ends without a report.
 	c := &command{ctx: ctx, cancel: cancel, hold: h, cleanup: []func() error{h.close}, cmd: exec.CommandContext(ctx, "/bin/sh", "-c", "exec 4>&-; echo printed; head -c1 <&3 >/dev/null")}
-	c.stdout = &recorder{keep: 100, flood: &flood{most: 1 << 20}}
+	c.stdout = &recorder{keep: 100, flood: &flood{most: 1 << 20}, seen: print}
 	c.stderr = c.stdout
-	c.cmd.Stdout, c.cmd.Cancel = both{c.stdout, print}, func() error { return nil }
+	c.cmd.Stdout, c.cmd.Cancel = c.stdout, func() error { return nil }
 	c.cmd.ExtraFiles = []*os.File{h.job, h.statusIn}
 	if err := c.start(); err != nil {
 		t.Fatalf("start: %v; want no error, since it ran", err)
