@@ -288,16 +288,16 @@ func TestLookShowsNoSecretAsACache(t *testing.T) {
 func TestLookSeesToolchainsOfThePath(t *testing.T) {
 	t.Parallel()
 	v := views(t)["elsewhere"]
-	for _, file := range []string{".nvm/bin/mine", ".cargo/bin/cargo-mine", ".rustup/toolchain", "bin/own", ".cargo/credentials.toml", ".other/bin/not"} {
+	for _, file := range []string{".nvm/bin/mine", ".cargo/bin/cargo-mine", ".rustup/toolchain", "bin/own", ".cargo/credentials.toml", ".other/bin/not", ".local/bin/tool", ".local/share/uv/python", ".local/share/uv/credentials/x"} {
 		at := filepath.Join(v.home, file)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte("#!/bin/sh\necho "+filepath.Base(file)), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	v.env = []string{fmt.Sprintf("PATH=%[1]s/.nvm/bin:%[1]s/.cargo/bin:%[1]s/bin:%[1]s:/usr/bin:/bin", v.home)}
+	v.env = []string{fmt.Sprintf("PATH=%[1]s/.nvm/bin:%[1]s/.local/bin:%[1]s/.cargo/bin:%[1]s/bin:%[1]s:/usr/bin:/bin", v.home)}
 	atEachLooker(t, func(t *testing.T, l sandbox.Level) {
 		r := v.look(t, l, "mine; cargo-mine; own; cd HOME; find . -type f | sort; echo x > bin/own")
-		want := "mine\ncargo-mine\nown\n./.cargo/bin/cargo-mine\n./.nvm/bin/mine\n./.rustup/toolchain\n./bin/own\n"
+		want := "mine\ncargo-mine\nown\n./.cargo/bin/cargo-mine\n./.local/bin/tool\n./.local/share/uv/python\n./.nvm/bin/mine\n./.rustup/toolchain\n./bin/own\n"
 		if got, found := strings.CutPrefix(r.Stdout.String(), want); !found || !strings.Contains(got, "Read-only") {
 			t.Errorf("%q, want %q and that it cannot write there", r.Stdout, want)
 		}

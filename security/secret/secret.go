@@ -20,15 +20,17 @@ var names = []string{
 	"Library/Keychains",
 	// Clouds and clusters.
 	".aws", ".azure", ".config/gcloud", ".kube", ".oci", ".aliyun", ".config/doctl", ".config/hcloud", ".fly", ".config/scw", ".terraform.d/credentials.tfrc.json",
-	".vault-token", ".config/rclone",
+	".vault-token", ".config/rclone", ".pulumi/credentials.json", ".databrickscfg", ".kaggle", ".config/.wrangler", ".config/configstore", ".config/helm/registry",
 	// Registries and forges.
 	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".config/pypoetry/auth.toml", ".cargo/credentials",
 	".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties", ".nuget/NuGet/NuGet.Config", ".composer/auth.json",
 	".config/composer/auth.json", ".config/gh", ".config/hub", ".config/glab-cli", ".cache/huggingface/token", ".huggingface",
+	".local/share/uv/credentials", ".dotnet/corefx/cryptography", ".subversion/auth", ".sentryclirc", ".local/share/jupyter/runtime",
 	// Passwords in plain text.
 	".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".authinfo", ".authinfo.gpg",
 	// What was typed, with the passwords that were typed along.
 	".bash_history", ".zsh_history", ".local/share/fish/fish_history", ".python_history", ".psql_history", ".mysql_history",
+	".node_repl_history", ".sqlite_history", ".rediscli_history", ".local/share/atuin",
 	// Agents of other makers.
 	".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".config/github-copilot",
 	// Browsers and mail: cookies are as good as passwords.
