@@ -88,6 +88,9 @@ func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
 		return l.allowedBox(f, v, want)
 	}
 	in, found := l.inBox(f, want)
+	if !found && v.Action == Ask && want == BoxNetwork {
+		v.Why += " It would have the network of this machine."
+	}
 	if !found {
 		return v
 	}

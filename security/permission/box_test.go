@@ -125,6 +125,17 @@ func TestOneAnswerLetsCommandsWriteForTheSession(t *testing.T) {
 	}
 }
 
+// Who is asked about a command reads that it would have the network, whatever else it is asked about for.
+func TestQuestionTellsOfTheNetwork(t *testing.T) {
+	for _, policy := range []permission.Policy{preset(t, "standard", permission.Config{}), preset(t, "permissive", permission.Config{}), preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")})} {
+		for _, command := range []string{"curl x", "$X push"} {
+			if v := (permission.Chain{{Policy: policy, Memory: new(permission.Memory)}}).Judge(on(bash(command), "network")); v.Action != permission.Ask || !strings.Contains(v.Why, "network") {
+				t.Errorf("%s: %v: %s", command, v.Action, v.Why)
+			}
+		}
+	}
+}
+
 // An answer is offered for the session only where the next command that writes is not asked about then.
 func TestSessionIsOfferedWhereItHolds(t *testing.T) {
 	no := false
