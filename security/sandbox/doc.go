@@ -33,6 +33,8 @@
 // such as git's. Reading the file system does not keep it from a named pipe: it can read one in what
 // it sees, and, in the home and below /tmp, write to it.
 //
+// A command with a /tmp of its own writes such layers at the level native, too, if it sees the home.
+//
 // It does not limit the memory of all processes of a command together. A key that comes while a
 // command runs, or takes the place of another by renaming, is not hidden from that command, nor is
 // another hard link to it. What a command writes into the configuration or the hooks of a git

@@ -36,6 +36,9 @@ func (b *Box) planHiding(j *job, f Files, temp string) error {
 	if f.Home && b.here.level != Landlock {
 		return b.planHome(j, f, hidden)
 	}
+	if b.here.level == Native && j.TempFrom != "" {
+		b.planLayers(j, used, append(slices.Clone(used), hidden...))
+	}
 	if b.here.level != Landlock {
 		j.Hide, hidden = hidden, nil
 	}

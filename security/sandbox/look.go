@@ -47,9 +47,9 @@ var toolchains = strings.Fields(`
 // toolVariables name directories of toolchains.
 var toolVariables = []string{"GOROOT", "RUSTUP_HOME", "NVM_DIR", "PYENV_ROOT", "JAVA_HOME"}
 
-// lookEnv returns the variables by which tools find caches and toolchains, and those that make a build the one that is
-// in the cache.
-func lookEnv() []string {
+// BuildEnv returns the names of the variables by which tools find caches and toolchains, and of those that make a build
+// the one that is in the cache.
+func BuildEnv() []string {
 	names := append(slices.Clone(toolVariables), "GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED")
 	for _, c := range caches {
 		names = append(names, c.variable)

@@ -25,7 +25,7 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	if slices.Contains(f.Read, j.Temp) || j.writes(j.Temp) {
 		j.Temp = "/var/tmp"
 	}
-	j.Private, j.home, j.Scratch = []string{j.Temp}, j.Temp, scratchSize()
+	j.Private, j.home = []string{j.Temp}, j.Temp
 	home := b.home()
 	seen := append(slices.Clone(f.Read), f.Write...)
 	for _, k := range j.Kept {
@@ -58,15 +58,22 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	if j.Show, err = places(slices.DeleteFunc(shown, func(path string) bool { return !isThere(path) })); err != nil {
 		return err
 	}
-	for _, path := range plain(b.cachePaths(home)) {
-		if !anyAround(path, slices.Concat(hidden, j.Layers)) && !anyBelow(path, slices.Concat(hidden, j.Private, []string{home})) {
-			j.Layers = append(j.Layers, path)
-		}
-	}
+	b.planLayers(j, slices.Concat(hidden, j.Private, []string{home}), hidden)
 	j.Read, j.List = seen, []string{"/"}
 	// What is not seen need not be hidden.
 	j.Hide = append(j.Hide, slices.DeleteFunc(hidden, func(path string) bool { return !anyAround(path, seen) })...)
 	return nil
+}
+
+// planLayers gives the command layers over the caches of builds: the user's own are read, and what it writes there goes with
+// it. A cache that is around one of the paths inner, or in one of outer, has none.
+func (b *Box) planLayers(j *job, inner, outer []string) {
+	for _, path := range plain(b.cachePaths(b.home())) {
+		if !anyAround(path, slices.Concat(outer, j.Layers)) && !anyBelow(path, inner) {
+			j.Layers = append(j.Layers, path)
+		}
+	}
+	j.Scratch = scratchSize()
 }
 
 // ownSystem are directories that no private home may cover, though they are the homes of some of the system's users.

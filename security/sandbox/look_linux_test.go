@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"symbio/community/waittest"
 	"symbio/security/sandbox"
@@ -242,6 +243,37 @@ func TestLookBuildsWithTheUsersCache(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A command that works finds and fills the caches of builds as one that only looks does, and the user's stay as they are.
+func TestWorkBuildsWithTheUsersCache(t *testing.T) {
+	t.Parallel()
+	v := views(t)["in the home"]
+	// go takes a read-only cache for an error where it indexes a package, once its files have been as they are for a while.
+	long := time.Now().Add(-time.Hour)
+	for file, text := range map[string]string{"go.mod": "module m\n\ngo 1.20\n", "a/a.go": "package a\n\nfunc A() int { return 1 }\n", "a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { A() }\n"} {
+		path := filepath.Join(v.dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, long, long)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache, err := exec.CommandContext(waittest.Context(t), "go", "env", "GOCACHE").Output()
+	if _, statErr := os.ReadDir(strings.TrimSpace(string(cache))); err != nil || statErr != nil {
+		t.Skip("there is no cache of builds: ", err, statErr)
+	}
+	v.env = []string{"GOCACHE=" + strings.TrimSpace(string(cache)), "GOFLAGS=-buildvcs=false"}
+	r := v.look(t, sandbox.Native, "go test -coverprofile=out ./a && go tool cover -func=out && ls; touch $GOCACHE/written-by-a-command && ls $GOCACHE/written*; cat HOME/.ssh/*; true", func(p *sandbox.Policy) {
+		if *p, err = sandbox.Standard(v.dir); err != nil {
+			t.Fatal(err)
+		}
+		p.Env = sandbox.BuildEnv()
+	})
+	if got := r.Stdout.String(); !strings.Contains(got, "total:") || !strings.Contains(got, "\nout\n") || !strings.Contains(got, "/written-by-a-command\n") || strings.Contains(got, key) {
+		t.Errorf("%d %s", r.Code, got)
+	}
+	if _, err := os.Stat(strings.TrimSpace(string(cache)) + "/written-by-a-command"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the user's cache has what a command wrote: %v", err)
 	}
 }
 

@@ -42,11 +42,8 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 		// Capabilities of the helper over its new namespaces: for the loopback interface, the
-		// mounts and the bounding set. The command gets none of them.
-		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
-		if p.Files.Home {
-			attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_DAC_OVERRIDE) // for the directory in which overlayfs works
-		}
+		// mounts, the directory in which overlayfs works, and the bounding set. The command gets none of them.
+		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE}
 		c.cmd = exec.CommandContext(c.ctx, "/proc/self/exe", inside.Arg)
 	case Bwrap:
 		j, err := plan()

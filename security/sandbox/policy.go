@@ -91,12 +91,12 @@ var working = Limits{CPU: 10 * time.Minute, FileSize: 1 << 30, OpenFiles: 1024, 
 func Look(read []string) (Policy, error) {
 	files, err := Custom(read, nil)
 	files.Temp, files.Home = false, true
-	return Policy{Files: files, Subprocess: true, Limits: working, Env: lookEnv()}, err
+	return Policy{Files: files, Subprocess: true, Limits: working, Env: BuildEnv()}, err
 }
 
 // Standard returns the policy for work in dir: everything can be read, dir and a private /tmp
-// written; a network of the command's own, and subprocesses. It returns an error if dir does not
-// exist.
+// written; a network of the command's own, and subprocesses. What it writes into the caches of builds goes with it. It
+// returns an error if dir does not exist.
 func Standard(dir string) (Policy, error) {
 	files, err := WorkingDirectoryOnly(dir)
 	return Policy{

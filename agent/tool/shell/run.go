@@ -112,13 +112,14 @@ func (r *runner) hasBox(ctx context.Context, b permission.Box) bool {
 // held returns what holds the call of ctx, and what that lets it do, by the box of its verdict.
 func (r *runner) held(ctx context.Context) (*sandbox.Box, sandbox.Policy, error) {
 	of, policy := r.cfg.Box, r.cfg.Policy
+	policy.Env = slices.Concat(policy.Env, sandbox.BuildEnv()) // what is built in one box is what is built in the other
 	switch tool.BoxOf(ctx) {
 	case permission.BoxLook:
 		look, err := sandbox.Look(slices.Concat([]string{tool.Dir(ctx)}, r.skillDirs(ctx), tool.Plan(ctx).Reads))
 		if err != nil {
 			return nil, look, err
 		}
-		look.Env = append(look.Env, policy.Env...)
+		look.Env = policy.Env
 		of, policy = r.cfg.Look, look
 	case permission.BoxNetwork:
 		policy.Network = sandbox.NetworkFull

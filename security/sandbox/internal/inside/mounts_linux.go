@@ -169,9 +169,12 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 			if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
 				return nil, err
 			}
-			// Without it, as where the kernel is older than Linux 5.11, the directory is empty.
-			_ = unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
-				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work)
+			// Without it, as where the kernel is older than Linux 5.11, the directory is empty in a private home, and else
+			// what it was.
+			if unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
+				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work) != nil && len(j.Private) == 0 {
+				continue
+			}
 		}
 		t, err := copyPlain(dir, path, filesOnly)
 		if err != nil {
