@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"symbio/security/permission/file"
 )
 
 // Box is what holds a command while it runs; "" for calls that run none.
@@ -199,8 +201,9 @@ func readsBelow(r *Rule, dir string) string {
 	if r.form != formPath || r.base == baseDir || r.base == baseAny || !r.namedBy(&readers) {
 		return ""
 	}
-	if p, ok := r.pattern(dir); ok && p.Rest == "*" {
-		return p.Dir
+	p, ok := r.pattern(dir)
+	if _, below := file.Below(file.Clean(dir), p.Dir); !ok || p.Rest != "*" || below { // a command can replace what is below by a link
+		return ""
 	}
-	return ""
+	return p.Dir
 }

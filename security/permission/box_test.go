@@ -33,6 +33,7 @@ func TestCommandsRunInBoxes(t *testing.T) {
 	const a, k, d = permission.Allow, permission.Ask, permission.Deny
 	standard, workspace := preset(t, "standard", permission.Config{}), preset(t, "workspace", permission.Config{})
 	denies := preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")})
+	noRead := preset(t, "standard", permission.Config{Deny: permission.Rules("Read")})
 	goTest := preset(t, "standard", permission.Config{Allow: permission.Rules("Bash(go test ./...)")})
 	for _, c := range []struct {
 		name    string
@@ -59,6 +60,8 @@ func TestCommandsRunInBoxes(t *testing.T) {
 		{"denied", denies, "git push", "", d, ""},
 		{"denied, perhaps", denies, "$X push", "", k, "look"},
 		{"denied by the preset, perhaps", standard, "$X -rf /", "", a, "look"},
+		{"reads, and nothing may be read", noRead, "make", "", k, "look"},
+		{"reads nothing, and nothing may be read", noRead, "true", "", a, "look"},
 		{"no such access", standard, "ls", "all", k, "work"},
 		{"no rule that lets look", preset(t, "none", permission.Config{}), "ls", "", k, "work"},
 		{"a default that allows", preset(t, "permissive", permission.Config{}), "make", "", a, "work"},
@@ -232,7 +235,7 @@ func TestRulesOfBoxes(t *testing.T) {
 
 // Directories that rules allow to Read are there in the box that looks, if all links agree.
 func TestLookBoxShowsWhatReadMayRead(t *testing.T) {
-	reads := permission.Link{Policy: preset(t, "standard", permission.Config{Allow: permission.Rules("Read(/srv/data/*)", "Read(/srv/*.txt)")})}
+	reads := permission.Link{Policy: preset(t, "standard", permission.Config{Allow: permission.Rules("Read(/srv/data/*)", "Read(/srv/*.txt)", "Read(/nowhere/work/data/*)")})}
 	narrow := permission.Link{Policy: preset(t, "none", permission.Config{Allow: permission.Rules("Bash", "Read(./*)")})}
 	if v := (permission.Chain{reads}).Judge(on(bash("ls"), "")); len(v.Plan.Reads) != 1 || v.Plan.Reads[0] != "/srv/data" {
 		t.Errorf("%q, want /srv/data", v.Plan.Reads)

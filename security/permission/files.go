@@ -2,6 +2,7 @@ package permission
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"symbio/security/permission/file"
@@ -53,6 +54,10 @@ func (r commandRule) deniesFiles(f *facts, reads, writes bool, lifted []bool, fi
 				return yes
 			}
 		}
+	}
+	// A sandbox shows a program files to read whatever its words are.
+	if r.form == formTool && reads && slices.ContainsFunc(f.shell.program.Commands, func(c shell.Command) bool { return !c.Free }) {
+		of = max(of, maybe)
 	}
 	// What runs unseen may use every file. A sandbox can hide the files of a path rule, but not
 	// all files.
