@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"symbio/security/sandbox"
 )
 
@@ -20,5 +22,18 @@ func TestDevicesStayAsTheyAre(t *testing.T) {
 	r := v.look(t, sandbox.Native, "echo x >/dev/null && echo x >>/dev/null && cat </dev/null && head -c2 /dev/zero | wc -c && cat && head -c1 /dev/urandom | wc -c")
 	if got := strings.Fields(r.Stdout.String()); len(got) != 2 || got[0] != "2" || got[1] != "1" {
 		t.Errorf("%d %q", r.Code, r.Stdout)
+	}
+}
+
+// A crash starts no program of the machine: with this limit the kernel leaves its handler of crashes alone.
+func TestCrashStartsNothing(t *testing.T) {
+	t.Parallel()
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &own); err != nil || own.Max == 0 {
+		t.Skip("this process may not dump core itself")
+	}
+	r := views(t)["elsewhere"].look(t, sandbox.Native, "grep '^Max core' /proc/self/limits")
+	if got := strings.Join(strings.Fields(r.Stdout.String()), " "); got != "Max core file size 1 1 bytes" {
+		t.Errorf("%q", got)
 	}
 }
