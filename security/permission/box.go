@@ -108,6 +108,9 @@ func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
 // unless a person has answered it for exactly this call.
 func (l Link) allowedBox(f *facts, v Verdict, want Box) Verdict {
 	answered := v.Rule == "" && v.Stage != StageDefault
+	if in, found := l.inBox(f, want); found && answered && want == "" {
+		want = in.Box // where the question was about
+	}
 	switch {
 	case v.Rule == "" && v.Stage == StageDefault && l.Policy.Default != Allow && f.looks():
 		want = BoxLook // no rule allows it: that it needs none is read from its text

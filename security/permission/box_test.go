@@ -161,6 +161,25 @@ func TestSessionIsOfferedWhereItHolds(t *testing.T) {
 	}
 }
 
+// An answer is for the box in which the command was to run.
+func TestAnswerKeepsTheBoxOfItsQuestion(t *testing.T) {
+	p, memory := preset(t, "standard", permission.Config{Deny: permission.Rules("Read(.env)")}), new(permission.Memory)
+	chain := permission.Chain{{Policy: p, Memory: memory}}
+	const unsure = `python3 -c 'print("kept in .env")'`
+	call := func(access string) permission.Call { return on(bash(unsure), access) }
+	if v := chain.Judge(call("")); v.Action != permission.Ask || v.Box != permission.BoxLook {
+		t.Fatalf("%v in %q: %s", v.Action, v.Box, v.Why)
+	}
+	for _, access := range []string{"", "write"} {
+		memory.Remember(call(access), p, permission.Allow)
+	}
+	for access, want := range map[string]permission.Box{"": permission.BoxLook, "write": permission.BoxWork} {
+		if v := chain.Judge(call(access)); v.Action != permission.Allow || v.Box != want {
+			t.Errorf("access %q: %v in %q, want %q", access, v.Action, v.Box, want)
+		}
+	}
+}
+
 // An answer "from now on" is for the box that was asked for.
 func TestKeyOfCallNamesItsBox(t *testing.T) {
 	if look, network := on(bash("curl x"), "").Key(), on(bash("curl x"), "network").Key(); look == network {
