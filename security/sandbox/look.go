@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Looks returns nil if this machine can hold a command that only looks (Look), else an error of one line that says what
-// that costs, and what would mend it.
+// Looks returns nil if this machine can hold a command that only looks (Look), else an error of one line that says why not, and
+// what would mend it.
 func (b *Box) Looks() error {
 	mend := b.here.mend
 	switch level := b.here.level; {
@@ -18,9 +18,9 @@ func (b *Box) Looks() error {
 	case level == Off:
 		mend = "let the configuration use a level of the sandbox"
 	case level == Seatbelt:
-		return errors.New("commands that only look have no box of their own here, and are asked about: it needs the namespaces of Linux")
+		return errors.New("their box needs the namespaces of Linux")
 	}
-	return fmt.Errorf("commands that only look have no box of their own at the level %v, and are asked about: %s", b.here.level, mend)
+	return fmt.Errorf("there is no box for them at the level %v; %s", b.here.level, mend)
 }
 
 // Works reports whether this machine holds commands with the policy to some directories, to files there that no other

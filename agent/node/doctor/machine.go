@@ -203,7 +203,7 @@ func workspace(_ context.Context, w *World) (out []Finding) {
 func commandSandbox(ctx context.Context, w *World) []Finding {
 	out := []Finding{w.level(ctx)}
 	if err := w.Looks(ctx); err != nil {
-		out = append(out, warn("get the level native or bwrap of the sandbox", "commands that only look are asked about, but for a few: %v", err))
+		out = append(out, warn("get the level native or bwrap of the sandbox", "commands that only look are asked about: %v", err))
 	}
 	if w.Options.Settings.Sandbox.IsOff() {
 		out = append(out, warn("write security: workspace, which holds commands and does not ask about changes below the workspace", "the configuration switches the sandbox off: commands that are allowed run with all that this user may do"))
