@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,7 +223,7 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	}
 	// The log is closed last, because the node writes to it until it has ended.
 	defer log.Close()
-	if err := avoidNodeConflicts(env, &opts, f.node); err != nil {
+	if err := avoidNodeConflicts(ctx, env, &opts, f.node); err != nil {
 		return err
 	}
 	// The recorder is part of the node's configuration, so it must be set before node.New.
@@ -259,9 +260,9 @@ func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 }
 
 // avoidNodeConflicts gives the node of one conversation a name and a port that no running node has,
-// unless flags set them, and prints a note that the running nodes are not used. It changes o.
+// unless flags set them, and prints a note that nodes of symbio up are not used. It changes o.
 // Without a running node it does nothing.
-func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
+func avoidNodeConflicts(ctx context.Context, env *command.Env, o *node.Config, f nodeFlags) error {
 	running, err := o.State.Running()
 	if err != nil || len(running) == 0 {
 		return err
@@ -276,7 +277,10 @@ func avoidNodeConflicts(env *command.Env, o *node.Config, f nodeFlags) error {
 		// one.
 		o.Settings.Node.Listen = ""
 	}
-	env.Notef("note: this runs on a node of its own, in %s, not on node %s", o.Workspace(), strings.Join(running, ", "))
+	// The nodes of other conversations are none that a person would expect to be used.
+	if running = slices.DeleteFunc(running, func(name string) bool { return env.StatusOf(ctx, name).GetPrivate() }); len(running) > 0 {
+		env.Notef("note: this runs on a node of its own, in %s, not on node %s", o.Workspace(), strings.Join(running, ", "))
+	}
 	return nil
 }
 
