@@ -84,6 +84,7 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 	defer p.withoutDenied(f) // last, since it changes the tree
 	if v.Box == BoxLook {
 		p.Reads = c.readable(f.call)
+		p.Denied.shown = p.Reads
 	}
 	if v.Action != Ask {
 		return p

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -249,6 +250,20 @@ func TestRulesOfBoxes(t *testing.T) {
 	}
 	if _, err := permission.ParseGrant("Bash(box:work)"); err == nil {
 		t.Error("a skill is granted every command")
+	}
+}
+
+// A file that a rule denies by its name alone is kept from commands also where another directory is shown.
+func TestDeniedNamesAreHiddenInWhatIsShown(t *testing.T) {
+	data, err := filepath.EvalSymlinks(t.TempDir())
+	if err := errors.Join(err, os.Mkdir(filepath.Join(data, "sub"), 0o755), os.WriteFile(filepath.Join(data, "sub", ".env"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := preset(t, "standard", permission.Config{Allow: permission.Rules("Read(" + data + "/*)"), Deny: permission.Rules("Read(.env)")})
+	c := on(bash("ls"), "")
+	c.Dir = t.TempDir()
+	if plan := judged(p, c).Plan; len(plan.Reads) != 1 || !slices.Equal(plan.Denied.Files().Hidden, []string{filepath.Join(data, "sub", ".env")}) {
+		t.Errorf("it reads %q, without %q", plan.Reads, plan.Denied.Files().Hidden)
 	}
 }
 

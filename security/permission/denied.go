@@ -11,7 +11,9 @@ import (
 // call.
 type FileDenials struct {
 	// dir is the working directory of the call, absolute.
-	dir   string
+	dir string
+	// shown are directories beside dir that the sandbox shows, in which relative rules are meant, too.
+	shown []string
 	links []Policy // without the Deny that an Override lifts for all that the call runs
 }
 
@@ -27,7 +29,7 @@ type DeniedFiles struct {
 }
 
 // Denied are the rules about files for commands in dir that no call asks for, such as MCP servers.
-func (p Policy) Denied(dir string) *FileDenials { return &FileDenials{dir, []Policy{p}} }
+func (p Policy) Denied(dir string) *FileDenials { return &FileDenials{dir: dir, links: []Policy{p}} }
 
 // denied returns the denials of all links for a call, with the files that a guardrail asks about unless it asks about this
 // call; asked counts them in any case. A link whose overrides lift everything that the call runs contributes only its
@@ -60,6 +62,10 @@ func (d *FileDenials) Rules() []string {
 func (d *FileDenials) Files() DeniedFiles {
 	hidden, fixed, unread := d.search("Read").Run()
 	readOnly, _, unwritten := d.search("Write").Run()
+	for _, dir := range d.shown {
+		more, _, unknown := (&FileDenials{dir: dir, links: d.links}).search("Read").Run()
+		hidden, unread = append(hidden, more...), append(unread, unknown...)
+	}
 	return DeniedFiles{hidden, readOnly, fixed, append(unread, unwritten...)}
 }
 
