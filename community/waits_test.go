@@ -34,7 +34,6 @@ var clockUsers = map[string]string{
 	"discovery/mdns/lan_test.go lan.unicast":                                                            "how long a packet is under way, in bubbles",
 	"security/permission/bash_unix_test.go differential.runReal":                                        "some scripts never end; of one that is ended early less is seen",
 	"security/permission/bash_unix_test.go differential.watch":                                          "some scripts never end; of one that is ended early less is seen",
-	"security/permission/shell/awk_test.go TestPlainAwkProgramsDoNothing":                               "some programs never end; of one that is ended early less is seen",
 	"security/sandbox/run_linux_test.go TestSandboxEndsSetsidDaemon":                                    "input: when a command that would run for a day has to end",
 	"transport/grpcpeer/grpcpeertest/wire.go delayLine.Read":                                            "input: how long bytes are under way",
 	"transport/grpcpeer/grpcpeertest/pipe.go deadline.set":                                              "the deadline that the product gives to a connection",

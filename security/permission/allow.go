@@ -82,7 +82,11 @@ func (p allowRules) command(i int, byDefault Action) Verdict {
 	r, source, but, close := p.allowing(i, 0)
 	switch {
 	case r != nil:
-		return grantedBy(r, source)
+		v := grantedBy(r, source)
+		if r.form != formExact && (r.form != formTool || p.subject.matter == matterGit) {
+			v.Box = BoxLook // it names the beginning of a command, and the rest may do anything
+		}
+		return v
 	case c.Free && harmless(c):
 		return Verdict{Action: Allow, Stage: StageDefault, Why: show(*c) + " needs no permission."}
 	case close != nil:

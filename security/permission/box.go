@@ -72,12 +72,11 @@ func (l Link) boxRule(f *facts, box Box) *Rule {
 	return &l.Policy.Allow[i]
 }
 
-// looks reports whether this machine has BoxLook, and works whether it has BoxWork, which keeps commands from all files
-// that are denied.
+// looks reports whether this machine has BoxLook, holds whether it has BoxWork, and works whether that keeps commands from all
+// files that are denied, too.
 func (f *facts) looks() bool { return f.call.HasBox != nil && f.call.HasBox(BoxLook) }
-func (f *facts) works() bool {
-	return f.call.HasBox != nil && f.call.HasBox(BoxWork) && f.kept != nil && f.kept()
-}
+func (f *facts) holds() bool { return f.call.HasBox != nil && f.call.HasBox(BoxWork) }
+func (f *facts) works() bool { return f.holds() && f.kept != nil && f.kept() }
 
 // boxed returns the verdict on a call that runs commands, given what rules for commands say, with the box that holds it.
 // unsure is a deny rule of which it cannot be told whether it covers the call, nil = none, and stage its stage.
@@ -116,6 +115,9 @@ func (l Link) allowedBox(f *facts, v Verdict, want Box) Verdict {
 		want = BoxLook // no rule allows it: that it needs none is read from its text
 	case want == BoxNetwork && l.Memory != nil && !answered:
 		return Verdict{Action: Ask, Stage: StageDefault, Why: "It asks for the network of this machine, and no rule allows that."}
+	case want == "" && v.Box == BoxLook && f.looks() && f.holds():
+		want = BoxLook
+		v.Why += " It names the beginning of the command only, so it runs where it changes nothing, unless it asks for access to write."
 	case want == BoxLook && !f.looks():
 		want = BoxWork
 	}

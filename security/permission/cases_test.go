@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,7 +171,11 @@ func (c aCase) run(t *testing.T, dir string) {
 			chain = append(chain, permission.Link{Name: name, Policy: q})
 		}
 	}
-	v := chain.Judge(permission.Call{Tool: c.Tool, Args: c.Args, Dir: cwd})
+	call := held(permission.Call{Tool: c.Tool, Args: c.Args, Dir: cwd})
+	if c.Kind == "attack" && c.deniesFiles() { // a sandbox would hide them
+		call.Kept = nil
+	}
+	v := chain.Judge(call)
 	if !ok {
 		v.Action = min(v.Action, permission.Ask) // a policy that cannot be read is not loaded
 	}
@@ -178,9 +183,19 @@ func (c aCase) run(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatalf("%s: %v", c.ID, err)
 	}
-	if v.Action > want || c.Kind == "benign" && v.Action != permission.Allow {
+	if call.Kept == nil {
+		want = max(want, permission.Ask)
+	}
+	if v.Action > want && v.Box != permission.BoxLook || c.Kind == "benign" && v.Action != permission.Allow {
 		t.Errorf("%s (%s): %v\n\tgot %v (%s: %s)\n\twant %v: %s", c.ID, c.Kind, c.Args, v.Action, v.Stage, v.Why, want, c.Why)
 	}
+}
+
+// deniesFiles reports whether a rule keeps files from commands, which a sandbox does.
+func (c aCase) deniesFiles() bool {
+	return slices.ContainsFunc(slices.Concat(c.Rules.FinalDeny, c.Rules.Deny), func(rule string) bool {
+		return c.Tool == "Bash" && !strings.HasPrefix(rule, "Bash") && !strings.HasPrefix(rule, "Git")
+	})
 }
 
 // in puts the directories of this run into the case.

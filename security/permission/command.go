@@ -2,18 +2,16 @@ package permission
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"symbio/security/permission/command"
 	"symbio/security/permission/file"
 	"symbio/security/permission/shell"
 )
 
 // execution is what a call of Bash or Git would run. It is parsed once for all rules of a chain.
-// Slices indexed by command are parallel to program.Commands. Like facts it is for one goroutine.
+// Like facts it is for one goroutine.
 type execution struct {
 	// program is the parsed command of Bash, or that of the arguments of Git.
 	program shell.Program
@@ -27,23 +25,6 @@ type execution struct {
 	unclear bool
 	// files are those that redirections open.
 	files []redirection
-	// uses has, by command, the files that its arguments name. An entry is filled when first
-	// needed, and done is true then.
-	uses [][]fileUse
-	done []bool // whose uses are filled
-	// guards has the answers of shell.Guard so far.
-	guards []guardResult
-	// trees has the directories that were listed so far.
-	trees []file.Tree
-	// whole is the text as words, for what the tree does not show; nil until first needed.
-	whole *command.Text
-}
-
-// guardResult is one remembered answer of shell.Guard: how many words of which command a rule
-// spelled, and why that is not enough.
-type guardResult struct {
-	command, spelled int
-	reason           string
 }
 
 // redirection is a file that a redirection opens, as a call of Read or Write, so that the rules
@@ -52,18 +33,6 @@ type guardResult struct {
 type redirection struct {
 	*facts
 	path string
-}
-
-// fileUse is a file that an argument of a command may name.
-type fileUse struct {
-	shell.Use
-	// place is the file; the zero Location if it is not known.
-	place file.Location
-	// pattern is set when only the shell knows the name: an absolute path with the marks of
-	// shell.Word.
-	pattern string
-	// any is true when nothing is known about the name.
-	any bool
 }
 
 // ran returns what the call would run, parsed at the first call; nil for a tool that runs no
@@ -89,8 +58,6 @@ func (f *facts) ran() *execution {
 		r.unclear = true
 	}
 	r.runs = r.program.Runs()
-	n := len(r.program.Commands)
-	r.uses, r.done = make([][]fileUse, n), make([]bool, n)
 	for _, opened := range r.program.Files {
 		if opened.Write {
 			r.files = append(r.files, f.opens("Write", opened)...)
@@ -205,61 +172,6 @@ func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
 	return f.call.Dir + "/" + dir + "/" + name, filepath.IsAbs(f.call.Dir)
 }
 
-// guard returns why the words after the first spelled ones of command i are dangerous, such as an
-// option that runs a program; "" if they are not. Answers are remembered, as many rules ask for
-// the same length.
-func (f *facts) guard(i, spelled int) string {
-	for _, g := range f.shell.guards {
-		if g.command == i && g.spelled == spelled {
-			return g.reason
-		}
-	}
-	reason := shell.Guard(f.shell.program.Commands[i], spelled)
-	f.shell.guards = append(f.shell.guards, guardResult{i, spelled, reason})
-	return reason
-}
-
-// usesOf returns the files that the arguments of command i may name, in each directory that the
-// command may be in. They are found when first needed, since most verdicts need no files.
-func (f *facts) usesOf(i int) []fileUse {
-	r := f.shell
-	if r.done[i] {
-		return r.uses[i]
-	}
-	r.done[i] = true
-	c := r.program.Commands[i]
-	for _, u := range shell.Uses(c) {
-		dirs := c.Dirs.Paths
-		if len(dirs) == 0 {
-			// An unknown directory alone: the working directory stands for it, so that absolute
-			// names count.
-			dirs = []string{""}
-		}
-		for _, name := range candidates(u.Word) {
-			for _, d := range dirs {
-				r.uses[i] = append(r.uses[i], f.use(u, d, name))
-			}
-		}
-	}
-	return r.uses[i]
-}
-
-// use resolves one candidate in one directory. A name that only the shell knows becomes a pattern
-// with the marks of shell.Word, or any when nothing about it is known, as for $X and $X/y.
-func (f *facts) use(u shell.Use, dir string, name shell.Word) fileUse {
-	if !name.Dynamic {
-		return fileUse{Use: u, place: f.physical(dir, name.Text, name.Tilde)}
-	}
-	if name.Split || name.Pattern == string(shell.Any) {
-		return fileUse{Use: u, any: true}
-	}
-	whole, ok := f.absolute(dir, name.Pattern, name.Tilde)
-	if !ok || strings.HasPrefix(name.Pattern, string(shell.Any)) {
-		return fileUse{Use: u, any: true}
-	}
-	return fileUse{Use: u, pattern: path.Clean(whole)}
-}
-
 // candidates returns the parts of a word that may name a file: the whole word, and what follows
 // the signs that programs put before a name, as in --file=x, -fx, @x and HEAD:x. It errs on the
 // side of too many, since they are used for denials. Programs expand a ~ behind such a sign by
@@ -288,8 +200,8 @@ func candidates(w shell.Word) []shell.Word {
 			add(text[i+1:])
 		}
 	}
-	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
-		add(text[2:])
+	for at := 2; at < min(len(text), 5) && text[0] == '-' && text[1] != '-'; at++ {
+		add(text[at:])
 	}
 	if strings.HasPrefix(text, "@") && len(text) > 1 {
 		add(text[1:])

@@ -1,8 +1,6 @@
 package permission_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,7 +28,7 @@ func TestNamedAttacks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := judged(policy(t, c.policy), permission.Call{Tool: "Bash", Args: map[string]any{"command": c.command}, Dir: work})
-			if v.Action != c.want {
+			if !fits(v, c.want) {
 				t.Errorf("got %v (%s), want %v", v.Action, v.Why, c.want)
 			}
 		})
@@ -85,7 +83,7 @@ func TestAlwaysIsOneExactRuleForEachCommand(t *testing.T) {
 		"npm test; npm test; (npm  test)": {"Bash(npm test)"},
 	} {
 		v := judged(p, bash(command))
-		if v.Action != permission.Ask {
+		if !fits(v, permission.Ask) {
 			t.Errorf("%q: got %v, want ask", command, v.Action)
 			continue
 		}
@@ -126,7 +124,8 @@ func TestWhySaysWhichRuleAndWhatWouldChangeIt(t *testing.T) {
 	for _, c := range []struct{ policy, command, want string }{
 		{"allow: Bash(git:*)", "git status", "The rule Bash(git:*) allows this."},
 		{"allow: Bash(python3:*)", "python3 x.py", "runs what it is given"},
-		{"allow: Bash(find:*) | default: ask", "find . -delete", "The rule Bash(find:*) speaks of `find . -delete`, but does not cover it, because it is given -delete; a rule that spells that out would."},
+		{"allow: Bash(find:*) | default: ask", "find . -delete", "The rule Bash(find:*) allows this. It names the beginning of the command only, so it runs where it changes nothing"},
+		{"allow: Bash(find:*) | default: ask", "X=y find .", "The rule Bash(find:*) speaks of `X=y find .`, but does not cover it, because it sets the variable X; a rule that spells that out would."},
 		{"allow: Bash(git:*) | default: ask", "git status; rm x", "No rule matches `rm x`. A person must approve it."},
 		{"allow: Bash(echo:*) | default: ask", "echo x > y", `A redirection would write "y", and no Write rule allows that.`},
 		{"deny: Bash(rm:*) | allow: Bash", "ls; timeout 5 rm x", "The rule Bash(rm:*) denies this. It means `rm x`."},
@@ -168,7 +167,7 @@ func TestGrantedRuleNamesTheSkillsDirectory(t *testing.T) {
 		if v := (permission.Chain{link}).Judge(bash(command)); v.Action != permission.Allow || v.Source != "skill:a" {
 			t.Errorf("%s: got %+v, want allow by the skill", command, v)
 		}
-		if v := (permission.Chain{link}).Judge(bash("/skills/b/run.sh")); v.Action != permission.Ask {
+		if v := (permission.Chain{link}).Judge(bash("/skills/b/run.sh")); !fits(v, permission.Ask) {
 			t.Errorf("another skill's: got %+v, want ask", v)
 		}
 	}
@@ -246,17 +245,13 @@ func TestCaseFileCountsBothKinds(t *testing.T) {
 	}
 }
 
-func TestDeniedFileIsFoundBelowADirectory(t *testing.T) {
+// Without a sandbox that hides it, a denied file may lie below a directory that a command is given.
+func TestDeniedFileMayLieBelowADirectory(t *testing.T) {
 	work, _ := tree(t)
 	p := policy(t, "deny: Read(.env) | allow: Bash")
-	grep := permission.Call{Tool: "Bash", Args: map[string]any{"command": "grep -r x ."}, Dir: work}
-	if v := judged(p, grep); v.Action != permission.Allow {
-		t.Errorf("nothing denied lies there: got %+v, want allow", v)
-	}
-	if err := os.WriteFile(filepath.Join(work, "sub", ".env"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if v := judged(p, grep); v.Action != permission.Ask {
-		t.Errorf("a denied file lies there: got %+v, want ask", v)
+	for command, want := range map[string]permission.Action{"grep -r x .": permission.Ask, "grep x sub": permission.Ask, "grep x a.go": permission.Allow, "ls .": permission.Allow} {
+		if v := (permission.Chain{{Policy: p}}).Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": command}, Dir: work}); v.Action != want {
+			t.Errorf("%s: got %+v, want %v", command, v, want)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"cmp"
 	"strings"
 
 	"symbio/security/permission/command"
@@ -44,15 +43,15 @@ type commandRule struct{ *Rule }
 // spells. but says why it does not although its words match, for a message; "" if they do not
 // match either.
 //
-// Besides the words it checks that the program is the one that is meant, that no variable changes
-// what it does, that no option does more than the rule says (guard), and that no protected file
-// is written.
+// Besides the words it checks that the program is the one that is meant, and that no variable changes what it does. What the
+// other words of the command do is held by a box (allowedBox); where there is none, git has to be plain, since a repository and
+// its options name programs.
 func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) {
 	c := &f.shell.program.Commands[i]
 	switch r.form {
 	case formTool:
-		if f.subject.matter == matterGit {
-			but = cmp.Or(f.guard(i, 1), f.outside(i))
+		if f.subject.matter == matterGit && !f.holds() {
+			but = gitUnheld(c, 1)
 			return 1, but == "", but
 		}
 		return everyWord, true, ""
@@ -74,24 +73,14 @@ func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) 
 	if name := r.words.UnsafeVariable(c); name != "" {
 		return n, false, "it sets the variable " + name
 	}
-	switch r.form {
-	case formExact:
+	if r.form == formOperands && !r.words.MatchOperands(c, n) {
+		return n, false, ""
+	}
+	switch {
+	case r.form == formExact:
 		return everyWord, true, ""
-	case formOperands:
-		if !r.words.MatchOperands(c, n) {
-			return n, false, ""
-		}
-	}
-	guarded := n
-	if name := c.Name(); strings.HasPrefix(name, "git-") && strings.HasPrefix(r.words.Words()[0], c.Words[0].Text) {
-		guarded++ // git-log is git log
-	}
-	// A rule that spells the whole command has returned above: such a rule covers each of its
-	// options.
-	if but = cmp.Or(f.guard(i, guarded), f.outside(i)); but == "" {
-		if name := f.writesProtected(i, n); name != "" {
-			but = "it writes " + name + ", which other programs run or obey"
-		}
+	case (c.Name() == "git" || strings.HasPrefix(c.Name(), "git-")) && !f.holds():
+		but = gitUnheld(c, n)
 	}
 	return n, but == "", but
 }

@@ -274,14 +274,17 @@ func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 	if whole, source := allow.whole(); whole != nil {
 		return grantedBy(whole, source)
 	}
-	worst := Verdict{Action: Allow, Stage: StageDefault}
+	worst, named := Verdict{Action: Allow, Stage: StageDefault}, false
 	// Of equally strict verdicts one that names a rule is the better explanation.
 	for i := range r.program.Commands {
-		if v := allow.command(i, byDefault); i == 0 || v.Action < worst.Action || v.Action == worst.Action && worst.Stage == StageDefault {
+		v := allow.command(i, byDefault)
+		named = named || v.Box == BoxLook
+		if i == 0 || v.Action < worst.Action || v.Action == worst.Action && worst.Stage == StageDefault {
 			worst = v
 		}
 	}
 	for _, o := range r.files {
+		named = named && o.call.Tool != "Write"
 		if v := l.allowFile(o, byDefault, granted); v.Action < worst.Action {
 			worst = v
 		}
@@ -298,6 +301,9 @@ func (l Link) allowCommands(f *facts, granted []Grant) Verdict {
 	}
 	if len(r.program.Commands) == 0 && len(r.files) == 0 && worst.Why == "" {
 		worst.Why = "It runs nothing."
+	}
+	if worst.Box = ""; named && worst.Action == Allow {
+		worst.Box = BoxLook
 	}
 	return worst
 }

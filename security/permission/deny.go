@@ -58,7 +58,7 @@ func (f *facts) lifted(rules []Rule) []bool {
 // deniesExecution returns how certain it is that a deny rule covers something that the call runs.
 // Rules for Read and Edit are checked against the files of the commands; files says whether those
 // of redirections count. Where the program runs text that the parser does not see, the rule is
-// also searched for in the text itself, and is maybe at least.
+// maybe at least.
 func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach {
 	s := f.shell
 	byTool := r.namedBy(&f.denied)
@@ -74,15 +74,14 @@ func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach 
 		return r.deniesStrings(f)
 	case byTool, r.tool == "Git":
 	case reads || writes:
-		return r.deniesFiles(f, reads, writes, lifted, files)
+		return r.deniesFiles(f, reads, lifted, files)
 	default:
 		return no
 	}
 	of := r.deniesAny(f, lifted)
 	if of != yes && r.form != formTool && s.unknown() && !allTrue(lifted) {
-		// What the tree does not show may still stand in the text.
-		of = maybe
-		if r.spec == s.text || r.heldBy(s.words()) {
+		of = maybe // it may be what the tree does not show
+		if r.spec == s.text {
 			return yes
 		}
 	}
@@ -117,66 +116,52 @@ func (s *execution) unknown() bool {
 	return s.runs || s.unclear
 }
 
-// words returns the whole text split into words, parsed once. It is for what the syntax tree does
-// not show.
-func (s *execution) words() command.Text {
-	if s.whole == nil {
-		text := s.text
-		if text == "" {
-			text = strings.Join(s.argv, " ")
-		}
-		parsed := command.ParseText(text)
-		s.whole = &parsed
-	}
-	return *s.whole
-}
-
-// heldBy reports whether the rule's command may stand in a text, by its words alone. It is a
-// guess on the safe side, for deny rules only.
-func (r commandRule) heldBy(t command.Text) bool {
-	if r.form == formGlob || r.form == formOperands {
-		return t.Contains(r.commandSpec())
-	}
-	return t.MayRun(r.commandSpec())
-}
-
-// deniesCommand returns how certain it is that a deny rule covers command i. An option that may
-// run a program, or a program that is not in the table, turns a mention of the denied name into
-// maybe: foo --exec rm may run rm.
+// deniesCommand returns how certain it is that a deny rule covers command i. A mention of the denied program is maybe in
+// the code that a command is given, such as the text behind python -c, and in the arguments of a program that may run what
+// they name: foo --exec rm may run rm. A spec with shell operators is no single command, and is compared with the text of the
+// whole program; the first command stands for that.
 func (r commandRule) deniesCommand(f *facts, i int) reach {
 	c := &f.shell.program.Commands[i]
 	if r.form == formTool {
 		return is(r.tool != "Git" || c.Name() == "git" || strings.HasPrefix(c.Name(), "git-"))
 	}
 	how := r.forbids(c)
+	whole := r.form == formGlob && strings.ContainsAny(r.spec, "|;&<>$`") || r.form != formGlob && r.form != formOperands && r.words.First == ""
+	name := r.words.First
+	if name == "" {
+		name, _, _ = strings.Cut(glob.Fold(r.commandSpec()), " ")
+	}
 	switch {
-	case how == yes || r.standsIn(f, i):
+	case how == yes || whole && i == 0 && command.Contains(f.shell.text, r.spec):
 		return yes
-	case how == no && r.words.First != "" && mentions(c, r.words.First) && (f.guard(i, 1) != "" || shell.Strange(c.Name())) && r.heldBy(command.ParseText(c.Rest())):
-		return maybe // an option may run it, or a program that is not known here
+	case how == no && (command.Names(c.Code, name) || mentions(c, name)):
+		return maybe
 	}
 	return how
 }
 
-// standsIn reports whether the rule's words stand in the code that a command is given, such as
-// the text behind python -c. A spec with shell operators is compared with the text of the whole
-// program, since it is no single command; the first command stands for the program.
-func (r commandRule) standsIn(f *facts, i int) bool {
-	code := f.shell.program.Commands[i].Code
-	switch {
-	case code != "" && r.heldBy(command.ParseText(code)):
-		return true
-	case i > 0:
+// mentions reports whether a name stands in an argument that the command may run. Programs that run nothing of their arguments
+// may still have an option for it, whose text is more than a name.
+func mentions(c *shell.Command, name string) bool {
+	program := c.Name()
+	if slices.Contains(prints, program) {
 		return false
-	case r.form == formGlob:
-		return strings.ContainsAny(r.spec, "|;&<>$`") && f.shell.words().Contains(r.spec)
 	}
-	return r.form != formOperands && r.words.First == "" && r.heldBy(f.shell.words())
+	runs := shell.MayRun(program) || slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return w.Dynamic && w.MayBeOption() })
+	for i, w := range c.Words[1:] {
+		before := c.Words[i].Text
+		option := strings.ContainsAny(w.Text, " =!;|\n") || slices.Contains(starters, before) && !shell.Interpreter([]string{program, before})
+		if command.Names(w.Text, name) && (runs || option && !slices.Contains(messages, before)) {
+			return true
+		}
+	}
+	return false
 }
 
-// mentions reports whether a name occurs in an argument of the command, also within a word. Case
-// is ignored where the file system ignores it; name is folded. It is a cheap test before the text
-// is parsed.
-func mentions(c *shell.Command, name string) bool {
-	return slices.ContainsFunc(c.Words[1:], func(w shell.Word) bool { return strings.Contains(glob.Fold(w.Text), name) })
-}
+// prints are programs whose words are texts; messages are options whose value is one, and starters words behind which a
+// program is given another to run.
+var (
+	prints   = []string{"echo", "printf", "grep", "egrep", "fgrep", "rg"}
+	messages = []string{"-m", "-am", "--message", "--grep"}
+	starters = []string{"run", "exec", "foreach", "--exec", "-x"}
+)

@@ -98,7 +98,7 @@ func TestExplainSaysWhereTheRuleStands(t *testing.T) {
 // one they do not let through.
 func TestExplanationMatchesVerdict(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 9))
-	commands := []string{"git push", "git log -3", "rm -rf a", "ls | wc -l", "echo a > /x/b", "cat < /x/a", "timeout 5 rm x", "find . -delete", "X=1 make a", "cd a && ls", "git -c a=b log", "ls $X", "for i in a b; do rm $i; done", "echo 'a b' \"c\"", "$X", "eval rm", "tar xf a -C b", "ls 2>&1", "sh -c 'rm a'"}
+	commands := []string{"git push", "git log -3", "rm -rf a", "ls | wc -l", "echo a > /x/b", "cat < /x/a", "timeout 5 rm x", "find . -delete", "X=1 make a", "cd a && ls", "git -c a=b log", "ls $X", "for i in a b; do rm x; done", "echo 'a b' \"c\"", "$X", "eval rm", "tar xf a -C b", "ls 2>&1", "sh -c 'rm a'"}
 	rules := []string{"Bash(git:*)", "Bash(rm:*)", "Bash(ls:*)", "Bash(git push:*)", "Bash", "Write", "Read(/x/*)", "Write(/x/*)", "Bash(timeout:*)", "Edit", "Bash(make:*)", "Git", "mcp__*", "Bash(echo:*)"}
 	some := func() (all []permission.Rule) {
 		for range g.IntN(3) {

@@ -17,7 +17,7 @@ func TestGitCannotBeSoftenedUnasked(t *testing.T) {
 	for command, want := range map[string]permission.Action{
 		"git status":                                  permission.Allow,
 		"cd bare && git status":                       permission.Allow, // safe.bareRepository refuses it
-		"env -u LANG git status":                      permission.Allow,
+		"env -u LANG git status":                      permission.Ask,
 		"env -u GIT_CONFIG_COUNT git status":          permission.Ask,
 		"env -uGIT_CONFIG_COUNT git status":           permission.Ask,
 		"env --unset=GIT_CONFIG_COUNT git status":     permission.Ask,
@@ -34,7 +34,7 @@ func TestGitCannotBeSoftenedUnasked(t *testing.T) {
 		"git -c core.fsmonitor=x status":              permission.Ask,
 		"git --config-env=core.fsmonitor=HOME status": permission.Ask,
 	} {
-		if v := judged(p, bash(command)); v.Action != want {
+		if v := judged(p, bash(command)); !fits(v, want) {
 			t.Errorf("%s: %v, want %v (%s)", command, v.Action, want, v.Why)
 		}
 	}
@@ -61,7 +61,7 @@ func TestObeyedFilesAreWrittenByName(t *testing.T) {
 		for name, want := range names {
 			c := call("Write", "file_path", filepath.Join(dir, name), "content", "x")
 			c.Dir = dir
-			if v := judged(policy(t, rule), c); v.Action != want {
+			if v := judged(policy(t, rule), c); !fits(v, want) {
 				t.Errorf("%s under %s: %v, want %v (%s)", name, rule, v.Action, want, v.Why)
 			}
 		}
@@ -124,7 +124,7 @@ func TestToolGitStaysInTheWorkspace(t *testing.T) {
 	for line, want := range map[string]permission.Action{
 		"diff --no-index /dev/null /etc/passwd": permission.Ask, "diff --no-index f ../../../../../../etc/passwd": permission.Ask, "grep --no-index root /etc/passwd": permission.Ask,
 		"diff --no-index /dev/null link/passwd": permission.Ask, "blame --contents=/etc/passwd f": permission.Ask, "apply --stat /etc/passwd": permission.Ask, "diff /dev/null /etc/passwd": permission.Ask,
-		"diff --no-index /dev/null f": permission.Allow, "diff HEAD~1..HEAD f": permission.Allow, "log -- f ./absent": permission.Allow, "status": permission.Allow,
+		"diff --no-index /dev/null f": permission.Ask, "diff HEAD~1..HEAD f": permission.Allow, "log -- f ./absent": permission.Allow, "status": permission.Allow,
 	} {
 		words := strings.Fields(line)
 		args := []any{}
@@ -133,7 +133,7 @@ func TestToolGitStaysInTheWorkspace(t *testing.T) {
 		}
 		c := permission.Call{Tool: "Git", Dir: dir, Args: map[string]any{"command": words[0], "args": args}}
 		for _, p := range []permission.Policy{permission.Development(), policy(t, "allow: Git("+words[0]+":*) | default: ask")} {
-			if v := judged(p, c); v.Action != want {
+			if v := (permission.Chain{{Policy: p}}).Judge(c); v.Action != want { // as where no sandbox holds it
 				t.Errorf("%s: %v, want %v (%s)", line, v.Action, want, v.Why)
 			}
 		}
@@ -157,7 +157,7 @@ func TestGitOptionIsNoValue(t *testing.T) {
 		"git commit -m 'a b' -C HEAD":            permission.Allow,
 		"git tag -m \"$X\" v1":                   permission.Allow,
 	} {
-		if v := judged(p, bash(command)); v.Action != want {
+		if v := judged(p, bash(command)); !fits(v, want) {
 			t.Errorf("%s: %v, want %v (%s)", command, v.Action, want, v.Why)
 		}
 	}

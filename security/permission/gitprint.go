@@ -50,29 +50,11 @@ func (r commandRule) printsDenied(f *facts, i int) bool {
 		return false
 	}
 	c := f.shell.program.Commands[i]
-	words, sure := c.Without(specs)
+	words, sure := withoutFiles(&c, specs)
 	if _, err := os.Lstat(filepath.Join(f.call.Dir, ".git")); err == nil && len(c.Words) > 1 && c.Words[1].Text != "-C" && len(c.Dirs.Paths) == 1 && c.Dirs.Paths[0] == "" && !c.Dirs.Unknown {
 		exact = exact || specs[0] != "*" // the repository is the one that the rule speaks of
 	}
 	return !sure || words != nil && !exact
-}
-
-// outside returns why a call of the Git tool is not allowed by a rule for it: an argument names
-// an existing file outside the workspace; "" if none does. Bash needs no such check, since its
-// uses of files are decided one by one.
-func (f *facts) outside(i int) string {
-	if f.subject.matter != matterGit {
-		return ""
-	}
-	dir, _ := f.links.Follow(file.Clean(f.call.Dir))
-	for _, u := range f.usesOf(i) {
-		_, lexical := file.Below(file.Clean(f.call.Dir), u.place.Lexical)
-		_, real := file.Below(dir, u.place.Real)
-		if _, err := os.Lstat(u.place.Lexical); err == nil && u.place.Lexical != "/dev/null" && !(lexical && real) {
-			return "it reaches " + u.place.Lexical + ", outside of the workspace"
-		}
-	}
-	return ""
 }
 
 // withoutDenied rewrites the git commands of the plan, so that they print no content that is denied to read. It changes
@@ -93,7 +75,7 @@ func (p *Plan) withoutDenied(f *facts) {
 	program := f.shell.program
 	rewritten := map[int][]string{}
 	for i, c := range program.Commands {
-		if words, sure := c.Without(specs); sure && words != nil {
+		if words, sure := withoutFiles(&c, specs); sure && words != nil {
 			rewritten[i] = words
 		}
 	}

@@ -64,15 +64,17 @@ func (f *facts) scripts() map[string]string {
 			}
 		}
 	}
-	for i, c := range f.shell.program.Commands {
+	for _, c := range f.shell.program.Commands {
 		for _, dir := range c.Dirs.Paths {
 			if strings.Contains(c.Words[0].Text, "/") {
 				add(f.physical(dir, c.Words[0].Text, c.Words[0].Tilde))
 			}
 		}
 		if c.Unread || shell.Interpreter([]string{c.Name()}) {
-			for _, u := range f.usesOf(i) {
-				add(u.place)
+			for _, w := range c.Words[1:] {
+				for _, u := range f.mayName(w, c.Dirs) {
+					add(u.place)
+				}
 			}
 		}
 	}

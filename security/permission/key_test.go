@@ -23,16 +23,14 @@ func TestLastingApprovalIsExactlyWhatWasShown(t *testing.T) {
 	}
 	script("print(1)")
 	for command, others := range map[string][]string{
-		"npm test && make":                 {"npm test", "make", "make && npm test", "npm test && make x"},
-		"ls > out":                         {"ls -l > out", "ls >> out"},
-		`echo "BEGIN{print 1}" | awk -f -`: {"awk -f -", "awk -f - <<X\nBEGIN{system(\"id\")}\nX", `echo 'BEGIN{system("id")}' | awk -f -`},
-		"echo all: > Makefile":             {"printf 'all:\\n\\tid' > Makefile", "echo all: x > Makefile"},
-		"make -f - <<E\na:\nE":             {"make -f -", "make -f - <<E\na: b\nE"},
-		"python3 - <<'E'\nprint(1)\nE":     {"python3 -", "python3 - <<'E'\nprint(2)\nE", "python3 - < x.py"},
-		"git apply <<< x":                  {"git apply", "git apply <<< y"},
-		"for p in ed sqlite3 ssh gdb; do $p -x </dev/null; done": {"gdb -x </dev/null", "gdb -x"},
-		"python3 x.py": {"python3 y.py", "python3 x.py < y"},
-		"./x.py a":     {"./x.py b"},
+		"npm test && make":             {"npm test", "make", "make && npm test", "npm test && make x"},
+		"ls > out":                     {"ls -l > out", "ls >> out"},
+		"echo all: > Makefile":         {"printf 'all:\\n\\tid' > Makefile", "echo all: x > Makefile"},
+		"make -f - <<E\na:\nE":         {"make -f -", "make -f - <<E\na: b\nE"},
+		"python3 - <<'E'\nprint(1)\nE": {"python3 -", "python3 - <<'E'\nprint(2)\nE", "python3 - < x.py"},
+		"git apply <<< x":              {"git apply", "git apply <<< y"},
+		"python3 x.py":                 {"python3 y.py", "python3 x.py < y"},
+		"./x.py a":                     {"./x.py b"},
 	} {
 		c := at(command)
 		granted := c.Lasting(judged(p, c).Plan)

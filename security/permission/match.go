@@ -184,7 +184,7 @@ func (r *Rule) allows(f *facts) reach {
 	case formName:
 		return is(!slices.ContainsFunc(f.values, func(v string) bool { return !glob.Match(r.spec, v) }))
 	case formDomain:
-		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && hostMatches(r.spec, e.Host) })
+		return allowsTargets(f, func(e endpoint.Endpoint) bool { return !e.Addr.IsValid() && glob.Match(r.spec, e.Host) })
 	case formAddr:
 		return allowsTargets(f, func(e endpoint.Endpoint) bool { return slices.Contains(r.reach(), netip.AddrPortFrom(e.Addr, e.Port)) })
 	}
@@ -247,7 +247,7 @@ func (r *Rule) denies(f *facts) reach {
 			return slices.ContainsFunc(named, func(name string) bool { return glob.Match(name, v) })
 		}))
 	case formDomain:
-		return deniesTargets(f, func(e endpoint.Endpoint) bool { return hostMatches(r.spec, e.Host) })
+		return deniesTargets(f, func(e endpoint.Endpoint) bool { return glob.Match(r.spec, e.Host) })
 	case formAddr:
 		return deniesTargets(f, r.meansAddr)
 	}
@@ -288,7 +288,7 @@ func (r *Rule) deniesStrings(f *facts) reach {
 	}
 	_, spec := r.named()
 	for _, s := range f.strings {
-		if command.Plain(s).Contains(spec) || command.ParseText(s).Contains(spec) {
+		if command.Contains(s, spec) {
 			return yes
 		}
 	}
@@ -334,13 +334,4 @@ func is(b bool) reach {
 		return yes
 	}
 	return no
-}
-
-// hostMatches compares a host with the spec of a domain rule by whole labels: *.x covers every
-// host below x, but not x itself and not ax.
-func hostMatches(spec, host string) bool {
-	if parent, ok := strings.CutPrefix(spec, "*."); ok {
-		return strings.HasSuffix(host, "."+parent)
-	}
-	return host == spec
 }

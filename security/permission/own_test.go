@@ -12,7 +12,7 @@ func TestTrustedFilesAreWrittenByNamingRuleOnly(t *testing.T) {
 		call("Write", "file_path", ".local/state/symbio/skills/trusted/a.json"), call("Write", "file_path", ".config/symbio/symbio.yaml"),
 		bash("cp a .local/state/symbio/skills/trusted/a.json"), bash("echo x | tee .config/symbio/symbio.yaml"),
 	} {
-		if v := chain.Judge(c); v.Action != permission.Ask {
+		if v := chain.Judge(held(c)); !fits(v, permission.Ask) {
 			t.Errorf("%v: got %+v, want ask", c.Args, v)
 		}
 	}

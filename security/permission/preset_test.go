@@ -29,7 +29,7 @@ func TestPresetsMeanWhatTheSpecSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, c := range calls {
-			if got := judged(p, c).Action; got != want[i] {
+			if got := (permission.Chain{{Policy: p}}).Judge(c).Action; got != want[i] {
 				t.Errorf("%s: %s %v: got %v, want %v", name, c.Tool, c.Args, got, want[i])
 			}
 		}

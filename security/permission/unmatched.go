@@ -54,7 +54,7 @@ func (r Rule) CheckMatches(denies bool) error {
 		if r.form == formOpaque && !denies && r.argument() == "" && (strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch") {
 			lead, reason = never, fmt.Sprintf("an argument has to be named before a rule for %s allows something: write %s(ARGUMENT=%s)", r.tool, r.tool, spec)
 		}
-	case next != nil && !shell.Strange(next[2]):
+	case next != nil && !shell.MayRun(next[2]):
 		reason = fmt.Sprintf("%s: write %s(%s), or a comma of the command in quotes", notList, r.tool, next[1])
 	case !denies:
 		lead, reason = never, unfitCommand(r, spec)

@@ -20,7 +20,10 @@ type Result struct {
 	// Verdict is what the policy decides, Expect what the case expects.
 	Verdict permission.Action `json:"verdict"`
 	Expect  permission.Action `json:"expect"`
-	// OK is true if they are equal, or if the verdict is stricter in a case of the kind Attack.
+	// Box holds a command that is allowed, on a machine that has all boxes.
+	Box permission.Box `json:"box,omitempty"`
+	// OK is true if they are equal. In a case of the kind Attack it is also true if the call is denied or asked about, or runs
+	// in permission.BoxLook, where it changes nothing.
 	OK bool `json:"ok"`
 	// Why is the reason of the verdict, in a sentence for people.
 	Why string `json:"why"`
@@ -40,15 +43,15 @@ func (w *World) Judge(c Case) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{ID: c.ID, Verdict: v.Action, Expect: c.Expect, Why: v.Why}
-	r.OK = v.Action == c.Expect || c.Kind == Attack && v.Action < c.Expect
+	r := Result{ID: c.ID, Verdict: v.Action, Expect: c.Expect, Why: v.Why, Box: v.Box}
+	r.OK = v.Action == c.Expect || c.Kind == Attack && (v.Action < c.Expect || v.Action == permission.Ask || v.Box == permission.BoxLook)
 	return r, nil
 }
 
 // verdict judges the call of a case as a Set would: it decodes the arguments, lets the tool refuse
 // them, asks the chain, and follows the redirects of WebFetch.
 func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
-	call := permission.Call{Tool: c.Tool, Dir: s.dir}
+	call := permission.Call{Tool: c.Tool, Dir: s.dir, HasBox: func(permission.Box) bool { return true }}
 	var err error
 	if c.ArgsRaw != "" {
 		call.Args, err = tool.DecodeArgs([]byte(s.expand(c.ArgsRaw)))

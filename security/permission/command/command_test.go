@@ -73,8 +73,8 @@ func TestPatternMayMean(t *testing.T) {
 }
 
 func TestTextLooksIntoQuotes(t *testing.T) {
-	text := command.ParseText(`x=1; eval "su\do reboot"`)
-	if !text.MayRun("sudo") || text.MayRun("rm") || !text.Contains("sudo*reboot") {
-		t.Errorf("%+v may run sudo: %t, rm: %t; contains sudo*reboot: %t", text, text.MayRun("sudo"), text.MayRun("rm"), text.Contains("sudo*reboot"))
+	text := `x=1; eval "su\do reboot"`
+	if !command.Names(text, "sudo") || command.Names(text, "rm") || !command.Contains(text, "sudo*reboot") {
+		t.Errorf("%s names sudo: %t, rm: %t; contains sudo*reboot: %t", text, command.Names(text, "sudo"), command.Names(text, "rm"), command.Contains(text, "sudo*reboot"))
 	}
 }

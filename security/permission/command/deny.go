@@ -34,7 +34,7 @@ func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 		how = maybe
 		// A path with wildcards names an existing program, so it is taken for the one that the
 		// rule names.
-		if !first.Split && !strings.ContainsAny(first.Pattern, string([]rune{shell.Any, shell.Below})) {
+		if !first.Split && !strings.ContainsAny(first.Pattern, string(shell.Any)) {
 			how = yes // /bin/r?
 		}
 	default:
@@ -63,7 +63,7 @@ func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 // the last part of the path counts. If unknown text may hold a slash, every name is possible.
 func mayBeNamed(w shell.Word, name string) bool {
 	pattern := w.Pattern
-	if w.Split || strings.ContainsAny(pattern, string([]rune{shell.Any, shell.Below})) {
+	if w.Split || strings.ContainsAny(pattern, string(shell.Any)) {
 		return true
 	}
 	return glob.MayMatch(pattern[strings.LastIndexByte(pattern, '/')+1:], name)

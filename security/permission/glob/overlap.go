@@ -32,7 +32,7 @@ func MayMatch(word, pattern string) bool {
 // (now[j+1]), or end here (next[j]).
 func step(w, p []rune, i, j int, next, now []bool) bool {
 	if j == len(p) {
-		return (w[i] == shell.Any || w[i] == shell.Below || w[i] == shell.AnyName) && next[j]
+		return (w[i] == shell.Any || w[i] == shell.AnyName) && next[j]
 	}
 	star := p[j] == '*'
 	if star && now[j+1] {
@@ -40,7 +40,7 @@ func step(w, p []rune, i, j int, next, now []bool) bool {
 	}
 	name := p[j] != '/' && !hidden(w, i, p, j) // what a pattern for a part of a name matches
 	switch w[i] {
-	case shell.Any, shell.Below:
+	case shell.Any:
 		return next[j] || !star && now[j+1]
 	case shell.AnyName:
 		return next[j] || !star && name && now[j+1]

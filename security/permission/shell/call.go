@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -8,7 +9,7 @@ import (
 
 // call walks a simple command: its assignments, then its words, in the order in which bash
 // expands them. A CallExpr without words only assigns.
-func (a *analysis) call(c *syntax.CallExpr, s *scope) {
+func (a *analysis) call(c *syntax.CallExpr, s scope) {
 	var env []Assign
 	for _, as := range c.Assigns {
 		env = append(env, a.assignment(as, s, len(c.Args) > 0)...)
@@ -18,7 +19,7 @@ func (a *analysis) call(c *syntax.CallExpr, s *scope) {
 	}
 	var words []Word
 	for _, w := range c.Args {
-		words = append(words, a.words(w, s)...)
+		words = append(words, a.word(w, s))
 	}
 	a.run(Command{Words: words, Env: env, written: c}, s)
 }
@@ -29,7 +30,7 @@ func (a *analysis) call(c *syntax.CallExpr, s *scope) {
 //
 // Subscripts are arithmetic and may run commands. Elements of an array are expanded like
 // arguments.
-func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign {
+func (a *analysis) assignment(as *syntax.Assign, s scope, before bool) []Assign {
 	if as.Name == nil || !syntax.ValidName(as.Name.Value) {
 		a.hard("it holds an assignment that is not known here")
 		return nil
@@ -47,26 +48,25 @@ func (a *analysis) assignment(as *syntax.Assign, s *scope, before bool) []Assign
 				a.arithm(e.Index, s)
 			}
 			if e.Value != nil {
-				a.words(e.Value, s)
+				a.word(e.Value, s)
 			}
 		}
 	}
 	name := as.Name.Value
-	a.arrays[name] = a.arrays[name] || as.Array != nil || as.Index != nil
+	if as.Array != nil || as.Index != nil {
+		a.runs("it sets an array, whose elements and subscripts may be expanded once more")
+	}
 	if !before || as.Index != nil || as.Array != nil || as.Append {
 		a.assign(name)
 		return nil
 	}
-	// A variable that is set for one command does not steer the shell, but it still conflicts
-	// with a loop over the same name.
-	a.assigned[name] = true
 	return []Assign{{Name: name, Value: value}}
 }
 
 // declare walks export, declare, typeset, local, readonly and nameref, which the parser has as a
 // node of their own because their arguments may be assignments. It adds the command, too, with
 // each assignment as one word NAME=VALUE, so that rules can name it.
-func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
+func (a *analysis) declare(c *syntax.DeclClause, s scope) {
 	words := []Word{{Text: c.Variant.Value}}
 	for _, as := range c.Args {
 		switch {
@@ -89,21 +89,17 @@ func (a *analysis) declare(c *syntax.DeclClause, s *scope) {
 	a.run(Command{Words: words, written: c}, s)
 }
 
-// arithm walks an arithmetic expression. Only numbers are harmless: bash evaluates the value of a
-// variable as an expression again, and a subscript in that may have a command substitution. So
-// everything else is a Problem.
-func (a *analysis) arithm(x syntax.ArithmExpr, s *scope) {
+// arithm walks an arithmetic expression, which is a Problem unless it has only numbers: bash evaluates the value of
+// a variable as an expression again, and a subscript in that may have a command substitution.
+func (a *analysis) arithm(x syntax.ArithmExpr, s scope) {
 	if numeric(x) {
 		return
 	}
-	a.runs("it calculates with something that is no number, which may run commands")
+	a.runs("it calculates, which may run commands")
 	syntax.Walk(x, func(n syntax.Node) bool {
 		w, is := n.(*syntax.Word)
 		if is {
 			a.word(w, s)
-			if syntax.ValidName(w.Lit()) {
-				a.assigned[w.Lit()] = true // perhaps: x++ and x=1 set it
-			}
 		}
 		return !is
 	})
@@ -115,46 +111,33 @@ func numeric(x syntax.ArithmExpr) bool {
 	switch x := x.(type) {
 	case *syntax.BinaryArithm:
 		return numeric(x.X) && numeric(x.Y)
-	case *syntax.UnaryArithm:
-		return x.Op != syntax.Inc && x.Op != syntax.Dec && numeric(x.X)
 	case *syntax.ParenArithm:
 		return numeric(x.X)
 	case *syntax.Word:
-		lit := x.Lit()
-		return lit != "" && strings.Trim(lit, "0123456789") == ""
+		return x.Lit() != "" && strings.Trim(x.Lit(), "0123456789") == ""
 	}
 	return false
 }
 
 // test walks the words of [[ … ]]. The operators -eq, -lt and so on evaluate both sides as
-// arithmetic, and -v and -R evaluate the subscript of a name, so each of these is a Problem
-// unless it compares numbers.
-func (a *analysis) test(x syntax.TestExpr, s *scope) {
-	switch x := x.(type) {
-	case *syntax.BinaryTest:
-		switch x.Op {
-		case syntax.AndTest, syntax.OrTest:
-		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
-			for _, side := range []syntax.TestExpr{x.X, x.Y} {
-				if w, ok := side.(*syntax.Word); !ok || strings.Trim(w.Lit(), "0123456789") != "" || w.Lit() == "" {
-					a.runs("it compares something that is no number as a number, which may run commands")
-				}
+// arithmetic, and -v and -R evaluate the subscript of a name, so each of these is a Problem.
+func (a *analysis) test(x syntax.TestExpr, s scope) {
+	syntax.Walk(x, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.BinaryTest:
+			if slices.Contains([]syntax.BinTestOperator{syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr}, n.Op) {
+				a.runs("it compares numbers, which may run commands")
 			}
+		case *syntax.UnaryTest:
+			if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+				a.runs("it asks whether a variable is set, which may run commands")
+			}
+		case *syntax.Word:
+			a.word(n, s)
+			return false
 		}
-		a.test(x.X, s)
-		a.test(x.Y, s)
-	case *syntax.UnaryTest:
-		if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
-			a.runs("it asks whether a variable is set, which may run commands")
-		}
-		a.test(x.X, s)
-	case *syntax.ParenTest:
-		a.test(x.X, s)
-	case *syntax.Word:
-		a.word(x, s)
-	default:
-		a.hard("it holds a test that is not known here")
-	}
+		return true
+	})
 }
 
 // SafeVariable reports whether a variable may be set for any program without a rule that spells

@@ -5,21 +5,21 @@
 // executed. So a difference between this parser and bash cannot become a difference between what
 // was checked and what runs (security.md 2.5).
 //
-// Parse never fails. Whatever it cannot read for certain becomes a Problem: a Hard one means that
-// only a person may let the text run, a Runs one that something may run which is not among the
-// Commands. Guard and Uses look up what is known of programs in programs.yaml.
+// Parse never fails. It reads literal forms: simple commands, pipelines, lists, redirections to literal files, cd to literal
+// directories, variables for one command, wrappers. Whatever it cannot read for certain becomes a Problem: a Hard one means that
+// only a person may let the text run, a Runs one that something may run which is not among the Commands. Nothing here proves
+// that a program is harmless: what a command can touch is held by its box (decision 0058).
 //
 // The steps of Parse, by file:
 //
 //   - parse.go reads the text into a tree that prints as itself, and has the state of the
 //     analysis.
 //   - walk.go walks statements, redirections and the set of possible directories.
-//   - call.go and word.go resolve assignments, arithmetic and words. What only the shell can know
+//   - call.go, word.go and expansion.go resolve assignments and words. What only the shell can know
 //     is Dynamic.
 //   - invocation.go, wrap.go, interpret.go and builtin.go add the commands that a command runs:
 //     those behind sudo, xargs, sh -c, eval and the like.
-//   - variables.go adds what follows from variables that the program sets.
+//   - programs.yaml and table.go say what is known of programs.
 //
-// The package does not read the file system, knows no rules and runs nothing. Parse, Guard and
-// Uses may be called from many goroutines.
+// The package does not read the file system, knows no rules and runs nothing. Parse may be called from many goroutines.
 package shell

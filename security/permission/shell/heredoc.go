@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -22,22 +21,13 @@ func heredocText(w *syntax.Word) (string, bool) {
 	if !ok || len(sub.Stmts) != 1 || sub.TempFile || sub.ReplyVar || sub.Backquotes {
 		return "", false
 	}
-	hdoc, tabs := quotedDocument(sub.Stmts[0])
+	hdoc := quotedDocument(sub.Stmts[0])
 	if hdoc == nil {
 		return "", false
 	}
 	text, ok := literals(hdoc)
-	if !ok {
-		return "", false
-	}
-	if tabs {
-		text = leadingTabs.ReplaceAllString(text, "")
-	}
-	return strings.TrimRight(text, "\n"), true
+	return strings.TrimRight(text, "\n"), ok
 }
-
-// leadingTabs matches what <<- removes from the lines of a here-document.
-var leadingTabs = regexp.MustCompile(`(?m)^\t+`)
 
 // literals returns the text of a word whose parts are all literals. Backslashes stay: it is for
 // here-documents with a quoted delimiter.
@@ -54,17 +44,17 @@ func literals(w *syntax.Word) (string, bool) {
 }
 
 // quotedDocument returns the here-document of a statement that is cat <<'EOF' and nothing else,
-// or nil. tabs is true for <<-, which removes leading tabs from each line.
-func quotedDocument(st *syntax.Stmt) (hdoc *syntax.Word, tabs bool) {
+// or nil.
+func quotedDocument(st *syntax.Stmt) *syntax.Word {
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
-		return nil, false
+		return nil
 	}
 	r := st.Redirs[0]
-	if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc || r.N != nil || !quotedDelimiter(r.Word) {
-		return nil, false
+	if r.Op != syntax.Hdoc || r.N != nil || !quotedDelimiter(r.Word) {
+		return nil
 	}
-	return r.Hdoc, r.Op == syntax.DashHdoc
+	return r.Hdoc
 }
 
 // quotedDelimiter reports whether a delimiter is quoted: then nothing in the document is

@@ -9,10 +9,9 @@ import (
 // Only what is a quoted document and nothing else counts as text; of anything near it the value is not known.
 func TestQuotedDocumentIsText(t *testing.T) {
 	for text, want := range map[string]string{
-		"git commit -m \"$(cat <<'EOF'\na\n\tb $x\n\nEOF\n)\"":   "a\n\tb $x",
-		"git commit -m \"$(cat <<\"EOF\"\na `b`\nEOF\n)\"":       "a `b`",
-		"git commit -m \"$(cat <<\\EOF\na \\$b\nEOF\n)\"":        "a \\$b",
-		"git commit -m \"$(cat <<-'EOF'\n\ta\n\t\tb\n\tEOF\n)\"": "a\nb",
+		"git commit -m \"$(cat <<'EOF'\na\n\tb $x\n\nEOF\n)\"": "a\n\tb $x",
+		"git commit -m \"$(cat <<\"EOF\"\na `b`\nEOF\n)\"":     "a `b`",
+		"git commit -m \"$(cat <<\\EOF\na \\$b\nEOF\n)\"":      "a \\$b",
 	} {
 		p := shell.Parse(text)
 		if len(p.Commands) != 1 || p.Hard() != "" {

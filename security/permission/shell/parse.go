@@ -19,7 +19,7 @@ const maxCommands = 400
 
 // Parse reads a program for bash. It never fails: a text that cannot be read gives a Program with
 // a hard Problem and without Canonical. It does no I/O but to look at the environment for names
-// of variables (steered), and may be called from many goroutines.
+// of variables (assign), and may be called from many goroutines.
 func Parse(text string) (p Program) {
 	// The parser has panicked on hostile texts (security.md 2.5). A panic must become a question
 	// to a person, and must not end the node.
@@ -28,7 +28,7 @@ func Parse(text string) (p Program) {
 			p = Program{Problems: []Problem{{Reason: "it cannot be read: " + fmt.Sprint(r), Hard: true, Runs: true}}}
 		}
 	}()
-	a := newAnalysis()
+	a := new(analysis)
 	a.parse(text)
 	a.program.Problems = a.problems
 	return a.program
@@ -52,8 +52,8 @@ func (a *analysis) parse(text string) {
 	if file == nil {
 		return
 	}
-	a.stmts(file.Stmts, new(scope{dirs: here()}))
-	a.checkUses()
+	a.dirs = here()
+	a.stmts(file.Stmts, scope{})
 	a.program.Canonical, a.program.tree = canonical, file
 }
 
@@ -86,11 +86,8 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 	if err != nil {
 		return nil, "", unreadable(err)
 	}
-	if problem == "" && (strings.Contains(text, "<(") || strings.Contains(text, ">(")) && joinedSubstitution(file) {
-		problem = "a <( stands behind something else in its word, which reads differently when it is printed"
-	}
-	if problem == "" && strings.Contains(text, "{") && namesDescriptor(file) {
-		problem = "a { stands directly before a redirection, which shells read differently"
+	if problem == "" && contains(file, ambiguous) {
+		problem = "a <( stands behind something else in its word, or a {NAME[ may name a file's number, which reads differently when it is printed"
 	}
 	// The print of a text that is formatted in the printer's way is the text. Then it needs no
 	// second parse.
@@ -133,25 +130,16 @@ func printTree(node syntax.Node) (string, error) {
 	return b.String(), err
 }
 
-// joinedSubstitution reports whether a <( or >( stands behind something else in its word, as in
-// a<(b). The printer may put a blank before it, which would make two words.
-func joinedSubstitution(f *syntax.File) bool {
-	return contains(f, func(w *syntax.Word) bool {
-		return len(w.Parts) > 1 && slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
-	})
-}
-
-// namesDescriptor reports whether a word such as {a['x']} stands directly before a redirection. bash
-// takes it for the variable of the descriptor, and evaluates the subscript. The parser does not if
-// there are quotes in it.
-func namesDescriptor(f *syntax.File) bool {
-	return contains(f, func(st *syntax.Stmt) bool {
-		call, is := st.Cmd.(*syntax.CallExpr)
-		return is && slices.ContainsFunc(call.Args, func(w *syntax.Word) bool {
-			lit, is := w.Parts[0].(*syntax.Lit)
-			return is && strings.HasPrefix(lit.Value, "{") && strings.Contains(lit.Value, "[") && slices.ContainsFunc(st.Redirs, func(r *syntax.Redirect) bool { return r.Pos() == w.End() })
-		})
-	})
+// ambiguous reports whether a word reads differently when it is printed. The printer may put a blank before a <( or >( that
+// stands behind something else, as in a<(b). A word such as {a['x']} directly before a redirection is the variable of the
+// descriptor to bash, which evaluates the subscript; the parser does not see that if there are quotes in it.
+func ambiguous(w *syntax.Word) bool {
+	if len(w.Parts) == 0 {
+		return false
+	}
+	lit, is := w.Parts[0].(*syntax.Lit)
+	return is && strings.HasPrefix(lit.Value, "{") && strings.Contains(lit.Value, "[") ||
+		slices.ContainsFunc(w.Parts[1:], func(p syntax.WordPart) bool { _, is := p.(*syntax.ProcSubst); return is })
 }
 
 // contains reports whether the node or one below it has type N and satisfies means. top must not
@@ -166,50 +154,31 @@ func contains[N syntax.Node](top syntax.Node, means func(N) bool) (found bool) {
 }
 
 // analysis collects what one program does. It belongs to one call of Parse and one goroutine.
-// Scopes say where in the program the walk is; an analysis has what holds for the whole program.
 type analysis struct {
 	problems
-	variables
 	program Program
+	// dirs are the directories that the shell may have been in so far. One that it was in stays: a cd may fail, and which
+	// branches and subshells run is not followed.
+	dirs Dirs
 	// depth counts the programs and commands that contain the one that is walked, up to deepest.
 	depth int
-	// rounds counts the rounds of loops over words that were planned so far. Beyond maxCommands
-	// loops are no longer unrolled: nested ones would multiply.
-	rounds int
 	// tooMany is true once maxCommands was exceeded, so that the Problem is added once.
 	tooMany bool
 }
 
-// newAnalysis returns an analysis without commands, ready for a walk.
-func newAnalysis() *analysis {
-	return &analysis{variables: variables{assigned: map[string]bool{}, exported: map[string]bool{}, looped: map[string]bool{}, arrays: map[string]bool{}, unread: map[string]bool{}}}
-}
-
-// scope is what statements that follow each other share, such as the directory. What a subshell,
-// a branch or an inner command changes goes into a clone, and the caller decides what of it
-// remains.
+// scope says where in the program the walk is.
 type scope struct {
-	// dirs are the directories that the shell may be in at this point.
-	dirs Dirs
-	// stdin is the text on the standard input, if it is literal; nil if it is unknown or there is
-	// none. piped is true if the standard input is redirected or a pipe at all. An interpreter
-	// may run it.
-	stdin *string
+	// piped is true if the standard input is redirected or a pipe, stdin its text if that is a literal here-document. An
+	// interpreter may run it.
 	piped bool
+	stdin string
 	// outer and at are Command.Outer and Command.At of the commands in this scope. They count
 	// only if inner is true.
 	outer, at int
 	inner     bool
 	// guessed means that the commands in this scope are not Certain.
 	guessed bool
-	// vars are the values of the variables of the loops around, in this round. A scope never
-	// changes the map that it shares with its clones; each makes a new one.
-	vars map[string]Word
 }
-
-// clone returns a copy. Changes of its fields do not reach s; slices and the map are shared, so
-// they are replaced and never written to.
-func (s scope) clone() *scope { return &s }
 
 // problems has each Problem once, in the order in which they were found. Looking through the
 // slice is cheap: there are few different reasons.
@@ -235,7 +204,7 @@ func (p *problems) add(one Problem) {
 // text walks a program that a command is given as text, such as the argument of sh -c or eval, in
 // scope s. If the text cannot be read, that is a Problem of kind Runs and not Hard: the program
 // around it still prints as it was judged, and a rule for that whole command may allow it.
-func (a *analysis) text(text string, lang syntax.LangVariant, s *scope) {
+func (a *analysis) text(text string, lang syntax.LangVariant, s scope) {
 	if a.depth >= deepest {
 		a.runs("programs are nested too deeply in it")
 		return

@@ -26,10 +26,6 @@ type Program struct {
 	Files []File
 	// Problems has each reason once, in the order of the walk.
 	Problems []Problem
-	// Computes is true if the program uses a variable that it sets itself. A Dynamic word may
-	// then have any value: the agent that wrote the program chose it, not the environment.
-	Computes bool
-
 	// tree is the tree that Canonical is the print of. Rewrite changes it.
 	tree *syntax.File
 }
@@ -39,8 +35,7 @@ type Command struct {
 	// Words has the program's name first and is never empty. Braces are expanded; a pattern such
 	// as *.go stays one Dynamic word.
 	Words []Word
-	// Env are the variables that are set for this command only (A=b cmd, env A=b cmd), and those
-	// of the program itself that the command inherits (checkUses).
+	// Env are the variables that are set for this command only (A=b cmd, env A=b cmd).
 	Env []Assign
 	// Dirs are the directories that the command may start in.
 	Dirs Dirs
@@ -51,8 +46,8 @@ type Command struct {
 	// wrapper could not be cut for certain. Deny rules look at such commands; allow rules neither
 	// need nor cover them.
 	Certain bool
-	// Free says that the command can do nothing that matters, such as true or timeout 5, apart from
-	// what it runs, which is a command of its own.
+	// Free says that the command only controls what else runs, such as true, cd or timeout 5: what it runs is a command of its
+	// own.
 	Free bool
 	// Code is text in another language that the command is given to run, as by python -c; "" for
 	// none. Several texts are joined with newlines. Deny rules search it for names.
@@ -105,13 +100,10 @@ const (
 	AnyName = '\x02'
 	// AnyRune stands for one character that is not a slash: the ? of a pattern.
 	AnyRune = '\x03'
-	// Below stands for any run of characters without a .. part: the rest of a name that find
-	// found.
-	Below = '\x04'
 )
 
 // Marks has all marks, for strings.ContainsAny and strings.IndexAny.
-const Marks = "\x01\x02\x03\x04"
+const Marks = "\x01\x02\x03"
 
 // Assign is a variable that is set for one command. Value is the zero Word for a variable that is
 // removed (env -u) or set to nothing.
@@ -213,7 +205,7 @@ func (c Command) Literal() bool {
 func (p Program) Runs() bool {
 	return slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Runs || q.Hard }) ||
 		slices.ContainsFunc(p.Commands, func(c Command) bool {
-			return slices.ContainsFunc(c.Env, func(e Assign) bool { return !SafeVariable(e.Name) && steers(e.Name) })
+			return slices.ContainsFunc(c.Env, func(e Assign) bool { return !SafeVariable(e.Name) })
 		})
 }
 
@@ -264,4 +256,42 @@ func unclear(text string, newlines bool) string {
 		}
 	}
 	return ""
+}
+
+// Certainty is how sure something is. Values are ordered, so min and max combine them. The zero
+// value is No.
+type Certainty int
+
+// The certainties. Maybe is for what cannot be told.
+const (
+	No Certainty = iota
+	Maybe
+	Yes
+)
+
+// Rewrite replaces the words of commands, by their index in Commands, and prints Canonical anew.
+// It serves Without. Commands keeps the old words. It changes the tree, so it must run after
+// everything that prints a node, and not while other goroutines use the Program. If a word cannot
+// be quoted, or the command is inside another, Canonical becomes "" and nothing may be executed.
+func (p *Program) Rewrite(words map[int][]string) {
+	for i, all := range words {
+		call, ok := p.Commands[i].written.(*syntax.CallExpr)
+		var text []string
+		for _, w := range all {
+			q, err := syntax.Quote(w, syntax.LangBash)
+			ok = ok && err == nil
+			text = append(text, q)
+		}
+		again, err := parse(strings.Join(text, " "), syntax.LangBash, false)
+		if !ok || err != nil {
+			p.Canonical = ""
+			return
+		}
+		call.Args = again.Stmts[0].Cmd.(*syntax.CallExpr).Args
+	}
+	text, err := printTree(p.tree)
+	if err != nil {
+		text = ""
+	}
+	p.Canonical = text
 }

@@ -2,41 +2,10 @@ package shell
 
 import (
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
-
-// words resolves one argument as bash would expand it, and walks the commands in it. Braces make
-// several words, or none. Braces that cannot be expanded for certain give one Dynamic word that
-// may be split.
-func (a *analysis) words(w *syntax.Word, s *scope) []Word {
-	if lit, ok := plain(w); ok {
-		return []Word{{Text: lit}}
-	}
-	all, ok := spread(w)
-	if !ok {
-		a.doubt("it has braces that only the shell can expand")
-		word := a.word(w, s)
-		word.Dynamic, word.Split, word.Pattern = true, true, string(Any)
-		return []Word{word}
-	}
-	out := make([]Word, 0, len(all))
-	for _, parts := range all {
-		if len(all) > 1 && nothing(parts) {
-			continue // the shell drops words that are left empty
-		}
-		out = append(out, a.word(&syntax.Word{Parts: parts}, s))
-	}
-	return out
-}
-
-// nothing reports whether the parts are empty literals. ” is something: an empty word.
-func nothing(parts []syntax.WordPart) bool {
-	return !slices.ContainsFunc(parts, func(p syntax.WordPart) bool { lit, is := p.(*syntax.Lit); return !is || lit.Value != "" })
-}
 
 // plain returns the value of a word that is a single literal without special characters. Most
 // words are, and need no builder.
@@ -51,21 +20,41 @@ func plain(w *syntax.Word) (string, bool) {
 	return lit.Value, true
 }
 
-// word resolves a word without expanding its braces, and walks the commands substituted in it.
-func (a *analysis) word(w *syntax.Word, s *scope) Word {
+// word resolves a word, and walks the commands substituted in it. One with braces that the shell expands becomes a Dynamic
+// word that may be split.
+func (a *analysis) word(w *syntax.Word, s scope) Word {
+	if text, ok := plain(w); ok {
+		return Word{Text: text}
+	}
 	if text, ok := heredocText(w); ok {
 		return Word{Text: text}
 	}
 	b := builder{analysis: a, scope: s}
 	b.parts(w.Parts, false)
+	if braces(w) {
+		a.doubt("it has braces that only the shell can expand")
+		return Word{Text: b.word(w).Text, Dynamic: true, Pattern: string(Any), Split: true}
+	}
 	return b.word(w)
+}
+
+// braces reports whether bash may expand braces in a word: without a comma or .. it leaves them alone ({}, HEAD@{1}).
+func braces(w *syntax.Word) bool {
+	var b strings.Builder
+	for _, p := range w.Parts {
+		if lit, is := p.(*syntax.Lit); is {
+			b.WriteString(lit.Value)
+		}
+	}
+	_, rest, is := strings.Cut(b.String(), "{")
+	return is && (strings.Contains(rest, ",") || strings.Contains(rest, ".."))
 }
 
 // builder collects the value of one word. It passes the commands and problems that it finds in
 // the word on to the analysis.
 type builder struct {
 	*analysis
-	scope *scope
+	scope scope
 	// text is the value so far, with marks in place of the unknown parts.
 	text strings.Builder
 	// dynamic is true once there is a mark, split once the shell may cut the word, tilde if the
@@ -108,7 +97,12 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 			}
 			b.literal(p.Value, quoted, first)
 		case *syntax.SglQuoted:
-			b.singleQuoted(p)
+			if p.Dollar && strings.Contains(p.Value, `\`) {
+				b.doubt("it holds an escape that only the shell reads")
+				b.unknown(Any)
+				continue
+			}
+			b.text.WriteString(p.Value)
 		case *syntax.DblQuoted:
 			if p.Dollar {
 				b.doubt("it holds a text to be translated")
@@ -122,13 +116,13 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 			if p.TempFile || p.ReplyVar {
 				b.hard("it is not written for bash")
 			}
-			b.stmts(p.Stmts, b.scope.clone())
+			b.stmts(p.Stmts, b.scope)
 			b.unknown(Any)
 			b.split = b.split || !quoted
 		case *syntax.ArithmExp:
 			b.arithm(p.X, b.scope)
 			b.unknown(AnyName)
-			b.split = b.split || !quoted && !numeric(p.X)
+			b.split = b.split || !quoted
 		case *syntax.ProcSubst:
 			b.procSubst(p)
 		case *syntax.ExtGlob:
@@ -141,25 +135,10 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	}
 }
 
-// singleQuoted adds '…' as it is, and $'…' with its escapes decoded. If shells disagree on an
-// escape, the part is unknown.
-func (b *builder) singleQuoted(p *syntax.SglQuoted) {
-	text, ok := p.Value, true
-	if p.Dollar {
-		text, ok = ansi(p.Value)
-	}
-	if !ok {
-		b.doubt("it holds an escape that is not known here")
-		b.unknown(Any)
-		return
-	}
-	b.text.WriteString(text)
-}
-
 // procSubst walks the commands of <(…) and adds the name that the shell gives to the pipe,
 // /dev/fd/N. An interpreter that is given that name runs their output (invocation.code).
 func (b *builder) procSubst(p *syntax.ProcSubst) {
-	b.stmts(p.Stmts, b.scope.clone())
+	b.stmts(p.Stmts, b.scope)
 	if len(p.Stmts) == 0 {
 		b.unknown(Any) // the shell makes nothing of it
 		b.split = true
@@ -203,22 +182,12 @@ func (b *builder) literal(text string, quoted, first bool) {
 		case c == '?':
 			b.unknown(AnyRune)
 		case c == '[' && text != "[":
-			i += b.bracket(text[i:])
+			b.unknown(Any) // a set, if it is closed in this part of the word or another
+			return
 		default:
 			b.text.WriteByte(c)
 		}
 	}
-}
-
-// bracket adds a mark for a set such as [a-z], and returns how many bytes behind [ belong to it.
-func (b *builder) bracket(text string) int {
-	end := strings.IndexByte(text, ']')
-	if end >= 0 && strings.Contains(text[:end], "/") {
-		b.unknown(Any) // then it is no pattern, or one of another shell
-	} else {
-		b.unknown(AnyName) // if it is not closed here, it may be in another part of the word
-	}
-	return max(end, 0)
 }
 
 // assigns reports whether a text begins like an assignment, NAME= or NAME+=. bash expands a tilde
@@ -226,81 +195,6 @@ func (b *builder) bracket(text string) int {
 func assigns(text string) bool {
 	name, _, ok := strings.Cut(text, "=")
 	return ok && syntax.ValidName(strings.TrimSuffix(name, "+"))
-}
-
-// staticText returns the value of parts that hold nothing dynamic. It walks no commands and adds
-// no problems, so it may be called for a word that is walked elsewhere, too.
-func staticText(parts []syntax.WordPart, quoted bool) (string, bool) {
-	for _, p := range parts {
-		switch p := p.(type) {
-		case *syntax.Lit, *syntax.SglQuoted:
-		case *syntax.DblQuoted:
-			for _, inner := range p.Parts {
-				if _, is := inner.(*syntax.Lit); !is {
-					return "", false
-				}
-			}
-		default:
-			return "", false
-		}
-	}
-	b := builder{analysis: newAnalysis(), scope: &scope{}}
-	b.parts(parts, quoted)
-	return b.text.String(), !b.dynamic
-}
-
-// ansi decodes the escapes of $'…' as bash does. ok is false for escapes that shells read
-// differently: \c, a zero byte, numbers out of range, and for texts with one of the Marks.
-func ansi(s string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
-		}
-		i++
-		// A letter of the first text stands for the byte at its position in the second.
-		if c := strings.IndexByte(`abefnrtv\'"?E`, s[i]); c >= 0 {
-			b.WriteByte("\a\b\x1b\f\n\r\t\v\\'\"?\x1b"[c])
-			continue
-		}
-		// Numeric escapes: the base, the most digits, and where they begin. Octal ones have no
-		// letter.
-		base, most, from := 16, 0, i+1
-		switch s[i] {
-		case 'x':
-			most = 2
-		case 'u':
-			most = 4
-		case 'U':
-			most = 8
-		case '0', '1', '2', '3', '4', '5', '6', '7':
-			base, most, from = 8, 3, i
-		case 'c':
-			return "", false
-		default:
-			// bash keeps the backslash of an escape that it does not know.
-			b.WriteString(s[i-1 : i+1])
-			continue
-		}
-		to := from
-		for to < len(s) && to < from+most && strings.IndexByte("0123456789abcdefABCDEF"[:base+6*(base/16)], s[to]) >= 0 {
-			to++
-		}
-		n, err := strconv.ParseUint(s[from:to], base, 32)
-		if err != nil || n == 0 || n > 0x10ffff || most <= 3 && n > 0xff {
-			return "", false
-		}
-		// \x and octal escapes are bytes, \u and \U are characters.
-		if most <= 3 {
-			b.WriteByte(byte(n))
-		} else {
-			b.WriteRune(rune(n))
-		}
-		i = to - 1
-	}
-	text := b.String()
-	return text, !strings.ContainsAny(text, Marks)
 }
 
 // join returns the directory that cd w leads to from dir, by name alone, as cd without -P goes

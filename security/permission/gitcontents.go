@@ -1,25 +1,25 @@
-package shell
+package permission
 
 import (
 	"regexp"
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
+	"symbio/security/permission/shell"
 )
 
 var (
 	// gitPatches are the sub-commands that print contents of commits and take pathspecs, so that
 	// files can be excluded.
-	gitPatches = set("diff diff-tree diff-index diff-files show whatchanged log reflog grep archive format-patch")
+	gitPatches = strings.Fields("diff diff-tree diff-index diff-files show whatchanged log reflog grep archive format-patch")
 	// gitContents are those that print contents which no pathspec limits. A person has to say.
-	gitContents = set("cat-file stash fast-export bundle range-diff unpack-file pack-objects merge-tree notes")
+	gitContents = strings.Fields("cat-file stash fast-export bundle range-diff unpack-file pack-objects merge-tree notes")
 	// gitQuiet are those of both lists that print no contents unless an option asks for it, as
 	// log -p does.
-	gitQuiet = set("log reflog stash")
-	// gitPlain matches options with which they still print none. It is a positive list: an
+	gitQuiet = strings.Fields("log reflog stash")
+	// gitNamesOnly matches options with which they still print none. It is a positive list: an
 	// unknown option counts as one that prints.
-	gitPlain = regexp.MustCompile(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
+	gitNamesOnly = regexp.MustCompile(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
 	// gitHex matches an argument of git grep that may be the hash of an object. In a tree or blob
 	// that is named by its hash, pathspecs may mean other files.
 	gitHex = regexp.MustCompile(`^[0-9a-fA-F]{4,}$`)
@@ -27,44 +27,46 @@ var (
 
 // gitSub returns git's sub-command, of git-log as of git log. at is the index of the word behind
 // it, 0 if there is no sub-command or the program is not git.
-func (c Command) gitSub() (sub Word, at int) {
+func gitSub(c *shell.Command) (sub shell.Word, at int) {
 	if name, dashed := strings.CutPrefix(c.Name(), "git-"); dashed {
-		return Word{Text: name}, 1
+		return shell.Word{Text: name}, 1
 	}
 	for i := 1; c.Name() == "git" && i < len(c.Words); i++ {
 		w := c.Words[i]
 		if w.Dynamic || !strings.HasPrefix(w.Text, "-") {
 			return w, i + 1
 		}
-		if gitGlobal(w.Text) {
+		if valued, _ := shell.GlobalValue("git", w.Text); valued {
 			i++
 		}
 	}
-	return Word{}, 0
+	return shell.Word{}, 0
 }
 
-// Without returns the words of a git command with pathspecs added, so that git prints no stored
+// withoutFiles returns the words of a git command with pathspecs added, so that git prints no stored
 // content of the files that they exclude. A rule that denies reading a file also has to cover the
 // copies of it in the object store.
 //
 // It returns nil and true if the command prints no contents as it is, or is not git. sure is
 // false if neither can be told; then a person has to be asked. The caller executes the words in
-// place of the command's own (Program.Rewrite).
-func (c Command) Without(pathspecs []string) (words []string, sure bool) {
-	sub, at := c.gitSub()
+// place of the command's own (shell.Program.Rewrite).
+func withoutFiles(c *shell.Command, pathspecs []string) (words []string, sure bool) {
+	sub, at := gitSub(c)
 	rest := c.Words[at:]
-	prints := slices.ContainsFunc(rest, func(w Word) bool { return w.Dynamic || strings.HasPrefix(w.Text, "-") && !gitPlain.MatchString(w.Text) })
+	prints := slices.ContainsFunc(rest, func(w shell.Word) bool {
+		return w.Dynamic || strings.HasPrefix(w.Text, "-") && !gitNamesOnly.MatchString(w.Text)
+	})
 	switch {
 	// It may be any sub-command.
 	case sub.Dynamic:
 		return nil, false
 	// -t, -s and -e print the type, the size and nothing.
 	case sub.Text == "cat-file":
-		return nil, !prints && slices.ContainsFunc(rest, func(w Word) bool { return w.Is("-t") || w.Is("-s") || w.Is("-e") })
-	case gitQuiet[sub.Text] && !prints:
+		return nil, !prints && slices.ContainsFunc(rest, func(w shell.Word) bool { return w.Is("-t") || w.Is("-s") || w.Is("-e") })
+	case slices.Contains(gitQuiet, sub.Text) && !prints:
 		return nil, sub.Text != "stash" || len(rest) == 0 || !rest[0].Is("show")
-	case !gitPatches[sub.Text]:
-		return nil, !gitContents[sub.Text]
+	case !slices.Contains(gitPatches, sub.Text):
+		return nil, !slices.Contains(gitContents, sub.Text)
 	case c.Outer >= 0 || strings.Contains(c.Source(), "$"):
 		return nil, false // its words are not in the program as they are
 	}
@@ -100,31 +102,4 @@ func onlyCommits(args []string) {
 			args[i] += "^{commit}"
 		}
 	}
-}
-
-// Rewrite replaces the words of commands, by their index in Commands, and prints Canonical anew.
-// It serves Without. Commands keeps the old words. It changes the tree, so it must run after
-// everything that prints a node, and not while other goroutines use the Program. If a word cannot
-// be quoted, or the command is inside another, Canonical becomes "" and nothing may be executed.
-func (p *Program) Rewrite(words map[int][]string) {
-	for i, all := range words {
-		call, ok := p.Commands[i].written.(*syntax.CallExpr)
-		var text []string
-		for _, w := range all {
-			q, err := syntax.Quote(w, syntax.LangBash)
-			ok = ok && err == nil
-			text = append(text, q)
-		}
-		again, err := parse(strings.Join(text, " "), syntax.LangBash, false)
-		if !ok || err != nil {
-			p.Canonical = ""
-			return
-		}
-		call.Args = again.Stmts[0].Cmd.(*syntax.CallExpr).Args
-	}
-	text, err := printTree(p.tree)
-	if err != nil {
-		text = ""
-	}
-	p.Canonical = text
 }
