@@ -182,9 +182,9 @@ func TestSessionIsOfferedWhereItHolds(t *testing.T) {
 
 // An answer is for the box in which the command was to run.
 func TestAnswerKeepsTheBoxOfItsQuestion(t *testing.T) {
-	p, memory := preset(t, "standard", permission.Config{Deny: permission.Rules("Read(.env)")}), new(permission.Memory)
+	p, memory := preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(evil:*)")}), new(permission.Memory)
 	chain := permission.Chain{{Policy: p, Memory: memory}}
-	const unsure = `python3 -c 'print("kept in .env")'`
+	const unsure = `python3 -c 'print("evil")'`
 	call := func(access string) permission.Call { return on(bash(unsure), access) }
 	if v := chain.Judge(call("")); v.Action != permission.Ask || v.Box != permission.BoxLook {
 		t.Fatalf("%v in %q: %s", v.Action, v.Box, v.Why)
