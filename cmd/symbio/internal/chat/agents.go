@@ -16,6 +16,9 @@ type Agents struct {
 	Root  string
 	Order []string
 	byID  map[string]*AgentRow
+	// lent are the nodes of the agents that live on others, by the id of the agent. Their events come from the node that lent
+	// them.
+	lent map[string]string
 }
 
 // AgentRow is one agent of the tree; Depth is 0 for the first one.
@@ -60,6 +63,12 @@ func (s *Agents) Event(e event.Event, f event.Fields) *AgentRow {
 			s.Order = slices.Insert(s.Order, at, e.Agent)
 		}
 	}
-	a.Name, a.Node = cmp.Or(f.Name, a.Name), cmp.Or(e.Node, a.Node)
+	if f.On != "" && f.Member != "" {
+		if s.lent == nil {
+			s.lent = map[string]string{}
+		}
+		s.lent[f.Member] = f.On
+	}
+	a.Name, a.Node = cmp.Or(f.Name, a.Name), cmp.Or(s.lent[e.Agent], e.Node, a.Node)
 	return a
 }

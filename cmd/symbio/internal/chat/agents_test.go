@@ -21,3 +21,13 @@ func TestChildrenStandBelowTheirParent(t *testing.T) {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }
+
+func TestLentAgentIsOnItsNode(t *testing.T) {
+	var all Agents
+	all.Event(event.Event{Agent: "root", Node: "desk"}, event.Fields{})
+	all.Event(event.Event{Agent: "root", Node: "desk"}, event.Fields{Member: "a", On: "kitchen"})
+	all.Event(event.Event{Agent: "a", Node: "desk"}, event.Fields{Parent: "root"})
+	if a, root := all.Get("a").Node, all.Get("root").Node; a != "kitchen" || root != "desk" {
+		t.Errorf("the agents are on %q and %q, want kitchen and desk", a, root)
+	}
+}
