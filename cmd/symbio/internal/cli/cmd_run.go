@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
