@@ -166,7 +166,7 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	if !up && strings.HasSuffix(addr, ":PORT") {
 		env.Notef("node %s is not running and has no fixed port: start it with symbio up, and put the port that it prints in place of PORT", member)
 	} else if !up {
-		env.Notef("node %s is not running: start it with symbio up before the other machine joins", member)
+		env.Notef("node %s is not running: start it before the other machine joins", member)
 	}
 	env.Notef("on the other machine, once, within %v:", life)
 	_, err = fmt.Fprintln(env.Out, out.Join)
