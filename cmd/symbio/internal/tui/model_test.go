@@ -19,6 +19,7 @@ import (
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 	"symbio/security/visible"
 )
 
@@ -688,5 +689,14 @@ func BenchmarkToken(b *testing.B) {
 			d.show(frameMsg{})
 			d.printed()
 		}
+	}
+}
+
+// What an answer for the session allows is said once, at its key.
+func TestQuestionSaysOnceWhatTheSessionAllows(t *testing.T) {
+	d := newDesk(t, 80, 24)
+	d.show(chat.Questions{{ID: "7", Name: "general", Tool: "Bash", Why: "No rule matches `make`." + permission.ForSession + "commands may change files below /w; security: workspace never asks."}})
+	if n := strings.Count(strings.ToLower(d.view.Content), "for the session"); n != 1 || !strings.Contains(d.view.Content, "No rule matches `make`.\n") && !strings.Contains(d.view.Content, "No rule matches `make`. ") {
+		t.Errorf("%d times:\n%s", n, d.view.Content)
 	}
 }

@@ -279,7 +279,8 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
 	}
 	rows := []string{Paint(m.st.Bold, Cut(head, columns))}
-	below := []string{Paint(m.st.Dim, Cut("  "+visible.Escape(q.Why), columns))}
+	why, _, _ := strings.Cut(q.Why, permission.ForSession) // the choice says it
+	below := []string{Paint(m.st.Dim, Cut("  "+visible.Escape(why), columns))}
 	if p.reasoning {
 		below = append(below, prompt...)
 	} else {
