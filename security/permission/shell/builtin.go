@@ -22,8 +22,6 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 		v.set(args)
 	case "cd":
 		v.cd(args)
-	case "pushd", "popd": // the directory stack is not followed
-		v.dirs.Unknown = true
 	case "eval":
 		v.eval(args)
 	case "trap":
@@ -43,7 +41,7 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 		v.printf(args)
 	case "[", "test":
 		v.test(name, args)
-	case "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "hash", "history", "shopt", "unalias", "let", "mapfile", "readarray", "getopts", "nameref":
+	case "pushd", "popd", "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "hash", "history", "shopt", "unalias", "let", "mapfile", "readarray", "getopts", "nameref":
 		v.runs(name + " may change what later commands mean, or run some")
 	case "exec":
 		c.Free = len(args) == 0 // then only its redirections count

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -121,8 +122,7 @@ func (v invocation) wrapped(name string, args []Word) {
 		return
 	}
 	w, wraps := programs().wraps[name]
-	// A dynamic loader, such as ld-linux.so.2, runs the program that it is given.
-	if !wraps && !hasPrefix(name, "ld-linux", "ld-musl", "ld.so") {
+	if !wraps && !loader.MatchString(name) {
 		return
 	}
 	at := 0
@@ -136,6 +136,9 @@ func (v invocation) wrapped(name string, args []Word) {
 	}
 	v.operands(at+1, args[at:], w)
 }
+
+// loader matches the names of dynamic loaders, which run the program that they are given.
+var loader = regexp.MustCompile(`^(ld-linux|ld-musl|ld\.so)`)
 
 // operands adds the command that follows the wrapper's options and first operands. args begin at
 // word at of the command.

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -12,7 +13,7 @@ func (a *analysis) assign(name string) {
 	_, inherited := os.LookupEnv(name)
 	switch {
 	case SafeVariable(name):
-	case obeyed[name] || inherited || name == "PAGER" || hasPrefix(name, "BASH", "LD_", "DYLD_", "GIT_", "COMP_", "HIST", "READLINE_") || strings.HasSuffix(name, "SKILL_DIR"):
+	case obeyed[name] || inherited || name == "PAGER" || families.MatchString(name) || strings.HasSuffix(name, "SKILL_DIR"):
 		a.runs("it sets the variable " + name + ", which changes what later commands do")
 	}
 }
@@ -24,18 +25,12 @@ func (a *analysis) export(name string) {
 	}
 }
 
+// families matches the names of variables of the shell, the dynamic loader and git.
+var families = regexp.MustCompile(`^(BASH|LD_|DYLD_|GIT_|COMP_|HIST|READLINE_)`)
+
 // obeyed are variables that bash gives a meaning of its own, in which it calculates, or that change how it reads a program
 // (security.md 2.5).
 var obeyed = set(`PATH HOME PWD SHELL TMPDIR TMOUT PS3 PROMPT_DIRTRIM FIGNORE FCEDIT EDITOR VISUAL HOSTFILE IGNOREEOF MAIL MAILCHECK OPTERR OPTIND OPTARG SECONDS
 RANDOM SRANDOM LINENO EPOCHSECONDS EPOCHREALTIME UID EUID PPID DIRSTACK GROUPS HOSTNAME HOSTTYPE MACHTYPE OSTYPE PIPESTATUS FUNCNAME REPLY MAPFILE COPROC COMPREPLY
 CHILD_MAX INSIDE_EMACS EMACS auto_resume histchars _ ENV CDPATH GLOBIGNORE SHELLOPTS IFS PS0 PS1 PS2 PS4 PROMPT_COMMAND POSIXLY_CORRECT EXECIGNORE FUNCNEST
 GLOBSORT TIMEFORMAT MAILPATH INPUTRC OLDPWD`)
-
-func hasPrefix(text string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(text, p) {
-			return true
-		}
-	}
-	return false
-}

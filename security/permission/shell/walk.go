@@ -71,9 +71,6 @@ func (a *analysis) command(c syntax.Command, s scope) {
 	case *syntax.CoprocClause:
 		// The parser takes the first of two words for the name; the shell does not.
 		a.hard("it starts a coprocess")
-		if c.Name != nil {
-			a.word(c.Name, s)
-		}
 		a.stmt(c.Stmt, s)
 	case *syntax.FuncDecl:
 		a.runs("it defines a function, which may stand in for a program")
@@ -98,20 +95,17 @@ func (a *analysis) binary(c *syntax.BinaryCmd, s scope) {
 	a.stmt(c.X, s)
 	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
 		s.piped, s.stdin = true, ""
-		if _, is := c.Y.Cmd.(*syntax.TimeClause); is {
-			a.hard("time behind a | is a program, not the shell's own") // the parser reads both alike
-		}
 	}
 	a.stmt(c.Y, s)
 }
 
 // time walks the command behind the keyword time. If that begins with a dash, the parser sees a
-// command and bash an option of time, or the other way round, so the program is hard.
+// command and bash an option of time, or the other way round; and behind a | time is a program. So the program is hard.
 func (a *analysis) time(c *syntax.TimeClause, s scope) {
 	if c.Stmt == nil {
 		return
 	}
-	if call, is := c.Stmt.Cmd.(*syntax.CallExpr); is && len(call.Args) > 0 && strings.HasPrefix(call.Args[0].Lit(), "-") {
+	if call, is := c.Stmt.Cmd.(*syntax.CallExpr); is && len(call.Args) > 0 && strings.HasPrefix(call.Args[0].Lit(), "-") || s.piped {
 		a.hard("time is given something that only the shell knows to be an option or a command")
 	}
 	a.stmt(c.Stmt, s)
@@ -222,7 +216,7 @@ func (a *analysis) redirect(op syntax.RedirOperator, w Word, s scope) {
 		a.doubt("only the shell knows which file a redirection opens")
 	case w.Text == "/dev/null", w.Text == "/dev/stdout", w.Text == "/dev/stderr":
 		return
-	case hasPrefix(w.Text, "/dev/tcp/", "/dev/udp/"):
+	case strings.HasPrefix(w.Text, "/dev/tcp/"), strings.HasPrefix(w.Text, "/dev/udp/"):
 		a.doubt("it opens a network connection by a redirection")
 	}
 	a.program.Files = append(a.program.Files, f)

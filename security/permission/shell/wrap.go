@@ -90,6 +90,7 @@ func fill(w Word, mark, pattern string) Word {
 // find adds the commands of -exec, -execdir, -ok and -okdir. -execdir runs in the directory
 // of the file that was found, which is not known.
 func (v invocation) find(args []Word) {
+	start := startOf(args)
 	for at := 0; at < len(args); at++ {
 		option := args[at].Text
 		if args[at].Dynamic || option != "-exec" && option != "-execdir" && option != "-ok" && option != "-okdir" {
@@ -98,7 +99,7 @@ func (v invocation) find(args []Word) {
 		end := at + endOf(args[at:])
 		var inner []Word
 		for _, w := range args[at+1 : end] {
-			inner = append(inner, fill(w, "{}", string(Any)))
+			inner = append(inner, fill(w, "{}", start+string(Any)))
 		}
 		if strings.HasSuffix(option, "dir") {
 			v.dirs.Unknown = true
@@ -106,6 +107,17 @@ func (v invocation) find(args []Word) {
 		v.within(at+2, inner, nil, v.scope)
 		at = end
 	}
+}
+
+// startOf returns what the names that find puts in for {} begin with; "" if that is not known, as with several starting points.
+func startOf(args []Word) string {
+	switch {
+	case len(args) == 0 || !args[0].Dynamic && strings.HasPrefix(args[0].Text, "-"):
+		return "./" // the working directory
+	case args[0].Dynamic || args[0].Tilde || len(args) > 1 && !strings.HasPrefix(args[1].Text, "-"):
+		return ""
+	}
+	return args[0].Text
 }
 
 // endOf returns the index of the ; or of the + behind {} that ends find's -exec, which stands at
