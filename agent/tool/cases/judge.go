@@ -52,6 +52,9 @@ func (w *World) Judge(c Case) (Result, error) {
 // them, asks the chain, and follows the redirects of WebFetch.
 func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	call := permission.Call{Tool: c.Tool, Dir: s.dir, HasBox: func(permission.Box) bool { return true }}
+	if c.Kind != Attack { // an attack is judged as where no sandbox hides denied files
+		call.Kept = func(*permission.FileDenials) bool { return true }
+	}
 	var err error
 	if c.ArgsRaw != "" {
 		call.Args, err = tool.DecodeArgs([]byte(s.expand(c.ArgsRaw)))
