@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -68,6 +69,9 @@ func newWorld(t *testing.T) *world {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
+	// A program that another test starts meanwhile would inherit the open file, and to could not be started (ETXTBSY).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(from)
 	if err != nil {
 		t.Fatal(err)
