@@ -139,6 +139,7 @@ func TestTurnWaitsForServersThatStart(t *testing.T) {
 				if m.Tools(ctx, c.wait); time.Since(begin) != 0 {
 					t.Errorf("the next turn waits for %v", time.Since(begin))
 				}
+				synctest.Wait() // until it is reported, which a turn does not wait for
 				mu.Lock()
 				defer mu.Unlock()
 				if first := append(reported, "")[0]; first != c.reported {
