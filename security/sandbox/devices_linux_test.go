@@ -30,7 +30,7 @@ func TestCrashStartsNothing(t *testing.T) {
 	t.Parallel()
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &own); err != nil || own.Max == 0 {
-		t.Skip("this process may not dump core itself")
+		t.Skip("the hard limit of core files is 0 here: ulimit -Hc")
 	}
 	r := views(t)["elsewhere"].look(t, sandbox.Native, "grep '^Max core' /proc/self/limits")
 	if got := strings.Join(strings.Fields(r.Stdout.String()), " "); got != "Max core file size 1 1 bytes" {

@@ -245,9 +245,9 @@ func (c *command) start() error {
 	err := c.cmd.Start()
 	if err == nil {
 		err = c.hold.started()
-		// A command that was ended before the helper's report may have run and printed: wait says
+		// A command that was ended before the helper's report, or in the middle of it, may have run and printed: wait says
 		// how it ended.
-		if err == nil || errors.Is(err, io.EOF) && context.Cause(c.ctx) != nil {
+		if err == nil || (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && context.Cause(c.ctx) != nil {
 			return nil
 		}
 	}
