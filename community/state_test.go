@@ -1,0 +1,257 @@
+package community_test
+
+import (
+	"go/ast"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The limits of what one type and one package hold together. Embedded types of the same package count with all that they
+// have.
+const (
+	maxFields      = 15 // of a type
+	maxPlainFields = 25 // of plain data: all fields are exported, or there are no methods
+	maxUses        = 30 // methods of a type, and functions of its package that take it
+	maxImports     = 20 // of our packages, by a package
+	maxRootImports = 35 // by a composition root
+)
+
+// compositionRoots are the packages that put all others together.
+var compositionRoots = []string{"agent/node", "cmd/symbio/internal/cli"}
+
+// overLimit are the types and packages that are above their limit, with the most that each may have. A number may only
+// become smaller.
+var overLimit = map[string]int{
+	"fields actor.Ref":                              16,
+	"fields agent.Config":                           27,
+	"fields agent.Event":                            37,
+	"fields agent.instance":                         27,
+	"fields agent/budget.Account":                   23,
+	"fields agent/budget.Loan":                      27,
+	"fields agent/conversation.exchange":            21,
+	"fields agent/event.Fields":                     61,
+	"fields agent/lending.BorrowedAgent":            25,
+	"fields agent/lending.Lease":                    27,
+	"fields agent/node.parts":                       47,
+	"fields agent/node.registryNode":                47,
+	"fields agent/node.resumer":                     47,
+	"fields agent/node.tasks":                       47,
+	"fields agent/node/approvals.pendingRequest":    20,
+	"fields agent/node/approvals.request":           16,
+	"fields agent/node/config.Config":               30,
+	"fields agent/node/config.Skills":               26,
+	"fields agent/node/control.Config":              33,
+	"fields agent/session.Info":                     26,
+	"fields agent/tool.SetConfig":                   28,
+	"fields agent/tool/cases.Case":                  18,
+	"fields agent/tool/mcp.server":                  37,
+	"fields cmd/symbio/internal/chat.conversation":  35,
+	"fields cmd/symbio/internal/topcmd.model":       27,
+	"fields cmd/symbio/internal/tui.input":          22,
+	"fields cmd/symbio/internal/tui.model":          36,
+	"fields cmd/symbio/internal/tui.overlay":        17,
+	"fields community.Community":                    35,
+	"fields security/permission.allowRules":         17,
+	"fields security/permission.redirection":        16,
+	"fields security/sandbox/internal/inside.Job":   26,
+	"fields skills/install.Change":                  21,
+	"fields transport/grpcpeer.Network":             20,
+	"fields transport/grpcpeer.candidates":          17,
+	"fields transport/grpcpeer.dialer":              19,
+	"fields transport/grpcpeer.link":                29,
+	"fields transport/grpcpeer/internal/calls.lane": 21,
+	"imports agent":                                 26,
+	"imports agent/node":                            55,
+	"imports agent/node/control":                    25,
+	"imports cmd/symbio/internal/cli":               40,
+	"imports cmd/symbio/internal/skillcmd":          24,
+	"uses agent.Agent":                              34,
+	"uses agent.agentSkills":                        34,
+	"uses agent.instance":                           59,
+	"uses agent/budget.Loan":                        39,
+	"uses agent/conversation.exchange":              33,
+	"uses agent/definition.parser":                  38,
+	"uses agent/node.Config":                        36,
+	"uses agent/node.parts":                         66,
+	"uses agent/node.registryNode":                  59,
+	"uses agent/node.resumer":                       63,
+	"uses agent/node.tasks":                         59,
+	"uses agent/node/control.server":                39,
+	"uses agent/node/doctor.World":                  31,
+	"uses agent/node/state.Node":                    31,
+	"uses agent/team.Team":                          32,
+	"uses agent/tool.Set":                           32,
+	"uses agent/tool/builtin.Workspace":             33,
+	"uses agent/tool/mcp.server":                    41,
+	"uses cmd/symbio/internal/chat.conversation":    53,
+	"uses cmd/symbio/internal/command.Env":          45,
+	"uses cmd/symbio/internal/topcmd.model":         49,
+	"uses cmd/symbio/internal/tui.model":            37,
+	"uses community.Community":                      74,
+	"uses security/identity.Identity":               31,
+	"uses security/permission.Rule":                 43,
+	"uses security/permission.commandRule":          40,
+	"uses security/permission.facts":                71,
+	"uses security/permission/shell.builder":        32,
+	"uses security/permission/shell.invocation":     46,
+	"uses skills.Skill":                             31,
+}
+
+// TestStateStaysSmall holds each type and package to the limits above: a type with many fields, or that many functions
+// may change, cannot be understood in parts.
+func TestStateStaysSmall(t *testing.T) {
+	above := map[string]int{}
+	for dir, p := range measure(t) {
+		limit := maxImports
+		if slices.Contains(compositionRoots, dir) {
+			limit = maxRootImports
+		}
+		if n := len(p.imports); n > limit {
+			above["imports "+dir] = n
+		}
+		for name := range p.types {
+			limit := maxFields
+			if p.isPlain(name) {
+				limit = maxPlainFields
+			}
+			if n := p.fields(name); n > limit {
+				above["fields "+dir+"."+name] = n
+			}
+			if n := p.methods(name) + p.takes[name]; n > maxUses {
+				above["uses "+dir+"."+name] = n
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(above)) {
+		if n, most := above[name], overLimit[name]; n > most {
+			t.Errorf("%s: %d, above the limit, and above the %d of the list of exceptions; split it by subject", name, n, most)
+		}
+	}
+	for name := range overLimit {
+		if above[name] == 0 {
+			t.Errorf("%s: keeps to the limit now; remove it from the list of exceptions", name)
+		}
+	}
+}
+
+// measured is what TestStateStaysSmall counts in one package.
+type measured struct {
+	types   map[string]ast.Expr
+	own     map[string]int // methods by type, without those of embedded types
+	takes   map[string]int // functions and methods by the type of a parameter
+	imports map[string]bool
+}
+
+// measure counts in the product's code, by package.
+func measure(t *testing.T) map[string]*measured {
+	all := map[string]*measured{}
+	for _, s := range sources(t) {
+		dir := path.Dir(s.path)
+		if s.isTest() {
+			continue
+		}
+		p := all[dir]
+		if p == nil {
+			p = &measured{map[string]ast.Expr{}, map[string]int{}, map[string]int{}, map[string]bool{}}
+			all[dir] = p
+		}
+		for _, i := range s.parsed.Imports {
+			if folder, ours := ourName(strings.Trim(i.Path.Value, `"`)); ours {
+				p.imports[folder] = true
+			}
+		}
+		for _, d := range s.parsed.Decls {
+			p.add(d)
+		}
+	}
+	return all
+}
+
+func (p *measured) add(d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			if s, ok := s.(*ast.TypeSpec); ok {
+				p.types[s.Name.Name] = s.Type
+			}
+		}
+	case *ast.FuncDecl:
+		if d.Recv != nil {
+			p.own[receiverOf(d)]++
+		}
+		seen := map[string]bool{}
+		for _, param := range d.Type.Params.List {
+			if name := ownType(param.Type); name != "" && !seen[name] {
+				seen[name] = true
+				p.takes[name]++
+			}
+		}
+	}
+}
+
+// ownType returns the name of a type of the same package, or of a pointer to it; "" for other types.
+func ownType(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return ownType(e.X)
+	case *ast.IndexExpr:
+		return ownType(e.X)
+	case *ast.IndexListExpr:
+		return ownType(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// fieldsOf returns the fields of a struct, none of another type.
+func (p *measured) fieldsOf(name string) []*ast.Field {
+	if s, ok := p.types[name].(*ast.StructType); ok {
+		return s.Fields.List
+	}
+	return nil
+}
+
+// fields counts the fields of a type, and instead of an embedded one those that it has.
+func (p *measured) fields(name string) (n int) {
+	for _, f := range p.fieldsOf(name) {
+		if _, ok := p.types[ownType(f.Type)].(*ast.StructType); ok && f.Names == nil {
+			n += p.fields(ownType(f.Type))
+			continue
+		}
+		n += max(1, len(f.Names))
+	}
+	return n
+}
+
+// methods counts the methods of a type and of those that it embeds.
+func (p *measured) methods(name string) int {
+	n := p.own[name]
+	for _, f := range p.fieldsOf(name) {
+		if f.Names == nil {
+			n += p.methods(ownType(f.Type))
+		}
+	}
+	return n
+}
+
+// isPlain reports whether a type is plain data, such as options, a message or an event.
+func (p *measured) isPlain(name string) bool {
+	if p.methods(name) == 0 {
+		return true
+	}
+	for _, f := range p.fieldsOf(name) {
+		if f.Names == nil && !ast.IsExported(ownType(f.Type)) && ownType(f.Type) != "" {
+			return false
+		}
+		for _, id := range f.Names {
+			if !id.IsExported() {
+				return false
+			}
+		}
+	}
+	return true
+}
