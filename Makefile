@@ -9,13 +9,17 @@ N       ?= 200000
 SEED    ?= 1
 COUNT   ?= 150
 
-.PHONY: help generate catalog build test system oracle lint bench soak fuzz-shell fuzz-rules mutate demo recording cross
+.PHONY: help generate module catalog build test system oracle lint bench soak fuzz-shell fuzz-rules mutate demo recording cross
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 generate: ## write the Go code of the .proto files
 	cd .tools && $(GO) run ./protogen ../proto ../proto $(PROTOS)
+
+module: ## give the module another name, so that others can import it (NAME=example.org/you/symbio)
+	cd .tools && $(GO) run ./module "$(NAME)"
+	$(MAKE) generate
 
 catalog: ## write the table of models, their windows and prices
 	cd .tools && $(GO) run ./modelcatalog > ../agent/llm/catalog/models.tsv.new && mv ../agent/llm/catalog/models.tsv.new ../agent/llm/catalog/models.tsv

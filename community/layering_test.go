@@ -3,10 +3,12 @@ package community_test
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -92,9 +94,17 @@ func TestPackagesImportOnlyWhatTheirLayerMay(t *testing.T) {
 	}
 }
 
+// ourName returns the path of a package below the module's root.
 func ourName(importPath string) (string, bool) {
-	return strings.CutPrefix(importPath, "symbio/")
+	return strings.CutPrefix(importPath, moduleName()+"/")
 }
+
+// moduleName returns the name in go.mod, which `make module` changes.
+var moduleName = sync.OnceValue(func() string {
+	text, _ := os.ReadFile("../go.mod") // without it no package is ours, and the tests say so
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(strings.TrimPrefix(line, "module "))
+})
 
 // isForTests reports whether a package is for tests: the last word of its path ends in "test". It is no part of the
 // product, which does not import it.

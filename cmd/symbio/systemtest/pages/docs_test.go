@@ -252,7 +252,7 @@ func (r *reading) up(line string) {
 	r.down(name)
 	if program, ok := strings.CutPrefix(strings.TrimSpace(line), "go run ./cmd/examples/"); ok {
 		file := filepath.Join(r.t.TempDir(), program)
-		if err := symbiotest.GoBuild("-o", file, "symbio/cmd/examples/"+program); err != nil {
+		if err := symbiotest.GoBuild("-o", file, "../../../examples/"+program); err != nil {
 			r.t.Fatal(err)
 		}
 		line = file

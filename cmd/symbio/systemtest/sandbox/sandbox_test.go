@@ -19,7 +19,7 @@ func TestOfSecondTierPasses(t *testing.T) {
 		{"agent/tool/shell", "TestDeniedFilesAreKeptFromGoTest"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := exec.CommandContext(waittest.Context(t), "go", "test", "-tags", "system", "-count=1", "-v", "-run", "^"+test.name+"$", "symbio/"+test.pkg)
+			c := exec.CommandContext(waittest.Context(t), "go", "test", "-tags", "system", "-count=1", "-v", "-run", "^"+test.name+"$", "../../../../"+test.pkg)
 			out, err := c.CombinedOutput()
 			switch {
 			case err == nil && bytes.Contains(out, []byte("--- SKIP: "+test.name)):
