@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/clustercmd"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/demo"
@@ -42,7 +41,7 @@ func Run(args []string) int {
 func Main(ctx context.Context, args []string) int {
 	env := command.NewEnv()
 	// The tour's nodes find their model by this name in their configuration.
-	env.Models = map[string]llm.Model{demo.ModelName: demo.Model(), demo.StuckModelName: demo.StuckModel()}
+	env.Models = demo.Models()
 	// cobra must write where the commands write, so that help and completion go to the same
 	// streams.
 	root := root(env)
@@ -90,7 +89,7 @@ func root(env *command.Env) *cobra.Command {
 		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdArtifacts(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env), topcmd.New(env), mapcmd.New(env),
 	)...)
 	root.AddCommand(
-		cmdDemo(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), cmdServeReports(env),
+		demo.New(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), demo.Reports(env),
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its

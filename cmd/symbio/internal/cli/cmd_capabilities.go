@@ -59,18 +59,10 @@ func cmdCapabilities(env *command.Env) *cobra.Command {
 	}
 }
 
-// commonCapabilities are prefixes of capabilities that every node has.
-var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
-
-// isCommon reports whether every node has the capability of that name.
-func isCommon(name string) bool {
-	return slices.ContainsFunc(commonCapabilities, func(c string) bool { return strings.HasPrefix(name, c) })
-}
-
 // printCapabilities prints capabilities, those that every node has last. On a terminal each takes one line.
 func printCapabilities(env *command.Env, all []*symbiov1.OfferedCapability) error {
 	slices.SortStableFunc(all, func(a, b *symbiov1.OfferedCapability) int {
-		if x, y := isCommon(a.GetCapability().GetName()), isCommon(b.GetCapability().GetName()); x != y {
+		if x, y := command.IsCommon(a.GetCapability().GetName()), command.IsCommon(b.GetCapability().GetName()); x != y {
 			return map[bool]int{true: 1, false: -1}[x]
 		}
 		return 0

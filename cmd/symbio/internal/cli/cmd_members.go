@@ -54,7 +54,7 @@ func printMembers(env *command.Env, all []*symbiov1.LocatedMember) error {
 		return command.PrintList(env, all, []string{"ID", "NAME", "NODE", "ACCEPTS", "PROVIDES", "STATE"}, memberRow)
 	}
 	return command.PrintList(env, all, []string{"ID", "NAME", "NODE", "STATE", "PROVIDES", "ACCEPTS"}, func(m *symbiov1.LocatedMember) []string {
-		provides := slices.DeleteFunc(slices.Clone(m.GetProvides()), isCommon)
+		provides := slices.DeleteFunc(slices.Clone(m.GetProvides()), command.IsCommon)
 		if common := len(m.GetProvides()) - len(provides); common > 0 {
 			provides = append(provides, fmt.Sprintf("%d of each node", common))
 		}

@@ -241,3 +241,11 @@ func Map[From, To any](list []From, f func(From) To) []To {
 	}
 	return out
 }
+
+// commonCapabilities are prefixes of capabilities that every node has.
+var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
+
+// IsCommon reports whether every node has the capability of that name.
+func IsCommon(name string) bool {
+	return slices.ContainsFunc(commonCapabilities, func(c string) bool { return strings.HasPrefix(name, c) })
+}

@@ -1,8 +1,9 @@
 // Package demo is the two-minute tour: two nodes, each a process of its own, and a real task on
-// real input. It is a user of the program like any other: it writes configuration files (setup.go),
-// starts `symbio up` twice (node_process.go), gives one of the nodes a task and answers its
-// questions (scripted_user.go), and counts what the nodes report (observer.go).
+// real input. It is a script over the program's own commands: it writes the configuration of two nodes (the files below
+// tour), starts `symbio up` twice, gives one of the nodes a task with `symbio run`, adds a remark with `symbio steer`,
+// answers questions with `symbio approvals`, and ends with `symbio map` (tour.go). The view shows and counts what the nodes
+// print (view.go).
 //
-// The model is a Go function, see Model, unless Options name another. Nothing in it is prepared:
+// The model is a Go function, see Models, unless --model names another. Nothing in it is prepared:
 // parts, numbers and text come from the directory that is surveyed, through the tools.
 package demo

@@ -1,72 +1,90 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"symbio/agent/llm"
 	"symbio/security/visible"
 )
 
-// ModelName is the name under which the nodes of the tour know their model: configurations name it
-// "func:survey".
-const ModelName = "survey"
+// The names under which the nodes of the tour know their models: configurations name them "func:survey" and so on.
+const (
+	modelName = "survey"
+	// stuckModelName is the model that node b has before it is killed: it gives its first answer and then thinks until its
+	// node ends, so that there is work to be interrupted.
+	stuckModelName = "survey-stuck"
+)
 
-// Model returns the model of the tour: a Go function that uses tools as a language model would.
-// Each answer follows from the messages of the request. The surveyor and its sub-agents share it.
-func Model() llm.Model {
-	places := make(chan struct{}, MapPlaces)
-	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
-		if word := shoutTask.FindStringSubmatch(newConversation(r.Messages).task); word != nil {
-			message, err := shout(ctx, places, word[1])
+// The model of the tour answers at once, so that a second machine would gain nothing. For symbio map it is as slow as a model:
+// an item takes mapPause, and a node does mapPlaces of them at the same time.
+const (
+	mapPause  = 200 * time.Millisecond
+	mapPlaces = 2
+)
+
+// Models returns the models of the tour by their names: Go functions that use tools as a language model would. Each answer
+// follows from the messages of the request. The surveyor and its sub-agents share them.
+func Models() map[string]llm.Model {
+	places := make(chan struct{}, mapPlaces)
+	model := func(stuck bool) llm.Model {
+		return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
+			c := newConversation(r.Messages)
+			if stuck && c.turns > 0 {
+				<-ctx.Done()
+				return llm.Response{}, context.Cause(ctx)
+			}
+			message, err := c.answer(ctx, places)
 			return llm.Response{Message: message, Usage: llm.EstimateUsage(r, message)}, err
-		}
-		return answer(ctx, r)
-	})
-}
-
-// StuckModelName is the name of the model that node b has before it is killed: it gives its first
-// answer and then thinks until its node ends, so that there is work to be interrupted.
-const StuckModelName = "survey-stuck"
-
-// StuckModel returns the model of that name.
-func StuckModel() llm.Model {
-	return llm.Func(func(ctx context.Context, r llm.Request) (llm.Response, error) {
-		if newConversation(r.Messages).turns == 0 {
-			return answer(ctx, r)
-		}
-		<-ctx.Done()
-		return llm.Response{}, context.Cause(ctx)
-	})
+		})
+	}
+	return map[string]llm.Model{modelName: model(false), stuckModelName: model(true)}
 }
 
 // turn is one answer of the model: text, calls of tools, or both.
 type turn = llm.Message
 
 // answer returns the next turn. The first line of the task says whether it is for the whole
-// directory or for a part.
-func answer(_ context.Context, r llm.Request) (llm.Response, error) {
-	c := newConversation(r.Messages)
-	var message turn
+// directory, for a part, or an item of symbio map.
+func (c *conversation) answer(ctx context.Context, places chan struct{}) (turn, error) {
 	if part := partTask.FindStringSubmatch(c.task); part != nil {
-		message = c.surveyPart(part[1])
+		return c.surveyPart(part[1]), nil
 	} else if survey := surveyTask.FindStringSubmatch(c.task); survey != nil {
-		message = c.survey(survey[1], survey[2])
-	} else {
-		message.Text = "I survey directories, and know nothing else."
+		return c.survey(survey[1], survey[2]), nil
+	} else if word := shoutTask.FindStringSubmatch(c.task); word != nil {
+		return shout(ctx, places, word[1])
 	}
-	return llm.Response{Message: message, Usage: llm.EstimateUsage(r, message)}, nil
+	return turn{Text: "I survey directories, and know nothing else."}, nil
 }
 
-// The tasks that the model understands. They must match what survey and spawnAll write.
+// The tasks that the model understands. They must match what the tour and spawnAll write.
 var (
 	surveyTask = regexp.MustCompile(`^Survey the directory (.+) and write the report to (.+)$`)
 	partTask   = regexp.MustCompile(`(?m)^Survey the part ([^\n]+)`)
+	shoutTask  = regexp.MustCompile(`^Shout (\w+)$`)
 )
+
+// shout answers an item of symbio map when it has one of the places.
+func shout(ctx context.Context, places chan struct{}, word string) (turn, error) {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-ctx.Done():
+		return turn{}, context.Cause(ctx)
+	}
+	select {
+	case <-time.After(mapPause):
+		return turn{Text: strings.ToUpper(word) + "!"}, nil
+	case <-ctx.Done():
+		return turn{}, context.Cause(ctx)
+	}
+}
 
 // conversation is what the request holds, from the message that began the task.
 type conversation struct {
@@ -77,13 +95,13 @@ type conversation struct {
 	// turns counts the answers of the model since the task began.
 	turns int
 	// results are all results of tools since the task began; last are those of the latest message.
-	results []result
+	results []toolResult
 	// last are the results in the latest message that has some.
-	last []result
+	last []toolResult
 }
 
-// result is the result of a call, together with the arguments of the call.
-type result struct {
+// toolResult is the result of a call, together with the arguments of the call.
+type toolResult struct {
 	llm.ToolResult
 	args json.RawMessage
 }
@@ -107,7 +125,7 @@ func newConversation(messages []llm.Message) *conversation {
 		default:
 			c.last = nil
 			for _, r := range m.Results {
-				c.last = append(c.last, result{r, args[r.CallID]})
+				c.last = append(c.last, toolResult{r, args[r.CallID]})
 			}
 			c.results = append(c.results, c.last...)
 		}
@@ -116,7 +134,7 @@ func newConversation(messages []llm.Message) *conversation {
 }
 
 // resultsOf returns the results of a tool since the task began.
-func (c *conversation) resultsOf(tool string) (list []result) {
+func (c *conversation) resultsOf(tool string) (list []toolResult) {
 	for _, r := range c.results {
 		if r.Name == tool {
 			list = append(list, r)
@@ -127,7 +145,7 @@ func (c *conversation) resultsOf(tool string) (list []result) {
 
 // after reports whether the latest results include one of that tool that contains text.
 func (c *conversation) after(tool, text string) bool {
-	return slices.ContainsFunc(c.last, func(r result) bool { return r.Name == tool && strings.Contains(r.Text, text) })
+	return slices.ContainsFunc(c.last, func(r toolResult) bool { return r.Name == tool && strings.Contains(r.Text, text) })
 }
 
 // call returns a call of a tool.
@@ -245,16 +263,55 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 	return calls
 }
 
+// subagent is what the conversation says about a sub-agent: the call that spawned it, its id, and its answer.
+type subagent struct {
+	args   object
+	id     string
+	part   Part
+	failed string
+}
+
+// subagents returns the sub-agents in the order of their calls, with their latest answers.
+func (c *conversation) subagents() (list []subagent) {
+	type outcome struct {
+		ID            string `json:"agent_id"`
+		Result, Error string
+	}
+	outcomes := map[string]outcome{}
+	for _, r := range c.resultsOf("wait_agents") {
+		var answer struct{ Agents []outcome }
+		_ = json.Unmarshal([]byte(r.Text), &answer) // the text of a refused call is no JSON; there are no answers then
+		for _, o := range answer.Agents {
+			outcomes[o.ID] = o
+		}
+	}
+	for _, r := range c.resultsOf("replicate_agent") {
+		var s subagent
+		var made outcome
+		_, _ = json.Unmarshal(r.args, &s.args), json.Unmarshal([]byte(r.Text), &made)
+		reason, _ := s.args["reason"].(string)
+		o := outcomes[made.ID]
+		s.id, s.failed = made.ID, o.Error
+		s.part = Part{Part: strings.TrimPrefix(reason, "survey "), Error: cmp.Or(o.Error, "it gave no answer")}
+		if r.IsError {
+			s.part.Error = r.Text
+		}
+		var got Part
+		if json.Unmarshal([]byte(o.Result), &got) == nil && got.Part != "" {
+			s.part = got
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
 // waitForAll returns the calls that wait for the sub-agents: four in each, because the tool cuts
 // results that are longer.
 func (c *conversation) waitForAll() (calls []llm.ToolCall) {
 	var ids []string
-	for _, r := range c.resultsOf("replicate_agent") {
-		var made struct {
-			ID string `json:"agent_id"`
-		}
-		if !r.IsError && json.Unmarshal([]byte(r.Text), &made) == nil {
-			ids = append(ids, made.ID)
+	for _, s := range c.subagents() {
+		if s.id != "" {
+			ids = append(ids, s.id)
 		}
 	}
 	for some := range slices.Chunk(ids, 4) {
@@ -263,78 +320,30 @@ func (c *conversation) waitForAll() (calls []llm.ToolCall) {
 	return calls
 }
 
-// outcome is the state of a sub-agent as wait_agents reports it.
-type outcome struct {
-	ID            string `json:"agent_id"`
-	Result, Error string
-}
-
-// outcomes returns the latest states of the sub-agents by their ids.
-func (c *conversation) outcomes() map[string]outcome {
-	outcomes := map[string]outcome{}
-	for _, r := range c.resultsOf("wait_agents") {
-		var answer struct{ Agents []outcome }
-		if json.Unmarshal([]byte(r.Text), &answer) != nil {
-			continue
-		}
-		for _, o := range answer.Agents {
-			outcomes[o.ID] = o
-		}
-	}
-	return outcomes
-}
-
 // repeatLost returns the calls that spawn sub-agents here for the parts whose sub-agents on another
 // node failed, once for each part.
 func (c *conversation) repeatLost() (calls []llm.ToolCall) {
-	outcomes, spawned := c.outcomes(), map[string]int{}
-	for _, r := range c.resultsOf("replicate_agent") {
-		spawned[reasonOf(r)]++
-	}
-	for _, r := range c.resultsOf("replicate_agent") {
-		var args object
-		var made outcome
-		_, _ = json.Unmarshal(r.args, &args), json.Unmarshal([]byte(r.Text), &made)
-		if args["node"] == nil || outcomes[made.ID].Error == "" || spawned[reasonOf(r)] > 1 {
-			continue
+	all := c.subagents()
+	for i, s := range all {
+		again := slices.ContainsFunc(all[i+1:], func(o subagent) bool { return o.part.Part == s.part.Part })
+		if s.args["node"] != nil && s.failed != "" && !again {
+			delete(s.args, "node")
+			delete(s.args, "budget")
+			calls = append(calls, call("replicate_agent", s.args))
 		}
-		delete(args, "node")
-		delete(args, "budget")
-		calls = append(calls, call("replicate_agent", args))
 	}
 	return calls
-}
-
-// reasonOf returns the reason in a call of replicate_agent, which names the part.
-func reasonOf(r result) string {
-	var args struct{ Reason string }
-	_ = json.Unmarshal(r.args, &args) // the model wrote it itself
-	return args.Reason
 }
 
 // parts returns the results of all sub-agents. A part whose agent failed has an error, unless another
 // agent did it.
 func (c *conversation) parts() (list []Part) {
-	outcomes := c.outcomes()
-	for _, r := range c.resultsOf("replicate_agent") {
-		var made outcome
-		_ = json.Unmarshal([]byte(r.Text), &made) // the text of a refused call is no JSON; made stays empty then
-		part := Part{Part: strings.TrimPrefix(reasonOf(r), "survey "), Error: r.Text}
-		if !r.IsError {
-			o := outcomes[made.ID]
-			if part.Error = o.Error; part.Error == "" {
-				part.Error = "it gave no answer"
-			}
-			var got Part
-			if json.Unmarshal([]byte(o.Result), &got) == nil {
-				part = got
-			}
+	for _, s := range c.subagents() {
+		if i := slices.IndexFunc(list, func(p Part) bool { return p.Part == s.part.Part }); i >= 0 {
+			list[i] = s.part // it was done again
+		} else {
+			list = append(list, s.part)
 		}
-		if i := slices.IndexFunc(list, func(p Part) bool { return p.Part == part.Part }); i >= 0 {
-			list[i] = part // it was done again
-			continue
-		}
-		list = append(list, part)
 	}
 	return list
 }

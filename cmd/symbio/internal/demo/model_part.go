@@ -26,7 +26,7 @@ func (c *conversation) surveyPart(part string) turn {
 	switch {
 	case c.turns == 0:
 		return turn{Calls: c.countPart(part)}
-	case c.turns == 1 && slices.ContainsFunc(c.last, func(r result) bool { return topFiles.MatchString(r.Text) }):
+	case c.turns == 1 && slices.ContainsFunc(c.last, func(r toolResult) bool { return topFiles.MatchString(r.Text) }):
 		return turn{Calls: []llm.ToolCall{call("Read", object{"file_path": c.bestSummaryFile(), "limit": 40})}}
 	}
 	return turn{Text: encode(c.describe(part))}

@@ -2,16 +2,9 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-)
-
-// The MCP server of the tour, and its one tool.
-const (
-	serverName = "reports"
-	renderTool = "render"
 )
 
 // maxSurvey bounds one message to the server, in bytes. It is larger than the largest message
@@ -21,9 +14,9 @@ const maxSurvey = 16 << 20
 // Serve runs an MCP server with the one tool render on in and out, as the stdio transport of MCP
 // has it. It blocks until in ends, then it returns nil, or until ctx does.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) error {
-	s := sdk.NewServer(&sdk.Implementation{Name: serverName, Version: version}, nil)
+	s := sdk.NewServer(&sdk.Implementation{Name: "reports", Version: version}, nil)
 	sdk.AddTool(s, &sdk.Tool{
-		Name: renderTool, Description: "Renders a survey as a Markdown report.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
+		Name: "render", Description: "Renders a survey as a Markdown report.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
 	}, func(_ context.Context, _ *sdk.CallToolRequest, survey Survey) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: Render(survey)}}}, nil, nil
 	})
@@ -35,14 +28,3 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, version string) err
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
-
-// mcpConfig returns the mcp.json of node b. It starts this program itself with the hidden command
-// serve-reports, without a sandbox, because the tour has to work where the system offers none.
-func mcpConfig(self string) ([]byte, error) {
-	type entry = map[string]any
-	return json.Marshal(entry{"mcpServers": entry{serverName: entry{
-		"command": self, "args": []string{"serve-reports"},
-		// It is this program itself, and the tour is to work where nothing holds a command.
-		"sandbox": entry{"preset": "off"},
-	}}})
-}

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"bytes"
@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"symbio/cmd/symbio/internal/command"
-	"symbio/cmd/symbio/internal/demo"
 	"symbio/cmd/symbio/internal/terminal"
 )
 
 func TestDemoResultFitsTerminal(t *testing.T) {
 	stdout := new(bytes.Buffer)
 	a := &command.Env{Out: stdout, OutIsTerminal: true, Getenv: func(string) string { return "" }}
-	if err := printDemoResult(a, demo.Options{}, demo.Result{Summary: "140 parts. Not surveyed: " + strings.Repeat("part of it, ", 1000), Report: "/tmp/report.md"}); err != nil {
+	if err := (result{Summary: "140 parts. Not surveyed: " + strings.Repeat("part of it, ", 1000), Report: "/tmp/report.md"}).print(a, true); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(stdout.String(), "\n")
