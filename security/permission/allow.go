@@ -10,12 +10,12 @@ import (
 // deniesCommands reports whether some rule of the policy denies commands. Only then does a
 // command that cannot be read need a question under the default allow.
 func (p Policy) deniesCommands() bool {
-	return slices.ContainsFunc(slices.Concat(p.FinalDeny, p.Deny), func(r Rule) bool { return r.namedBy(&commandTools) })
+	return slices.ContainsFunc(slices.Concat(p.FinalDeny, p.Deny), func(r Rule) bool { return r.namedBy(commandTools) })
 }
 
 // commandTools are the tools that run commands. A deny rule for one of them may be about any
 // command.
-var commandTools = namesOf("Bash", "Git")
+var commandTools = names{"Bash", "Git"}
 
 // rest returns a verdict of the last stage with the sentence that goes with its action appended
 // to why. An action that is none of the three denies.
@@ -45,12 +45,12 @@ type allowRules struct {
 // verdict names.
 func (p allowRules) each(yield func(r *Rule, source string) bool) {
 	for i := range p.rules {
-		if p.rules[i].namedBy(&p.names) && yield(&p.rules[i], "config") {
+		if p.rules[i].namedBy(p.names) && yield(&p.rules[i], "config") {
 			return
 		}
 	}
 	for i := range p.granted {
-		if p.granted[i].Rule.namedBy(&p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
+		if p.granted[i].Rule.namedBy(p.names) && yield(&p.granted[i].Rule, p.granted[i].Source) {
 			return
 		}
 	}

@@ -507,25 +507,10 @@ func matchWords(words []shell.Word, argv []string) bool {
 		return false
 	case w.Dynamic:
 		// A pattern of file names may become several.
-		if (w.Tilde || matchText(w.Pattern, argv[0])) && (matchWords(words[1:], argv[1:]) || matchWords(words, argv[1:])) {
+		if (w.Tilde || strings.HasPrefix(argv[0], w.Begin)) && (matchWords(words[1:], argv[1:]) || matchWords(words, argv[1:])) {
 			return true
 		}
 		return false
 	}
 	return (w.Text == argv[0] || w.Tilde) && matchWords(words[1:], argv[1:])
-}
-
-func matchText(pattern, text string) bool {
-	if pattern == "" {
-		return text == ""
-	}
-	if strings.ContainsRune(shell.Marks, rune(pattern[0])) {
-		for i := range len(text) + 1 {
-			if matchText(pattern[1:], text[i:]) {
-				return true
-			}
-		}
-		return false
-	}
-	return text != "" && text[0] == pattern[0] && matchText(pattern[1:], text[1:])
 }

@@ -65,7 +65,7 @@ func readBox(r *Rule) (at int, reason string) {
 
 // boxRule returns the rule or grant of the link that allows every command in a box; nil if there is none.
 func (l Link) boxRule(f *facts, box Box) *Rule {
-	i := slices.IndexFunc(l.Policy.Allow, func(r Rule) bool { return r.form == formBox && r.box == box && r.namedBy(&f.names) })
+	i := slices.IndexFunc(l.Policy.Allow, func(r Rule) bool { return r.form == formBox && r.box == box && r.namedBy(f.names) })
 	if i < 0 {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (c Chain) readable(call Call) (dirs []string) {
 // readsBelow returns the directory in which a rule is for Read of every file, unless it is relative to the working
 // directory; "" for other rules.
 func readsBelow(r *Rule, dir string) string {
-	if r.form != formPath || r.base == baseDir || r.base == baseAny || !r.namedBy(&readers) {
+	if r.form != formPath || r.base == baseDir || r.base == baseAny || !r.namedBy(readers) {
 		return ""
 	}
 	p, ok := r.pattern(dir)

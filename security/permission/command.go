@@ -172,28 +172,22 @@ func (f *facts) absolute(dir, name string, tilde bool) (string, bool) {
 	return f.call.Dir + "/" + dir + "/" + name, filepath.IsAbs(f.call.Dir)
 }
 
-// candidates returns the parts of a word that may name a file: the whole word, and what follows
+// candidates returns the parts of a literal word that may name a file: the whole word, and what follows
 // the signs that programs put before a name, as in --file=x, -fx, @x and HEAD:x. It errs on the
 // side of too many, since they are used for denials. Programs expand a ~ behind such a sign by
 // themselves or not, so it is taken for the home.
-func candidates(w shell.Word) []shell.Word {
-	all := []shell.Word{w}
+func candidates(w shell.Word) (all []shell.Word) {
 	text := w.Text
 	if w.Dynamic {
-		text = w.Pattern
-	} else if strings.HasPrefix(text, "-") {
-		// The whole of an option is no name.
-		all = nil
+		return nil
+	}
+	if !strings.HasPrefix(text, "-") { // the whole of an option is no name
+		all = append(all, w)
 	}
 	add := func(rest string) {
-		if rest == "" || rest == text {
-			return
+		if rest != "" && rest != text {
+			all = append(all, shell.Word{Text: rest, Tilde: rest == "~" || strings.HasPrefix(rest, "~/")})
 		}
-		c := shell.Word{Text: rest, Split: w.Split, Tilde: rest == "~" || strings.HasPrefix(rest, "~/")}
-		if w.Dynamic && strings.ContainsAny(rest, shell.Marks) {
-			c.Dynamic, c.Pattern = true, rest
-		}
-		all = append(all, c)
 	}
 	for _, sign := range "=@:" {
 		if i := strings.LastIndexByte(text, byte(sign)); i >= 0 {

@@ -2,7 +2,7 @@ package permission_test
 
 import (
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -58,7 +58,7 @@ func TestConstraintsRoundTrip(t *testing.T) {
 		t.Errorf("a rule that was granted is not among them: %s", data)
 	}
 	for dir, want := range map[string][]permission.Grant{"": nil, "/here/a": {{Rule: grant.WithSkillDir("/here/a"), Source: "skill:a"}}} {
-		if got := read.WithSkillDirs(map[string]string{"skill:a": dir})[1].Granted(); !slices.Equal(got, want) {
+		if got := read.WithSkillDirs(map[string]string{"skill:a": dir})[1].Granted(); !reflect.DeepEqual(got, want) {
 			t.Errorf("of the skill in %q is granted %v, want %v", dir, got, want)
 		}
 	}

@@ -58,7 +58,7 @@ func (l Link) judgeRules(f *facts) Verdict {
 	if v, never := l.unreachable(f); never {
 		return v
 	}
-	denied, unsure := f.firstDenial(p.FinalDeny)
+	denied, unsure := f.firstDenied(p.FinalDeny, nil, true)
 	if denied != nil {
 		return decided(Deny, StageFinalDeny, denied, why(denied, "denies this and cannot be overridden")+f.about(denied, nil))
 	}
@@ -100,7 +100,7 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 		lifted = f.lifted(p.Override)
 		rule, doubt = f.firstDenied(p.Deny, lifted, false)
 	} else if firstAllow(p.Override, f) == nil {
-		rule, doubt = firstDeny(p.Deny, f)
+		rule, doubt = f.firstDenied(p.Deny, nil, true)
 	}
 	if rule != nil {
 		return decided(Deny, StageDeny, rule, why(rule, "denies this")+f.about(rule, lifted)), true, nil
@@ -112,7 +112,7 @@ func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
 		if firstAllow(p.Override, o.facts) != nil {
 			continue
 		}
-		rule, may := firstDeny(p.Deny, o.facts)
+		rule, may := o.firstDenied(p.Deny, nil, true)
 		if rule != nil {
 			return decided(Deny, StageDeny, rule, fmt.Sprintf("The rule %s denies what it does with %s.", rule.text, o.path)), true, nil
 		}
@@ -138,26 +138,16 @@ func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 // why returns the sentence "The rule R does."
 func why(r *Rule, does string) string { return "The rule " + r.text + " " + does + "." }
 
-// firstDenial returns a rule that denies the call regardless of overrides, and if there is
-// none, one that may deny it. It serves final_deny and the ask list of guardrails.
-func (f *facts) firstDenial(rules []Rule) (denies, may *Rule) {
-	if f.ran() != nil {
-		return f.firstDenied(rules, nil, true)
-	}
-	return firstDeny(rules, f)
-}
-
-// firstDeny returns a rule that denies a call which runs nothing, and if there is none, one
-// that may deny it.
-func firstDeny(rules []Rule, f *facts) (denies, may *Rule) {
-	return first(rules, func(r *Rule) reach { return r.denies(f) })
-}
-
-// firstDenied is firstDeny for a call that runs commands. lifted marks the commands that an
-// override lifts. With files it looks at redirections, too; without, the caller judges them,
-// each with its own overrides.
+// firstDenied returns a rule that denies the call, and if there is none, one that may deny it. Of a call that runs commands,
+// lifted marks those that an override lifts. With files it looks at redirections, too; without, the caller judges them, each
+// with its own overrides.
 func (f *facts) firstDenied(rules []Rule, lifted []bool, files bool) (denies, may *Rule) {
-	return first(rules, func(r *Rule) reach { return commandRule{r}.deniesExecution(f, lifted, files) })
+	return first(rules, func(r *Rule) reach {
+		if f.ran() == nil {
+			return r.denies(f)
+		}
+		return commandRule{r}.deniesExecution(f, lifted, files)
+	})
 }
 
 // first returns the first rule for which means is yes; if there is none, may is the first for
@@ -179,7 +169,7 @@ func first(rules []Rule, means func(*Rule) reach) (does, may *Rule) {
 // firstAllow returns the first rule that certainly covers the call; nil if none.
 func firstAllow(rules []Rule, f *facts) *Rule {
 	for i := range rules {
-		if rules[i].namedBy(&f.names) && rules[i].allows(f) == yes {
+		if rules[i].namedBy(f.names) && rules[i].allows(f) == yes {
 			return &rules[i]
 		}
 	}
@@ -219,13 +209,7 @@ func (l Link) allowCall(f *facts, granted []Grant) Verdict {
 	if name, risk := f.protected(); name != "" && l.Policy.Default != Deny && !l.mute {
 		return Verdict{Action: Ask, Stage: StageDefault, Why: risk + ", and no rule names it. A person must approve it."}
 	}
-	switch l.Policy.Default {
-	case Allow:
-		return Verdict{Action: Allow, Stage: StageDefault, Why: "No rule matches this call, and the default is to allow."}
-	case Ask:
-		return Verdict{Action: Ask, Stage: StageDefault, Why: "No rule matches this call. A person must approve it."}
-	}
-	return Verdict{Action: Deny, Stage: StageDefault, Why: "No rule allows this call, and the default is to deny."}
+	return rest(l.Policy.Default, "No rule matches this call.")
 }
 
 // allowed returns the verdict of an allow rule or grant that covers a call which runs nothing,

@@ -38,17 +38,9 @@ func (r Rule) alone(text string, denies bool) Verdict {
 	call := r.example(text)
 	p := Policy{Allow: []Rule{r}, Default: Deny}
 	if denies {
-		p = Policy{Deny: []Rule{r}, Allow: []Rule{whole(r.tool)}, Default: Allow}
+		p = Policy{Deny: []Rule{r}, Allow: []Rule{{text: r.tool, tool: r.tool, form: formTool}}, Default: Allow}
 	}
 	return Chain{{Policy: p}}.Judge(call)
-}
-
-// whole is the rule for every call of a tool.
-// whole returns the rule for every call of a tool.
-func whole(tool string) Rule {
-	r := newRule(tool, tool, "")
-	r.form = formTool
-	return r
 }
 
 // example returns the call that a text stands for: for Bash the command, for Git its words, for

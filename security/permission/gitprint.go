@@ -63,7 +63,7 @@ func (p *Plan) withoutDenied(f *facts) {
 	var specs []string
 	for _, l := range p.Denied.links {
 		for _, r := range slices.Concat(l.FinalDeny, l.Deny) {
-			if r.form == formPath && r.namedBy(&readers) {
+			if r.form == formPath && r.namedBy(readers) {
 				more, _ := commandRule{&r}.pathspecs(f.call.Dir)
 				specs = append(specs, more...)
 			}

@@ -42,8 +42,7 @@ func ParseGrant(text string) (Rule, error) {
 	}
 	below, skillDir := cutSkillDir(spec)
 	ofSkill := skillDir != ""
-	r := newRule(text, tool, spec)
-	r.granted = true
+	r := Rule{text: text, tool: tool, spec: spec, granted: true}
 	if ofSkill {
 		if below != "" && below[0] != '/' {
 			return bad(len(tool)+1+len(skillDir), "a / has to follow "+skillDir)

@@ -74,6 +74,6 @@ func (l Link) asks(f *facts) *Rule {
 	if len(l.ask) == 0 {
 		return nil
 	}
-	asks, may := f.firstDenial(l.ask)
+	asks, may := f.firstDenied(l.ask, nil, true)
 	return cmp.Or(asks, may)
 }

@@ -72,8 +72,8 @@ func (f *facts) scripts() map[string]string {
 		}
 		if c.Unread || shell.Interpreter([]string{c.Name()}) {
 			for _, w := range c.Words[1:] {
-				for _, u := range f.mayName(w, c.Dirs) {
-					add(u.place)
+				for _, at := range f.mayName(w, c.Dirs) {
+					add(at)
 				}
 			}
 		}

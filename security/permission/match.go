@@ -59,8 +59,8 @@ type facts struct {
 func look(c Call) *facts {
 	f := &facts{call: c, subject: subjectOf(c.Tool)}
 	f.links = &f.own
-	f.names = namesOf(c.Tool, aliases[c.Tool])
-	f.denied = namesOf(c.Tool, aliases[c.Tool], families[c.Tool])
+	f.names = names{c.Tool, aliases[c.Tool]}
+	f.denied = append(f.names, families[c.Tool])
 	f.readable = true
 	for _, arg := range f.subject.args {
 		if v, ok := c.Args[arg]; ok {
@@ -117,53 +117,19 @@ func (f *facts) locations() []file.Location {
 	return f.places
 }
 
-// names has up to three names of a tool. tags has a bit for each first letter, which tells most
-// rules apart without comparing text: long rule lists are gone through in nanoseconds per rule.
-// Different letters may share a bit; the text is compared afterwards.
-type names struct {
-	tags uint64
-	list [3]string
-}
+// names are those of a tool; "" is none.
+type names []string
 
-// namesOf returns up to three names; "" is left out. Bit 0 is always set, so that rules with a * in front are compared.
-func namesOf(list ...string) (n names) {
-	n.tags = 1
-	at := 0
-	for _, name := range list {
-		if name != "" {
-			n.tags |= 1 << (name[0] & 63)
-			n.list[at] = name
-			at++
-		}
-	}
-	return n
-}
-
-// namedBy reports whether the rule is about a tool with one of those names. It is the first
-// test of each rule, so it compares one bit before any text.
-func (r *Rule) namedBy(n *names) bool {
-	return n.tags>>(r.tag&63)&1 != 0 && r.isNamed(n)
-}
-
-// isNamed compares the rule's tool with the names, with * as a wildcard. The zero Rule matches
-// none.
-func (r *Rule) isNamed(names *names) bool {
-	if r.form == formNone {
-		return false
-	}
-	for _, n := range names.list {
-		if n != "" && (n == r.tool || r.star && glob.Match(r.tool, n)) {
-			return true
-		}
-	}
-	return false
+// namedBy reports whether the rule is about a tool with one of those names, with * as a wildcard. The zero Rule is about none.
+func (r *Rule) namedBy(names names) bool {
+	return r.form != formNone && slices.ContainsFunc(names, func(n string) bool { return n != "" && glob.Match(r.tool, n) })
 }
 
 // allows returns yes only if the rule certainly covers the call, else no; never maybe. Protected
 // names and places with keys need a rule that spells them, so that Write or Read(*) does not open
 // ~/.ssh or .git/hooks. Commands are not its task; see commandRule.covers.
 func (r *Rule) allows(f *facts) reach {
-	if !r.namedBy(&f.names) {
+	if !r.namedBy(f.names) {
 		return no
 	}
 	if name, _ := f.protected(); name != "" && !r.spellsPath(name) {
@@ -228,7 +194,7 @@ func (r *Rule) denies(f *facts) reach {
 	switch {
 	case r.form == formNone:
 		return yes
-	case !r.namedBy(&f.denied):
+	case !r.namedBy(f.denied):
 		return no
 	case r.form == formTool:
 		return yes

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unique"
 
 	"symbio/security/permission/file"
 	"symbio/security/permission/glob"
@@ -57,7 +56,8 @@ func (r *Rule) readPath() (at int, reason string) {
 	// On Windows the root depends on the volume of the call's directory, so nothing is fixed.
 	defer func() {
 		if r.base == baseRoot && filepath.Separator == '/' {
-			r.fixed = unique.Make(file.NewPattern("/", r.spec))
+			p := file.NewPattern("/", r.spec)
+			r.fixed = &p
 		}
 	}()
 	// A literal path is cleaned by file.NewPattern. A glob is not, so double and trailing slashes
@@ -75,8 +75,8 @@ func (r *Rule) readPath() (at int, reason string) {
 // it is relative to is not known, such as the home of a user without one. Then an allow rule
 // matches nothing, and a deny rule may match anything.
 func (r *Rule) pattern(dir string) (p file.Pattern, ok bool) {
-	if r.fixed != (unique.Handle[file.Pattern]{}) {
-		return r.fixed.Value(), true
+	if r.fixed != nil {
+		return *r.fixed, true
 	}
 	from := ""
 	switch r.base {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-	"unique"
 
 	"symbio/security/permission/command"
 	"symbio/security/permission/endpoint"
@@ -19,15 +18,10 @@ import (
 const maxRule = 4096
 
 // Rule names calls: a tool, or a tool with a spec that its argument has to match. The grammar is
-// security.md 2.1: Tool or Tool(spec), * in the tool's name stands for any characters. A Rule is a
-// value, and == compares rules. The zero Rule is a rule that could not be read: it allows nothing and
+// security.md 2.1: Tool or Tool(spec), * in the tool's name stands for any characters. The zero Rule is a rule that could not be read: it allows nothing and
 // denies everything.
 type Rule struct {
-	// What most rules are told apart by stands together, so that a long list is quickly gone
-	// through.
 	tool string // may hold *
-	tag  uint8  // the bit of names.tags that has to be set; 0 = always looked at, as the zero Rule is
-	star bool   // whether tool holds *
 	// form says how spec is read; it is formNone only for the zero Rule.
 	form form
 	// base is the directory that spec is relative to; for formPath only.
@@ -40,9 +34,8 @@ type Rule struct {
 	// dir is for baseSkill: the skill's directory, absolute; "" until WithSkillDir, and the rule
 	// then means nothing.
 	dir string
-	// fixed is the pattern of a formPath that is relative to nothing, made once when the rule is
-	// read. A handle keeps the Rule comparable and small.
-	fixed unique.Handle[file.Pattern]
+	// fixed is the pattern of a formPath that is relative to nothing, made once when the rule is read.
+	fixed *file.Pattern
 	// box is what has to hold the commands that a formBox allows.
 	box Box
 	// granted: a skill asks for it, so git:* is git and not git-anything (skills.md, C31).
@@ -108,7 +101,7 @@ func ParseRule(text string) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	r := newRule(text, tool, spec)
+	r := Rule{text: text, tool: tool, spec: spec}
 	bad := func(at int, reason string) (Rule, error) {
 		return Rule{}, ruleError(text, len(tool)+1+at, reason)
 	}
@@ -144,17 +137,6 @@ func ParseRule(text string) (Rule, error) {
 		return bad(at, reason)
 	}
 	return r, nil
-}
-
-// newRule returns a rule without a form. tool must not be empty. tag is from the first letter of
-// the tool's name and is compared before the name itself; it is 0, and the rule always looked at,
-// if that is a *.
-func newRule(text, tool, spec string) Rule {
-	r := Rule{text: text, tool: tool, spec: spec, star: strings.Contains(tool, "*")}
-	if tool[0] != '*' {
-		r.tag = tool[0] & 63
-	}
-	return r
 }
 
 // ruleError returns a RuleError for the byte offset at, turned into characters. An offset beyond
@@ -296,7 +278,7 @@ func (r *Rule) readDomain() (at int, reason string) {
 	if !valid {
 		return at, "a host is names of letters, digits and - joined by dots; * may only stand alone in front, as in *.example.com"
 	}
-	if _, isAddr := endpoint.ParseLegacyAddr(host); isAddr {
+	if endpoint.IsNumber(host) {
 		return at, "an address is written ip:" + host
 	}
 	if sub {

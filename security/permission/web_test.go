@@ -75,7 +75,7 @@ func TestOnlyARuleForTheAddressReachesOneThatIsNotPublic(t *testing.T) {
 		{"allow: WebFetch(ip:10.0.0.1)", fetch("http://10.0.0.1:81/"), permission.Deny},
 		{"deny: WebFetch(ip:8.8.8.8) | allow: WebFetch", fetch("https://8.8.8.8/"), permission.Deny},
 		{"deny: WebFetch(ip:8.8.8.8) | allow: WebFetch", fetch("https://134744072/"), permission.Deny},
-		{"allow: WebFetch", fetch("https://134744072/"), permission.Ask},
+		{"allow: WebFetch", fetch("https://134744072/"), permission.Deny},
 		{"allow: WebFetch", fetch("https://u@example.com/"), permission.Ask},
 		{"default: allow", fetch("https://example。com/"), permission.Ask},
 		{"allow: WebFetch(ip:8.8.8.8)", fetch("https://134744072/"), permission.Deny},

@@ -24,70 +24,47 @@ func (p *Pattern) MayMean(c *shell.Command) shell.Certainty {
 	if p.First == "" {
 		return no
 	}
-	how := yes
-	first := c.Words[0]
-	switch {
-	case first.Dynamic:
-		if !mayBeNamed(first, p.First) {
+	if first := c.Words[0]; first.Dynamic {
+		if first.Split || strings.ContainsAny(first.Text, "$`<~") || !strings.HasPrefix(p.First, glob.Fold(base(first.Begin))) {
+			return maybe
+		}
+		// A path with wildcards, as /bin/r?, is taken for the program that the rule names.
+		return min(p.hasNames(c), p.hasOptions(c), p.hasOperands(c))
+	}
+	name := glob.Fold(c.Name())
+	// git-push is git push. The pattern's names, joined with dashes, may be the whole name.
+	if name != p.First {
+		if !strings.HasPrefix(name, p.First+"-") {
 			return no
 		}
-		how = maybe
-		// A path with wildcards names an existing program, so it is taken for the one that the
-		// rule names.
-		if !first.Split && !strings.ContainsAny(first.Pattern, string(shell.Any)) {
-			how = yes // /bin/r?
-		}
-	default:
-		name := first.Text[strings.LastIndexByte(first.Text, '/')+1:]
-		if glob.FoldsCase {
-			name = glob.Fold(name)
-		}
-		// git-push is git push. The pattern's names, joined with dashes, may be the whole name.
-		if name != p.First {
-			if len(name) <= len(p.First) || name[len(p.First)] != '-' || name[:len(p.First)] != p.First {
-				return no
-			}
-			if dashed := strings.ReplaceAll(p.parsed().names, nul, "-"); strings.Contains(p.parsed().names, nul) && (name == path.Base(dashed) || strings.HasPrefix(name, path.Base(dashed)+"-")) {
-				return min(how, p.hasOptions(c), p.hasOperands(c))
-			}
+		dashed := strings.Join(append([]string{p.First}, p.names[1:]...), "-")
+		if len(p.names) > 1 && strings.HasPrefix(name+"-", dashed+"-") {
+			return min(p.hasOptions(c), p.hasOperands(c))
 		}
 	}
 	named := p.hasNames(c)
 	if named == no {
 		return no
 	}
-	return min(how, named, p.hasOptions(c), p.hasOperands(c))
-}
-
-// mayBeNamed reports whether a word that only the shell knows can be a path to the program. Only
-// the last part of the path counts. If unknown text may hold a slash, every name is possible.
-func mayBeNamed(w shell.Word, name string) bool {
-	pattern := w.Pattern
-	if w.Split || strings.ContainsAny(pattern, string(shell.Any)) {
-		return true
-	}
-	return glob.MayMatch(pattern[strings.LastIndexByte(pattern, '/')+1:], name)
+	return min(named, p.hasOptions(c), p.hasOperands(c))
 }
 
 // hasNames looks for the rule's words before its options, in their order, with nothing but
 // options and the values of options between them: git -C x push is git push. It returns maybe at
 // the first word that only the shell knows and that may be the wanted one, or hide it.
 func (p *Pattern) hasNames(c *shell.Command) shell.Certainty {
-	_, rest, more := strings.Cut(p.parsed().names, nul)
 	option := false
-	for i := 1; more; i++ {
+	for i, wanted := 1, p.names[1:]; len(wanted) > 0; i++ {
 		if i >= len(c.Words) {
 			return no
 		}
-		want, _, _ := strings.Cut(rest, nul)
-		w := c.Words[i]
+		want, w := wanted[0], c.Words[i]
 		switch {
-		case w.Dynamic && (w.Split || w.MayBeOption() || glob.MayMatch(w.Pattern, want)):
+		case w.Dynamic && (w.MayBeOption() || strings.HasPrefix(want, w.Begin)):
 			return maybe
 		// Paths are compared clean, so that rm ./a is rm a.
 		case !w.Dynamic && (glob.Fold(w.Text) == want || len(w.Text) > 0 && path.Clean(w.Text) == path.Clean(want)):
-			_, rest, more = strings.Cut(rest, nul)
-			option = false
+			wanted, option = wanted[1:], false
 		case !w.Dynamic && strings.HasPrefix(w.Text, "-"):
 			// If it is not known whether the option takes a value, the next word may be one: it
 			// is skipped unless it is the wanted word.
@@ -110,7 +87,7 @@ func (p *Pattern) hasNames(c *shell.Command) shell.Certainty {
 // certainty of the word that is found least.
 func (p *Pattern) hasOperands(c *shell.Command) shell.Certainty {
 	how := yes
-	for _, want := range split(p.parsed().late) {
+	for _, want := range p.late {
 		found := no
 		for _, w := range c.Words[1:] {
 			text := w.Text
@@ -121,7 +98,7 @@ func (p *Pattern) hasOperands(c *shell.Command) shell.Certainty {
 			switch {
 			case text == want, text != "" && path.Clean(text) == path.Clean(want):
 				found = yes
-			case w.Dynamic && (w.Split || glob.MayMatch(w.Pattern, want)):
+			case w.Dynamic && (w.Split || strings.HasPrefix(want, w.Begin)):
 				found = max(found, maybe)
 			}
 		}
@@ -134,7 +111,7 @@ func (p *Pattern) hasOperands(c *shell.Command) shell.Certainty {
 // order: -rf as -r -f, -fr or --recursive --forc. It returns maybe if one is missing but a word
 // that only the shell knows may be an option.
 func (p *Pattern) hasOptions(c *shell.Command) shell.Certainty {
-	if p.parsed().options == "" {
+	if len(p.options) == 0 {
 		return yes
 	}
 	// nil for a program whose options are not in the table. Then any long option with the same
@@ -168,7 +145,7 @@ func (p *Pattern) hasOptions(c *shell.Command) shell.Certainty {
 			have += "D"
 		}
 	}
-	for want := range strings.SplitSeq(p.parsed().options, nul) {
+	for _, want := range p.options {
 		if !wanted(want, have, long, known) {
 			if unknown {
 				return maybe
@@ -228,45 +205,48 @@ func abbreviates(name string, given []string) bool {
 	return slices.ContainsFunc(given, func(g string) bool { return g != "" && (strings.HasPrefix(name, g) || strings.HasPrefix(g, name)) })
 }
 
-// TextMayMean is MayMean for a deny rule that has a * among its words, such as git * --force.
-// spec, which includes the program's name, is matched against the command's words joined by
-// blanks, of the program the name and the path. A match with marks in place of unknown words is maybe.
+// TextMayMean is MayMean for a deny rule that has a * among its words, such as git * --force. spec, which includes the
+// program's name, is compared with the command's words joined by blanks: without quotes, with :* as *, and without the
+// program's directory where its name is known. It is maybe if the words up to one that only the shell knows may be
+// the beginning of a match.
 func TextMayMean(spec string, c *shell.Command) shell.Certainty {
-	var b, marked strings.Builder
-	for _, w := range c.Words[1:] {
-		b.WriteString(" " + w.Text)
-		marked.WriteString(" " + possible(w))
+	if c.Words[0].Dynamic {
+		return maybe
 	}
-	first := c.Words[0]
-	pattern := possible(first)
-	of := shell.No
-	for _, program := range [...]struct{ text, pattern string }{
-		{path.Base(first.Text), pattern[strings.LastIndexByte(pattern, '/')+1:]},
-		{located(first.Text), pattern},
-	} {
-		words, unknown := unquote.Replace(glob.Fold(program.text+b.String())), unquote.Replace(glob.Fold(program.pattern+marked.String()))
-		for _, spec := range readings(glob.Fold(spec)) {
-			if strings.Trim(words, " ") != "" && glob.Match(spec, words) {
-				return yes
-			}
-			if unknown != words && glob.MayMatch(unknown, spec) {
+	spec = strings.TrimSuffix(strings.TrimSuffix(glob.Fold(spec), ":*"), ":")
+	at := len(firstWord.FindString(spec))
+	if i := strings.Index(spec[:at], ":*"); i >= 0 {
+		at = i
+	}
+	program, rest := unquote.Replace(spec[:at]), strings.ReplaceAll(unquote.Replace(spec[at:]), ":*", "*")
+	words, sure := "", true
+	for _, w := range c.Words[1:] {
+		if sure {
+			words, sure = words+" "+w.Prefix(), !w.Dynamic
+		}
+	}
+	match := func(program, name string) shell.Certainty {
+		pattern, words := strings.Join(strings.Fields(program+rest), " ")+"*", unquote.Replace(glob.Fold(name+words))
+		of := no
+		for i := range pattern {
+			if !sure && glob.Match(pattern[:i], words) {
 				of = maybe
 			}
 		}
+		if glob.Match(pattern, words) {
+			of = yes
+		}
+		return of
+	}
+	of := match(located(program), located(c.Words[0].Text))
+	if name := base(program); name == program || name != "" && !strings.Contains(name, "*") {
+		of = max(of, match(name, c.Name()))
 	}
 	return of
 }
 
-// possible returns a pattern for what the shell may make of a word; of one that it splits, more words.
-func possible(w shell.Word) string {
-	switch {
-	case !w.Dynamic:
-		return w.Text
-	case w.Split:
-		return w.Pattern + string(shell.Any)
-	}
-	return w.Pattern
-}
+// base returns what follows the last slash.
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // located returns the path of a program in one spelling; what has no slash is a name.
 func located(program string) string {
@@ -282,25 +262,3 @@ func located(program string) string {
 
 // firstWord matches the first word of a command.
 var firstWord = regexp.MustCompile(`^(?:[^"' \\]|"[^"]*"|'[^']*'|\\.)*`)
-
-// readings returns what the author of a deny rule may mean: :* as other arguments, as none, or as a colon in a word; the
-// program with its directory, and without where its name is known; all without quotes.
-func readings(spec string) (all []string) {
-	spec = strings.TrimSuffix(strings.TrimSuffix(spec, ":*"), ":")
-	program := firstWord.FindString(spec)
-	rest := spec[len(program):]
-	program = unquote.Replace(program)
-	programs := []string{located(program)}
-	base := program[strings.LastIndexByte(program, '/')+1:]
-	if name, _, _ := strings.Cut(base, ":*"); base != program && name != "" && !strings.Contains(name, "*") {
-		programs = append(programs, base)
-	}
-	for _, program := range programs {
-		spec := strings.Join(strings.Fields(program+unquote.Replace(rest)), " ") + "*"
-		all = append(all, spec)
-		if strings.Contains(spec, ":*") {
-			all = append(all, strings.ReplaceAll(spec, ":*", " *"), strings.ReplaceAll(spec, ":* ", " "))
-		}
-	}
-	return all
-}

@@ -8,39 +8,26 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unique"
 
 	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
 
-// words is the parsed text of a Pattern. Lists are joined with NUL, which no word can hold, so
-// that a Pattern can be compared with == and interned. Many rules of a chain have the same words.
-type words struct {
-	// head are the words that a command has to begin with, each as encode writes it. Allow rules
-	// use it.
-	head string
-	// env are the variables that the pattern sets, as NAME=VALUE. Without whole, more of them are
-	// harmless only if safe.
-	env string
+// Pattern is the words of a rule about commands, such as "git log". It matches simple commands
+// that begin with them. The zero Pattern matches nothing. All methods may be called from many goroutines.
+type Pattern struct {
+	// First is the base name of the first word, folded: most commands are told apart by it
+	// without a look at the other words. It is "" in the zero Pattern only.
+	First string
+	// words are those that a command has to begin with, all literal. Allow rules use them.
+	words []shell.Word
+	// env are the variables that the pattern sets. Without whole, more of them are harmless only if safe.
+	env []shell.Assign
 	// operand is the glob for each operand, as *.tmp of rm:*.tmp; "" if there is none.
 	operand string
 	// A deny rule looks for these: the words before the first option, the options, and the words
 	// after it. names are folded where file systems ignore case.
-	names, options, late string
-}
-
-// nul separates the words of a list. shell.Parse gives no word with a NUL.
-const nul = "\x00"
-
-// Pattern is the words of a rule about commands, such as "git log". It matches simple commands
-// that begin with them. Patterns are small values that can be compared with ==. The zero Pattern
-// matches nothing. All methods may be called from many goroutines.
-type Pattern struct {
-	words unique.Handle[words]
-	// First is the base name of the first word, folded: most commands are told apart by it
-	// without a look at the other words. It is "" in the zero Pattern only.
-	First string
+	names, options, late []string
 }
 
 // Parse reads the words of a pattern as the shell would, so that quotes mean the same in rules
@@ -51,7 +38,6 @@ type Pattern struct {
 // of literal words: one with a pipe, a redirection, an expansion or a hard Problem. Commands
 // inside the command, as of timeout 5 x, do not count.
 func Parse(text, operand string, git bool) Pattern {
-	p := words{operand: operand}
 	if git {
 		text = "git " + text
 	}
@@ -68,61 +54,34 @@ func Parse(text, operand string, git bool) Pattern {
 	if c == nil || !c.Literal() || len(parsed.Files) > 0 || parsed.Hard() != "" {
 		return Pattern{}
 	}
-	var head, env, names, options, late []string
+	p := Pattern{First: glob.Fold(path.Base(c.Words[0].Text)), words: c.Words, env: c.Env, operand: operand}
 	for i, w := range c.Words {
-		head = append(head, encode(w))
 		// A word of one dash is an operand.
 		switch option := i > 0 && strings.HasPrefix(w.Text, "-") && len(w.Text) > 1; {
 		case option:
-			options = append(options, w.Text)
-		case len(options) > 0:
-			late = append(late, w.Text)
+			p.options = append(p.options, w.Text)
+		case len(p.options) > 0:
+			p.late = append(p.late, w.Text)
 		default:
-			names = append(names, glob.Fold(w.Text))
+			p.names = append(p.names, glob.Fold(w.Text))
 		}
-	}
-	for _, a := range c.Env {
-		env = append(env, a.Name+"="+encode(a.Value))
 	}
 	if c.Words[0].Text == "" {
 		return Pattern{} // '' names no program
 	}
-	p.head, p.env = strings.Join(head, nul), strings.Join(env, nul)
-	p.names, p.options, p.late = strings.Join(names, nul), strings.Join(options, nul), strings.Join(late, nul)
-	return Pattern{unique.Make(p), glob.Fold(path.Base(c.Words[0].Text))}
+	return p
 }
 
-// parsed returns the words; the zero words for the zero Pattern, whose handle must not be asked.
-func (p *Pattern) parsed() words {
-	if p.First == "" {
-		return words{}
+// Words returns the words that a command has to begin with.
+func (p *Pattern) Words() (all []string) {
+	for _, w := range p.words {
+		all = append(all, w.Text)
 	}
-	return p.words.Value()
+	return all
 }
-
-// Words returns the words that a command has to begin with. A word whose ~ stands for the home
-// directory begins with the byte 1.
-func (p *Pattern) Words() []string { return split(p.parsed().head) }
 
 // SetsVariables reports whether the pattern has variables before its first word, as in LANG=C sort.
-func (p *Pattern) SetsVariables() bool { return p.parsed().env != "" }
-
-// encode writes a word so that ~/x differs from '~/x', which is a file in a directory named ~.
-// The byte 1 cannot stand in a command (shell.Marks).
-func encode(w shell.Word) string {
-	if w.Tilde {
-		return "\x01" + w.Text
-	}
-	return w.Text
-}
-
-// split returns the words of a list that was joined with nul; nil for "".
-func split(joined string) []string {
-	if joined == "" {
-		return nil
-	}
-	return strings.Split(joined, nul)
-}
+func (p *Pattern) SetsVariables() bool { return len(p.env) > 0 }
 
 // Match returns how many words of the command the pattern spells; ok is false if the command does
 // not begin with them. It serves allow rules, so every compared word has to be literal. With
@@ -132,38 +91,21 @@ func split(joined string) []string {
 //
 // It does not check variables without whole; see UnsafeVariable.
 func (p *Pattern) Match(c *shell.Command, whole, dashed bool) (n int, ok bool) {
-	for rest, more := p.parsed().head, true; more; n++ {
-		var word string
-		word, rest, more = strings.Cut(rest, nul)
-		if n >= len(c.Words) || c.Words[n].Dynamic {
-			return 0, false
-		}
-		have := c.Words[n].Text
-		// Both have to mean the home, or neither.
-		if c.Words[n].Tilde != strings.HasPrefix(word, "\x01") {
-			return 0, false
-		}
-		if word = strings.TrimPrefix(word, "\x01"); have == word {
-			continue
-		}
-		if !dashed || n > 0 || more || len(have) <= len(word)+1 || have[:len(word)] != word || have[len(word)] != '-' {
-			return 0, false
-		}
-	}
-	if whole && (n != len(c.Words) || !p.sameVariables(c)) {
+	if len(p.words) == 0 || len(p.words) > len(c.Words) {
 		return 0, false
 	}
-	return n, true
-}
-
-// sameVariables reports whether the command sets exactly the pattern's variables, in the same
-// order.
-func (p *Pattern) sameVariables(c *shell.Command) bool {
-	var have []string
-	for _, a := range c.Env {
-		have = append(have, a.Name+"="+encode(a.Value))
+	for i, word := range p.words {
+		have := c.Words[i]
+		plain := !have.Dynamic && have.Tilde == word.Tilde // both have to mean the home, or neither
+		longer := dashed && len(p.words) == 1 && strings.HasPrefix(have.Text, word.Text+"-") && len(have.Text) > len(word.Text)+1
+		if !plain || have.Text != word.Text && !longer {
+			return 0, false
+		}
 	}
-	return strings.Join(have, nul) == p.parsed().env
+	if whole && (len(p.words) != len(c.Words) || !slices.Equal(c.Env, p.env)) {
+		return 0, false
+	}
+	return len(p.words), true
 }
 
 // UnsafeVariable returns a variable that is set for the command, is not known to be harmless, and
@@ -171,7 +113,7 @@ func (p *Pattern) sameVariables(c *shell.Command) bool {
 // log.
 func (p *Pattern) UnsafeVariable(c *shell.Command) string {
 	for _, a := range c.Env {
-		if !shell.SafeVariable(a.Name) && (a.Value.Dynamic || !slices.Contains(split(p.parsed().env), a.Name+"="+encode(a.Value))) {
+		if !shell.SafeVariable(a.Name) && !slices.Contains(p.env, a) {
 			return a.Name
 		}
 	}
@@ -193,6 +135,6 @@ func (p *Pattern) MatchOperands(c *shell.Command, from int) bool {
 	}
 	return !slices.ContainsFunc(c.Words[from:], func(w shell.Word) bool {
 		return w.Dynamic || w.Tilde || w.Text == "" || w.Text[0] == '-' || w.Text[0] == '/' ||
-			slices.Contains(strings.Split(w.Text, "/"), "..") || !glob.Match(p.parsed().operand, w.Text)
+			slices.Contains(strings.Split(w.Text, "/"), "..") || !glob.Match(p.operand, w.Text)
 	})
 }

@@ -21,7 +21,7 @@ type Endpoint struct {
 	// Host is canonical: lower case, ASCII, without a trailing dot. An address is written as
 	// netip writes it. It is "" if the URL has no host.
 	Host string
-	// Addr is the address if the host is one, in any spelling; else it is invalid.
+	// Addr is the address if the host is one; else it is invalid.
 	Addr netip.Addr
 	// Port is that of the URL, by default 443 for https and 80 for http; 0 if the URL is Invalid
 	// for its scheme.
@@ -86,9 +86,8 @@ func (e *Endpoint) readPort(u *url.URL) {
 	e.Port = uint16(n)
 }
 
-// readHost makes Host canonical and sets Addr if it is an address, in any spelling. An address in
-// another spelling than netip's is Ambiguous, since programs disagree on whether 0x7f.1 is an
-// address.
+// readHost makes Host canonical and sets Addr if it is an address. An address in another spelling than netip's is Invalid,
+// since programs disagree on whether 0x7f.1 is an address.
 func (e *Endpoint) readHost() {
 	host := strings.TrimSuffix(e.Host, ".")
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -104,12 +103,8 @@ func (e *Endpoint) readHost() {
 	if !valid {
 		e.Ambiguous = "its host is no valid name"
 	}
-	e.Host = host
-	if a, ok := ParseLegacyAddr(host); ok {
-		e.Addr = a
-		if a.String() != host {
-			e.Ambiguous = fmt.Sprintf("its host is another spelling of the address %s", a)
-		}
+	if e.Host = host; IsNumber(host) {
+		e.Invalid = "its host is a number that some programs take for an address: write the address as four numbers from 0 to 255"
 	}
 }
 
@@ -138,49 +133,9 @@ func isDNSName(host string) bool {
 	return len(host) <= 253
 }
 
-// ParseLegacyAddr reads an IPv4 address in every spelling that the C library's resolver
-// (inet_aton) accepts: one to four numbers, decimal, octal (0…) or hexadecimal (0x…). The last
-// number fills the remaining bytes, so 127.1 and 2130706433 are both 127.0.0.1. ok is false for
-// any other text. host is in lower case.
-func ParseLegacyAddr(host string) (netip.Addr, bool) {
-	parts := strings.Split(host, ".")
-	if len(parts) > 4 {
-		return netip.Addr{}, false
-	}
-	var whole uint64
-	for i, p := range parts {
-		n, ok := legacyNumber(p)
-		last := i == len(parts)-1
-		// room is the number of values that the part has space for.
-		room := uint64(1) << 8
-		if last {
-			room = 1 << (8 * (5 - len(parts)))
-		}
-		if !ok || n >= room {
-			return netip.Addr{}, false
-		}
-		if last {
-			whole |= n
-		} else {
-			whole |= n << (8 * (3 - i))
-		}
-	}
-	return netip.AddrFrom4([4]byte{byte(whole >> 24), byte(whole >> 16), byte(whole >> 8), byte(whole)}), true
-}
-
-// legacyNumber reads one number of such an address. ok is false for a text that is no number, or
-// over 32 bits.
-func legacyNumber(s string) (uint64, bool) {
-	base := 10
-	switch {
-	case strings.HasPrefix(s, "0x"):
-		s, base = s[2:], 16
-		if s == "" {
-			return 0, true // the C library reads 0x as 0
-		}
-	case len(s) > 1 && s[0] == '0':
-		s, base = s[1:], 8
-	}
-	n, err := strconv.ParseUint(s, base, 32)
-	return n, err == nil && s[0] != '+'
+// IsNumber reports whether the last part of a host is a number, decimal, octal or hexadecimal. The C library's resolver
+// (inet_aton) and browsers take such a host for an IPv4 address: 127.1, 0x7f.1 and 2130706433 are all 127.0.0.1.
+func IsNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(strings.ToLower(last), "0x")
 }

@@ -17,7 +17,11 @@ func TestParse(t *testing.T) {
 		{"http://example.com:8080", "example.com", 8080, false, false},
 		{"http://bücher.example", "xn--bcher-kva.example", 80, false, false},
 		{"http://[::1]:3000/", "::1", 3000, false, false},
-		{"http://0x7f.1/", "0x7f.1", 80, false, true}, // 127.0.0.1 for the C library
+		{"http://0x7f.1/", "0x7f.1", 80, true, false}, // 127.0.0.1 for the C library
+		{"http://127.1/", "127.1", 80, true, false},
+		{"http://2130706433./", "2130706433", 80, true, false},
+		{"http://0177.0.0.01/", "0177.0.0.01", 80, true, false},
+		{"http://1.example/", "1.example", 80, false, false},
 		{"http://example.com\\@other.example/", "", 0, true, false},
 		{"https://user@example.com/", "example.com", 443, false, true},
 		{"ftp://example.com/", "example.com", 0, true, false},

@@ -77,25 +77,6 @@ func (p *Pattern) Covers(path string) bool {
 	return glob.Match(p.Rest, rel) || glob.Match(p.Rest+"/*", rel) || rel != "" && glob.Match(p.Rest, rel+"/")
 }
 
-// MayCover is Covers for a path with parts that only the shell knows, written with the marks of shell.Word: it reports
-// whether there is any text for them with which the path is covered.
-func (p *Pattern) MayCover(path string) bool {
-	rest := p.Rest
-	if p.Exact {
-		rest = strings.ReplaceAll(rest, "*", "?") // a literal * must not become a wildcard
-	}
-	whole := strings.ReplaceAll(p.Dir, "*", "?") + "/" + rest
-	if p.Dir == "" {
-		whole = "/" + strings.TrimPrefix(rest, "/")
-	}
-	return glob.MayMatch(path, whole) || glob.MayMatch(path, whole+"/*") || !p.Exact && glob.MayMatch(path+"/", whole)
-}
-
-// Hidden reports whether the pattern matches only names that begin with a dot, which a shell's * leaves out.
-func (p *Pattern) Hidden() bool {
-	return strings.HasPrefix(p.Rest[strings.LastIndexByte(p.Rest, '/')+1:], ".")
-}
-
 // MayMatchBelow reports whether a path below dir may match, so that a search has to descend
 // there. A true may be wrong, a false may not.
 func (p *Pattern) MayMatchBelow(dir string) bool {

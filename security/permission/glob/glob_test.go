@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"symbio/security/permission/glob"
-	"symbio/security/permission/shell"
 )
 
 func TestMatch(t *testing.T) {
@@ -16,23 +15,6 @@ func TestMatch(t *testing.T) {
 	} {
 		if got := glob.Match(c.pattern, c.s); got != c.want {
 			t.Errorf("Match(%q, %q) = %t", c.pattern, c.s, got)
-		}
-	}
-}
-
-func TestMayMatch(t *testing.T) {
-	for _, c := range []struct {
-		word, pattern string
-		want          bool
-	}{
-		{"se" + string(shell.AnyName), "secret.txt", true},
-		{"se" + string(shell.AnyName), "src/secret.txt", false},
-		{string(shell.AnyName), ".env", false}, // the shell's * leaves out names with a dot
-		{string(shell.Any), ".env", true},
-		{"a" + string(shell.AnyRune) + "c", "a*", true},
-	} {
-		if got := glob.MayMatch(c.word, c.pattern); got != c.want {
-			t.Errorf("MayMatch(%q, %q) = %t", c.word, c.pattern, got)
 		}
 	}
 }

@@ -52,11 +52,6 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 	return true
 }
 
-// number matches the number of a status, a loop, a job (%1) or a process.
-var number = regexp.MustCompile(`^[-%]?[0-9]+$`)
-
-func (w Word) mayBeNumber() bool { return w.Dynamic && !w.Split || number.MatchString(w.Text) }
-
 // sets records the variables that a builtin sets. It is read only with valid names and the options -r and -x: a subscript
 // and the values of arrays are evaluated, and may run commands.
 func (v invocation) sets(builtin string, args []Word) {
@@ -88,32 +83,22 @@ func (v invocation) printf(args []Word) {
 	}
 }
 
-// test is read only if its number of words and its operator are certain (POSIX: test decides by the number of arguments), and
-// neither evaluates the subscript of a name, as -v does, nor calculates with what is no number.
+// test is read only if no word is split, and none is or may be an operator that evaluates the subscript of a name, as -v does:
+// one that only the shell knows may be an operator, unless another word stands where the operator is (POSIX: test decides by
+// the number of arguments).
 func (v invocation) test(name string, args []Word) {
 	if name == "[" && len(args) > 0 && args[len(args)-1].Is("]") {
 		args = args[:len(args)-1]
 	}
-	if len(args) > 1 && args[0].Is("!") {
-		args = args[1:]
+	evaluates := false
+	for i, w := range args {
+		value := len(args) == 1 || len(args) == 2 && i == 1 || len(args) == 3 && i != 1
+		evaluates = evaluates || w.Split || w.Is("-v") || w.Is("-R") || w.Dynamic && !value
 	}
-	is := func(w Word, operators string) bool {
-		return !w.Dynamic && strings.Contains(" "+operators+" ", " "+w.Text+" ")
-	}
-	certain := len(args) < 2
-	switch len(args) {
-	case 2:
-		certain = is(args[0], "-n -z -e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N")
-	case 3:
-		certain = is(args[1], "= == != -nt -ot -ef") || is(args[1], "-eq -ne -lt -le -gt -ge") && args[0].mayBeNumber() && args[2].mayBeNumber()
-	}
-	odd := func(w Word) bool {
-		return w.Dynamic || w.Is("-v") || w.Is("-R") || is(w, "-eq -ne -lt -le -gt -ge")
-	}
-	if certain = (certain || !slices.ContainsFunc(args, odd)) && !slices.ContainsFunc(args, func(w Word) bool { return w.Split }); !certain {
+	if evaluates {
 		v.runs("test is given something that may run commands")
 	}
-	v.command().Free = certain && len(v.command().Env) == 0
+	v.command().Free = !evaluates && len(v.command().Env) == 0
 }
 
 // setFlags matches the options of set that only make the shell stricter or more talkative.

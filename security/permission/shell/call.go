@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -79,9 +78,9 @@ func (a *analysis) declare(c *syntax.DeclClause, s scope) {
 			w := Word{Text: as.Name.Value}
 			if as.Value != nil {
 				v := a.word(as.Value, s)
-				w = Word{Text: as.Name.Value + "=" + v.Text, Dynamic: v.Dynamic, Pattern: as.Name.Value + "=" + v.Pattern}
+				w = Word{Text: as.Name.Value + "=" + v.Text, Dynamic: v.Dynamic, Begin: as.Name.Value + "=" + v.Begin}
 			} else if as.Array != nil || as.Index != nil {
-				w = Word{Text: as.Name.Value, Dynamic: true, Pattern: as.Name.Value + string(Any)}
+				w = Word{Text: as.Name.Value, Dynamic: true, Begin: as.Name.Value}
 			}
 			words = append(words, w)
 		}
@@ -89,55 +88,32 @@ func (a *analysis) declare(c *syntax.DeclClause, s scope) {
 	a.run(Command{Words: words, written: c}, s)
 }
 
-// arithm walks an arithmetic expression, which is a Problem unless it has only numbers: bash evaluates the value of
-// a variable as an expression again, and a subscript in that may have a command substitution.
+// arithm walks an arithmetic expression, which is a Problem unless it has only numbers: bash evaluates the value of a
+// variable as an expression again, and a subscript in that may have a command substitution.
 func (a *analysis) arithm(x syntax.ArithmExpr, s scope) {
-	if numeric(x) {
-		return
+	if !a.wordsIn(x, s) {
+		a.runs("it calculates, which may run commands")
 	}
-	a.runs("it calculates, which may run commands")
-	syntax.Walk(x, func(n syntax.Node) bool {
+}
+
+// wordsIn walks the words in a part of the program, and reports whether all are decimal numbers.
+func (a *analysis) wordsIn(part syntax.Node, s scope) (numbers bool) {
+	numbers = true
+	syntax.Walk(part, func(n syntax.Node) bool {
 		w, is := n.(*syntax.Word)
 		if is {
+			numbers = numbers && w.Lit() != "" && strings.Trim(w.Lit(), "0123456789") == ""
 			a.word(w, s)
 		}
 		return !is
 	})
+	return numbers
 }
 
-// numeric reports whether an expression has only decimal numbers, operators without side effects
-// and parentheses. A nil expression is not numeric.
-func numeric(x syntax.ArithmExpr) bool {
-	switch x := x.(type) {
-	case *syntax.BinaryArithm:
-		return numeric(x.X) && numeric(x.Y)
-	case *syntax.ParenArithm:
-		return numeric(x.X)
-	case *syntax.Word:
-		return x.Lit() != "" && strings.Trim(x.Lit(), "0123456789") == ""
-	}
-	return false
-}
-
-// test walks the words of [[ … ]]. The operators -eq, -lt and so on evaluate both sides as
-// arithmetic, and -v and -R evaluate the subscript of a name, so each of these is a Problem.
-func (a *analysis) test(x syntax.TestExpr, s scope) {
-	syntax.Walk(x, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.BinaryTest:
-			if slices.Contains([]syntax.BinTestOperator{syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr}, n.Op) {
-				a.runs("it compares numbers, which may run commands")
-			}
-		case *syntax.UnaryTest:
-			if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-				a.runs("it asks whether a variable is set, which may run commands")
-			}
-		case *syntax.Word:
-			a.word(n, s)
-			return false
-		}
-		return true
-	})
+// calculates reports whether a [[ … ]] evaluates its words, or the subscript of a name.
+func calculates(c *syntax.TestClause) bool {
+	return contains(c, func(b *syntax.BinaryTest) bool { return b.Op >= syntax.TsEql && b.Op <= syntax.TsGtr }) ||
+		contains(c, func(u *syntax.UnaryTest) bool { return u.Op == syntax.TsVarSet || u.Op == syntax.TsRefVar })
 }
 
 // SafeVariable reports whether a variable may be set for any program without a rule that spells

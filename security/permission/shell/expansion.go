@@ -8,7 +8,7 @@ func operates(p *syntax.ParamExp) bool {
 		len(p.Modifiers) > 0 || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Split != 0 || p.GlobSubst != 0 || p.RcExpand != 0
 }
 
-// param adds a mark for the value of a variable, which only the shell knows.
+// param adds the value of a variable, which only the shell knows.
 func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	name := ""
 	if p.Param != nil {
@@ -18,14 +18,14 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	case operates(p):
 		b.operators(p)
 	case name == "?" || name == "#": // both are numbers
-		b.unknown(AnyName)
+		b.unknown()
 		return
 	case name == "@" || name == "*" || name == "_" || name == "IFS" || name == "BASH_COMMAND" || name == "":
 		// Their values depend on the arguments of the shell, or on the command before. $IFS is a
 		// common way to hide a blank.
 		b.doubt("it uses $" + name)
 	}
-	b.unknown(Any)
+	b.unknown()
 	b.split = b.split || !quoted || name == "@"
 }
 
@@ -34,11 +34,5 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 // the length of a variable, or a plain text instead of it.
 func (b *builder) operators(p *syntax.ParamExp) {
 	b.runs("it changes a variable's value while using it (${…})")
-	syntax.Walk(p, func(n syntax.Node) bool {
-		w, is := n.(*syntax.Word)
-		if is {
-			b.analysis.word(w, b.scope)
-		}
-		return !is
-	})
+	b.wordsIn(p, b.scope)
 }

@@ -36,13 +36,13 @@ func Parse(text string) (p Program) {
 
 // parse fills the program from a text. Beyond MaxBytes it still walks the commands, so that deny
 // rules see them, but not beyond a hundred times that: then the cost of parsing would be the
-// attack. It also gives up on NUL and CR, which the parser drops but bash does not, and on Marks,
-// which would forge a Pattern.
+// attack. It also gives up on NUL and CR, which the parser drops but bash does not, and on the byte 1, which package
+// command writes before a home directory.
 func (a *analysis) parse(text string) {
 	if reason := unclear(text, true); reason != "" {
 		a.hard(reason)
 	}
-	if len(text) > 100*MaxBytes || strings.ContainsAny(text, "\x00\r"+Marks) {
+	if len(text) > 100*MaxBytes || strings.ContainsAny(text, "\x00\x01\r") {
 		return
 	}
 	file, canonical, reason := read(text, syntax.LangBash)

@@ -80,30 +80,16 @@ type Word struct {
 	// Text is the value of a literal word, with quotes and backslashes removed. For a Dynamic
 	// word it is the source text, which is for messages only.
 	Text string
-	// Dynamic means that only the shell knows the value. Pattern then describes every value that
-	// the word may have: literal text with marks (Any and the others) in place of the unknown
-	// parts. Pattern counts for Dynamic words only.
+	// Dynamic means that only the shell knows the value. Every value then begins with Begin, which is
+	// literal and counts for Dynamic words only.
 	Dynamic bool
-	Pattern string
+	Begin   string
 	// Split means that the shell may make several words of it, or none: unquoted expansions are
 	// split at blanks.
 	Split bool
 	// Tilde says that Text begins with an unquoted ~, which is the home directory.
 	Tilde bool
 }
-
-// The marks in a Pattern. They cannot be typed into a command: such bytes are a hard Problem.
-const (
-	// Any stands for any run of characters, slashes included: an expansion of unknown value.
-	Any = '\x01'
-	// AnyName stands for any run of characters without a slash: *, a set in brackets, a number.
-	AnyName = '\x02'
-	// AnyRune stands for one character that is not a slash: the ? of a pattern.
-	AnyRune = '\x03'
-)
-
-// Marks has all marks, for strings.ContainsAny and strings.IndexAny.
-const Marks = "\x01\x02\x03"
 
 // Assign is a variable that is set for one command. Value is the zero Word for a variable that is
 // removed (env -u) or set to nothing.
@@ -149,16 +135,12 @@ const MaxBytes = 10_000
 // Is reports whether the value is certainly text. It is false for every Dynamic word.
 func (w Word) Is(text string) bool { return !w.Dynamic && w.Text == text }
 
-// Prefix returns the text that every possible value begins with: the whole value of a literal
-// word, the part before the first mark of a Dynamic one.
+// Prefix returns the text that every possible value begins with: the whole value of a literal word.
 func (w Word) Prefix() string {
-	if !w.Dynamic {
-		return w.Text
+	if w.Dynamic {
+		return w.Begin
 	}
-	if i := strings.IndexAny(w.Pattern, Marks); i >= 0 {
-		return w.Pattern[:i]
-	}
-	return w.Pattern
+	return w.Text
 }
 
 // MayBeOption reports whether a program could take the word for an option. That is so for each

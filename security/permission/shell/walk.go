@@ -82,7 +82,10 @@ func (a *analysis) command(c syntax.Command, s scope) {
 			a.arithm(x, s)
 		}
 	case *syntax.TestClause:
-		a.test(c.X, s)
+		if calculates(c) {
+			a.runs("it compares numbers or asks whether a variable is set in [[, which may run commands")
+		}
+		a.wordsIn(c.X, s)
 	case *syntax.DeclClause:
 		a.declare(c, s)
 	default:
@@ -200,7 +203,7 @@ func (a *analysis) redirect(op syntax.RedirOperator, w Word, s scope) {
 		}
 		if !w.Dynamic && strings.Trim(w.Text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") != "" {
 			// The shell expands this word once more: >&'\x' writes x.
-			w.Dynamic, w.Pattern = true, string(Any)
+			w.Dynamic = true
 			f.Path = w
 		}
 		f.Write, f.Read = op == syntax.DplOut, op == syntax.DplIn

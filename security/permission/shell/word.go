@@ -33,7 +33,7 @@ func (a *analysis) word(w *syntax.Word, s scope) Word {
 	b.parts(w.Parts, false)
 	if braces(w) {
 		a.doubt("it has braces that only the shell can expand")
-		return Word{Text: b.word(w).Text, Dynamic: true, Pattern: string(Any), Split: true}
+		return Word{Text: b.word(w).Text, Dynamic: true, Split: true}
 	}
 	return b.word(w)
 }
@@ -55,9 +55,10 @@ func braces(w *syntax.Word) bool {
 type builder struct {
 	*analysis
 	scope scope
-	// text is the value so far, with marks in place of the unknown parts.
-	text strings.Builder
-	// dynamic is true once there is a mark, split once the shell may cut the word, tilde if the
+	// text is the value so far without the unknown parts, begin what stood before the first of these.
+	text  strings.Builder
+	begin string
+	// dynamic is true once a part is unknown, split once the shell may cut the word, tilde if the
 	// word begins with the home directory.
 	dynamic bool
 	split   bool
@@ -66,21 +67,21 @@ type builder struct {
 
 // word returns the collected word, whose source is w.
 func (b *builder) word(w *syntax.Word) Word {
-	text := b.text.String()
 	if !b.dynamic {
-		return Word{Text: text, Tilde: b.tilde}
+		return Word{Text: b.text.String(), Tilde: b.tilde}
 	}
 	source, err := printTree(w)
 	if err != nil {
 		source = "?"
 	}
-	return Word{Text: source, Dynamic: true, Pattern: text, Split: b.split, Tilde: b.tilde}
+	return Word{Text: source, Dynamic: true, Begin: b.begin, Split: b.split, Tilde: b.tilde}
 }
 
-// unknown adds a mark for a part that only the shell knows, and makes the word Dynamic.
-func (b *builder) unknown(mark rune) {
-	b.dynamic = true
-	b.text.WriteRune(mark)
+// unknown notes a part that only the shell knows, and makes the word Dynamic.
+func (b *builder) unknown() {
+	if !b.dynamic {
+		b.dynamic, b.begin = true, b.text.String()
+	}
 }
 
 // parts adds the parts of a word. quoted is true between double quotes, where values are not
@@ -92,21 +93,21 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 		case *syntax.Lit:
 			first := i == 0 && !quoted && b.text.Len() == 0
 			if first && p.Value == "~" && len(parts) > 1 {
-				b.unknown(Any) // what follows decides whether this is a home
+				b.unknown() // what follows decides whether this is a home
 				continue
 			}
 			b.literal(p.Value, quoted, first)
 		case *syntax.SglQuoted:
 			if p.Dollar && strings.Contains(p.Value, `\`) {
 				b.doubt("it holds an escape that only the shell reads")
-				b.unknown(Any)
+				b.unknown()
 				continue
 			}
 			b.text.WriteString(p.Value)
 		case *syntax.DblQuoted:
 			if p.Dollar {
 				b.doubt("it holds a text to be translated")
-				b.unknown(Any)
+				b.unknown()
 			}
 			b.parts(p.Parts, true)
 		case *syntax.ParamExp:
@@ -117,20 +118,20 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 				b.hard("it is not written for bash")
 			}
 			b.stmts(p.Stmts, b.scope)
-			b.unknown(Any)
+			b.unknown()
 			b.split = b.split || !quoted
 		case *syntax.ArithmExp:
 			b.arithm(p.X, b.scope)
-			b.unknown(AnyName)
+			b.unknown()
 			b.split = b.split || !quoted
 		case *syntax.ProcSubst:
 			b.procSubst(p)
 		case *syntax.ExtGlob:
 			b.doubt("it holds a pattern that only the shell can expand")
-			b.unknown(AnyName)
+			b.unknown()
 		default:
 			b.hard("it holds a word that is not known here")
-			b.unknown(Any)
+			b.unknown()
 		}
 	}
 }
@@ -140,16 +141,16 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 func (b *builder) procSubst(p *syntax.ProcSubst) {
 	b.stmts(p.Stmts, b.scope)
 	if len(p.Stmts) == 0 {
-		b.unknown(Any) // the shell makes nothing of it
+		b.unknown() // the shell makes nothing of it
 		b.split = true
 		return
 	}
 	b.text.WriteString("/dev/fd/")
-	b.unknown(AnyName)
+	b.unknown()
 }
 
 // literal adds text that stands in the program as it is. Outside of quotes it removes
-// backslashes, and replaces *, ? and sets by marks: the matching files are not known here.
+// backslashes, and makes *, ? and sets unknown: the matching files are not known here.
 // Between double quotes a backslash escapes only $, `, ", \ and a newline. first says that the
 // text begins the word, where a tilde is a home.
 func (b *builder) literal(text string, quoted, first bool) {
@@ -159,7 +160,7 @@ func (b *builder) literal(text string, quoted, first bool) {
 		case "":
 			b.tilde = true
 		default:
-			b.unknown(Any) // another user's home, or where the shell was before
+			b.unknown() // another user's home, or where the shell was before
 			text = strings.TrimPrefix(text[1:], user)
 		}
 	}
@@ -173,16 +174,14 @@ func (b *builder) literal(text string, quoted, first bool) {
 		case quoted:
 			b.text.WriteByte(c)
 		case c == '~' && i > 0 && (text[i-1] == '=' || text[i-1] == ':') && assigns(b.text.String()):
-			b.unknown(Any) // a home, as in an assignment: also in arguments that look like one
+			b.unknown() // a home, as in an assignment: also in arguments that look like one
 			for i+1 < len(text) && strings.IndexByte("/:\\", text[i+1]) < 0 {
 				i++ // whose, or where the shell was before
 			}
-		case c == '*':
-			b.unknown(AnyName)
-		case c == '?':
-			b.unknown(AnyRune)
+		case c == '*', c == '?':
+			b.unknown()
 		case c == '[' && text != "[":
-			b.unknown(Any) // a set, if it is closed in this part of the word or another
+			b.unknown() // a set, if it is closed in this part of the word or another
 			return
 		default:
 			b.text.WriteByte(c)

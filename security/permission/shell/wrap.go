@@ -69,22 +69,23 @@ func (v invocation) xargs(args []Word) {
 	}
 	inner := make([]Word, 0, len(args)+1)
 	for _, word := range args {
-		inner = append(inner, fill(word, mark, string(Any)))
+		inner = append(inner, fill(word, mark, ""))
 	}
 	if mark == "" {
-		inner = append(inner, Word{Text: "…", Dynamic: true, Split: true, Pattern: string(Any)})
+		inner = append(inner, Word{Text: "…", Dynamic: true, Split: true})
 	}
 	v.command().Free = v.command().plainUntil(at)
 	v.within(at, inner, nil, v.scope)
 }
 
-// fill returns a literal word that contains mark as a Dynamic word with pattern in place of each
-// mark; any other word as it is. An empty mark replaces nothing.
-func fill(w Word, mark, pattern string) Word {
-	if mark == "" || w.Dynamic || !strings.Contains(w.Text, mark) {
+// fill returns a literal word that contains mark as a Dynamic word, in which the text for the mark begins with start; any
+// other word as it is. An empty mark replaces nothing.
+func fill(w Word, mark, start string) Word {
+	before, _, found := strings.Cut(w.Text, mark)
+	if mark == "" || w.Dynamic || !found {
 		return w
 	}
-	return Word{Text: w.Text, Dynamic: true, Pattern: strings.ReplaceAll(w.Text, mark, pattern)}
+	return Word{Text: w.Text, Dynamic: true, Begin: before + start}
 }
 
 // find adds the commands of -exec, -execdir, -ok and -okdir. -execdir runs in the directory
@@ -99,7 +100,7 @@ func (v invocation) find(args []Word) {
 		end := at + endOf(args[at:])
 		var inner []Word
 		for _, w := range args[at+1 : end] {
-			inner = append(inner, fill(w, "{}", start+string(Any)))
+			inner = append(inner, fill(w, "{}", start))
 		}
 		if strings.HasSuffix(option, "dir") {
 			v.dirs.Unknown = true
