@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"symbio/security/permission"
 	"symbio/security/visible"
 )
 
@@ -174,7 +175,7 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	changed := len(gets.rules) > 0
 	if again {
 		now.grant.label = before.grant.label
-		changed = !slices.Equal(before.grant.rules, gets.rules) || before.grant.ended.Load()
+		changed = !slices.EqualFunc(before.grant.rules, gets.rules, permission.Rule.Equal) || before.grant.ended.Load()
 	}
 	if again && before.by.AtStart() {
 		now.by = before.by

@@ -65,13 +65,12 @@ func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
 // merge returns the rules of the grants that have not ended, without duplicates and ordered by
 // their text. The source of a rule is the first skill by label that grants it.
 func merge(grants []*grant) []permission.Grant {
-	sources := map[permission.Rule]string{}
 	rules := []permission.Grant{}
 	for _, s := range grants {
 		for _, r := range s.rules {
-			if _, known := sources[r]; !known && !s.ended.Load() {
-				sources[r] = GrantSource(s.label)
-				rules = append(rules, permission.Grant{Rule: r, Source: sources[r]})
+			known := slices.ContainsFunc(rules, func(g permission.Grant) bool { return g.Rule.Equal(r) })
+			if !known && !s.ended.Load() {
+				rules = append(rules, permission.Grant{Rule: r, Source: GrantSource(s.label)})
 			}
 		}
 	}

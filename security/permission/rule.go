@@ -90,6 +90,11 @@ func (e *RuleError) Error() string {
 // String is the rule as it was written.
 func (r Rule) String() string { return r.text }
 
+// Equal reports whether both mean the same calls: they were written equally, and for the directory of the same skill.
+func (r Rule) Equal(o Rule) bool {
+	return r.text == o.text && r.spec == o.spec && r.dir == o.dir && r.granted == o.granted
+}
+
 // MarshalText writes the rule as it was written.
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 
