@@ -422,11 +422,16 @@ func (p *parts) record(e audit.Entry) error {
 	return err
 }
 
-// warnOfRefusals reports, once, the capabilities whose calls will be refused
+// warnOfRefusals reports, once, what the sandbox does not hold as the configuration's presets count on it, unless a person
+// has switched it off by itself, and the capabilities whose calls will be refused
 // because this machine's sandbox cannot hold their commands. Only the person
 // who runs the node can change that, and callers see the refusal only.
 func (p *parts) warnOfRefusals(context.Context) error {
-	refused, err := p.runner.Refusals(p.cfg.Settings.Capabilities, p.runner.Held)
+	settings := p.cfg.Settings
+	if why, mend := settings.Unheld(); why != "" && (!settings.Sandbox.IsOff() || settings.Permissions.Preset == "development") {
+		p.events.Warn(event.Warning{Why: why, Mend: mend})
+	}
+	refused, err := p.runner.Refusals(settings.Capabilities, p.runner.Held)
 	for _, r := range refused {
 		p.cfg.Logger.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
 		p.events.Warn(event.Warning{Capability: r.Capability, Why: "its calls are refused: " + r.Why, Mend: r.Mend})

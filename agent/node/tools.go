@@ -12,6 +12,7 @@ import (
 	"symbio/agent/tool/shell"
 	"symbio/agent/tool/skill"
 	"symbio/agent/workspace/transfer"
+	"symbio/security/permission"
 	"symbio/security/sandbox"
 	"symbio/skills"
 	"symbio/skills/share"
@@ -78,7 +79,9 @@ func (c Config) openDirectory(at builtin.Config, registry *skills.Registry, fetc
 	}
 	all := slices.Concat(workspace.Tools(), c.Tools)
 	if registry != nil {
-		all = append(all, peerskill.Tool(fetch), skill.ScriptTool(registry, shell.NewScripts(at.Commands)))
+		scripts := shell.NewScripts(at.Commands)
+		scripts.Work = c.Settings.Skills.Sandbox == string(permission.BoxWork)
+		all = append(all, peerskill.Tool(fetch), skill.ScriptTool(registry, scripts))
 	}
 	return workspace, all, nil
 }

@@ -52,7 +52,7 @@ func TestObeyedFilesAreWrittenByName(t *testing.T) {
 	for rule, names := range map[string]map[string]permission.Action{
 		"allow: Write(./*) | default: ask": {
 			"AGENTS.md": permission.Ask, "docs/CLAUDE.md": permission.Ask, ".zed/tasks.json": permission.Ask, "x/.codex/config.toml": permission.Ask,
-			".devcontainer/devcontainer.json": permission.Ask, ".exrc": permission.Ask, ".pre-commit-config.yaml": permission.Ask, ".husky/pre-commit": permission.Ask,
+			".devcontainer/devcontainer.json": permission.Ask, ".hg/hgrc": permission.Ask, "sub/.jj/repo/config.toml": permission.Ask, ".hg/store/x": permission.Allow, ".exrc": permission.Ask, ".pre-commit-config.yaml": permission.Ask, ".husky/pre-commit": permission.Ask,
 			"new/HEAD": permission.Ask, "sub/.git": permission.Ask, "bare/config": permission.Ask, "bare/hooks/pre-commit": permission.Ask,
 			"mine/config": permission.Allow, "new/objects/x": permission.Allow, "src/hooks/use.ts": permission.Allow, "README.md": permission.Allow,
 		},

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,6 +73,34 @@ func TestRootsOwnFilesAreHidden(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		if r, err := sh(t, t.Context(), b, t.TempDir(), "cat /etc/shadow /etc/shadow- /etc/gshadow"); err != nil || r.Stdout.String() != "" {
 			t.Errorf("%v: it reads %q", err, r.Stdout)
+		}
+	})
+}
+
+// Settings of other version control programs, by which these run programs: what is there stays, and what a command makes is set
+// aside, also where a directory on the way is a link.
+func TestSettingsOfOtherVersionControlAreNotChanged(t *testing.T) {
+	atEachLevel(t, []sandbox.Level{sandbox.Native, sandbox.Bwrap}, func(t *testing.T, b *sandbox.Box) {
+		for _, name := range protected.VersionControl() {
+			dir := t.TempDir()
+			for _, path := range []string{name, "mine/" + name} {
+				if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755), os.WriteFile(filepath.Join(dir, path), []byte("mine"), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			top, _, _ := strings.Cut(name, "/")
+			line := fmt.Sprintf(`for d in . mine new; do mkdir -p $d/%[2]s; for f in $d/%[1]s; do echo evil >$f; rm -f $f; echo evil >$f; done; done 2>/dev/null
+				mkdir -p link/evil; mv new/%[3]s/* link/evil; cp -R mine/%[3]s/. link/evil; ln -s evil link/%[3]s; echo x >mine/%[3]s/other; echo done`, name, filepath.Dir(name), top)
+			r, err := sh(t, t.Context(), b, dir, line)
+			if err != nil || r.Stdout.String() != "done\n" {
+				t.Fatalf("%s: %v, %s%s", name, err, r.Stdout, r.Stderr)
+			}
+			for path, want := range map[string]string{name: "mine", "mine/" + name: "mine", "new/" + name: "", "link/" + name: "", "mine/" + top + "/other": "x\n"} {
+				text, _ := os.ReadFile(filepath.Join(dir, path))
+				if string(text) != want {
+					t.Errorf("%s: %s has %q, want %q; set aside: %q", name, path, text, want, r.Disarmed)
+				}
+			}
 		}
 	})
 }

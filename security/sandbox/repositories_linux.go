@@ -9,10 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"symbio/security/protected"
 )
 
 const (
@@ -95,6 +98,9 @@ func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 				return nil
 			}
 			clean, why := was.text, "git runs this hook"
+			if isObeyed(d.Name(), name) {
+				why = "another program obeys it"
+			}
 			if config {
 				var dropped []string
 				if clean, dropped = reviewGit(now.text, was.text, func(tree string) bool { return isBelow(d.Name(), tree, root) }); now.odd == "" && len(dropped) == 0 {
@@ -173,7 +179,7 @@ func readSetting(d *os.File, name string) (s setting) {
 	return s
 }
 
-// walker finds the configurations and hooks of git directories. Names count in any case, since some
+// walker finds the configurations and hooks of git directories, and the settings of other version control programs. Names count in any case, since some
 // file systems ignore it. It opens each directory below its parent's descriptor and follows no
 // link, so that a path that is replaced meanwhile leads nowhere else.
 type walker struct {
@@ -200,7 +206,7 @@ func walk(root string, limit int, visit func(*os.File, string, bool) error) erro
 // where git runs every file.
 func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 	defer d.Close()
-	var dirs, configs, others []string
+	var dirs, configs, others, obeyed []string
 	var head, objects, refs bool
 	for more := true; more && len(dirs) <= w.left; {
 		entries, readErr := d.ReadDir(1024)
@@ -216,6 +222,8 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 			switch {
 			case e.IsDir():
 				dirs = append(dirs, name)
+			case isObeyed(d.Name(), name):
+				obeyed = append(obeyed, name)
 			case strings.EqualFold(name, "config"), strings.EqualFold(name, "config.worktree"):
 				configs = append(configs, name)
 			case hooks && !strings.HasSuffix(name, ".sample"), strings.EqualFold(name, "hooks"):
@@ -233,16 +241,36 @@ func (w *walker) in(d *os.File, hooks bool, depth int) (err error) {
 			err = errors.Join(err, w.visit(d, name, true))
 		}
 	}
-	for _, name := range others {
-		if isGit || hooks {
-			err = errors.Join(err, w.visit(d, name, false))
-		}
+	if isGit || hooks {
+		obeyed = append(obeyed, others...)
+	}
+	for _, name := range obeyed {
+		err = errors.Join(err, w.visit(d, name, false))
 	}
 	for _, name := range dirs {
 		err = errors.Join(err, w.below(d, name, isGit && strings.EqualFold(name, "hooks"), depth+1))
 	}
 	return err
 }
+
+// isObeyed reports whether a file, or a link to a directory, is or leads to settings of another version control program.
+func isObeyed(dir, name string) bool {
+	return slices.ContainsFunc(obeyedIn()[strings.ToLower(name)], func(in string) bool {
+		return in == "" || strings.HasSuffix(strings.ToLower(dir), "/"+in)
+	})
+}
+
+// obeyedIn has the directories of each part of the names of package protected; "" is any directory.
+var obeyedIn = sync.OnceValue(func() map[string][]string {
+	all := map[string][]string{}
+	for _, path := range protected.VersionControl() {
+		in := ""
+		for part := range strings.SplitSeq(path, "/") {
+			all[part], in = append(all[part], in), strings.TrimPrefix(in+"/"+part, "/")
+		}
+	}
+	return all
+})
 
 // below visits the directory name in parent. A directory without permissions for its own user is
 // opened for that time: git can read a configuration in it without listing it. Directories of other

@@ -377,7 +377,7 @@ func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 // Go types, which a reader of the file does not know.
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type [\w.]+`)
-	presetOnly = regexp.MustCompile("cannot unmarshal !!str `([^`]*)` into (?:config.Sandbox|permission.Config)")
+	presetOnly = regexp.MustCompile("cannot unmarshal !!str `([^`]*)` into permission.Config")
 	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
 )
 

@@ -19,8 +19,13 @@ func TestSandboxOfAnMCPServerIsReadAsThatOfACapability(t *testing.T) {
 	if err != nil || p.Network != sandbox.NetworkFull {
 		t.Errorf("got %+v, %v", p, err)
 	}
+	for text, want := range map[string]string{`"look"`: "look", `work`: "work", `{"preset": "look"}`: "look"} {
+		if s, err := ParseSandbox([]byte(text)); err != nil || s.Preset != want {
+			t.Errorf("%s: got %+v, %v", text, s, err)
+		}
+	}
 	for text, want := range map[string]string{
-		`{"network": "wide"}`: "network", `{"levels": ["bwrap"]}`: "levels", `{"hide": ["/x"]}`: "hide", `{"presets": "off"}`: "presets", `off`: "write {preset: off} instead of off", `[]`: "sandbox",
+		`{"network": "wide"}`: "network", `{"levels": ["bwrap"]}`: "levels", `{"hide": ["/x"]}`: "hide", `{"presets": "off"}`: "presets", `"all"`: "sandbox.preset", `[]`: "sandbox",
 	} {
 		if _, err := ParseSandbox([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error about %s", text, err, want)

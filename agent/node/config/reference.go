@@ -121,9 +121,9 @@ func (r *reference) add(name string, above *float64, v reflect.Value) {
 }
 
 // isMapping reports whether values of t are mappings in the file. Types that
-// decode themselves are not.
+// decode themselves are not, but for Sandbox, which may be a word, too.
 func isMapping(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]())
+	return t == reflect.TypeFor[Sandbox]() || t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]())
 }
 
 // typeName returns the name of a type in the words of the file format.
@@ -135,6 +135,8 @@ func typeName(t reflect.Type) string {
 		return "string or list of strings"
 	case reflect.TypeFor[Share]():
 		return "boolean or list of strings"
+	case reflect.TypeFor[Sandbox]():
+		return "string or mapping"
 	}
 	switch t.Kind() {
 	case reflect.Bool:

@@ -3,9 +3,13 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
+	"symbio/security/permission"
 	"symbio/security/sandbox"
 	"symbio/security/secret"
 )
@@ -43,6 +47,25 @@ type Sandbox struct {
 	// Env are names of variables of the node's environment that commands get in
 	// addition to the preset's.
 	Env []string `yaml:"env,omitempty"`
+}
+
+// UnmarshalYAML reads a mapping, or the preset as one word: sandbox: look is {preset: look}.
+func (s *Sandbox) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		return n.Decode(&s.Preset)
+	}
+	type mapping Sandbox
+	known := map[string]bool{"<<": true}
+	for field := range reflect.TypeFor[Sandbox]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		known[name] = true
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if key := n.Content[i]; !known[key.Value] { // as yaml.v3 says it, which knows no strictness in here
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: field %s not found in type config.Sandbox", key.Line, key.Value)}}
+		}
+	}
+	return n.Decode((*mapping)(s))
 }
 
 // check reports the mistakes in the sandbox of a node.
@@ -124,6 +147,22 @@ var networks = map[string]sandbox.Network{"": 0, "none": sandbox.NetworkNone, "l
 
 // levels maps the words of the key levels to package sandbox.
 var levels = map[string]sandbox.Level{"native": sandbox.Native, "bwrap": sandbox.Bwrap, "landlock": sandbox.Landlock, "seatbelt": sandbox.Seatbelt}
+
+// Unheld returns what the sandbox does not hold although the permissions count on it, as a clause, and how to mend that; ""
+// if nothing.
+func (c Config) Unheld() (why, mend string) {
+	rules, err := c.Permissions.Policy()
+	works := err == nil && slices.ContainsFunc(rules.Allow, func(r permission.Rule) bool { return r.String() == "Bash(box:work)" })
+	switch {
+	case c.Sandbox.IsOff():
+		return "the configuration switches the sandbox off: commands that are allowed run with all that this user may do",
+			"write security: workspace, which holds commands and does not ask about changes below the workspace"
+	case works && (c.Sandbox.Network == "full" || c.Sandbox.Preset == "permissive"):
+		return "commands that change files are asked about, although a rule allows them in the work box: the sandbox lets them do more than change the workspace",
+			"leave out network: full and preset: permissive under sandbox; a command asks for the network when it needs it"
+	}
+	return "", ""
+}
 
 // IsOff reports whether commands run without a sandbox.
 func (s Sandbox) IsOff() bool { return s.Preset == "off" }

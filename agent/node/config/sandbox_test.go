@@ -21,6 +21,10 @@ func TestSandboxIsWhatItsConfigurationSays(t *testing.T) {
 		"the default":        {"", []string{work}, sandbox.NetworkLocal, false},
 		"restrictive":        {"sandbox: {preset: restrictive}", nil, sandbox.NetworkNone, false},
 		"permissive":         {"sandbox: {preset: permissive}", []string{"/"}, sandbox.NetworkFull, false},
+		"one word":           {"sandbox: look", nil, sandbox.NetworkNone, false},
+		"another":            {"sandbox: work", []string{work}, sandbox.NetworkLocal, false},
+		"over security":      {"security: workspace\nsandbox: restrictive", nil, sandbox.NetworkNone, false},
+		"below security":     {"security: development\nsandbox: {network: none}", []string{"/"}, sandbox.NetworkNone, true},
 		"one more directory": {"sandbox: {write: [" + more + "]}", []string{work, more}, sandbox.NetworkLocal, false},
 		"the network":        {"sandbox: {network: full}", []string{work}, sandbox.NetworkFull, false},
 		"off":                {"sandbox: {preset: off}", []string{"/"}, sandbox.NetworkFull, true},
@@ -41,6 +45,7 @@ func TestSandboxIsWhatItsConfigurationSays(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"sandbox: {preset: none}": "sandbox.preset", "sandbox: {network: some}": "sandbox.network", "sandbox: {write: [x]}": "sandbox.write",
+		"sandbox: looks": `sandbox.preset "looks"`, "sandbox: [look]": "sandbox", "node: {name: a}\nsandbox:\n  networks: full": "line 3: unknown key networks",
 		"sandbox: {level: native}": "level", "sandbox: {levels: [best]}": "sandbox.levels", "approvals: {timeout: 0s}": "approvals.timeout",
 		"effort: most": "effort: write low, medium or high",
 	} {
@@ -65,6 +70,7 @@ func TestCapabilityHasASandboxOfItsOwn(t *testing.T) {
 		", sandbox: {show: [~/.aws, /x], env: [B]}":                    "full [WORK MORE] [B] [/h/.aws /x] [/h/s] false",
 		", sandbox: {sockets: [/run/d]}":                               "full [WORK MORE] [A] [/h/.ssh] [/run/d] false",
 		", sandbox: {preset: standard}":                                "local [WORK] [] [] false",
+		", sandbox: work":                                              "local [WORK] [] [] false",
 		", sandbox: {preset: restrictive, write: [MORE], env: [B, C]}": "none [MORE] [B C] [] false",
 		", sandbox: {preset: permissive}":                              "full [/] [] [] false",
 		", sandbox: {preset: off}":                                     "full [/] [] [] true",
@@ -92,6 +98,7 @@ func TestCapabilityHasASandboxOfItsOwn(t *testing.T) {
 	}
 	for own, want := range map[string]string{
 		"exec: [x], sandbox: {preset: all}":       "sandbox.preset \"all\"",
+		"exec: [x], sandbox: all":                 "sandbox.preset \"all\"",
 		"exec: [x], sandbox: {levels: []}":        "sandbox.levels",
 		"exec: [x], sandbox: {hide: [/x]}":        "sandbox.hide",
 		"exec: [x], sandbox: {network: all}":      "sandbox.network \"all\"",

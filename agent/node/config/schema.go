@@ -41,6 +41,9 @@ func Schema() (*jsonschema.Schema, error) {
 		in := at[parent]
 		in.Properties[name], in.PropertyOrder = s, append(in.PropertyOrder, name)
 		at[k.Name], at[k.Name+"[]"], at[k.Name+".NAME"] = s, s.Items, s.AdditionalProperties
+		if len(s.AnyOf) > 0 {
+			at[k.Name] = s.AnyOf[1] // the sandbox, which is a word or a mapping
+		}
 	}
 	// The sandbox and the budget of a capability have the keys of those of the node.
 	for _, name := range []string{"sandbox", "budget"} {

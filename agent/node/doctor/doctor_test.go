@@ -239,6 +239,16 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 		{"sandbox", "none", held(sandbox.Status{Missing: []string{"no command is run"}, Mend: "do so"}), []string{"warn|no sandbox|no command is run|do so"}},
 
 		{"sandbox", "switched off", func(w *World) { w.Options.Settings.Sandbox.Preset = "off" }, []string{"ok", "warn|switches the sandbox off|security: workspace"}},
+		{"sandbox", "workspace with the network", func(w *World) {
+			w.Options.Settings.Permissions.Preset, w.Options.Settings.Sandbox.Network = "workspace", "full"
+		}, []string{"ok", "warn|commands that change files are asked about|leave out network: full"}},
+		{"sandbox", "workspace with all files", func(w *World) {
+			w.Options.Settings.Permissions.Preset, w.Options.Settings.Sandbox.Preset = "workspace", "permissive"
+		}, []string{"ok", "warn|commands that change files are asked about|preset: permissive"}},
+		{"sandbox", "the network without workspace", func(w *World) { w.Options.Settings.Sandbox.Network = "full" }, []string{"ok"}},
+		{"sandbox", "no look box", func(w *World) {
+			w.Looks = func(context.Context) error { return errors.New("there is no box for them at the level none; do so") }
+		}, []string{"ok", "warn|commands that only look are asked about: there is no box for them at the level none; do so|level native or bwrap"}},
 		{"sandbox", "denied files are kept by the system", kept("kept by the system", true), []string{"ok", "ok|kept by the system"}},
 		{"sandbox", "denied files are kept by reading", kept("kept by reading", false), []string{"ok", "warn|kept by reading|better level"}},
 		{"sandbox", "a capability that it cannot hold", func(w *World) {

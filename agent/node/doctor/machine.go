@@ -205,8 +205,8 @@ func commandSandbox(ctx context.Context, w *World) []Finding {
 	if err := w.Looks(ctx); err != nil {
 		out = append(out, warn("get the level native or bwrap of the sandbox", "commands that only look are asked about: %v", err))
 	}
-	if w.Options.Settings.Sandbox.IsOff() {
-		out = append(out, warn("write security: workspace, which holds commands and does not ask about changes below the workspace", "the configuration switches the sandbox off: commands that are allowed run with all that this user may do"))
+	if why, mend := w.Options.Settings.Unheld(); why != "" {
+		out = append(out, warn(mend, "%s", why))
 	}
 	// Invalid rules are skipped here: the check of the configuration reports them.
 	if rules, err := w.Options.Settings.Permissions.Policy(); err == nil {

@@ -86,6 +86,32 @@ echo "\"$did\""`
 	}
 }
 
+// A capability has one of the two boxes by one word. Both read the workspace, and a program elsewhere; only one changes files.
+func TestCapabilityHasABoxByOneWord(t *testing.T) {
+	for word, writes := range map[string]bool{"look": false, "work": true} {
+		o := place(t)
+		program := filepath.Join(o.home, "program")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n(echo x >made) 2>/dev/null\ncat f >/dev/null && echo '\"read\"'\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		own, err := config.ParseSandbox([]byte(word))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := o.command(t, config.Capability{Name: "x", Exec: []string{program}, Sandbox: own})
+		if _, err := held(run); err != nil {
+			t.Skip("this machine cannot hold it:", err)
+		}
+		got, err := run.Answer(t.Context(), []byte("1"), "")
+		if err != nil || strings.TrimSpace(string(got)) != `"read"` {
+			t.Errorf("%s: it read %s, %v", word, got, err)
+		}
+		if _, err := os.Stat(filepath.Join(o.dir, "made")); (err == nil) != writes {
+			t.Errorf("%s: it has written: %t, want %t", word, err == nil, writes)
+		}
+	}
+}
+
 func TestCapabilityThatCannotBeHeldIsRefusedWithTheWayToMendIt(t *testing.T) {
 	o := place(t)
 	o.config.Sandbox.Levels = []string{}

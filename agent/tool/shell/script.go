@@ -22,12 +22,16 @@ type Scripts struct {
 	// Timeout is how long a script may take, and MaxOutput how many bytes it may print.
 	Timeout   time.Duration
 	MaxOutput int64
+	// Work gives scripts the sandbox of commands, with the workspace. Default: the box that only looks, with the skill alone.
+	Work bool
 
 	runner *runner
 }
 
 // NewScripts returns Scripts with the limits of the spec (skills-tiers.md): 60 s and 1 MB.
-func NewScripts(cfg Config) *Scripts { return &Scripts{time.Minute, 1 << 20, &runner{cfg}} }
+func NewScripts(cfg Config) *Scripts {
+	return &Scripts{Timeout: time.Minute, MaxOutput: 1 << 20, runner: &runner{cfg}}
+}
 
 // Holds is for tool.Spec, as that of Bash.
 func (s *Scripts) Holds(ctx context.Context) error { return s.runner.checkSandbox(ctx) }
@@ -49,7 +53,7 @@ func (s *Scripts) Run(ctx context.Context, one Script) tool.Result {
 		return failed("no sandbox is available, and commands run only in a sandbox")
 	}
 	box, policy, err := s.runner.held(ctx)
-	if err == nil && s.runner.hasBox(ctx, permission.BoxLook) {
+	if err == nil && !s.Work && s.runner.hasBox(ctx, permission.BoxLook) {
 		box, policy, err = s.looking(ctx, one)
 	}
 	if err != nil {

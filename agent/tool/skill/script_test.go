@@ -90,7 +90,8 @@ func (w *workshop) real() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.scripts = shell.NewScripts(shell.Config{Box: func(context.Context) (*sandbox.Box, error) { return box, nil }, Policy: policy})
+	here := func(context.Context) (*sandbox.Box, error) { return box, nil }
+	w.scripts = shell.NewScripts(shell.Config{Box: here, Look: here, Policy: policy})
 }
 
 func (w *workshop) run(script string, args ...string) llm.ToolResult {
@@ -155,6 +156,25 @@ func TestSkillScriptKeepsItsThreeLimits(t *testing.T) {
 		w.scripts.Timeout *= 2
 		return got.Text, strings.Contains(got.Text, "begun")
 	})
+}
+
+// The box of scripts shows the skill and not the workspace; the sandbox of commands shows both, and lets scripts write in one.
+func TestSkillScriptSeesItsSkillAloneUnlessItIsToWork(t *testing.T) {
+	for _, works := range []bool{false, true} {
+		w := newWorkshop(t, skills.ScopeUser, "", map[string]string{
+			"scripts/x.sh": "#!/bin/sh\ncat data; (echo x >\"$1/made\") 2>/dev/null; if cat \"$1/notes\" 2>/dev/null; then echo; fi; echo end\n", "data": "DATA\n",
+		})
+		w.real()
+		if err := os.WriteFile(filepath.Join(w.work, "notes"), []byte("NOTES"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.scripts.Work = works
+		want := map[bool]string{false: "DATA\nend", true: "DATA\nNOTES\nend"}[works]
+		w.wants(w.run("x.sh", w.work), false, want)
+		if _, err := os.Stat(filepath.Join(w.work, "made")); (err == nil) != works {
+			t.Errorf("to work: %t; it has written in the workspace: %t", works, err == nil)
+		}
+	}
 }
 
 func TestSkillScriptHasNetworkOnlyByGrant(t *testing.T) {
