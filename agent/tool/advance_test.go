@@ -72,3 +72,17 @@ func TestOnlyReadsDeniesAfterTheGuard(t *testing.T) {
 		t.Errorf("asked %d times, recorded %q", asked, recorded)
 	}
 }
+
+func TestOnlyReadsSaysWhatACommandAskedFor(t *testing.T) {
+	type args struct {
+		Access string `json:"access,omitempty"`
+	}
+	run := tool.New(tool.Spec{Name: "Bash", HasBox: func(context.Context, permission.Box) bool { return true }}, func(context.Context, args) tool.Result { return tool.Result{Text: "ran"} })
+	set := tool.NewSet(tool.SetConfig{Guard: by{"Bash": permission.Allow}, OnlyReads: func() string { return "Reading only." }}, run)
+	for args, want := range map[string]string{`{}`: "ran", `{"access": "look"}`: "ran", `{"access": "write"}`: "Denied: It asks for access to write, and commands only look now. Reading only."} {
+		got := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Bash", Args: []byte(args)}})[0]
+		if !strings.Contains(got.Text, want) {
+			t.Errorf("%s: got %q, want %q", args, got.Text, want)
+		}
+	}
+}

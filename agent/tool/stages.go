@@ -143,7 +143,10 @@ func onlyLook(ctx context.Context, s *Set, j *job, why string) {
 	asks, _ := j.inv.Args[permission.AccessArg].(string)
 	call := s.callOf(ctx, j)
 	switch {
-	case call.HasBox == nil || asks != "" && asks != "look" || !call.HasBox(permission.BoxLook):
+	case call.HasBox != nil && asks != "" && asks != "look":
+		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: fmt.Sprintf("It asks for access to %s, and commands only look now. %s", asks, why)}
+		return
+	case call.HasBox == nil || !call.HasBox(permission.BoxLook):
 		*v = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}
 		return
 	case v.Action == permission.Ask && v.Stage == permission.StageDefault && v.Source == "":
