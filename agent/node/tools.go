@@ -80,7 +80,7 @@ func (c Config) openDirectory(at builtin.Config, registry *skills.Registry, fetc
 	all := slices.Concat(workspace.Tools(), c.Tools)
 	if registry != nil {
 		scripts := shell.NewScripts(at.Commands)
-		scripts.Work = c.Settings.Skills.Sandbox == string(permission.BoxWork)
+		scripts.Work = c.Settings.Sandbox.Scripts == string(permission.BoxWork)
 		all = append(all, peerskill.Tool(fetch), skill.ScriptTool(registry, scripts))
 	}
 	return workspace, all, nil

@@ -13,13 +13,6 @@ import (
 
 const argumentName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// argument returns the name of the argument that the rule's spec is about; "" if it names
-// none.
-func (r *Rule) argument() string {
-	name, _ := r.named()
-	return name
-}
-
 // named cuts the spec at its = into the argument's name and the pattern for its value. name is
 // "" when the spec is a plain text.
 func (r *Rule) named() (name, pattern string) {

@@ -56,6 +56,7 @@ func (r Rule) example(text string) Call {
 		}
 	}
 	s := subjectOf(c.Tool)
+	argument, _ := r.named()
 	switch {
 	case s.matter == matterGit:
 		words := strings.Fields(text)
@@ -68,8 +69,8 @@ func (r Rule) example(text string) Call {
 		}
 	case len(s.args) > 0:
 		c.Args[s.args[0]] = text
-	case r.argument() != "":
-		c.Args[r.argument()] = text
+	case argument != "":
+		c.Args[argument] = text
 	default:
 		c.Args["text"] = text
 	}

@@ -355,11 +355,14 @@ func known(tool, command string) string {
 		}
 		words = append(words, quoted(w.Text))
 	}
-	if len(words) == 0 {
-		return ""
-	}
+	return leading(tool, words)
+}
+
+// leading returns the rule for commands that begin with the words; "" for none, and for one that would allow everything that the
+// sandbox permits.
+func leading(tool string, words []string) string {
 	r, err := ParseRule(fmt.Sprintf("%s(%s:*)", tool, strings.Join(words, " ")))
-	if err != nil || r.Warning() != "" {
+	if len(words) == 0 || err != nil || r.Warning() != "" {
 		return ""
 	}
 	return r.text
@@ -386,9 +389,5 @@ func wide(exact string) string {
 	if len(r.words.Words()) == 2 && r.tool != "Git" && strings.ContainsAny(words[1], "./") {
 		return "" // one file
 	}
-	text := fmt.Sprintf("%s(%s:*)", r.tool, strings.Join(words, " "))
-	if found, err := ParseRule(text); err != nil || found.Warning() != "" {
-		return ""
-	}
-	return text
+	return leading(r.tool, words)
 }

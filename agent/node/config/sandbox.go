@@ -40,6 +40,9 @@ type Sandbox struct {
 	// Sockets are the Unix sockets, such as /var/run/docker.sock, to which
 	// commands may connect.
 	Sockets []string `yaml:"sockets,omitempty"`
+	// Scripts is the box of the scripts of skills: "" or look (they see their skill, and change nothing) or work (they have
+	// the sandbox of commands, with the workspace).
+	Scripts string `yaml:"scripts,omitempty"`
 	// Levels are the mechanisms that may be used, of native, bwrap,
 	// landlock and seatbelt. Without the key all may be used; with an empty list no command
 	// can run.
@@ -73,6 +76,9 @@ func (s Sandbox) check(bad func(string, ...any)) {
 	if !slices.Contains(sandbox.Presets(), s.Preset) {
 		bad("sandbox.preset %q: write one of %v", s.Preset, sandbox.Presets())
 	}
+	if !slices.Contains([]string{"", "look", "work"}, s.Scripts) {
+		bad("sandbox.scripts %q: write look or work", s.Scripts)
+	}
 	for _, l := range s.Levels {
 		if _, ok := levels[l]; !ok {
 			bad("sandbox.levels %q: write native, bwrap, landlock or seatbelt", l)
@@ -90,6 +96,9 @@ func (s Sandbox) checkCapability(bad func(string, ...any)) {
 	}
 	if s.Levels != nil {
 		bad("sandbox.levels is for the whole node; write it under the top-level key sandbox")
+	}
+	if s.Scripts != "" {
+		bad("sandbox.scripts is for the skills of the whole node; write it under the top-level key sandbox")
 	}
 	if s.Hide != nil {
 		bad("sandbox.hide is for the whole node; write it under the top-level key sandbox, and use show here for exceptions")

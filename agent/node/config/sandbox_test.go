@@ -45,7 +45,7 @@ func TestSandboxIsWhatItsConfigurationSays(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"sandbox: {preset: none}": "sandbox.preset", "sandbox: {network: some}": "sandbox.network", "sandbox: {write: [x]}": "sandbox.write",
-		"sandbox: looks": `sandbox.preset "looks"`, "sandbox: [look]": "sandbox", "node: {name: a}\nsandbox:\n  networks: full": "line 3: unknown key networks",
+		"sandbox: looks": `sandbox.preset "looks"`, "sandbox: [look]": "sandbox", "sandbox: {scripts: write}": "sandbox.scripts", "node: {name: a}\nsandbox:\n  networks: full": "line 3: unknown key networks",
 		"sandbox: {level: native}": "level", "sandbox: {levels: [best]}": "sandbox.levels", "approvals: {timeout: 0s}": "approvals.timeout",
 		"effort: most": "effort: write low, medium or high",
 	} {
@@ -99,6 +99,7 @@ func TestCapabilityHasASandboxOfItsOwn(t *testing.T) {
 	for own, want := range map[string]string{
 		"exec: [x], sandbox: {preset: all}":       "sandbox.preset \"all\"",
 		"exec: [x], sandbox: all":                 "sandbox.preset \"all\"",
+		"exec: [x], sandbox: {scripts: work}":     "sandbox.scripts",
 		"exec: [x], sandbox: {levels: []}":        "sandbox.levels",
 		"exec: [x], sandbox: {hide: [/x]}":        "sandbox.hide",
 		"exec: [x], sandbox: {network: all}":      "sandbox.network \"all\"",

@@ -20,9 +20,6 @@ type SkillUse struct {
 	Search  SkillsSearch  `yaml:"search"`
 	// MaxActive is the number of skills that one agent may have active at once.
 	MaxActive int `yaml:"max_active"`
-	// Sandbox is the box of the scripts of skills: look (they see their skill, and change nothing) or work (they have the
-	// sandbox of commands, with the workspace).
-	Sandbox string `yaml:"sandbox"`
 	// GrantTTL says how long the permissions granted by a skill last: session
 	// or turn.
 	GrantTTL skills.GrantTTL `yaml:"grant_ttl"`
@@ -62,7 +59,7 @@ const maxSearchResults = 50
 func defaultSkills() Skills {
 	return Skills{Enabled: true, Discover: true, SkillUse: SkillUse{
 		Tools: skill.Default(), Initial: SkillsInitial{Format: skills.AvailableSkills, MaxEntries: 200, MaxBytes: 32 << 10},
-		Search: SkillsSearch{DefaultLimit: 8, MaxLimit: maxSearchResults}, MaxActive: 16, Sandbox: "look", GrantTTL: skills.GrantSession, OnUnknown: "warn", Duplicates: skills.DuplicatesAmbiguous,
+		Search: SkillsSearch{DefaultLimit: 8, MaxLimit: maxSearchResults}, MaxActive: 16, GrantTTL: skills.GrantSession, OnUnknown: "warn", Duplicates: skills.DuplicatesAmbiguous,
 	}, SkillReading: SkillReading{MaxDepth: 6, MaxDirectories: 2000, MaxEntries: 20_000, MaxSkills: 20_000}}
 }
 
@@ -101,7 +98,6 @@ func (s SkillUse) check(bad func(string, ...any)) {
 	}{
 		{"initial.format", string(s.Initial.Format), []string{string(skills.AvailableSkills), string(skills.SkillsContext)}},
 		{"grant_ttl", string(s.GrantTTL), []string{string(skills.GrantSession), string(skills.GrantTurn)}},
-		{"sandbox", s.Sandbox, []string{"look", "work"}},
 		{"on_unknown", s.OnUnknown, []string{"warn", "error"}},
 		{"duplicates", string(s.Duplicates), []string{string(skills.DuplicatesAmbiguous), string(skills.DuplicatesPrecedence)}},
 	} {

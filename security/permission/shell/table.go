@@ -18,12 +18,12 @@ var programsYAML []byte
 type table struct {
 	wraps   map[string]wrapper
 	shells  map[string]string            // bash, posix or other
-	obey    map[string][]string          // the words with which the program obeys; none is any use of it
+	obey    map[string]words             // the words with which the program obeys; none is any use of it
 	letters map[string]map[string]string // the long names of options of one letter
 	// interpreters run what an option gives them in a language that is not read here, runners all that they are given, behind
 	// one of the words if there are any; plain run nothing of it.
 	interpreters, plain map[string]bool
-	runners             map[string][]string
+	runners             map[string]words
 }
 
 // wrapper says how a program is given another to run. The zero wrapper is for a program without
@@ -52,32 +52,31 @@ var programs = sync.OnceValue(readTable)
 // readTable panics when programs.yaml is wrong: it is part of this package.
 func readTable() table {
 	var file struct {
-		Wraps               map[string]wrapper
-		Opaque, Shells      map[string]string
-		Obey, Runners       map[string]string
-		Interpreters, Plain string
-		Letters             map[string]map[string]string
+		Wraps                 map[string]wrapper
+		Opaque, Obey, Runners map[string]words
+		Shells                map[string]string
+		Interpreters, Plain   string
+		Letters               map[string]map[string]string
 	}
 	d := yaml.NewDecoder(bytes.NewReader(programsYAML))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil {
 		panic(fmt.Sprintf("programs.yaml: %v", err))
 	}
-	t := table{byName(file.Wraps), map[string]string{}, map[string][]string{}, byName(file.Letters), set(file.Interpreters), set(file.Plain), map[string][]string{}}
-	each(file.Opaque, func(words, name string) { t.wraps[name] = wrapper{opaque: true, sub: strings.Fields(words)} })
-	each(file.Shells, func(language, name string) { t.shells[name] = language })
-	each(file.Obey, func(words, name string) { t.obey[name] = strings.Fields(words) })
-	each(file.Runners, func(words, name string) { t.runners[name] = strings.Fields(words) })
+	t := table{byName(file.Wraps), byName(file.Shells), byName(file.Obey), byName(file.Letters), set(file.Interpreters), set(file.Plain), byName(file.Runners)}
+	for name, words := range byName(file.Opaque) {
+		t.wraps[name] = wrapper{opaque: true, sub: words}
+	}
 	return t
 }
 
-// each calls add with each name of each text, and the text's key.
-func each(families map[string]string, add func(key, name string)) {
-	for key, names := range families {
-		for name := range strings.FieldsSeq(names) {
-			add(key, name)
-		}
-	}
+// words is a list with blanks between.
+type words []string
+
+// UnmarshalYAML reads a text.
+func (w *words) UnmarshalYAML(n *yaml.Node) error {
+	*w = strings.Fields(n.Value)
+	return nil
 }
 
 // byName gives each name of a key an entry of its own.
