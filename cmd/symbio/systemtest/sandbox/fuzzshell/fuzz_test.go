@@ -196,7 +196,7 @@ func TestScriptsHaveNoEffect(t *testing.T) {
 				blame(t, i%2 == 1, waiting[i], found)
 			}
 		}
-		if rounds++; rounds%50 == 0 {
+		if rounds++; rounds%10 == 0 {
 			t.Logf("%d scripts after %v", next-from, time.Since(begun).Round(time.Second))
 		}
 	}
