@@ -13,16 +13,15 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/llm"
-	"symbio/agent/llm/provider"
 	"symbio/agent/llm/replay"
 	"symbio/agent/node/config"
 	"symbio/agent/node/control"
 	"symbio/agent/node/exec"
 	"symbio/agent/node/mcpservers"
-	"symbio/agent/node/models"
+	"symbio/agent/node/skillset"
 	"symbio/agent/node/state"
+	"symbio/agent/node/tools"
 	"symbio/agent/tool"
-	"symbio/agent/tool/mcp"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
@@ -120,9 +119,15 @@ func (c Config) Workspace() string {
 	return filepath.Clean(dir)
 }
 
-// Providers says where models are reached from this node. Models of other nodes
-// are not included.
-func (c Config) Providers() provider.Config { return models.Providers(c.Settings, c.Getenv, c.Models) }
+// Skills says which skills the node has, and how its agents use them.
+func (c Config) Skills() skillset.Config {
+	return skillset.Config{Settings: c.Settings.Skills, State: c.State, Home: c.Home, Workspace: c.Workspace(), Getenv: c.Getenv, Logger: c.Logger}
+}
+
+// AgentTools returns the configuration of the agents' tools, without skills.
+func (c Config) AgentTools(runner *exec.Runner) tools.Config {
+	return tools.Config{Settings: c.Settings, Dir: c.Workspace(), Home: c.Home, Getenv: c.Getenv, More: c.Tools, Runner: runner}
+}
 
 // configDir returns the user's directory for the configuration of symbio.
 func (c Config) configDir() string {
@@ -133,13 +138,6 @@ func (c Config) configDir() string {
 	return filepath.Join(dir, "symbio")
 }
 
-// workContext says what agents are told of the workspace, where r runs their commands.
-func (c Config) workContext(r *exec.Runner) agent.WorkContext {
-	s := c.Settings
-	policy, _ := s.Sandbox.Policy(c.Workspace(), c.Home) // openWorkspace has reported the error
-	return agent.WorkContext{Files: s.Context.Files, UserDir: c.configDir(), Environment: s.Context.Environment, Sandbox: policy, SandboxOff: s.Sandbox.IsOff(), Level: r.Level}
-}
-
 // runner returns the runner of commands for a node. with has its functions.
 func (c Config) runner(name string, with exec.Config) *exec.Runner {
 	with.Sandbox, with.Dir, with.Home, with.Hide = c.Settings.Sandbox, c.Workspace(), c.Home, c.State.Private()
@@ -147,9 +145,9 @@ func (c Config) runner(name string, with exec.Config) *exec.Runner {
 	return exec.New(with)
 }
 
-// configuredRunner is runner without a running node: its rules are those of the
+// ConfiguredRunner is runner without a running node: its rules are those of the
 // settings.
-func (c Config) configuredRunner(name string) *exec.Runner {
+func (c Config) ConfiguredRunner(name string) *exec.Runner {
 	return c.runner(name, exec.Config{Denied: func() *permission.FileDenials {
 		rules, _ := c.Settings.Permissions.Policy() // config.Check has read them
 		return rules.Denied(c.Workspace())
@@ -160,12 +158,6 @@ func (c Config) configuredRunner(name string) *exec.Runner {
 // leaves nothing behind.
 func (c Config) Holds(ctx context.Context) *sandbox.Box {
 	return sandbox.Probe(ctx, exec.Probing(c.Settings.Sandbox, c.Home, c.State.Private()))
-}
-
-// Refusals returns the configured capabilities whose calls the node refuses,
-// because held, the sandbox of this machine, cannot enforce theirs.
-func (c Config) Refusals(held *sandbox.Box) ([]exec.Refusal, error) {
-	return c.configuredRunner("refusals").Refusals(c.Settings.Capabilities, func() (*sandbox.Box, error) { return held, nil })
 }
 
 // Kept says in a sentence how commands are kept from files that rules deny: by
@@ -187,17 +179,13 @@ func (c Config) Kept(held *sandbox.Box, d *permission.FileDenials) (how string, 
 	return fmt.Sprintf("the system keeps commands from denied files (%s; by a relative path: those below the workspace)", rules), true
 }
 
-// servers returns the configuration of the MCP servers.
-func (c Config) servers(r *exec.Runner) mcpservers.Config {
+// Servers returns the configuration of the MCP servers.
+func (c Config) Servers(r *exec.Runner) mcpservers.Config {
 	return mcpservers.Config{
 		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home), c.Settings.Directories...), Home: c.Home, ConfigDir: c.configDir(), Getenv: c.Getenv,
 		State: c.State, Runner: r, Version: c.Version, Logger: c.Logger,
 	}
 }
-
-// MCPFile returns the path of the user's list of MCP servers, or of the
-// workspace's.
-func (c Config) MCPFile(project bool) string { return c.servers(nil).File(project) }
 
 // MCP opens the MCP servers without a running node. name is the directory for
 // temporary files. Servers start when they are needed; the caller closes them.
@@ -205,31 +193,5 @@ func (c Config) MCP(name string) (*mcpservers.Servers, error) {
 	if err := c.State.Prepare(); err != nil {
 		return nil, err
 	}
-	return mcpservers.Open(c.servers(c.configuredRunner(name)))
+	return mcpservers.Open(c.Servers(c.ConfiguredRunner(name)))
 }
-
-// Lending says in a sentence which agents the node lends, "" if it lends none.
-// The error says what is wrong with the configuration of agents.spawn.
-func (c Config) Lending() (string, error) {
-	all, err := c.Definitions(Known(nil))
-	if err != nil {
-		return "", err
-	}
-	for _, p := range c.Settings.Capabilities {
-		if !p.LendsAgents() {
-			continue
-		}
-		for _, name := range p.Agents {
-			_, problem := FindDefinition(all, name)
-			err = errors.Join(err, problem)
-		}
-		cfg := p.LenderConfig(c.Settings.Budget.Limits)
-		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
-			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.MaxLifetime), err
-	}
-	return "", err
-}
-
-// MCPList returns the configured MCP servers and notes about ignored entries;
-// see mcpservers.Config.List.
-func (c Config) MCPList() ([]mcp.Server, []string, error) { return c.servers(nil).List() }

@@ -14,14 +14,12 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/rules"
+	"symbio/agent/node/sessions"
 	"symbio/agent/node/state"
 	"symbio/agent/node/telemetry"
-	"symbio/agent/placement"
-	"symbio/agent/session"
-	"symbio/agent/tool"
 	"symbio/community"
-	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/skills"
+	"symbio/transport/grpcpeer"
 )
 
 // Protocol is the version of the wire protocol between nodes, MAJOR.MINOR.
@@ -50,18 +48,15 @@ type Info struct {
 // identity of the node is in parts, which is replaced when the node joins a
 // cluster.
 type Node struct {
-	cfg     Config
-	name    string
-	kept    state.Node
-	release func() error // of the name
-	events  *event.Stream
-	rules   *rules.Rules
-	// sessions keeps the agents' conversations; nil = they are not kept. interrupted are the tasks
-	// that were running when the node ended the last time.
-	sessions    *session.Journal
-	interrupted []session.Info
-	ready       chan Info            // capacity 1: Run never waits for a reader
-	telemetry   *telemetry.Telemetry // nil = off
+	cfg       Config
+	name      string
+	kept      state.Node
+	release   func() error // of the name
+	events    *event.Stream
+	rules     *rules.Rules
+	sessions  *sessions.Sessions
+	ready     chan Info            // capacity 1: Run never waits for a reader
+	telemetry *telemetry.Telemetry // nil = off
 
 	// parts is atomic because every method reads it while Run may replace it.
 	parts atomic.Pointer[parts]
@@ -85,7 +80,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.release())
+			err = errors.Join(err, n.close())
 		}
 	}()
 	n.kept = cfg.State.Node(n.name)
@@ -95,27 +90,27 @@ func New(cfg Config) (_ *Node, err error) {
 	if err := n.openTelemetry(); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			n.closeTelemetry()
-		}
-	}()
-	if err := n.openSessions(); err != nil {
+	if n.sessions, err = sessions.Open(sessions.Config{Session: n.cfg.Settings.Session, Node: n.name, File: n.kept.Sessions(), Logger: n.cfg.Logger}); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.closeSessions())
-		}
-	}()
-	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Tools: ruleTools(cfg), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
+	n.events = n.sessions.Events
+	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Tools: cfg.RuleTools(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	if err := n.assemble(); err != nil {
-		return nil, err
+	return n, n.assemble()
+}
+
+// close releases what New has opened.
+func (n *Node) close() (err error) {
+	if n.sessions != nil {
+		err = n.sessions.Close()
 	}
-	return n, nil
+	err = errors.Join(err, n.release())
+	if n.telemetry != nil {
+		n.telemetry.Close() // it sends what is left
+	}
+	return err
 }
 
 // claim reserves the configured name, or the first free name that is derived
@@ -135,14 +130,14 @@ func claim(c Config) (name string, release func() error, err error) {
 // the program. It holds mu while it does, so that an Offer at the same time is
 // neither lost nor made twice.
 func (n *Node) assemble() error {
-	p, err := newParts(n)
+	p, err := openParts(n)
 	if err != nil {
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, offer := range n.offers {
-		if err := offer(p.community); err != nil {
+		if err := offer(p.calls.community); err != nil {
 			return errors.Join(err, p.close())
 		}
 	}
@@ -188,8 +183,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() {
 		stop()
 		events.Wait()
-		err = errors.Join(err, n.closeSessions(), n.release())
-		n.closeTelemetry()
+		err = errors.Join(err, n.close())
 	}()
 	for {
 		p := n.parts.Load()
@@ -197,7 +191,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		if !errors.Is(err, errOtherIdentity) || ctx.Err() != nil {
 			return err
 		}
-		if err := n.recoverSessions(); err != nil {
+		if err := n.sessions.Recover(); err != nil {
 			return err
 		}
 		if err := n.assemble(); err != nil {
@@ -213,13 +207,13 @@ func (n *Node) Ready() <-chan Info { return n.ready }
 
 // Community returns the node's view of all members. Do not keep the result:
 // after the node has joined a cluster, Community returns another one.
-func (n *Node) Community() *community.Community { return n.parts.Load().community }
+func (n *Node) Community() *community.Community { return n.parts.Load().calls.community }
 
 // Skills returns the registry of skills, nil if they are switched off.
-func (n *Node) Skills() *skills.Registry { return n.parts.Load().skills }
+func (n *Node) Skills() *skills.Registry { return n.parts.Load().skills.Registry }
 
 // Approvals returns the calls that wait for the decision of a person.
-func (n *Node) Approvals() *approvals.Queue { return n.parts.Load().approvals }
+func (n *Node) Approvals() *approvals.Queue { return n.parts.Load().calls.approvals }
 
 // Events returns the event stream of the node. It stays the same for the life
 // of the node.
@@ -232,7 +226,7 @@ func (n *Node) Reload() (changed, restart []string, err error) { return n.rules.
 // Definition returns the definition with this name; "" is general. An unknown
 // name is community.ErrNotFound.
 func (n *Node) Definition(name string) (definition.Definition, error) {
-	return n.parts.Load().definition(name)
+	return n.parts.Load().agents.defined.Find(name)
 }
 
 // Spawn starts an agent, which lives until it is terminated or the node stops.
@@ -241,9 +235,8 @@ func (n *Node) Definition(name string) (definition.Definition, error) {
 // The order gets the node's rules, budget and approvals where it has none of
 // its own.
 func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, error) {
-	p := n.parts.Load()
 	o.Session.Keep = o.Session.Keep || o.Definition.Keep
-	return p.factory.Spawn(ctx, p.complete(o))
+	return n.parts.Load().agents.spawner.Spawn(ctx, o)
 }
 
 // Ask spawns an agent of the named definition, gives it a task and returns its
@@ -251,7 +244,7 @@ func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, erro
 // those of the node's budget.
 func (n *Node) Ask(ctx context.Context, definition, task string) (string, error) {
 	p := n.parts.Load()
-	def, err := p.definition(definition)
+	def, err := p.agents.defined.Find(definition)
 	if err != nil {
 		return "", err
 	}
@@ -259,7 +252,7 @@ func (n *Node) Ask(ctx context.Context, definition, task string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	reply, _, err := p.oneTask(ctx, agent.Order{Definition: def}, community.Signal{Data: data})
+	reply, _, err := p.agents.spawner.Do(ctx, agent.Order{Definition: def}, community.Signal{Data: data})
 	return string(reply.Data), err
 }
 
@@ -267,21 +260,7 @@ func (n *Node) Ask(ctx context.Context, definition, task string) (string, error)
 // and has the labels of where, and returns its answer; see step.Tasks. Commands of the agent are held
 // to the sandbox of a step.Guardrail around it only on this node, so it runs here then.
 func (n *Node) RunTask(ctx context.Context, definition, task string, where ...string) (answer string, err error) {
-	r := &symbiov1.RunTaskRequest{Agent: definition, Task: task, Where: where}
-	if _, held := tool.Guardrails(ctx); held != nil {
-		r.Placement = string(placement.Local)
-	}
-	var result *symbiov1.TaskResult
-	if err = (tasks{n.parts.Load()}).run(tool.HandOver(ctx), r, func(e *symbiov1.RunTaskEvent) error { result = e.GetResult(); return nil }); err != nil {
-		return "", err
-	}
-	switch {
-	case result.GetLost():
-		err = community.Explain(community.ErrUnavailable, result.GetError())
-	case result.GetError() != "":
-		err = community.Explain(community.ErrAgentFailed, result.GetError())
-	}
-	return result.GetText(), err
+	return n.parts.Load().tasks.Answer(ctx, definition, task, where)
 }
 
 // Offer offers a Go function as a capability to other nodes; see
@@ -291,9 +270,40 @@ func Offer[In, Out any](n *Node, c community.Capability, f func(context.Context,
 	offer := func(to *community.Community) error { return community.OfferFunc(to, c, f, opts...) }
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := offer(n.parts.Load().community); err != nil {
+	if err := offer(n.parts.Load().calls.community); err != nil {
 		return err
 	}
 	n.offers = append(n.offers, offer)
 	return nil
+}
+
+// openTelemetry makes what the environment and the settings ask for, and lets the log go there, too.
+func (n *Node) openTelemetry() (err error) {
+	self, err := n.kept.Identity()
+	if err != nil {
+		return err
+	}
+	n.telemetry, err = telemetry.New(context.Background(), telemetry.Config{
+		Getenv: n.cfg.Getenv, Prometheus: n.cfg.Settings.Metrics != "", Name: n.name, ID: string(self.ID()), Version: n.cfg.Version, State: n.measured, Logger: n.cfg.Logger,
+	})
+	if n.telemetry != nil {
+		n.cfg.Logger = n.telemetry.Logger(n.cfg.Logger)
+		n.cfg.Middleware = n.telemetry.Agents(n.cfg.Middleware)
+	}
+	return err
+}
+
+// measured returns the figures of the node at this moment.
+func (n *Node) measured() (s telemetry.State) {
+	p := n.parts.Load()
+	if p == nil { // it is starting
+		return s
+	}
+	for _, other := range p.peers.Network.Nodes() {
+		if other.State == grpcpeer.StateConnected || other.State == grpcpeer.StateSelf {
+			s.Nodes++
+		}
+	}
+	s.Members, s.Approvals = len(p.calls.community.Members()), p.calls.approvals.Waiting()
+	return s
 }

@@ -1,13 +1,10 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"sync"
+	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,11 +15,8 @@ import (
 
 	"symbio/actor"
 	"symbio/agent"
-	"symbio/agent/budget"
-	"symbio/agent/content"
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/lending"
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/artifacts"
 	"symbio/agent/node/config"
@@ -33,317 +27,116 @@ import (
 	"symbio/agent/node/inbound"
 	"symbio/agent/node/mcpservers"
 	"symbio/agent/node/models"
+	"symbio/agent/node/peers"
+	"symbio/agent/node/places"
+	"symbio/agent/node/sessions"
+	"symbio/agent/node/skillset"
 	"symbio/agent/node/steering"
+	"symbio/agent/node/tasks"
 	"symbio/agent/node/telemetry"
-	"symbio/agent/placement"
-	"symbio/agent/step"
+	"symbio/agent/node/tools"
 	"symbio/agent/tool"
-	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/mcp"
-	"symbio/agent/workspace/transfer"
 	"symbio/community"
-	"symbio/discovery"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
-	"symbio/security/identity"
-	"symbio/skills"
-	"symbio/transport/grpcpeer"
+	"symbio/security/permission"
 )
 
-// parts are the parts of a node under one identity. newParts makes them in
-// order, each from the ones before it, and close must work when only some
-// exist.
+// parts are the parts of a node under one identity.
 type parts struct {
-	*Node
-	id          community.NodeID
-	report      *reporter
-	self        *identity.Identity
-	newIdentity chan struct{}   // asks for a start under another identity
-	resumed     chan resumption // interrupted tasks that are to go on
-	listener    net.Listener
+	node        *Node
 	started     time.Time
-
-	system     *actor.System
-	community  *community.Community
-	network    *grpcpeer.Network
-	roster     *discovery.Roster
-	sources    []discovery.Source
-	skills     *skills.Registry // nil = off
-	registryMu sync.Mutex       // held while skills.registry is read
-	runner     *exec.Runner
-	files      *builtin.Workspace
-	servers    *mcpservers.Servers
-	models     *models.Models
-	chooser    *placement.Chooser
-	factory    *agent.Factory
-	lender     *lending.Lender // nil = no agents are lent
-	workspaces *transfer.Server
-	agents     map[string]definition.Definition
-	calls      *step.Cluster // of tasks
-	approvals  *approvals.Queue
-	steering   *steering.Controller
-	fleet      *fleet.Fleet
-	inbound    *inbound.Authorizer
-	artifacts  *artifacts.Server
-	audit      *audit.Log
-	dashboard  *dashboard.Dashboard
-	controller *grpc.ClientConn // to the node's own control API, for the dashboard
-	health     *grpchealth.Server
-	metrics    *telemetry.Endpoint // nil = not served
+	newIdentity chan struct{} // asks for a start under another identity
+	report      *reporter
+	peers       *peers.Peers
+	calls       *calls
+	skills      *skillset.Skills
+	agents      *agents
+	tasks       *tasks.Tasks
+	resumer     *sessions.Resumer
+	console     *console
 }
 
-// newParts makes all parts. It closes those that it made if a later one fails.
-func newParts(n *Node) (_ *parts, err error) {
-	p := &parts{Node: n, newIdentity: make(chan struct{}, 1), resumed: make(chan resumption), started: time.Now()}
+// openParts makes all parts, each from the ones before it. It closes those that it made if a later one fails.
+func openParts(n *Node) (_ *parts, err error) {
+	p := &parts{node: n, started: time.Now(), newIdentity: make(chan struct{}, 1), peers: new(peers.Peers), calls: new(calls), agents: new(agents), console: new(console)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.self, err = n.kept.Identity(); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+	c := n.cfg
+	p.report = &reporter{name: n.name, events: n.events, log: c.Logger, policy: n.rules.Policy}
+	if p.peers, err = peers.Open(peers.Config{Name: n.name, Settings: c.Settings, State: c.State, Kept: n.kept, Report: p.report.node, Logger: c.Logger}); err != nil {
+		return nil, err
 	}
-	p.id = p.self.ID()
-	p.report = &reporter{id: p.id, name: n.name, events: n.events, log: n.cfg.Logger, policy: n.rules.Policy}
 	// A broken definition is an error: an agent that a person relies on must
 	// not be missing silently.
-	if p.agents, err = n.cfg.Definitions(Known(nil)); err != nil {
+	defined, err := c.Definitions(Known(nil))
+	if err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	for _, make := range []func() error{func() error { return openMetrics(p) }, p.listen, p.join, p.openSkills, p.openTools, p.offerAll, p.discover, func() error { return openDashboard(p) }} {
-		if err := make(); err != nil {
-			return nil, err
-		}
+	id := p.peers.Identity.ID()
+	self := community.Member{ID: community.MemberID(id), Node: id, Name: n.name, Metadata: places.Labels(c.Settings, defined)}
+	p.report.id, p.report.network = id, p.peers.Network
+	lent := func(to community.NodeID, m community.MemberID) bool { return p.agents.places.HasLent(to, m) }
+	if p.calls, err = openCalls(n, self, p.peers, p.report, lent); err != nil {
+		return nil, err
 	}
-	return p, nil
-}
-
-// listen opens the listener for other nodes and the network over it. Addresses
-// of nodes that were met before are handed to the network, so that a restarted
-// node finds its cluster without discovery.
-func (p *parts) listen() (err error) {
-	c := p.cfg
-	at := c.Settings.Node.Listen
-	if at == "" {
-		if at, err = p.kept.ListenAddr(); err != nil {
-			return err
-		}
+	p.report.community = p.calls.community
+	if p.skills, err = skillset.Open(c.Skills(), skillset.Node{
+		System: p.calls.system, Community: p.calls.community, Events: n.events, Report: p.report.skill, NodeName: p.report.nodeName, MaxMessage: c.Settings.Limits.Message,
+	}, defined); err != nil {
+		return nil, err
 	}
-	if p.listener, err = net.Listen("tcp", at); err != nil {
-		return fmt.Errorf("listening for other nodes: %w; choose another address with --listen, or with the key node.listen", err)
+	if p.agents, err = openAgents(n, self, defined, p.calls, p.skills, p.report); err != nil {
+		return nil, err
 	}
-	addrs := map[community.NodeID]netip.AddrPort{}
-	for id, a := range p.kept.Addresses() {
-		addrs[id] = a.Addr
-	}
-	p.network, err = grpcpeer.New(grpcpeer.Config{
-		Identity: p.self, Listener: p.listener, Name: p.name, Authority: c.State.Cluster(), KnownAddrs: addrs, Limits: peerLimits(c.Settings), Logger: c.Logger, Report: p.report.node,
+	p.tasks = tasks.New(tasks.Config{
+		Self: self, Agents: p.agents.spawner, Chooser: p.agents.places.Chooser, Rules: n.rules, Dir: c.Workspace(), NodeName: p.report.nodeName,
 	})
-	p.report.network = p.network
-	return err
-}
-
-// join makes the community, and the parts that authorize, record and approve
-// its calls. The record comes first: a node that cannot record must not start.
-func (p *parts) join() (err error) {
-	c, l := p.cfg, p.cfg.Settings.Limits
-	if p.audit, err = audit.Open(p.kept.Audit(), audit.Config{Checkpoint: p.kept.Checkpoint(), Signer: p.self, Logger: c.Logger}); err != nil {
-		return err
-	}
-	p.inbound = inbound.New(inbound.Config{
-		Node: p.id, Rules: p.rules.Inbound, Append: p.record, Events: p.events,
-		Peer:  func(id community.NodeID) (community.Peer, bool) { return p.community.Peer(id) },
-		Lent:  func(to community.NodeID, m community.MemberID) bool { return p.lender != nil && p.lender.Has(to, m) },
-		Given: func(to community.NodeID) bool { return p.artifacts.HasGiven(to) },
+	p.resumer = sessions.NewResumer(sessions.ResumerConfig{
+		Sessions: n.sessions, Agents: p.agents.spawner, Approvals: p.calls.approvals, Model: p.agents.models.Open, Dir: c.Workspace(),
 	})
-	var onCall func(context.Context, community.CallInfo) (context.Context, func(error))
-	if p.telemetry != nil {
-		onCall = p.telemetry.Call
+	if p.console, err = openConsole(p); err != nil {
+		return nil, err
 	}
-	p.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: c.Logger})
-	p.community = community.New(community.Config{
-		Node: p.id, Name: p.name, Metadata: labelsOf(p), System: p.system, Network: p.network, Authorize: p.inbound.Authorize, OnRefused: p.report.refused, OnUndelivered: p.report.undelivered, OnLeftOut: p.report.leftOut, OnCall: onCall, Logger: c.Logger,
-		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
-		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
-	})
-	p.report.community = p.community
-	p.calls = step.NewCluster(&taskCalls{Community: p.community, unaccepted: map[community.MemberID]int{}})
-	store, err := content.Open(content.Config{Dir: p.kept.Artifacts(), MaxSize: int64(c.Settings.Artifacts.MaxSize)})
-	if err != nil {
-		return err
-	}
-	p.artifacts = artifacts.New(artifacts.Config{
-		Store: store, Community: p.community, Allowed: func(from community.NodeID) bool { return p.inbound.Allowed(from, artifacts.Capability) },
-		MaxMessage: l.Message, Keep: time.Duration(c.Settings.Artifacts.Keep), Sessions: p.sessionStore(),
-	})
-	p.approvals = approvals.New(approvals.Config{
-		Node: p.id, Name: p.name, Community: p.community, Timeout: c.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: p.events, Keep: p.rules.Keep,
-	})
-	return nil
-}
-
-// openSkills opens the registry of skills, unless they are switched off, and
-// checks the skills that definitions name.
-func (p *parts) openSkills() (err error) {
-	if !p.cfg.Settings.Skills.Enabled {
-		return nil
-	}
-	cfg := p.cfg.SkillsConfig()
-	cfg.Report = p.report.skill
-	if p.skills, err = skills.NewRegistry(p.system, cfg); err != nil {
-		return fmt.Errorf("skills: %w", err)
-	}
-	return p.checkSkills()
-}
-
-// openTools makes the tools, the MCP servers, the models, and the factory of
-// agents, which uses them all.
-func (p *parts) openTools() (err error) {
-	c := p.cfg
-	hooks := exec.Config{Denied: p.rules.Denied, Report: p.report.sandbox, Disarmed: p.report.disarmed, Artifacts: p.artifacts}
-	var onAsk func(context.Context, agent.ApprovalRequest) func(tool.Answer)
-	if p.telemetry != nil {
-		hooks.OnRun, onAsk = p.telemetry.Run, p.telemetry.Asked
-	}
-	p.runner = c.runner(p.name, hooks)
-	var tools []tool.Tool
-	if p.files, tools, err = c.openWorkspace(p.runner, p.skills, p.fetchSkill); err != nil {
-		return err
-	}
-	if p.workspaces, err = openTransfer(p); err != nil {
-		return err
-	}
-	servers := c.servers(p.runner)
-	servers.Report = p.report.mcp
-	servers.Warn = func(capability, why string) { p.events.Warn(event.Warning{Capability: capability, Why: why}) }
-	if p.servers, err = mcpservers.Open(servers); err != nil {
-		return err
-	}
-	known := ruleTools(c)
-	known.Servers = []string{}
-	for _, s := range p.servers.Status() {
-		known.Servers = append(known.Servers, mcp.ServerPart(s.Server.Name))
-	}
-	p.report.unmatched(c.Settings.Permissions.UnknownTools(known))
-	p.models = models.New(models.Config{
-		Settings: c.Settings, Getenv: c.Getenv, Community: p.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
-	})
-	p.chooser = newChooser(p)
-	use := c.skillUse()
-	use.Uses = skillUses(p.sessions, c.Logger)
-	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Chooser: p.chooser, Workspaces: p.workspaces, OpenWorkspace: openLease(p), Skills: p.skills, SkillUse: use, WorkContext: c.workContext(p.runner), Trust: c.trustSkill, Granted: p.rules.Granted,
-		Tools: tools, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: c.Providers().Window, DynamicTools: p.servers.Tools,
-		Definition: p.definition, Model: p.models.Open, Effort: c.Settings.Effort, Dir: p.cfg.Workspace(), Report: p.report.agent, Record: p.record, Journal: p.sessions, Artifacts: agent.Artifacts{Store: p.artifacts.Store(), Give: p.artifacts.Give, Fetch: p.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: p.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
-	})
-	p.steering = steering.New(steering.Config{Node: p.id, Community: p.community, Agents: p.factory, MaxMessage: c.Settings.Limits.Message, NodeName: p.report.nodeName})
-	p.fleet = fleet.New(fleet.Config{
-		Node: p.id, Name: p.name, Version: c.Version, Started: p.started, Community: p.community, Nodes: p.network.Nodes, Agents: p.factory, Events: p.events, MaxMessage: c.Settings.Limits.Message, Health: func() (*symbiov1.Process, []string) { return health(p) },
-	})
-	return nil
-}
-
-// health returns what the process takes, and what the person who runs the node should mend.
-func health(p *parts) (*symbiov1.Process, []string) {
-	var problems []string
-	for _, s := range control.SourceHealth(p.sources) {
-		for _, why := range s.GetProblems() {
-			problems = append(problems, s.GetName()+": "+why)
-		}
-	}
-	return control.Process(), problems
-}
-
-// discover makes the sources of addresses of other nodes. The addresses that
-// other nodes introduce come last, because they are the least trusted. A node
-// on loopback searches, and announces itself, on loopback only.
-func (p *parts) discover() error {
-	addr, err := netip.ParseAddrPort(p.listener.Addr().String())
-	if err != nil {
-		return err
-	}
-	p.roster = discovery.NewRoster(discovery.Config{Self: string(p.id), IsOwnAddr: here(addr.Port()), Tag: p.self.Tag(), Report: p.network.AddHint, Logger: p.cfg.Logger})
-	p.report.roster = p.roster
-	p.sources, err = sources(p.cfg.Settings.Discovery, string(p.id), p.self.Tag(), addr, p.cfg.Logger)
-	p.sources = append(p.sources, p.network.Introduced()) // the least trusted source
-	return err
-}
-
-// complete returns the order with the node's rules, budget and approvals in
-// place of missing ones.
-func (p *parts) complete(o agent.Order) agent.Order {
-	if o.Rules == nil {
-		o.Rules = p.rules.Policy
-	}
-	if o.Limits == (budget.Limits{}) {
-		o.Limits = p.cfg.Settings.Budget.Limits
-	}
-	if o.Ask == nil {
-		o.Ask = p.unattended()
-	}
-	return o
-}
-
-// unattended returns the function that asks a person about calls of agents
-// without a terminal. nil means that such calls are denied.
-func (p *parts) unattended() func(context.Context, agent.ApprovalRequest) tool.Answer {
-	if !p.cfg.Settings.Approvals.Unattended {
-		return nil
-	}
-	return p.approvals.Ask
+	return p, p.offerAll()
 }
 
 // run runs all parts until ctx ends or one of them fails, and returns when all
 // goroutines have ended. The error names the part. errOtherIdentity asks the
 // caller to start again with new parts.
 func (p *parts) run(ctx context.Context) error {
-	socket, err := p.kept.ListenControl()
+	socket, err := p.node.kept.ListenControl()
 	if err != nil {
 		return err
 	}
-	server := control.NewServer(control.Config{
-		Name: p.name, Version: p.cfg.Version, Listen: p.listener.Addr().String(), Workspace: p.cfg.Workspace(), Started: p.started, Identity: p.self, Community: p.community,
-		Network: p.network, Sources: p.sources, Events: p.events, Agents: p.factory, Rules: p.rules, Approvals: p.approvals, Steering: p.steering, Fleet: p.fleet, Artifacts: p.artifacts,
-		Limits: p.cfg.Settings.Budget.Limits, Definition: p.definition, Model: p.models.Open, ModelHealth: p.models.Health, Unattended: p.unattended(),
-		MCP: slashCommands{p.servers, p.skills}, Skills: p.listSkills, SkillPrompt: p.cfg.PromptOfSkills, Reload: p.reload, NodeName: p.report.nodeName, Resume: p.resumeOrder, RunTask: tasks{p}.run, Loads: func(ctx context.Context) map[community.MemberID]placement.Load { return loads(ctx, p) }, Dashboard: p.dashboard.Open, Health: p.health, Logger: p.cfg.Logger,
-		Users: p.cfg.Users,
-	})
+	server := p.controlServer()
 	g, failed := errgroup.WithContext(ctx)
 	// The tasks are cancelled after the sessions know that it is the node that ends.
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer context.AfterFunc(failed, func() { p.health.Shutdown(); p.suspendSessions(); stop(context.Cause(failed)) })()
-	part := func(name string, run func(context.Context) error) {
+	defer context.AfterFunc(failed, func() {
+		p.console.health.Shutdown()
+		if j := p.node.sessions.Journal; j != nil {
+			j.Suspend() // what the end breaks off is not recorded as ended
+		}
+		stop(context.Cause(failed))
+	})()
+	start := func(r runner) {
 		g.Go(func() error {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				return fmt.Errorf("%s: %w", name, err)
+			if err := r.run(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
 			return nil
 		})
 	}
-	part("community", p.community.Run)
-	part("refusals", p.warnOfRefusals)
-	part("mcp", p.servers.Run)
-	part("capabilities of mcp", func(ctx context.Context) error {
-		return p.servers.Offer(ctx, p.cfg.Settings.Capabilities, p.offer)
-	})
-	part("discovery", func(ctx context.Context) error { return p.roster.Run(ctx, p.sources...) })
-	changes := p.community.Subscribe()
-	part("changes", func(ctx context.Context) error { return p.report.changes(ctx, changes) })
-	part("record of calls", p.inbound.Run)
-	part("checkpoints of the record", p.audit.Run)
-	part("addresses", p.keepAddresses)
-	part("retention of sessions", p.pruneSessions)
-	part("artifacts", p.artifacts.Run)
-	resumes := resumer{p}
-	part("registry of skills", registryNode{p}.follow)
-	part("resumed sessions", resumes.resumeAnswered)
-	part("dashboard", p.dashboard.Run)
-	part("view of the community", p.fleet.Run)
-	if p.metrics != nil {
-		part("metrics", p.metrics.Run)
+	for _, r := range p.runners() {
+		start(r)
 	}
-	part("control", func(context.Context) error { return server.Serve(socket) })
-	part("control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil })
+	start(runner{"control", func(context.Context) error { return server.Serve(socket) }})
+	start(runner{"control's end", func(ctx context.Context) error { <-ctx.Done(); stopServer(server); return nil }})
 	g.Go(func() error {
 		select {
 		case <-p.newIdentity:
@@ -352,53 +145,57 @@ func (p *parts) run(ctx context.Context) error {
 			return nil
 		}
 	})
-	p.warnOfSkills()
-	auto := resumes.prepare(ctx)
-	p.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
+	p.skills.Warn()
+	auto := p.resumer.Prepare(ctx)
+	p.console.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
 	select {
-	case p.ready <- Info{p.name, p.id, p.listener.Addr().String(), p.kept.Socket()}:
+	case p.node.ready <- Info{p.node.name, p.peers.Identity.ID(), p.peers.Addr(), p.node.kept.Socket()}:
 	default: // the one before was not read
 	}
-	part("resumed tasks", func(ctx context.Context) error { return resumes.resumeAll(ctx, auto) })
+	start(runner{"resumed tasks", func(ctx context.Context) error { return p.resumer.ResumeAll(ctx, auto) }})
 	return g.Wait()
 }
 
-// close releases what the parts share, after run has returned. The order
-// matters: actors end before the record closes, because an agent that ends may
-// still record a decision.
+// runner is a part that runs until ctx ends.
+type runner struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// runners returns the parts that run as long as the node does.
+func (p *parts) runners() []runner {
+	changes := p.calls.community.Subscribe()
+	all := []runner{
+		{"community", p.calls.community.Run},
+		{"refusals", p.warnOfRefusals},
+		{"mcp", p.agents.servers.Run},
+		{"capabilities of mcp", func(ctx context.Context) error {
+			return p.agents.servers.Offer(ctx, p.node.cfg.Settings.Capabilities, p.offer)
+		}},
+		{"discovery", p.peers.Discover},
+		{"changes", func(ctx context.Context) error { return p.report.changes(ctx, changes) }},
+		{"record of calls", p.calls.inbound.Run},
+		{"checkpoints of the record", p.calls.audit.Run},
+		{"addresses", p.peers.KeepAddresses},
+		{"retention of sessions", p.node.sessions.Prune},
+		{"artifacts", p.calls.artifacts.Run},
+		{"registry of skills", p.skills.Run},
+		{"resumed sessions", p.resumer.ResumeAnswered},
+		{"dashboard", p.console.dashboard.Run},
+		{"view of the community", p.console.fleet.Run},
+	}
+	if p.console.metrics != nil {
+		all = append(all, runner{"metrics", p.console.metrics.Run})
+	}
+	return all
+}
+
+// close releases what the parts share, after run has returned. It works also when only some parts exist.
 func (p *parts) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
-	if p.listener != nil {
-		_ = p.listener.Close() // the network has closed it already if it ran
-	}
-	if p.metrics != nil {
-		_ = p.metrics.Close() // it is closed already if it ran
-	}
-	if p.system != nil {
-		if err := p.system.Shutdown(ctx); err != nil {
-			p.cfg.Logger.Warn("actors still running at the end", "err", err)
-		}
-	}
-	if p.audit != nil {
-		var err error
-		if p.inbound != nil {
-			err = p.inbound.Flush()
-		}
-		if err := errors.Join(err, p.audit.Close()); err != nil {
-			p.cfg.Logger.Warn("closing the audit log", "err", err)
-		}
-	}
-	if p.controller != nil {
-		_ = p.controller.Close() // nothing uses it any more
-	}
-	if p.models != nil {
-		p.models.Close()
-	}
-	if p.files != nil {
-		return p.files.Close()
-	}
-	return nil
+	p.peers.Close()
+	p.calls.close()
+	p.console.close()
+	return p.agents.close()
 }
 
 // stopServer gives calls on the control socket one second to finish, then
@@ -409,46 +206,262 @@ func stopServer(s *grpc.Server) {
 	s.GracefulStop()
 }
 
-// record appends to the record of decisions. If that fails the call is denied,
-// and a warning event tells the person who runs the node.
-func (p *parts) record(e audit.Entry) error {
-	if p.telemetry != nil && !e.Approved {
-		p.telemetry.Refused(e.Tool)
-	}
-	err := p.audit.Append(e)
-	if err != nil {
-		p.events.Warn(event.Warning{Why: "all calls are denied now: " + err.Error(), Mend: "symbio doctor"})
-	}
-	return err
-}
-
 // warnOfRefusals reports, once, what the sandbox does not hold as the configuration's presets count on it, unless a person
 // has switched it off by itself, and the capabilities whose calls will be refused
 // because this machine's sandbox cannot hold their commands. Only the person
 // who runs the node can change that, and callers see the refusal only.
 func (p *parts) warnOfRefusals(context.Context) error {
-	settings := p.cfg.Settings
+	settings := p.node.cfg.Settings
 	if why, mend := settings.Unheld(); why != "" && (!settings.Sandbox.IsOff() || settings.Permissions.Preset == "development") {
-		p.events.Warn(event.Warning{Why: why, Mend: mend})
+		p.node.events.Warn(event.Warning{Why: why, Mend: mend})
 	}
-	refused, err := p.runner.Refusals(settings.Capabilities, p.runner.Held)
+	refused, err := p.agents.runner.Refusals(settings.Capabilities, p.agents.runner.Held)
 	for _, r := range refused {
-		p.cfg.Logger.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
-		p.events.Warn(event.Warning{Capability: r.Capability, Why: "its calls are refused: " + r.Why, Mend: r.Mend})
+		p.node.cfg.Logger.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
+		p.node.events.Warn(event.Warning{Capability: r.Capability, Why: "its calls are refused: " + r.Why, Mend: r.Mend})
 	}
 	return err
 }
 
-// peerLimits returns the limits of the transport. They are slightly wider than
-// those of the community, so that the community refuses first: it counts
-// refusals by node and says why.
-func peerLimits(c config.Config) grpcpeer.Limits {
-	l := c.Limits
-	return grpcpeer.Limits{
-		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
-		Streams:     uint32(max(128, l.NodeCalls)), // wider than NodeCalls: the community answers ErrBusy with a reason, gRPC would not
-		MaxDeadline: max(30*time.Minute, l.CallTimeout, lendingTime(c)),
-		Connections: l.Connections, PerNode: l.NodeConnections, Handshakes: l.Handshakes,
-		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.JoinsPerMinute, Grace: l.CertificateGrace,
+// calls are the community of a node, and the parts that authorize, record and approve its calls.
+type calls struct {
+	node      *Node
+	system    *actor.System
+	community *community.Community
+	inbound   *inbound.Authorizer
+	audit     *audit.Log
+	approvals *approvals.Queue
+	artifacts *artifacts.Server
+}
+
+// openCalls makes calls. The record comes first: a node that cannot record must not start. self is this node with its
+// labels; lent reports whether an agent is lent to a node. With an error it returns what it has opened so far.
+func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter, lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
+	c = &calls{node: n}
+	cfg, l := n.cfg, n.cfg.Settings.Limits
+	if c.audit, err = audit.Open(n.kept.Audit(), audit.Config{Checkpoint: n.kept.Checkpoint(), Signer: peers.Identity, Logger: cfg.Logger}); err != nil {
+		return c, err
 	}
+	c.inbound = inbound.New(inbound.Config{
+		Node: self.Node, Rules: n.rules.Inbound, Append: c.record, Events: n.events,
+		Peer:  func(id community.NodeID) (community.Peer, bool) { return c.community.Peer(id) },
+		Lent:  lent,
+		Given: func(to community.NodeID) bool { return c.artifacts.HasGiven(to) },
+	})
+	var onCall func(context.Context, community.CallInfo) (context.Context, func(error))
+	if n.telemetry != nil {
+		onCall = n.telemetry.Call
+	}
+	c.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: cfg.Logger})
+	c.community = community.New(community.Config{
+		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Authorize: c.inbound.Authorize, OnRefused: report.refused, OnUndelivered: report.undelivered, OnLeftOut: report.leftOut, OnCall: onCall, Logger: cfg.Logger,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
+	})
+	if c.artifacts, err = artifacts.Open(artifacts.Config{
+		Dir: n.kept.Artifacts(), MaxSize: int64(cfg.Settings.Artifacts.MaxSize), Community: c.community, Allowed: func(from community.NodeID) bool { return c.inbound.Allowed(from, artifacts.Capability) },
+		MaxMessage: l.Message, Keep: time.Duration(cfg.Settings.Artifacts.Keep), Sessions: n.sessions.Store(),
+	}); err != nil {
+		return c, err
+	}
+	c.approvals = approvals.New(approvals.Config{
+		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: n.events, Keep: n.rules.Keep,
+	})
+	return c, nil
+}
+
+// close waits until the actors have ended, and closes the record then, because an agent that ends may
+// still record a decision.
+func (c *calls) close() {
+	if c.system != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		if err := c.system.Shutdown(ctx); err != nil {
+			c.node.cfg.Logger.Warn("actors still running at the end", "err", err)
+		}
+	}
+	if c.audit != nil {
+		if err := errors.Join(c.inbound.Flush(), c.audit.Close()); err != nil {
+			c.node.cfg.Logger.Warn("closing the audit log", "err", err)
+		}
+	}
+}
+
+// record appends to the record of decisions. If that fails the call is denied,
+// and a warning event tells the person who runs the node.
+func (c *calls) record(e audit.Entry) error {
+	if c.node.telemetry != nil && !e.Approved {
+		c.node.telemetry.Refused(e.Tool)
+	}
+	err := c.audit.Append(e)
+	if err != nil {
+		c.node.events.Warn(event.Warning{Why: "all calls are denied now: " + err.Error(), Mend: "symbio doctor"})
+	}
+	return err
+}
+
+// agents are the parts that the agents of a node are made with.
+type agents struct {
+	defined definition.Set
+	runner  *exec.Runner
+	files   io.Closer // the workspace
+	servers *mcpservers.Servers
+	models  *models.Models
+	places  *places.Places
+	factory *agent.Factory
+	spawner *tasks.Spawner
+}
+
+// openAgents makes the tools, the MCP servers, the models, the places, and the factory of
+// agents, which uses them all. With an error it returns what it has opened so far.
+func openAgents(n *Node, self community.Member, defined definition.Set, calls *calls, skills *skillset.Skills, report *reporter) (a *agents, err error) {
+	a = &agents{defined: defined}
+	c := n.cfg
+	hooks := exec.Config{Denied: n.rules.Denied, Report: report.sandbox, Disarmed: report.disarmed, Artifacts: calls.artifacts}
+	var onAsk func(context.Context, agent.ApprovalRequest) func(tool.Answer)
+	if n.telemetry != nil {
+		hooks.OnRun, onAsk = n.telemetry.Run, n.telemetry.Asked
+	}
+	a.runner = c.runner(n.name, hooks)
+	var more []tool.Tool
+	have := c.AgentTools(a.runner)
+	have.Skills, have.Fetch = skills.Registry, skills.Fetch
+	if more, a.files, err = tools.Open(have); err != nil {
+		return a, err
+	}
+	servers := c.Servers(a.runner)
+	servers.Report = report.mcp
+	servers.Warn = func(capability, why string) { n.events.Warn(event.Warning{Capability: capability, Why: why}) }
+	if a.servers, err = mcpservers.Open(servers); err != nil {
+		return a, err
+	}
+	known := c.RuleTools()
+	known.Servers = []string{}
+	for _, s := range a.servers.Status() {
+		known.Servers = append(known.Servers, mcp.ServerPart(s.Server.Name))
+	}
+	report.unmatched(c.Settings.Permissions.UnknownTools(known))
+	a.models = models.New(models.Config{
+		Settings: c.Settings, Getenv: c.Getenv, Community: calls.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
+	})
+	if a.places, err = places.Open(places.Config{Self: self, Settings: c.Settings, Kept: n.kept, Community: calls.community, Definition: a.defined.Find, Logger: c.Logger}); err != nil {
+		return a, err
+	}
+	policy, _ := c.Settings.Sandbox.Policy(c.Workspace(), c.Home) // tools.Open has reported the error
+	use := c.Skills().Use()
+	use.Uses = n.sessions.SkillUses()
+	a.factory = agent.NewFactory(agent.Config{
+		Community: calls.community, Chooser: a.places.Chooser, Workspaces: a.places.Workspaces, OpenWorkspace: have.OpenCheckout, Skills: skills.Registry, SkillUse: use, Trust: c.Skills().Trust, Granted: n.rules.Granted,
+		WorkContext: agent.WorkContext{
+			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy, SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,
+		},
+		Tools: more, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
+		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: report.agent, Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(), Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
+	})
+	a.spawner = &tasks.Spawner{Factory: a.factory, Community: calls.community, Definitions: a.defined, Rules: n.rules.Policy, Limits: c.Settings.Budget.Limits, Logger: c.Logger}
+	if c.Settings.Approvals.Unattended {
+		a.spawner.Ask = calls.approvals.Ask
+	}
+	return a, nil
+}
+
+// close closes what no agent uses any more.
+func (a *agents) close() error {
+	if a.models != nil {
+		a.models.Close()
+	}
+	if a.files == nil {
+		return nil
+	}
+	return a.files.Close()
+}
+
+// console has the parts that show the node to people and programs, and let them steer it.
+type console struct {
+	steering   *steering.Controller
+	fleet      *fleet.Fleet
+	dashboard  *dashboard.Dashboard
+	controller *grpc.ClientConn // to the node's own control API, for the dashboard
+	health     *grpchealth.Server
+	metrics    *telemetry.Endpoint // nil = not served
+}
+
+// openConsole makes the console of a node whose other parts exist. The dashboard, which listens when it is asked to, uses
+// the control API over the node's own socket, so that it can do what the command
+// line can, and nothing else. With an error openConsole returns what it has opened so far.
+func openConsole(p *parts) (c *console, err error) {
+	n, id, message := p.node, p.peers.Identity.ID(), p.node.cfg.Settings.Limits.Message
+	c = &console{health: telemetry.NewHealth()}
+	if at := n.cfg.Settings.Metrics; at != "" {
+		if c.metrics, err = telemetry.Listen(at, n.telemetry.Metrics(), c.health); err != nil {
+			return c, err
+		}
+	}
+	c.steering = steering.New(steering.Config{Node: id, Community: p.calls.community, Agents: p.agents.factory, MaxMessage: message, NodeName: p.report.nodeName})
+	c.fleet = fleet.New(fleet.Config{
+		Node: id, Name: n.name, Version: n.cfg.Version, Started: p.started, Community: p.calls.community, Nodes: p.peers.Network.Nodes, Agents: p.agents.factory, Events: n.events, MaxMessage: message,
+		Health: func() (*symbiov1.Process, []string) { return health(p.peers) },
+	})
+	if c.controller, err = n.kept.Dial(); err != nil {
+		return c, err
+	}
+	c.dashboard, err = dashboard.New(dashboard.Config{
+		Name: n.name, Identity: p.peers.Identity, Listen: p.peers.Addr(), Client: symbiov1.NewControlClient(c.controller),
+		Append: p.calls.record, Rules: func(definition string) []permission.LocatedRule { return rulesOf(p, definition) },
+		Sessions: n.sessions.Journal, Resume: p.resumer.Resume,
+		State: n.cfg.State, Skills: n.cfg.Skills().Registry, Logger: n.cfg.Logger,
+	})
+	return c, err
+}
+
+// close closes what nothing uses any more.
+func (c *console) close() {
+	if c.metrics != nil {
+		_ = c.metrics.Close() // it is closed already if it ran
+	}
+	if c.controller != nil {
+		_ = c.controller.Close()
+	}
+}
+
+// controlServer returns the server of the control API.
+func (p *parts) controlServer() *grpc.Server {
+	n, a := p.node, p.agents
+	return control.NewServer(control.Config{
+		Name: n.name, Version: n.cfg.Version, Workspace: n.cfg.Workspace(), Started: p.started, Peers: p.peers, Community: p.calls.community,
+		Events: n.events, Agents: a.spawner, Rules: n.rules, Approvals: p.calls.approvals, Steering: p.console.steering, Fleet: p.console.fleet, Artifacts: p.calls.artifacts,
+		Model: a.models.Open, ModelHealth: a.models.Health, Skills: skillset.NewService(p.skills, a.servers), Tasks: p.tasks, Reload: p.reload, NodeName: p.report.nodeName,
+		Resume: p.resumer.Order, Loads: a.places.Loads, Dashboard: p.console.dashboard.Open, Health: p.console.health, Logger: n.cfg.Logger,
+		Users: n.cfg.Users,
+	})
+}
+
+// health returns what the process takes, and what the person who runs the node should mend.
+func health(p *peers.Peers) (*symbiov1.Process, []string) {
+	var problems []string
+	for _, s := range p.SourceHealth() {
+		for _, why := range s.GetProblems() {
+			problems = append(problems, s.GetName()+": "+why)
+		}
+	}
+	return control.Process(), problems
+}
+
+// rulesOf returns the rules of the node and those of a definition, which both
+// hold.
+func rulesOf(p *parts, name string) []permission.LocatedRule {
+	all := p.node.rules.Policy().Rules()
+	if d, err := p.agents.defined.Find(name); err == nil {
+		more, _ := d.Policy()
+		all = append(all, more.Rules()...)
+	}
+	return all
+}
+
+// Dashboard makes the dashboard listen, if it does not yet, and returns an
+// address that opens it once, within two minutes. listen is IP:PORT of
+// loopback, "" = a free port. Call it while the node is ready.
+func (n *Node) Dashboard(ctx context.Context, listen string) (url string, err error) {
+	reply, err := n.parts.Load().console.dashboard.Open(ctx, &symbiov1.DashboardRequest{Listen: listen})
+	return reply.GetUrl(), err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/identity"
 )
 
 // errOtherIdentity ends the parts of a node that has joined or left a cluster,
@@ -21,35 +20,22 @@ func (p *parts) reload(configuration bool) (*symbiov1.ReloadReply, error) {
 	reply := &symbiov1.ReloadReply{}
 	if configuration {
 		var err error
-		if reply.Changed, reply.Restart, err = p.rules.Reload(); err != nil {
+		if reply.Changed, reply.Restart, err = p.node.rules.Reload(); err != nil {
 			return nil, err
 		}
 	}
-	p.servers.Refresh()
-	if err := p.self.Revocations().Reload(); err != nil {
-		return nil, err
-	}
-	id, err := p.kept.Identity()
-	if err != nil {
-		return nil, err
-	}
-	same := id.Tag() == p.self.Tag()
-	if same && id.Cluster() != nil && p.self.Cluster() == nil { // another node of this machine got the authority
-		if c, err := p.cfg.State.OpenCluster(); err != nil || p.self.Hold(c) != nil {
-			return nil, errors.New("cannot use the authority that is now on this machine: restart this node")
-		}
-	}
-	if same && (id.Cluster() != nil || id.Authority() == identity.Local || !id.NotAfter().After(p.self.NotAfter())) {
-		return reply, nil
+	p.agents.servers.Refresh()
+	if changed, err := p.peers.Reload(); !changed || err != nil {
+		return reply, err
 	}
 	agents := 0
-	for _, m := range p.community.Members() {
-		if m.Node == p.id {
+	for _, m := range p.calls.community.Members() {
+		if m.Node == p.peers.Identity.ID() {
 			agents++
 		}
 	}
 	if agents > 0 {
-		return nil, fmt.Errorf("node %s has %d agents that a new identity would end: restart it when they are done", p.name, agents)
+		return nil, fmt.Errorf("node %s has %d agents that a new identity would end: restart it when they are done", p.node.name, agents)
 	}
 	select {
 	case p.newIdentity <- struct{}{}:

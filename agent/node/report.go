@@ -9,7 +9,6 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/tool/mcp"
 	"symbio/community"
-	"symbio/discovery"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 	"symbio/skills"
@@ -26,7 +25,6 @@ type reporter struct {
 	events    *event.Stream
 	community *community.Community
 	network   *grpcpeer.Network
-	roster    *discovery.Roster
 	log       *slog.Logger
 	policy    func() permission.Policy
 }
@@ -93,13 +91,9 @@ func (r *reporter) nodeName(id community.NodeID) string {
 	return string(id)
 }
 
-// node publishes an event of the network. It tells discovery about addresses
-// that did not answer instead of publishing those: a node may have many
-// addresses.
+// node publishes an event of the network.
 func (r *reporter) node(e grpcpeer.Event) {
 	switch e.Kind {
-	case grpcpeer.Unreachable:
-		r.roster.Failed(e.Key)
 	case grpcpeer.Refused:
 		r.events.Publish("refused", "", event.Node{ID: string(e.Node), Name: e.Name, Addr: e.Addr, Why: e.Why})
 	default:

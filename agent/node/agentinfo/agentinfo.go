@@ -133,8 +133,8 @@ type Sandbox struct {
 
 // Look returns what an agent of definition d would have on a node with the options opts. o is an
 // inspection of that node; the caller closes it. Look starts MCP servers only if ctx is from
-// node.WithServers, as the tools of a server may be unknown until it runs.
-func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definition.Definition) (*Agent, error) {
+// WithServers, as the tools of a server may be unknown until it runs.
+func Look(ctx context.Context, o *Inspection, opts node.Config, d definition.Definition) (*Agent, error) {
 	has, err := o.Agent(ctx, d, nil, nil)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func Look(ctx context.Context, o *node.Inspection, opts node.Config, d definitio
 		return nil, err
 	}
 	s := &Agent{
-		Summary: Summarize(d, opts.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking, Effort: d.Effort, Placement: d.Placement, Repeatable: d.Repeatable,
+		Summary: Summarize(d, opts.Settings.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking, Effort: d.Effort, Placement: d.Placement, Repeatable: d.Repeatable,
 		Has: has.Tools.Names(), HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
 	}
 	for _, name := range d.ToolNames() {

@@ -56,7 +56,9 @@ type Request struct {
 
 // Config sets up a Server. All fields are required unless their comment says otherwise.
 type Config struct {
-	Store     *content.Store
+	// Dir has the artifacts, of at most MaxSize bytes.
+	Dir       string
+	MaxSize   int64
 	Community *community.Community
 	// Allowed reports whether a rule lets a node fetch all artifacts.
 	Allowed func(community.NodeID) bool
@@ -70,15 +72,17 @@ type Config struct {
 
 // Server has the artifacts of a node. It is safe for concurrent use.
 type Server struct {
-	cfg Config
+	cfg   Config
+	store *content.Store
 
 	mu    sync.Mutex
 	given map[community.NodeID][]content.Hash // guarded by mu
 }
 
-// New returns a Server. Offer and Run make it work.
-func New(cfg Config) *Server {
-	return &Server{cfg: cfg, given: map[community.NodeID][]content.Hash{}}
+// Open returns a Server. Offer and Run make it work.
+func Open(cfg Config) (*Server, error) {
+	store, err := content.Open(content.Config{Dir: cfg.Dir, MaxSize: cfg.MaxSize})
+	return &Server{cfg: cfg, store: store, given: map[community.NodeID][]content.Hash{}}, err
 }
 
 // Give lets a node fetch an artifact, until the node ends or maxGiven others were given to it.
@@ -92,7 +96,7 @@ func (s *Server) Give(to community.NodeID, h content.Hash) {
 
 // Keep stores what r holds as an artifact of this node, and lets a node fetch it.
 func (s *Server) Keep(to community.NodeID, r io.Reader) (content.Hash, error) {
-	h, _, err := s.cfg.Store.Put(r, math.MaxInt64)
+	h, _, err := s.store.Put(r, math.MaxInt64)
 	if err == nil {
 		s.Give(to, h)
 	}
@@ -128,7 +132,7 @@ func (s *Server) provide(_ context.Context, in community.Signal) (community.Repl
 	if !given && !s.cfg.Allowed(to) {
 		return community.Reply{}, missing
 	}
-	f, err := s.cfg.Store.Open(r.Hash)
+	f, err := s.store.Open(r.Hash)
 	if err != nil {
 		return community.Reply{}, missing
 	}
@@ -144,7 +148,7 @@ func (s *Server) provide(_ context.Context, in community.Signal) (community.Repl
 // Fetch gets an artifact of another node into the store. The error is content.ErrMismatch if it sends another
 // content, content.ErrTooLarge if it sends more than the store takes, or that of a call.
 func (s *Server) Fetch(ctx context.Context, from community.NodeID, h content.Hash) error {
-	return s.cfg.Store.PutAs(h, &content.Pieces{Get: func(at int64) ([]byte, error) {
+	return s.store.PutAs(h, &content.Pieces{Get: func(at int64) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, pieceTimeout)
 		defer cancel()
 		data, _ := json.Marshal(Request{h, at}) // of a hash and a number it cannot fail
@@ -160,16 +164,16 @@ func (s *Server) Open(ctx context.Context, from community.NodeID, h content.Hash
 	if err := s.Fetch(ctx, from, h); err != nil {
 		return nil, err
 	}
-	return s.cfg.Store.Open(h)
+	return s.store.Open(h)
 }
 
 // Run removes what is not needed any more, at once and then every hour, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	for {
-		for _, e := range s.cfg.Store.All() {
+		for _, e := range s.store.All() {
 			names, err := s.names(ctx, e.Hash)
 			if err == nil && len(names) == 0 && time.Since(e.Used) >= s.cfg.Keep {
-				_ = s.cfg.Store.Remove(e.Hash) // it may be in use
+				_ = s.store.Remove(e.Hash) // it may be in use
 			}
 		}
 		select {
@@ -191,7 +195,7 @@ func (s *Server) names(ctx context.Context, h content.Hash) ([]session.Line, err
 
 // List describes the artifacts, sorted by hash.
 func (s *Server) List(ctx context.Context) (all []*symbiov1.Artifact, err error) {
-	for _, e := range s.cfg.Store.All() {
+	for _, e := range s.store.All() {
 		names, err := s.names(ctx, e.Hash)
 		if err != nil {
 			return nil, err
@@ -211,7 +215,7 @@ func (s *Server) List(ctx context.Context) (all []*symbiov1.Artifact, err error)
 
 // ContentType tells what a content is by its beginning, never by what a sender says.
 func (s *Server) ContentType(h content.Hash) string {
-	f, err := s.cfg.Store.Open(h)
+	f, err := s.store.Open(h)
 	if err != nil {
 		return ""
 	}
@@ -225,7 +229,7 @@ func (s *Server) ContentType(h content.Hash) string {
 // several begin so.
 func (s *Server) Find(prefix string) (content.Hash, error) {
 	prefix = strings.TrimPrefix(prefix, tool.ArtifactPrefix)
-	found := slices.DeleteFunc(s.cfg.Store.All(), func(e content.Entry) bool { return !strings.HasPrefix(e.Hash.String(), prefix) })
+	found := slices.DeleteFunc(s.store.All(), func(e content.Entry) bool { return !strings.HasPrefix(e.Hash.String(), prefix) })
 	if len(found) != 1 || prefix == "" {
 		return content.Hash{}, fmt.Errorf("artifact %q: %w: the hashes of %d begin with it, want 1; symbio artifacts list has them", prefix, community.ErrNotFound, len(found))
 	}
@@ -233,4 +237,4 @@ func (s *Server) Find(prefix string) (content.Hash, error) {
 }
 
 // Store returns the store of the artifacts.
-func (s *Server) Store() *content.Store { return s.cfg.Store }
+func (s *Server) Store() *content.Store { return s.store }

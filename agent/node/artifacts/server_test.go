@@ -55,18 +55,18 @@ func newPlace(t *testing.T, network *grpcpeertest.LAN, name string, m model, too
 		},
 	})
 	var err error
-	if p.store, err = content.Open(content.Config{Dir: t.TempDir(), MaxSize: 4 << 20}); err != nil {
-		t.Fatal(err)
-	}
 	kept, err := sqlite.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.journal = session.NewJournal(kept, name)
-	p.server = artifacts.New(artifacts.Config{
-		Store: p.store, Community: p.community, Allowed: func(community.NodeID) bool { return p.rule }, MaxMessage: 128 << 10,
+	if p.server, err = artifacts.Open(artifacts.Config{
+		Dir: t.TempDir(), MaxSize: 4 << 20, Community: p.community, Allowed: func(community.NodeID) bool { return p.rule }, MaxMessage: 128 << 10,
 		Keep: 24 * time.Hour, Sessions: kept,
-	})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.store = p.server.Store()
 	workspace, err := builtin.New(builtin.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

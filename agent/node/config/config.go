@@ -412,3 +412,15 @@ func PlainError(err error) string {
 	text = presetOnly.ReplaceAllString(text, "write {preset: $1} instead of $1")
 	return goType.ReplaceAllString(text, "a different kind of value")
 }
+
+// OfferedBy returns the capabilities of the configuration that agents answer,
+// by the name of the definition.
+func (c Config) OfferedBy() map[string][]string {
+	by := map[string][]string{}
+	for _, p := range c.Capabilities {
+		if p.Agent != "" {
+			by[p.Agent] = append(by[p.Agent], p.Name)
+		}
+	}
+	return by
+}

@@ -136,3 +136,14 @@ func (c Config) Authorizes(capability string) bool {
 		return in.Judge(p, authorize.KindInvoke, capability).Action == permission.Allow
 	})
 }
+
+// LongestLease returns the longest duration of a lease. Calls of other nodes may
+// last that long, because a lease is a call.
+func (c Config) LongestLease() (longest time.Duration) {
+	for _, p := range c.Capabilities {
+		if p.LendsAgents() {
+			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget.Limits)).MaxCallTime())
+		}
+	}
+	return longest
+}

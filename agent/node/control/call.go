@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"io"
 
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -49,7 +48,7 @@ func updateEvent(u community.Update) *symbiov1.CallEvent {
 func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, onUpdate func(community.Update)) (*symbiov1.CallReply, error) {
 	able, err := c.members.providers(r.GetCapability(), r.GetOn())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, err
 	}
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
@@ -65,26 +64,5 @@ func (c *server) call(ctx context.Context, r *symbiov1.CallRequest, onUpdate fun
 			break
 		}
 	}
-	return nil, toStatus(errors.Join(failed...))
-}
-
-// taskServer has the method for tasks.
-type taskServer struct{ cfg Config }
-
-// RunTask gives one task to a new agent or a capability. The caller confirms each place before an
-// agent begins there.
-func (c taskServer) RunTask(stream symbiov1.Control_RunTaskServer) error {
-	r, err := stream.Recv()
-	if err != nil {
-		return err
-	}
-	return toStatus(c.cfg.RunTask(stream.Context(), r, func(e *symbiov1.RunTaskEvent) error {
-		if err := stream.Send(e); err != nil || e.GetPlaced() == nil {
-			return err
-		}
-		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-			return err
-		}
-		return nil
-	}))
+	return nil, errors.Join(failed...)
 }

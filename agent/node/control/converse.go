@@ -47,7 +47,7 @@ func (c *server) Converse(stream symbiov1.Control_ConverseServer) error {
 		return err
 	}
 	if first.GetOpen() == nil {
-		return toStatus(fmt.Errorf("%w: the first message of a conversation must have the field open", community.ErrInvalid))
+		return fmt.Errorf("%w: the first message of a conversation must have the field open", community.ErrInvalid)
 	}
 	return c.converse(stream.Context(), first.GetOpen(), stream.Recv, stream.Send)
 }
@@ -59,9 +59,8 @@ func (c *server) Converse(stream symbiov1.Control_ConverseServer) error {
 func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv func() (*symbiov1.ConverseRequest, error), send func(*symbiov1.Event) error) error {
 	order, err := c.order(ctx, open)
 	if err != nil {
-		return toStatus(err)
+		return err
 	}
-	order.Ask = c.cfg.Unattended
 	if order.Attended = open.GetInteractive(); order.Attended {
 		order.Ask = c.cfg.Approvals.Ask
 	}
@@ -71,7 +70,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	defer tap.Close()
 	member, err := c.spawn(ctx, order, open.GetInteractive() && !order.Session.Keep, tap, send)
 	if err != nil {
-		return toStatus(err)
+		return err
 	}
 	d := &conversationStream{
 		server: c, member: member, events: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
@@ -85,7 +84,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 	if endErr := c.cfg.Community.Terminate(endCtx, member.ID); endErr != nil && !errors.Is(endErr, community.ErrNotFound) {
 		c.cfg.Logger.Warn("agent of a task not terminated", "agent", member.ID, "err", endErr)
 	}
-	return toStatus(err)
+	return err
 }
 
 // spawn spawns the agent of a conversation. If waits is true and an agent works in

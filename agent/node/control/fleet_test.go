@@ -22,6 +22,8 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/transport/grpcpeer"
+
+	"google.golang.org/grpc/health"
 )
 
 // manyAgents are more agents than fit into what gRPC sends ahead.
@@ -46,8 +48,7 @@ func TestSlowClientReadsWhyItWasDropped(t *testing.T) {
 			Nodes: func() []grpcpeer.NodeStatus { return []grpcpeer.NodeStatus{{ID: "a", State: grpcpeer.StateSelf}} },
 		})
 		running.Go(func() { _ = f.Run(ctx) })
-		s := grpc.NewServer()
-		symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: Config{Fleet: f}}})
+		s := NewServer(Config{Fleet: f, Health: health.NewServer()})
 		l := bufconn.Listen(64 << 10)
 		running.Go(func() { _ = s.Serve(l) })
 		conn, err := grpc.NewClient("passthrough:a", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }), grpc.WithTransportCredentials(insecure.NewCredentials()))

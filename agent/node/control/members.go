@@ -1,15 +1,21 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime/metrics"
 	"slices"
 	"strings"
 
+	"symbio/agent/content"
+	"symbio/agent/node/artifacts"
+	"symbio/agent/placement"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/security/visible"
+	"symbio/transport/grpcpeer"
 )
 
 // directory finds members by name, id or capability, and converts them to messages. It has no state
@@ -37,7 +43,7 @@ func (d directory) matches(m community.Member, r *symbiov1.MembersRequest) bool 
 // locate converts a member to its message, with the name of its node.
 func (d directory) locate(m community.Member) *symbiov1.LocatedMember {
 	return &symbiov1.LocatedMember{
-		Id: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: d.cfg.NodeName(m.Node), Local: m.Node == d.cfg.Identity.ID(),
+		Id: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: d.cfg.NodeName(m.Node), Local: m.Node == d.cfg.Peers.Identity.ID(),
 		Accepts: m.Accepts, Provides: m.Provides, Available: m.Available, Metadata: m.Metadata,
 	}
 }
@@ -117,13 +123,136 @@ func (d directory) withAdvice(err error, m community.Member, verb, name string) 
 	switch {
 	case errors.Is(err, community.ErrInvalid) && verb == "invoke":
 		return fmt.Errorf("%w; `symbio capabilities %s --json` shows its arguments", err, name)
-	case errors.Is(err, community.ErrDenied) && m.Node != d.cfg.Identity.ID() && community.Explanation(err) == "": // by authorize
+	case errors.Is(err, community.ErrDenied) && m.Node != d.cfg.Peers.Identity.ID() && community.Explanation(err) == "": // by authorize
 		from := "local"
-		if cluster := d.cfg.Identity.Authority(); cluster != identity.Local {
+		if cluster := d.cfg.Peers.Identity.Authority(); cluster != identity.Local {
 			from = "cluster/" + cluster
 		}
 		return fmt.Errorf("%w; node %s must allow it in its configuration: authorize: [{from: %q, %s: [%q]}]; instead of %s, write role/NAME for the nodes of a role, or %s for this node only",
-			err, d.cfg.NodeName(m.Node), from, verb, name, from, d.cfg.Identity.ID())
+			err, d.cfg.NodeName(m.Node), from, verb, name, from, d.cfg.Peers.Identity.ID())
 	}
 	return err
+}
+
+// fetchArtifact gets an artifact of the node that on names.
+func (d directory) fetchArtifact(ctx context.Context, on string, h content.Hash) error {
+	m, err := d.find(on, func(m community.Member) bool { return slices.Contains(m.Provides, artifacts.Capability) })
+	if err == nil {
+		err = d.withAdvice(d.cfg.Artifacts.Fetch(ctx, m.Node, h), m, "invoke", artifacts.Capability)
+	}
+	return err
+}
+
+// Members returns the members that match the request.
+func (c *server) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
+	return &symbiov1.MembersReply{Members: c.members.list(c.cfg.Community.Members(), r)}, nil
+}
+
+// WatchMembers sends a snapshot of the members and then every change. After a
+// gap, which happens when the caller reads too slowly, it sends the whole list
+// again.
+func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
+	sub := c.cfg.Community.Subscribe()
+	defer sub.Close()
+	for {
+		change, err := sub.Next(stream.Context())
+		if err != nil {
+			return err
+		}
+		out := &symbiov1.MemberChange{Type: string(change.Kind), Missed: optional(uint32(change.Missed)), Why: optional(change.Why)}
+		switch {
+		case change.Kind == community.Snapshot || change.Kind == community.Gap:
+			out.Members = c.members.list(change.Members, r)
+		case c.members.matches(change.Member, r):
+			out.Member = c.members.locate(change.Member)
+		default:
+			continue
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
+	}
+}
+
+// Nodes returns the nodes that this node knows. The refusals of a node are the
+// sum of those by calls and by connections. Labels are of the member that
+// stands for a node.
+func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
+	reply := &symbiov1.NodesReply{}
+	var loads map[community.MemberID]placement.Load
+	if r.GetLoad() {
+		loads = c.cfg.Loads(ctx)
+	}
+	labels := map[community.MemberID]map[string]string{}
+	for _, m := range slices.Concat(c.cfg.Community.Members(), c.cfg.Community.Catalog().Members) {
+		labels[m.ID] = m.Metadata
+	}
+	for _, n := range c.cfg.Peers.Network.Nodes() {
+		out := &symbiov1.Node{
+			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
+			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why),
+			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
+		}
+		if n.ID != "" {
+			out.Labels = labels[community.MemberID(n.ID)]
+			if load, known := loads[community.MemberID(n.ID)]; known {
+				out.Running, out.Free, out.Waiting = new(uint32(load.Running)), new(uint32(load.Free)), new(uint32(load.Waiting))
+			}
+			if over := c.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
+				out.Why = optional("left out: " + over)
+			}
+			for reason, count := range c.cfg.Community.Refusals(n.ID) {
+				out.Refused[string(reason)] = uint32(count)
+			}
+			for reason, count := range c.cfg.Peers.Network.Refusals(n.ID) {
+				out.Refused[string(reason)] += uint32(count)
+			}
+		}
+		if n.State == grpcpeer.StateSelf {
+			out.Process = Process()
+		}
+		reply.Nodes = append(reply.Nodes, out)
+	}
+	return reply, nil
+}
+
+// Capabilities returns the offered capabilities. A name that no node offers is
+// an error.
+func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
+	reply := &symbiov1.CapabilitiesReply{}
+	for _, p := range c.cfg.Community.Capabilities() {
+		if r.GetName() != "" && r.GetName() != p.Name {
+			continue
+		}
+		reply.Capabilities = append(reply.Capabilities, &symbiov1.OfferedCapability{
+			Capability: &symbiov1.Capability{
+				Name: p.Name, Description: p.Description, InputSchema: p.Input, OutputSchema: p.Output, Idempotent: p.Idempotent,
+			},
+			Node: string(p.Node), NodeName: p.NodeName, Local: p.Node == c.cfg.Peers.Identity.ID(), Available: p.Available,
+		})
+	}
+	if len(reply.Capabilities) == 0 && r.GetName() != "" {
+		return nil, c.members.notOffered(r.GetName())
+	}
+	return reply, nil
+}
+
+// Process returns the memory and the number of goroutines of this process. It reads
+// runtime/metrics, which does not stop the world, so that it may be called often.
+func Process() *symbiov1.Process {
+	all := []metrics.Sample{
+		{Name: "/sched/goroutines:goroutines"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(all)
+	figure := func(i int) uint64 {
+		if all[i].Value.Kind() != metrics.KindUint64 {
+			return 0 // another version of Go may not have this metric
+		}
+		return all[i].Value.Uint64()
+	}
+	// The memory without the pages that the runtime has returned to the operating system.
+	return &symbiov1.Process{Goroutines: uint32(figure(0)), Heap: float64(figure(1)), Memory: float64(figure(2) - figure(3))}
 }

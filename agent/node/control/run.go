@@ -15,6 +15,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
 	"symbio/agent/event"
+	"symbio/agent/node/tasks"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
@@ -37,7 +38,7 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 	for {
 		e, err := tap.Next(stream.Context())
 		if err != nil {
-			return toStatus(err)
+			return err
 		}
 		// An empty list of types selects all.
 		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != "gap" {
@@ -97,13 +98,13 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 		o, err = c.cfg.Resume(ctx, r.GetSession())
 	}
 	if err == nil && (r.GetSession() == "" || r.GetAgent() != "") {
-		o.Definition, err = c.cfg.Definition(r.GetAgent())
+		o.Definition, err = c.cfg.Agents.Definitions.Find(r.GetAgent())
 	}
 	if err != nil {
 		return agent.Order{}, err
 	}
 	if o.Session.ID == "" {
-		o.Limits = c.cfg.Limits
+		o.Limits = c.cfg.Agents.Limits
 	}
 	if r.GetModel() != "" {
 		o.Session.Model = r.GetModel()
@@ -117,7 +118,7 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 	if o.Rules, _, err = c.cfg.Rules.With(r.GetAllow()); err != nil {
 		return agent.Order{}, err
 	}
-	o.Limits = LimitsOf(o.Limits, r.GetBudget())
+	o.Limits = tasks.LimitsOf(o.Limits, r.GetBudget())
 	o.Session.Limits = o.Limits
 	return o, nil
 }
@@ -200,30 +201,6 @@ func (t *tree) has(e event.Event) bool {
 		return true
 	}
 	return false
-}
-
-// LimitsOf returns the configured limits, replaced by those that the request
-// sets. Numbers are capped, so that they cannot overflow an int on any
-// platform.
-func LimitsOf(l budget.Limits, b *symbiov1.Budget) budget.Limits {
-	for _, limit := range []struct {
-		to   *int
-		want uint32
-	}{{&l.Depth, b.GetDepth()}, {&l.Agents, b.GetAgents()}, {&l.SpawnsPerMinute, b.GetSpawnsPerMinute()}, {&l.ModelCalls, b.GetModelCalls()}} {
-		if limit.want > 0 {
-			*limit.to = int(min(limit.want, math.MaxInt32))
-		}
-	}
-	if wall := b.GetWall().AsDuration(); wall > 0 {
-		l.Wall = wall
-	}
-	if b.GetTokens() > 0 {
-		l.Tokens = int64(min(b.GetTokens(), math.MaxInt64>>8))
-	}
-	if b.GetCost() > 0 {
-		l.Cost = b.GetCost()
-	}
-	return l
 }
 
 // budgetError returns the message of a task that ended at a limit, with what to

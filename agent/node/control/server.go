@@ -7,9 +7,10 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
-	"slices"
+	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,71 +23,56 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent"
-	"symbio/agent/budget"
 	"symbio/agent/content"
 	"symbio/agent/conversation"
-	"symbio/agent/definition"
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node/approvals"
 	"symbio/agent/node/artifacts"
+	"symbio/agent/node/dashboard"
 	"symbio/agent/node/fleet"
+	"symbio/agent/node/peers"
 	"symbio/agent/node/rules"
+	"symbio/agent/node/skillset"
+	"symbio/agent/node/state"
 	"symbio/agent/node/steering"
+	"symbio/agent/node/tasks"
 	"symbio/agent/placement"
 	"symbio/agent/session"
-	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/discovery"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/skills"
-	"symbio/transport/grpcpeer"
 )
 
 // Config has the parts of the node that the command line uses. All fields are
 // required unless their comment says otherwise.
 type Config struct {
-	// Name, Version, Listen and Workspace are reported by Status. Listen is the address that is
-	// bound, with its port.
-	Name, Version, Listen, Workspace string
-	Started                          time.Time
-	Identity                         *identity.Identity
-	Community                        *community.Community
-	Network                          *grpcpeer.Network
-	Sources                          []discovery.Source
+	// Name, Version and Workspace are reported by Status.
+	Name, Version, Workspace string
+	Started                  time.Time
+	Peers                    *peers.Peers
+	Community                *community.Community
 	// ModelHealth returns what the node learnt of models that do not do well.
 	ModelHealth func() []*symbiov1.ModelHealth
 	Events      *event.Stream
-	Agents      *agent.Factory
+	Agents      *tasks.Spawner
 	Rules       *rules.Rules
 	Approvals   *approvals.Queue
 	Steering    *steering.Controller
 	Fleet       *fleet.Fleet
 	Artifacts   *artifacts.Server
-	// Limits is the budget of each agent that a person starts.
-	Limits budget.Limits
-	// Definition returns the definition of a name ("" = general), Model opens
-	// the model of a name.
-	Definition func(name string) (definition.Definition, error)
-	Model      func(ctx context.Context, name string) (llm.Model, error)
-	// Unattended asks a person about calls of agents without a terminal. nil =
-	// those calls are denied.
-	Unattended func(context.Context, agent.ApprovalRequest) tool.Answer
-	// Skills returns the skills; with rescan it reads the disk first.
-	// SkillPrompt returns the text that models get.
-	Skills      func(ctx context.Context, rescan bool) (*symbiov1.SkillsReply, error)
-	SkillPrompt func(ctx context.Context, form string, names []string) (*symbiov1.SkillPromptReply, error)
-	// MCP has the prompts of the MCP servers and the skills for people.
-	MCP MCP
+	// Model opens the model of a name.
+	Model func(ctx context.Context, name string) (llm.Model, error)
+	// Skills has the methods of the service for skills and prompts, Tasks those for tasks.
+	Skills skillset.Service
+	Tasks  *tasks.Tasks
 	// Resume returns the order that goes on with a session. Its errors wrap
 	// session.ErrNotFound if there is none.
 	Resume func(ctx context.Context, session string) (agent.Order, error)
 	// Reload reads the files that the command line writes, and with
 	// configuration the rules of the configuration file, too.
 	Reload func(configuration bool) (*symbiov1.ReloadReply, error)
-	// RunTask runs a task and sends its events, the result last. Its error is one of a task that has not begun.
-	RunTask func(context.Context, *symbiov1.RunTaskRequest, func(*symbiov1.RunTaskEvent) error) error
 	// Loads asks the nodes that lend agents for their loads, for at most a second.
 	Loads func(context.Context) map[community.MemberID]placement.Load
 	// Dashboard opens the dashboard in the browser; see dashboard.Dashboard.Open.
@@ -112,58 +98,30 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 func NewServer(cfg Config) *grpc.Server {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.StatsHandler(connections{cfg.Users}), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	members := directory{cfg}
-	symbiov1.RegisterControlServer(s, &server{fleetServer: fleetServer{cfg: cfg, members: members}, taskServer: taskServer{cfg}, cfg: cfg, members: members})
+	symbiov1.RegisterControlServer(s, &server{fleetServer{cfg: cfg, members: members}, artifacts.Service{Server: cfg.Artifacts, FetchFrom: members.fetchArtifact}, cfg.Skills, cfg.Tasks})
 	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
 	reflection.Register(s)
 	return s
 }
 
-// server implements the service. Its methods are called concurrently; each
-// returns a gRPC status as its error.
+// artifactService is another name of its type, because a server embeds another type that is called Service.
+type artifactService = artifacts.Service
+
+// server implements the service. Its methods are called concurrently; their
+// errors become a gRPC status by statusOf.
 type server struct {
 	fleetServer // has the methods of the view of the community
-	taskServer
-	cfg     Config
-	members directory
+	artifactService
+	skillset.Service
+	*tasks.Tasks
 }
 
 // Status returns what the node is and where it listens.
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
-		Id: string(c.cfg.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Listen, Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
-		Authority: c.cfg.Identity.Authority(), Workspace: c.cfg.Workspace, Private: c.cfg.Users != nil, Sources: SourceHealth(c.cfg.Sources), Models: c.cfg.ModelHealth(),
+		Id: string(c.cfg.Peers.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Peers.Addr(), Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
+		Authority: c.cfg.Peers.Identity.Authority(), Workspace: c.cfg.Workspace, Private: c.cfg.Users != nil, Sources: c.cfg.Peers.SourceHealth(), Models: c.cfg.ModelHealth(),
 	}, nil
-}
-
-// Members returns the members that match the request.
-func (c *server) Members(_ context.Context, r *symbiov1.MembersRequest) (*symbiov1.MembersReply, error) {
-	return &symbiov1.MembersReply{Members: c.members.list(c.cfg.Community.Members(), r)}, nil
-}
-
-// WatchMembers sends a snapshot of the members and then every change. After a
-// gap, which happens when the caller reads too slowly, it sends the whole list
-// again.
-func (c *server) WatchMembers(r *symbiov1.MembersRequest, stream symbiov1.Control_WatchMembersServer) error {
-	sub := c.cfg.Community.Subscribe()
-	defer sub.Close()
-	for {
-		change, err := sub.Next(stream.Context())
-		if err != nil {
-			return toStatus(err)
-		}
-		out := &symbiov1.MemberChange{Type: string(change.Kind), Missed: optional(uint32(change.Missed)), Why: optional(change.Why)}
-		switch {
-		case change.Kind == community.Snapshot || change.Kind == community.Gap:
-			out.Members = c.members.list(change.Members, r)
-		case c.members.matches(change.Member, r):
-			out.Member = c.members.locate(change.Member)
-		default:
-			continue
-		}
-		if err := stream.Send(out); err != nil {
-			return err
-		}
-	}
 }
 
 // optional returns a pointer to v, or nil for the zero value: nil fields are
@@ -176,90 +134,24 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
-// Nodes returns the nodes that this node knows. The refusals of a node are the
-// sum of those by calls and by connections. Labels are of the member that
-// stands for a node.
-func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1.NodesReply, error) {
-	reply := &symbiov1.NodesReply{}
-	var loads map[community.MemberID]placement.Load
-	if r.GetLoad() {
-		loads = c.cfg.Loads(ctx)
-	}
-	labels := map[community.MemberID]map[string]string{}
-	for _, m := range slices.Concat(c.cfg.Community.Members(), c.cfg.Community.Catalog().Members) {
-		labels[m.ID] = m.Metadata
-	}
-	for _, n := range c.cfg.Network.Nodes() {
-		out := &symbiov1.Node{
-			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
-			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why),
-			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
-		}
-		if n.ID != "" {
-			out.Labels = labels[community.MemberID(n.ID)]
-			if load, known := loads[community.MemberID(n.ID)]; known {
-				out.Running, out.Free, out.Waiting = new(uint32(load.Running)), new(uint32(load.Free)), new(uint32(load.Waiting))
-			}
-			if over := c.cfg.Community.LeftOut(n.ID); over != "" && n.State == grpcpeer.StateConnected {
-				out.Why = optional("left out: " + over)
-			}
-			for reason, count := range c.cfg.Community.Refusals(n.ID) {
-				out.Refused[string(reason)] = uint32(count)
-			}
-			for reason, count := range c.cfg.Network.Refusals(n.ID) {
-				out.Refused[string(reason)] += uint32(count)
-			}
-		}
-		if n.State == grpcpeer.StateSelf {
-			out.Process = Process()
-		}
-		reply.Nodes = append(reply.Nodes, out)
-	}
-	return reply, nil
-}
-
-// Capabilities returns the offered capabilities. A name that no node offers is
-// an error.
-func (c *server) Capabilities(_ context.Context, r *symbiov1.CapabilitiesRequest) (*symbiov1.CapabilitiesReply, error) {
-	reply := &symbiov1.CapabilitiesReply{}
-	for _, p := range c.cfg.Community.Capabilities() {
-		if r.GetName() != "" && r.GetName() != p.Name {
-			continue
-		}
-		reply.Capabilities = append(reply.Capabilities, &symbiov1.OfferedCapability{
-			Capability: &symbiov1.Capability{
-				Name: p.Name, Description: p.Description, InputSchema: p.Input, OutputSchema: p.Output, Idempotent: p.Idempotent,
-			},
-			Node: string(p.Node), NodeName: p.NodeName, Local: p.Node == c.cfg.Identity.ID(), Available: p.Available,
-		})
-	}
-	if len(reply.Capabilities) == 0 && r.GetName() != "" {
-		return nil, toStatus(c.members.notOffered(r.GetName()))
-	}
-	return reply, nil
-}
-
 // Spawn starts an agent that lives until it is terminated or the node stops;
 // with keep it lives again when the node starts.
 func (c *server) Spawn(ctx context.Context, r *symbiov1.SpawnRequest) (*symbiov1.LocatedMember, error) {
-	def, err := c.cfg.Definition(r.GetAgent())
+	def, err := c.cfg.Agents.Definitions.Find(r.GetAgent())
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, err
 	}
-	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Rules: c.cfg.Rules.Policy, Limits: c.cfg.Limits, Ask: c.cfg.Unattended, Session: session.Info{Keep: r.GetKeep() || def.Keep}})
-	return c.members.locate(m), toStatus(err)
+	m, err := c.cfg.Agents.Spawn(ctx, agent.Order{Definition: def, Name: r.GetName(), Session: session.Info{Keep: r.GetKeep() || def.Keep}})
+	return c.members.locate(m), err
 }
 
 // Terminate ends an agent of this node and waits until it has ended.
 func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*symbiov1.LocatedMember, error) {
 	m, err := c.members.find(r.GetMember(), func(community.Member) bool { return true })
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, err
 	}
-	if err := c.cfg.Community.Terminate(ctx, m.ID); err != nil {
-		return nil, toStatus(err)
-	}
-	return c.members.locate(m), nil
+	return c.members.locate(m), c.cfg.Community.Terminate(ctx, m.ID)
 }
 
 // Send delivers a signal to a member. It waits for the reply unless the request
@@ -267,7 +159,7 @@ func (c *server) Terminate(ctx context.Context, r *symbiov1.TerminateRequest) (*
 func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.SendReply, error) {
 	m, err := c.members.find(r.GetMember(), func(m community.Member) bool { return len(m.Accepts) > 0 })
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, err
 	}
 	ctx, cancel := withTimeout(ctx, r.GetTimeout())
 	defer cancel()
@@ -280,7 +172,7 @@ func (c *server) Send(ctx context.Context, r *symbiov1.SendRequest) (*symbiov1.S
 		reply, err = c.cfg.Community.Send(ctx, m.ID, signal)
 	}
 	if err != nil {
-		return nil, toStatus(c.members.withAdvice(err, m, "send", r.GetPerception()))
+		return nil, c.members.withAdvice(err, m, "send", r.GetPerception())
 	}
 	return &symbiov1.SendReply{Data: reply.Data, ContentType: reply.ContentType}, nil
 }
@@ -318,35 +210,21 @@ var statusOf = []struct {
 	{conversation.ErrBusy, codes.ResourceExhausted},
 	{content.ErrPinned, codes.FailedPrecondition},
 	{fleet.ErrSlow, codes.ResourceExhausted},
+	{dashboard.ErrListen, codes.FailedPrecondition},
 	{community.ErrUnavailable, codes.Unavailable},
 	{community.ErrStopped, codes.Unavailable},
 	{community.ErrDenied, codes.PermissionDenied},
 }
 
 // toStatus returns err as a gRPC status with its code of statusOf. It returns
-// nil for nil.
+// nil for nil, and a status as it is.
 func toStatus(err error) error {
-	if err == nil {
-		return nil
-	}
 	for _, s := range statusOf {
 		if errors.Is(err, s.err) {
 			return status.Error(s.code, err.Error())
 		}
 	}
-	return status.Error(codes.Unknown, err.Error())
-}
-
-// Skills returns the catalog of skills.
-func (c *server) Skills(ctx context.Context, r *symbiov1.SkillsRequest) (*symbiov1.SkillsReply, error) {
-	reply, err := c.cfg.Skills(ctx, r.GetRescan())
-	return reply, toStatus(err)
-}
-
-// SkillPrompt returns the text about skills that models get.
-func (c *server) SkillPrompt(ctx context.Context, r *symbiov1.SkillPromptRequest) (*symbiov1.SkillPromptReply, error) {
-	reply, err := c.cfg.SkillPrompt(ctx, r.GetFormat(), r.GetNames())
-	return reply, toStatus(err)
+	return status.Convert(err).Err()
 }
 
 // Approvals returns the calls that wait for a decision, on this node and on
@@ -379,4 +257,67 @@ func (c *server) Reload(_ context.Context, r *symbiov1.ReloadRequest) (*symbiov1
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return reply, nil
+}
+
+// recoverUnary turns the error of a control call into a status, and a panic into an error of that call.
+// Without it, gRPC would let the panic end the node with all its agents.
+func recoverUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = panicError(log, info.FullMethod, p)
+			}
+		}()
+		reply, err := next(ctx, req)
+		return reply, toStatus(err)
+	}
+}
+
+// recoverStream is recoverUnary for streaming calls. It covers only the goroutine of the handler: a
+// panic in a goroutine that the handler starts still ends the node.
+func recoverStream(log *slog.Logger) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = panicError(log, info.FullMethod, p)
+			}
+		}()
+		return toStatus(next(srv, stream))
+	}
+}
+
+// panicError logs a panic with its stack and returns a status with the code Internal for the
+// caller. The caller does not get the stack or the value of the panic.
+func panicError(log *slog.Logger, method string, p any) error {
+	log.Error("control call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "the call failed because of a bug in the node; see the node's log")
+}
+
+// Promote sends the cluster's authority, a private key, to a connected node of
+// the cluster. Only a node that holds the authority can do that.
+// FailedPrecondition: this node does not hold it, or the other machine holds
+// that of another cluster. Unavailable: the node is not connected.
+func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
+	to := community.NodeID(r.GetNode())
+	// identity.ErrNoAuthority has no advice, so the message is that of package state, which has.
+	err := c.cfg.Peers.Network.Promote(ctx, to)
+	switch {
+	case errors.Is(err, identity.ErrNoAuthority):
+		return nil, status.Error(codes.FailedPrecondition, state.ErrNoAuthority.Error())
+	case errors.Is(err, community.ErrUnavailable):
+		return nil, status.Error(codes.Unavailable, fmt.Sprintf("node %s is not connected; start it and check `symbio nodes`", to))
+	case errors.Is(err, identity.ErrClusterExists):
+		return nil, status.Error(codes.FailedPrecondition, fmt.Sprintf("the machine of node %s holds the authority of another cluster", to))
+	case err != nil:
+		return nil, err
+	}
+	c.cfg.Events.Publish("promoted", "", event.Node{ID: string(to), Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too"})
+	return &symbiov1.PromoteReply{}, nil
+}
+
+// Dashboard makes the dashboard listen, if it does not yet, and returns an
+// address that opens it once. FailedPrecondition: it must not, or cannot,
+// listen at the address that was asked for.
+func (c *server) Dashboard(ctx context.Context, r *symbiov1.DashboardRequest) (*symbiov1.DashboardReply, error) {
+	return c.cfg.Dashboard(ctx, r)
 }

@@ -2,10 +2,16 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"symbio/agent/definition"
+	"symbio/agent/lending"
 	"symbio/agent/node"
+	"symbio/agent/node/config"
 )
 
 // definitions checks the agent definitions with the loader that a node uses at its start, and that
@@ -26,7 +32,7 @@ func definitions(_ context.Context, w *World) (out []Finding) {
 	if err != nil {
 		out = append(out, brokenDefinitions(err)...)
 	}
-	if n, text := node.Warned(all); n > 0 {
+	if n, text := all.Warned(); n > 0 {
 		out = append(out, warn("correct that, or leave it if that is meant", "definitions with something that is read otherwise than its author may think: %d: %s", n, text))
 	}
 	for _, err := range w.Options.UnknownAgents(all) {
@@ -63,4 +69,44 @@ func brokenDefinitions(err error) (out []Finding) {
 		}
 	}
 	return out
+}
+
+// lendsAgents reports whether agents of other nodes can spawn agents on this one. Lending without a
+// rule of authorize that permits it is a warning, because every such call is denied.
+func lendsAgents(_ context.Context, w *World) []Finding {
+	c := w.Options.Settings
+	if !slices.ContainsFunc(c.Capabilities, config.Capability.LendsAgents) {
+		return []Finding{ok("no agent of another node can spawn agents here: nothing offers " + lending.Capability)}
+	}
+	// lentAgents resolves the names of the lent agents to definitions; an unknown name is its error.
+	how, err := lentAgents(w.Options)
+	switch {
+	case err != nil:
+		return []Finding{fail("correct the names under agents of "+lending.Capability+", or the definitions", "agents cannot be lent: %v", err)}
+	case !c.Authorizes(lending.Capability):
+		return []Finding{warn("name who may under authorize, such as {from: role/worker, invoke: ["+lending.Capability+"]}", "%s, but no rule allows it", how)}
+	}
+	return []Finding{ok("%s", how)}
+}
+
+// lentAgents says in a sentence which agents the node lends, "" if it lends none.
+// The error says what is wrong with the configuration of agents.spawn.
+func lentAgents(c node.Config) (string, error) {
+	all, err := c.Definitions(node.Known(nil))
+	if err != nil {
+		return "", err
+	}
+	for _, p := range c.Settings.Capabilities {
+		if !p.LendsAgents() {
+			continue
+		}
+		for _, name := range p.Agents {
+			_, problem := all.Find(name)
+			err = errors.Join(err, problem)
+		}
+		cfg := p.LenderConfig(c.Settings.Budget.Limits)
+		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
+			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.MaxLifetime), err
+	}
+	return "", err
 }

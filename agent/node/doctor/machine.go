@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"symbio/agent/llm/provider"
-	"symbio/agent/node"
 	"symbio/agent/tool/builtin"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
@@ -93,7 +92,8 @@ func certificates(_ context.Context, w *World) (out []Finding) {
 		why, fix := splitAdvice(err.Error(), "do as it says")
 		out = append(out, fail(fix, "%s", why))
 	}
-	return append(out, w.authority())
+	_, ends, err := w.Authority()
+	return append(out, ownAuthority(ends, err, w.Now()))
 }
 
 // Ends returns a phrase about a certificate that is valid for so many days; a
@@ -117,18 +117,17 @@ func splitAdvice(words, otherwise string) (why, fix string) {
 	return why, cmp.Or(fix, otherwise)
 }
 
-// authority checks this user's own authority, which signs the certificates of
+// ownAuthority checks this user's own authority, which signs the certificates of
 // nodes outside of clusters. It is not renewed by itself.
-func (w *World) authority() Finding {
+func ownAuthority(ends time.Time, err error, now time.Time) Finding {
 	const again = "move that file away: a new one is made at the next start; then restart this user's nodes"
-	_, ends, err := w.Authority()
 	switch {
 	// A user without an authority is in order: the first node makes it at its start.
 	case errors.Is(err, fs.ErrNotExist):
 		return ok("this user has no authority of their own on this machine yet; the first node makes it")
 	case err != nil:
 		return fail("do as it says, or "+again, "this user's own authority cannot be used: %v", err)
-	case ends.Sub(w.Now()) < warnAuthority:
+	case ends.Sub(now) < warnAuthority:
 		return warn(again, "this user's own authority ends on %s", ends.Format(time.DateOnly))
 	}
 	return ok("this user's own authority is good until %s", ends.Format(time.DateOnly))
@@ -295,11 +294,11 @@ func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
 		add(n.Skills)
 	}
 	if !answered {
-		catalog, err := skills.Scan(ctx, w.Options.SkillsConfig())
+		catalog, err := skills.Scan(ctx, w.Options.Skills().Registry())
 		if err != nil {
 			return []Finding{warn("run it again", "looking for skills: %v", err)}
 		}
-		add(node.SkillsReply(catalog, nil))
+		add(w.Options.Skills().Reply(catalog, nil))
 	}
 	slices.SortFunc(left, func(a, b Finding) int { return cmp.Compare(a.Detail, b.Detail) })
 	out = slices.Compact(left)

@@ -193,7 +193,7 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 			if err != nil {
 				return "", err
 			}
-			from := o.Providers()
+			from := models.Providers(o.Settings, o.Getenv, o.Models)
 			// The client is closed at the end: its idle connections would keep goroutines.
 			web := models.WebClient()
 			defer web.CloseIdleConnections()
@@ -208,10 +208,12 @@ func RealWorld(ctx context.Context, o node.Config, wanted string) *World {
 			}
 			return strings.Join(names, ","), nil
 		},
-		Sandbox:  func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
-		Looks:    func(ctx context.Context) error { return held(ctx).Looks() },
-		Kept:     func(ctx context.Context, d *permission.FileDenials) (string, bool) { return o.Kept(held(ctx), d) },
-		Refusing: func(ctx context.Context) ([]exec.Refusal, error) { return o.Refusals(held(ctx)) },
+		Sandbox: func(ctx context.Context) sandbox.Status { return held(ctx).Status() },
+		Looks:   func(ctx context.Context) error { return held(ctx).Looks() },
+		Kept:    func(ctx context.Context, d *permission.FileDenials) (string, bool) { return o.Kept(held(ctx), d) },
+		Refusing: func(ctx context.Context) ([]exec.Refusal, error) {
+			return o.ConfiguredRunner("refusals").Refusals(o.Settings.Capabilities, func() (*sandbox.Box, error) { return held(ctx), nil })
+		},
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
@@ -15,6 +18,7 @@ import (
 	"symbio/agent/llm/wire"
 	"symbio/agent/node/config"
 	"symbio/community"
+	symbiov1 "symbio/proto/symbio/v1"
 )
 
 // Community is the part of *community.Community that a Models uses.
@@ -104,10 +108,30 @@ func Providers(c config.Config, getenv func(string) string, funcs map[string]llm
 	return from
 }
 
+// Check returns an error if spec is no model, or list of models.
+func Check(spec string) error {
+	_, err := provider.ParseList(spec)
+	return err
+}
+
 // WebClient returns a client with connections of its own, which uses the proxy
 // of the environment. The caller closes its idle connections.
 func WebClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = http.ProxyFromEnvironment
 	return &http.Client{Transport: transport}
+}
+
+// Health returns the models that are waited for, or asked last, as the command line shows them.
+func (m *Models) Health() (list []*symbiov1.ModelHealth) {
+	until := func(d time.Duration) *timestamppb.Timestamp {
+		if d == 0 {
+			return nil
+		}
+		return timestamppb.New(time.Now().Add(d))
+	}
+	for _, h := range m.book.Health() {
+		list = append(list, &symbiov1.ModelHealth{Model: h.Model, WaitUntil: until(h.Wait), LastUntil: until(h.Avoid), Failures: uint32(h.Failures), Why: h.Err.Error()})
+	}
+	return list
 }

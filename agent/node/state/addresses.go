@@ -29,14 +29,14 @@ type Address struct {
 	Seen time.Time      `json:"seen"`
 }
 
-// addressFile returns the file of the addresses.
-func (n Node) addressFile() string { return filepath.Join(n.member(), "met.json") }
+// addressFile is the file of the addresses, among those of the member of a cluster.
+const addressFile = "met.json"
 
 // Addresses returns the stored addresses of other nodes that are not too old. A
 // missing or damaged file has none, because addresses are only hints.
 func (n Node) Addresses() map[community.NodeID]Address {
 	all := map[community.NodeID]Address{}
-	if data, err := private.Read(n.addressFile(), 64<<10); err != nil || json.Unmarshal(data, &all) != nil {
+	if data, err := private.Read(filepath.Join(n.member(), addressFile), 64<<10); err != nil || json.Unmarshal(data, &all) != nil {
 		return map[community.NodeID]Address{}
 	}
 	maps.DeleteFunc(all, func(id community.NodeID, a Address) bool {
@@ -57,5 +57,5 @@ func (n Node) KeepAddresses(all map[community.NodeID]Address) error {
 	if err != nil {
 		return err
 	}
-	return private.Replace(n.addressFile(), data)
+	return private.Replace(filepath.Join(n.member(), addressFile), data)
 }

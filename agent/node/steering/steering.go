@@ -223,84 +223,51 @@ func (d *Controller) local(id community.MemberID, transcript bool) (out State, e
 // outcome is known; see agent.Factory.Steer. For an agent of another node it
 // returns the errors of community.Community.Invoke. A full queue is
 // conversation.ErrBusy.
-func (d *Controller) Steer(ctx context.Context, id community.MemberID, text string) (r conversation.Receipt, err error) {
-	here, err := d.isLocal(id)
-	switch {
-	case err != nil:
-	case here:
-		r, err = d.cfg.Agents.Steer(ctx, id, text)
-	default:
-		err = d.invokeOn(ctx, id, agentsSteer, request{Member: id, Text: text}, &r)
-	}
-	return r, err
+func (d *Controller) Steer(ctx context.Context, id community.MemberID, text string) (conversation.Receipt, error) {
+	return at(ctx, d, agentsSteer, request{Member: id, Text: text}, func() (conversation.Receipt, error) { return d.cfg.Agents.Steer(ctx, id, text) })
 }
 
 // Interrupt ends the running task of an agent, on any node. It returns
 // conversation.ErrIdle if the agent has none.
 func (d *Controller) Interrupt(ctx context.Context, id community.MemberID) error {
-	here, err := d.isLocal(id)
-	if err != nil {
-		return err
-	}
-	if here {
-		return d.cfg.Agents.Interrupt(id)
-	}
-	var did interruptReply
-	if err := d.invokeOn(ctx, id, agentsInterrupt, request{Member: id}, &did); err != nil {
-		return err
-	}
-	if !did.Interrupted {
+	did, err := at(ctx, d, agentsInterrupt, request{Member: id}, func() (interruptReply, error) { return interruptReply{Interrupted: true}, d.cfg.Agents.Interrupt(id) })
+	if err == nil && !did.Interrupted {
 		return conversation.ErrIdle
 	}
-	return nil
+	return err
 }
 
 // State returns the state of an agent, on any node, with its messages if
 // transcript is set.
-func (d *Controller) State(ctx context.Context, id community.MemberID, transcript bool) (out State, err error) {
-	here, err := d.isLocal(id)
-	switch {
-	case err != nil:
-	case here:
-		out, err = d.local(id, transcript)
-	default:
-		err = d.invokeOn(ctx, id, agentsState, request{Member: id, Transcript: transcript}, &out)
-	}
-	return out, err
+func (d *Controller) State(ctx context.Context, id community.MemberID, transcript bool) (State, error) {
+	return at(ctx, d, agentsState, request{Member: id, Transcript: transcript}, func() (State, error) { return d.local(id, transcript) })
 }
 
 // Inspect returns the parts of the last request to the model of an agent, on
 // any node. Long texts are cut; Omitted says by how many bytes.
-func (d *Controller) Inspect(ctx context.Context, id community.MemberID) (parts []conversation.InspectedPart, err error) {
-	here, err := d.isLocal(id)
-	switch {
-	case err != nil:
-	case here:
-		parts, err = d.inspect(id)
-	default:
-		err = d.invokeOn(ctx, id, agentsInspect, request{Member: id}, &parts)
-	}
-	return parts, err
+func (d *Controller) Inspect(ctx context.Context, id community.MemberID) ([]conversation.InspectedPart, error) {
+	return at(ctx, d, agentsInspect, request{Member: id}, func() ([]conversation.InspectedPart, error) { return d.inspect(id) })
 }
 
-// isLocal reports whether a member lives on this node. An unknown id is
+// at returns what local returns for an agent of this node, and what the capability returns for an
+// agent of another one. An unknown agent is
 // community.ErrNotFound.
-func (d *Controller) isLocal(id community.MemberID) (bool, error) {
-	m, ok := d.cfg.Community.Member(id)
-	if !ok {
-		return false, fmt.Errorf("no member %q: %w", id, community.ErrNotFound)
+func at[T any](ctx context.Context, d *Controller, capability string, ask request, local func() (T, error)) (out T, err error) {
+	m, ok := d.cfg.Community.Member(ask.Member)
+	switch {
+	case !ok:
+		return out, fmt.Errorf("no member %q: %w", ask.Member, community.ErrNotFound)
+	case m.Node == d.cfg.Node:
+		return local()
 	}
-	return m.Node == d.cfg.Node, nil
+	err = d.invokeOn(ctx, m, capability, ask, &out)
+	return out, err
 }
 
 // invokeOn calls a capability of the member's node and decodes the result. It
 // passes on the requester of ctx, so that the rules of every node on whose
 // behalf the call is made apply.
-func (d *Controller) invokeOn(ctx context.Context, id community.MemberID, capability string, ask request, into any) error {
-	m, ok := d.cfg.Community.Member(id)
-	if !ok {
-		return fmt.Errorf("no member %q: %w", id, community.ErrNotFound)
-	}
+func (d *Controller) invokeOn(ctx context.Context, m community.Member, capability string, ask request, into any) error {
 	data, err := json.Marshal(ask)
 	if err != nil {
 		return err

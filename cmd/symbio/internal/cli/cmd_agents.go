@@ -56,13 +56,13 @@ func cmdAgentsList(env *command.Env) *cobra.Command {
 			// the list slow.
 			all, problems := opts.Definitions(node.Known(nil))
 			printProblems(env, problems)
-			if _, text := node.Warned(all); text != "" {
+			if _, text := all.Warned(); text != "" {
 				env.Notef("note: %s", text)
 			}
 			for _, err := range opts.UnknownAgents(all) {
 				env.Notef("note: %s", err.Error())
 			}
-			return listAgents(env, all, opts.OfferedBy())
+			return listAgents(env, all, opts.Settings.OfferedBy())
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
@@ -93,8 +93,8 @@ func listAgents(env *command.Env, all map[string]definition.Definition, offered 
 // withInspection calls do with the agents that a node started here would have, and releases what
 // that opened. It blocks until MCP servers that do started have ended. The errors of do and of the
 // release are joined.
-func withInspection(ctx context.Context, env *command.Env, opts node.Config, do func(*node.Inspection) error) (err error) {
-	o, err := opts.Inspect(ctx)
+func withInspection(ctx context.Context, env *command.Env, opts node.Config, do func(*agentinfo.Inspection) error) (err error) {
+	o, err := agentinfo.Inspect(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func cmdAgentsShow(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withInspection(cmd.Context(), env, opts, func(o *node.Inspection) error {
+			return withInspection(cmd.Context(), env, opts, func(o *agentinfo.Inspection) error {
 				ctx := cmd.Context()
 				if servers {
-					ctx = node.WithServers(ctx)
+					ctx = agentinfo.WithServers(ctx)
 				}
 				d, err := o.Definition(args[0])
 				if err != nil {
@@ -294,7 +294,7 @@ func validateAgents(ctx context.Context, env *command.Env, opts node.Config, arg
 	}
 	var catalog *skills.Catalog
 	if opts.Settings.Skills.Enabled {
-		found, err := skills.Scan(ctx, opts.SkillsConfig())
+		found, err := skills.Scan(ctx, opts.Skills().Registry())
 		if err != nil {
 			return err
 		}

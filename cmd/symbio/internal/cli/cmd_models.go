@@ -139,7 +139,7 @@ func cmdModels(env *command.Env) *cobra.Command {
 // listModelsTimeout is for all of them. The result has at
 // least one element for each provider that fails.
 func providerModels(ctx context.Context, o node.Config) (all []modelJSON) {
-	from := o.Providers()
+	from := models.Providers(o.Settings, o.Getenv, o.Models)
 	web := models.WebClient()
 	// Connections that are kept for reuse would keep their goroutines, too.
 	defer web.CloseIdleConnections()

@@ -327,7 +327,7 @@ func (r *recordFlags) add(cmd *cobra.Command) {
 // so that they are removed from what is written. It changes o. A directory that has a recording
 // already cannot be recorded to.
 func (r recordFlags) open(o *node.Config) (err error) {
-	keys := o.Providers()
+	keys := models.Providers(o.Settings, o.Getenv, o.Models)
 	switch {
 	case r.record != "":
 		o.Record, err = replay.Record(r.record, models.WebClient().Transport, keys.OpenAIKey, keys.AnthropicKey)

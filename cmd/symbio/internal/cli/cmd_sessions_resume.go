@@ -1,20 +1,17 @@
 package cli
 
 import (
-	"encoding/json"
-
 	"github.com/spf13/cobra"
 
-	"symbio/agent/node"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
-	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/cmd/symbio/internal/sessioncmd"
 )
 
-// cmdSessions adds the command sessions resume to sessions: chat --resume ID, or with --on the
+// cmdSessions adds the command sessions resume to its parent: chat --resume ID, or with --on the
 // interrupted task of another node's session, which goes on there in the background. It prints the
 // session of that node.
-func cmdSessions(env *command.Env, sessions *cobra.Command) *cobra.Command {
+func cmdSessions(env *command.Env, parent *cobra.Command) *cobra.Command {
 	var on string
 	cmd := &cobra.Command{
 		Use:  "resume ID",
@@ -24,23 +21,10 @@ func cmdSessions(env *command.Env, sessions *cobra.Command) *cobra.Command {
 				f := runFlags{session: sessionFlags{id: args[0]}, options: chat.Options{Keep: env.InIsTerminal}}
 				return run(cmd.Context(), env, &f, cmd.Flags())
 			}
-			client, conn, err := env.Dial()
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			data, err := json.Marshal(map[string]string{"id": args[0]})
-			if err != nil {
-				return err
-			}
-			reply, err := client.Call(cmd.Context(), &symbiov1.CallRequest{Capability: node.SessionsResume, On: on, Data: data})
-			if err != nil {
-				return err
-			}
-			return env.Printf("%s\n", reply.GetData())
+			return sessioncmd.Resume(cmd.Context(), env, on, args[0])
 		},
 	}
 	cmd.Flags().StringVar(&on, "on", "", "go on with the interrupted task of a session of another `NODE` of the community, in the background there (default this machine)")
-	sessions.AddCommand(cmd)
-	return sessions
+	parent.AddCommand(cmd)
+	return parent
 }

@@ -13,7 +13,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/llm"
-	"symbio/agent/node"
+	"symbio/agent/node/agentinfo"
 	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
@@ -71,10 +71,10 @@ func cmdToolsList(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withInspection(cmd.Context(), env, opts, func(o *node.Inspection) error {
+			return withInspection(cmd.Context(), env, opts, func(o *agentinfo.Inspection) error {
 				ctx := cmd.Context()
 				if servers {
-					ctx = node.WithServers(ctx)
+					ctx = agentinfo.WithServers(ctx)
 				}
 				d, err := o.Definition(flags.agent)
 				if err != nil {
@@ -132,7 +132,7 @@ func cmdToolsCall(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withInspection(cmd.Context(), env, opts, func(o *node.Inspection) error {
+			return withInspection(cmd.Context(), env, opts, func(o *agentinfo.Inspection) error {
 				rules, err := parseRules(o, allow)
 				if err != nil {
 					return err
@@ -168,7 +168,7 @@ func readArgs(env *command.Env, text string) (json.RawMessage, error) {
 
 // parseRules parses the rules of --yes-to. A wrong one is wrong usage. A denial of the
 // configuration wins over them.
-func parseRules(o *node.Inspection, texts []string) (rules []permission.Rule, err error) {
+func parseRules(o *agentinfo.Inspection, texts []string) (rules []permission.Rule, err error) {
 	for _, text := range texts {
 		r, err := o.ParseAllow(text)
 		if err != nil {
@@ -182,7 +182,7 @@ func parseRules(o *node.Inspection, texts []string) (rules []permission.Rule, er
 // callTool calls one tool as the agent of that definition would, and prints the result. allow are
 // additional rules for this call. It blocks until the tool has ended or ctx ends. It sets o.Report,
 // so an Inspection serves one call.
-func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name string, allow []permission.Rule, call llm.ToolCall) error {
+func callTool(ctx context.Context, env *command.Env, o *agentinfo.Inspection, name string, allow []permission.Rule, call llm.ToolCall) error {
 	d, err := o.Definition(name)
 	if err != nil {
 		return command.NotFound(err)
@@ -201,7 +201,7 @@ func callTool(ctx context.Context, env *command.Env, o *node.Inspection, name st
 	// Only a tool of an MCP server needs the servers to be started.
 	toolsCtx := ctx
 	if strings.HasPrefix(call.Name, "mcp__") {
-		toolsCtx = node.WithServers(ctx)
+		toolsCtx = agentinfo.WithServers(ctx)
 	}
 	has, err := o.Agent(toolsCtx, d, allow, approver(env))
 	if err != nil {

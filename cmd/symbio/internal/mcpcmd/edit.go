@@ -92,7 +92,7 @@ func edit(env *command.Env, file string, project bool, name string, change func(
 	if err != nil {
 		return err
 	}
-	at := opts.MCPFile(project)
+	at := opts.Servers(nil).File(project)
 	if err := change(opts, at); err != nil {
 		return withStatus(err)
 	}

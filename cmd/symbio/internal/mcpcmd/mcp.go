@@ -319,7 +319,7 @@ func trust(ctx context.Context, env *command.Env, file, name, hash string, revok
 	if err != nil {
 		return err
 	}
-	servers, _, err := opts.MCPList()
+	servers, _, err := opts.Servers(nil).List()
 	if err != nil {
 		return err
 	}

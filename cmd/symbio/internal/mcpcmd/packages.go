@@ -37,7 +37,7 @@ func updateCommand(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			servers, _, err := opts.MCPList()
+			servers, _, err := opts.Servers(nil).List()
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/agent/node"
+	"symbio/agent/node/sessions"
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -61,7 +61,7 @@ func remoteReader(client symbiov1.ControlClient, on string) reader {
 		if err != nil {
 			return nil, err
 		}
-		stream, err := client.CallStream(ctx, &symbiov1.CallRequest{Capability: node.SessionsRead, On: on, Data: data})
+		stream, err := client.CallStream(ctx, &symbiov1.CallRequest{Capability: sessions.ReadCapability, On: on, Data: data})
 		var lines bytes.Buffer
 		for e := (*symbiov1.CallEvent)(nil); err == nil && e.GetReply() == nil; lines.Write(e.GetChunk().GetData()) {
 			e, err = stream.Recv()
@@ -74,6 +74,24 @@ func remoteReader(client symbiov1.ControlClient, on string) reader {
 		}
 		return all, err
 	}
+}
+
+// Resume goes on with the interrupted task of a session of another node, in the background there, and prints the session.
+func Resume(ctx context.Context, env *command.Env, on, id string) error {
+	client, conn, err := env.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	data, err := json.Marshal(map[string]string{"id": id})
+	if err != nil {
+		return err
+	}
+	reply, err := client.Call(ctx, &symbiov1.CallRequest{Capability: sessions.ResumeCapability, On: on, Data: data})
+	if err != nil {
+		return err
+	}
+	return env.Printf("%s\n", reply.GetData())
 }
 
 // maxCompletions is how many sessions a shell offers at a press of Tab, the latest ones.

@@ -190,7 +190,7 @@ func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillL
 		return all, err
 	}
 	catalog, err := skills.Scan(ctx, here.cfg)
-	all = skillList{withOffBy(node.SkillsReply(catalog, nil), here.offBy), !here.opts.Settings.Skills.Enabled, here.from.Of("skills.enabled")}
+	all = skillList{withOffBy(here.opts.Skills().Reply(catalog, nil), here.offBy), !here.opts.Settings.Skills.Enabled, here.from.Of("skills.enabled")}
 	return all, err
 }
 
@@ -284,7 +284,7 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 			return h, err
 		}
 	}
-	return localSkills{opts, from, there.SkillsConfig(), off}, nil
+	return localSkills{opts, from, there.Skills().Registry(), off}, nil
 }
 
 // offBy returns what switches a skill off: a choice of the user, or a key of the configuration with
@@ -338,9 +338,9 @@ func cmdSkillsShow(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// TakeSkill activates the skill in a registry of its own, so that the instructions and
+			// Take activates the skill in a registry of its own, so that the instructions and
 			// the grants are those that an agent would get.
-			activation, err := node.TakeSkill(cmd.Context(), here.cfg, skillArg(args[0]))
+			activation, err := here.opts.Skills().Take(cmd.Context(), here.cfg, skillArg(args[0]))
 			if err != nil {
 				return notHere(err)
 			}

@@ -145,7 +145,7 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 		if err != nil {
 			return nil, err
 		}
-		return here.opts.PromptOfSkills(ctx, form, names)
+		return here.opts.Skills().PromptText(ctx, form, names)
 	}
 	if file != "" || dir != "" {
 		return nil, command.Usage(errors.New("--node asks a running node, which has its own configuration and directory: leave out --config and --dir"))

@@ -153,8 +153,8 @@ func testSelection(ctx context.Context, env *command.Env, here localSkills, cata
 // choiceRequest returns a request with the prompt and the tools for skills of the agent general, as
 // one that begins with a task.
 func choiceRequest(opts node.Config, catalog skills.Catalog) (r llm.Request) {
-	r.System = definition.General().Instructions + "\n\n" + skills.Render(catalog, opts.SkillPrompt()).Text
-	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{now: &skills.Snapshot{Catalog: catalog}}, Names: opts.Settings.Skills.Tools, Shown: opts.SkillPrompt()}) {
+	r.System = definition.General().Instructions + "\n\n" + skills.Render(catalog, opts.Skills().Prompt()).Text
+	for _, t := range skill.Tools(skill.Config{Registry: fixedCatalog{now: &skills.Snapshot{Catalog: catalog}}, Names: opts.Settings.Skills.Tools, Shown: opts.Skills().Prompt()}) {
 		r.Tools = append(r.Tools, t.Spec())
 	}
 	return r

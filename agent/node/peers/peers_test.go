@@ -1,9 +1,8 @@
-package control
+package peers
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,25 +26,13 @@ type ill struct {
 func (i ill) Health() error { return i.err }
 
 func TestSourcesReportOneLinePerFault(t *testing.T) {
-	sources := []discovery.Source{
+	p := &Peers{Sources: []discovery.Source{
 		ill{mute{"mdns"}, errors.Join(errors.New("eth0: no"), errors.New("wlan0: no"))}, ill{mute{"static"}, nil}, mute{"introduced"},
-	}
+	}}
 	want := []*symbiov1.SourceHealth{
 		{Name: "mdns", Problems: []string{"eth0: no", "wlan0: no"}}, {Name: "static"}, {Name: "introduced"},
 	}
-	if diff := cmp.Diff(want, SourceHealth(sources), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, p.SourceHealth(), protocmp.Transform()); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
-	}
-}
-
-func TestShortArgsKeepTheirNames(t *testing.T) {
-	long := strings.Repeat("x", 10*maxToolRunes)
-	for args, want := range map[string]string{
-		`{"content":"` + long + `","file_path":"a"}`: `{"content":"` + long[:maxToolRunes/2-1] + `…","file_path":"a"}`,
-		`["` + long + `"]`:                           `"[\"` + long[:maxToolRunes-3] + `…"`,
-	} {
-		if got := string(shortenArgs([]byte(args))); got != want {
-			t.Errorf("of %.40s… got %s, want %s", args, got, want)
-		}
 	}
 }

@@ -1,19 +1,22 @@
-package node
+package agentinfo
 
 import (
 	"context"
 	"errors"
 	"math"
 	"slices"
+	"time"
 
+	"io"
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/definition"
 	"symbio/agent/event"
+	"symbio/agent/node"
 	"symbio/agent/node/mcpservers"
 	"symbio/agent/node/rules"
+	"symbio/agent/node/tools"
 	"symbio/agent/tool"
-	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/mcp"
 	"symbio/agent/tool/peerskill"
 	"symbio/community"
@@ -22,14 +25,17 @@ import (
 	"symbio/skills"
 )
 
+// closeTimeout bounds the end of the registry of an Inspection.
+const closeTimeout = 5 * time.Second
+
 // Inspection shows what the agents of a node would have, without a running
 // node. It is for `symbio agents` and `symbio tools`. MCP servers start when
 // their tools are asked for, and end with Close. It is not safe for concurrent
 // use.
 type Inspection struct {
-	Agents map[string]definition.Definition
+	Agents definition.Set
 	// Problems are what is wrong with the definitions that are not among
-	// Agents; see Config.Definitions.
+	// Agents; see node.Config.Definitions.
 	Problems error
 	// Catalog are the skills; nil = they are switched off.
 	Catalog *skills.Catalog
@@ -39,18 +45,18 @@ type Inspection struct {
 	// not block. Default: not reported.
 	Report func(agent.Event)
 
-	cfg     Config
+	cfg     node.Config
 	rules   *rules.Rules
-	files   *builtin.Workspace
+	files   io.Closer
 	system  *actor.System // nil = no skills
 	servers *mcpservers.Servers
 	factory *agent.Factory
 	free    map[string]bool // tools that belong to no agent
 }
 
-// Inspect returns an Inspection. The caller must close it. Broken definitions
+// Inspect returns an Inspection of the node of a configuration. The caller must close it. Broken definitions
 // are in Problems, unless no definition works.
-func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
+func Inspect(ctx context.Context, c node.Config) (_ *Inspection, err error) {
 	if c, err = c.WithDefaults(); err != nil {
 		return nil, err
 	}
@@ -60,10 +66,10 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 			err = errors.Join(err, out.Close())
 		}
 	}()
-	if out.Agents, out.Problems = c.Definitions(Known(nil)); out.Problems != nil && len(out.Agents) == 0 {
+	if out.Agents, out.Problems = c.Definitions(node.Known(nil)); out.Problems != nil && len(out.Agents) == 0 {
 		return nil, out.Problems
 	}
-	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Tools: ruleTools(c), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
+	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Tools: c.RuleTools(), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
 	if out.rules, err = rules.New(settings); err != nil {
 		settings.Standing = "" // an unreadable file of lasting approvals approves nothing
 		if out.rules, err = rules.New(settings); err != nil {
@@ -73,25 +79,27 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	var registry *skills.Registry
 	if c.Settings.Skills.Enabled {
 		out.system = actor.NewSystem(actor.Config{})
-		if registry, err = skills.NewRegistry(out.system, c.SkillsConfig()); err != nil {
+		if registry, err = skills.NewRegistry(out.system, c.Skills().Registry()); err != nil {
 			return nil, err
 		}
 		out.Catalog = &registry.Now().Catalog
 	}
-	runner := c.configuredRunner("inspection")
-	var tools []tool.Tool
-	if out.files, tools, err = c.openWorkspace(runner, registry, nil); err != nil {
+	runner := c.ConfiguredRunner("inspection")
+	have := c.AgentTools(runner)
+	have.Skills = registry
+	var more []tool.Tool
+	if more, out.files, err = tools.Open(have); err != nil {
 		return nil, err
 	}
-	for _, t := range tools {
+	for _, t := range more {
 		out.free[t.Spec().Name] = t.Spec().Name != peerskill.Tool(nil).Spec().Name // that tool needs other nodes
 	}
-	if out.servers, err = mcpservers.Open(c.servers(runner)); err != nil {
+	if out.servers, err = mcpservers.Open(c.Servers(runner)); err != nil {
 		return nil, err
 	}
 	out.MCP = out.servers.Manager
 	out.factory = agent.NewFactory(agent.Config{
-		Skills: registry, SkillUse: c.skillUse(), Tools: tools, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(), Granted: out.rules.Granted, // all of them are to be seen
+		Skills: registry, SkillUse: c.Skills().Use(), Tools: more, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(), Granted: out.rules.Granted, // all of them are to be seen
 		Report: func(e agent.Event) {
 			if out.Report != nil {
 				out.Report(e)
@@ -102,14 +110,14 @@ func (c Config) Inspect(ctx context.Context) (_ *Inspection, err error) {
 	return out, nil
 }
 
-// Close stops the servers and the registry, within stopTimeout.
+// Close stops the servers and the registry, within closeTimeout.
 func (i *Inspection) Close() error {
 	if i.servers != nil {
 		i.servers.Close()
 	}
 	var err error
 	if i.system != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		err = i.system.Shutdown(ctx)
 	}
@@ -175,7 +183,7 @@ func (i *Inspection) Sandbox(d definition.Definition) (p sandbox.Policy, off boo
 // Definition returns the definition with this name; "" is general. The error is
 // community.ErrNotFound; it mentions broken definitions if there are any.
 func (i *Inspection) Definition(name string) (definition.Definition, error) {
-	d, err := FindDefinition(i.Agents, name)
+	d, err := i.Agents.Find(name)
 	if err != nil && i.Problems != nil {
 		return d, community.Explain(community.ErrNotFound, err.Error()+"; of those that cannot be used, symbio agents validate says why")
 	}

@@ -1,4 +1,4 @@
-package node
+package tasks
 
 import (
 	"context"
@@ -35,12 +35,12 @@ func TestFrozenNodeHoldsUpAsManyTasksAsItHasPlaces(t *testing.T) {
 				Members:      []community.Member{{ID: community.MemberID(id), Node: id, Name: "b", Available: true, Provides: []string{"work"}}},
 				Capabilities: []community.Capability{{Name: "work", Places: places}},
 			})
-			calls := &taskCalls{Community: c, unaccepted: map[community.MemberID]int{}}
+			all := &calls{Community: c, unaccepted: map[community.MemberID]int{}}
 			var mu sync.Mutex
 			busy := 0
 			for range 50 {
 				ends.Go(func() {
-					_, err := calls.Invoke(ctx, community.MemberID(id), "work", community.Signal{})
+					_, err := all.Invoke(ctx, community.MemberID(id), "work", community.Signal{})
 					if mu.Lock(); errors.Is(err, community.ErrBusy) && ctx.Err() == nil {
 						busy++
 					}

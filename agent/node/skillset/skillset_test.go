@@ -1,20 +1,19 @@
-package node
+package skillset
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"symbio/agent/node/control"
+	"slices"
 	"symbio/agent/tool/mcp"
 	"symbio/skills"
 	"symbio/skills/format"
 )
 
-type onePrompt struct{ control.MCP }
+type onePrompt struct{ prompts }
 
 func (onePrompt) Prompts(context.Context) ([]mcp.Prompt, error) {
 	return []mcp.Prompt{{Command: "mcp__a__b", Server: "a", Name: "b"}}, errors.New("c does not answer")
@@ -24,7 +23,7 @@ func TestSkillsForPeopleAreCommands(t *testing.T) {
 	one := func(name string, exposure skills.Exposure, modelOnly bool, hint string) skills.Skill {
 		return skills.Skill{Exposure: exposure, Manifest: format.Manifest{Name: name, Description: "does\n" + name, ModelOnly: modelOnly, Compat: format.Compat{ArgumentHint: hint}}}
 	}
-	got := skillCommands(skills.Catalog{Skills: []skills.Skill{
+	got := commands(skills.Catalog{Skills: []skills.Skill{
 		one("a", skills.On, false, "[file]"), one("a", skills.On, false, ""), one("off", skills.Off, false, ""), one("model", skills.On, true, ""),
 		one("mine", skills.PeopleOnly, false, ""), one("two words", skills.On, false, ""), one("a/b", skills.On, false, ""), one("x\u202e", skills.On, false, ""),
 	}})
@@ -32,8 +31,8 @@ func TestSkillsForPeopleAreCommands(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	all, err := slashCommands{onePrompt{}, nil}.Prompts(t.Context())
-	if len(all) != 1 || err == nil || !strings.Contains(err.Error(), "c does not answer") {
-		t.Errorf("without skills: %v %v", all, err)
+	reply, err := NewService(new(Skills), onePrompt{}).Prompts(t.Context(), nil)
+	if err != nil || len(reply.GetPrompts()) != 1 || !slices.Equal(reply.GetNotes(), []string{"c does not answer"}) {
+		t.Errorf("without skills: %v %v", reply, err)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package tasks
 
 import (
 	"context"
@@ -49,19 +49,19 @@ func TestRulesOfATaskLiftNoRuleOfTheNodeOnALender(t *testing.T) {
 		"nothing said about by definition": {allow: "Write(*)", def: guarded, q: lending.Question{Tool: "Write", Args: map[string]any{"file_path": "a", "content": "x"}}, want: true},
 	} {
 		allow := parsedRules(t, tt.allow)
-		person := &taskPerson{dir: t.TempDir(), allow: allow, policy: func() permission.Policy {
+		who := &person{dir: t.TempDir(), allow: allow, policy: func() permission.Policy {
 			p := permission.Policy{Allow: allow, Default: permission.Ask}
 			if tt.deny != "" {
 				p.Deny = parsedRules(t, tt.deny)
 			}
 			return p
 		}}
-		b, err := (tasks{&parts{Node: new(Node)}}).borrower(person, tt.def)
+		b, err := New(Config{Agents: new(Spawner)}).borrower(who, tt.def)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.Ask(t.Context(), community.Member{Name: "b"}, "1", tt.q); got.Allow != tt.want || (len(person.denials) == 0) != tt.want {
-			t.Errorf("%s: %+v, denials %v", name, got, person.denials)
+		if got := b.Ask(t.Context(), community.Member{Name: "b"}, "1", tt.q); got.Allow != tt.want || (len(who.denials) == 0) != tt.want {
+			t.Errorf("%s: %+v, denials %v", name, got, who.denials)
 		}
 	}
 }
@@ -76,14 +76,14 @@ func TestTaskKeepsCallsThatNoPersonAnswered(t *testing.T) {
 		"refused":           {tool.Answer{By: "ann", Reason: "no"}, 0},
 		"allowed":           {tool.Answer{Allow: true, By: "ann"}, 0},
 	} {
-		person := &taskPerson{dir: t.TempDir(), policy: func() permission.Policy { return permission.Policy{} }, next: func(context.Context, agent.ApprovalRequest) tool.Answer { return tt.answer }}
+		who := &person{dir: t.TempDir(), policy: func() permission.Policy { return permission.Policy{} }, next: func(context.Context, agent.ApprovalRequest) tool.Answer { return tt.answer }}
 		for _, call := range []string{"1", ""} { // "" = a lender asks
-			if got := person.ask(t.Context(), agent.ApprovalRequest{Decision: tool.Decision{CallID: call, Tool: "Write"}}); got != tt.answer {
+			if got := who.ask(t.Context(), agent.ApprovalRequest{Decision: tool.Decision{CallID: call, Tool: "Write"}}); got != tt.answer {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}
-		if len(person.denials) != 2*tt.want {
-			t.Errorf("%s: denials %v", name, person.denials)
+		if len(who.denials) != 2*tt.want {
+			t.Errorf("%s: denials %v", name, who.denials)
 		}
 	}
 }

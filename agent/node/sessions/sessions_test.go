@@ -1,4 +1,4 @@
-package node
+package sessions
 
 import (
 	"context"
@@ -34,11 +34,11 @@ func TestRetentionOfSessions(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = store.Close() })
-				n := &Node{events: event.NewStream("n"), sessions: session.NewJournal(store, "n")}
-				n.cfg.Logger = slog.New(slog.DiscardHandler)
-				n.cfg.Settings.Session.Keep, n.cfg.Settings.Session.Max = config.Age(c.keep), c.max
+				n := &Sessions{Events: event.NewStream("n"), Journal: session.NewJournal(store, "n"), cfg: Config{
+					Session: config.Session{Keep: config.Age(c.keep), Max: c.max}, Logger: slog.New(slog.DiscardHandler),
+				}}
 				begin := func(title string, keep bool, more ...session.Entry) *session.Log {
-					l := n.sessions.Create(session.Info{Keep: keep})
+					l := n.Journal.Create(session.Info{Keep: keep})
 					if err := l.Commit(append([]session.Entry{{Kind: session.Task, Message: &llm.Message{Role: llm.User, Text: title}}}, more...)...); err != nil {
 						t.Fatal(err)
 					}
@@ -54,7 +54,7 @@ func TestRetentionOfSessions(t *testing.T) {
 				working := begin("working", false)
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
-				go func() { ended <- n.pruneSessions(ctx) }()
+				go func() { ended <- n.Prune(ctx) }()
 				left := func() (titles []string) {
 					synctest.Wait()
 					all, err := store.Sessions(t.Context(), session.Filter{})

@@ -1,4 +1,4 @@
-package node
+package peers
 
 import (
 	"testing"
@@ -10,11 +10,11 @@ import (
 
 func TestCallMayLastAsLongAsWhatIsLent(t *testing.T) {
 	c := config.Default()
-	if got := peerLimits(c).MaxDeadline; got != 30*time.Minute {
+	if got := limits(c).MaxDeadline; got != 30*time.Minute {
 		t.Errorf("calls last up to %v where nothing is lent, want 30m", got)
 	}
 	c.Capabilities = []config.Capability{{Name: lending.Capability, Timeout: 2 * time.Hour, Lending: config.Lending{Agents: []string{"general"}}}}
-	if got := peerLimits(c).MaxDeadline; got <= 2*time.Hour || got > 2*time.Hour+time.Minute {
+	if got := limits(c).MaxDeadline; got <= 2*time.Hour || got > 2*time.Hour+time.Minute {
 		t.Errorf("calls last up to %v where agents live for 2h", got)
 	}
 }
