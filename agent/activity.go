@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"symbio/agent/budget"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -86,30 +88,34 @@ type activity struct {
 }
 
 // record takes up an event of the agent.
-func (a *activity) record(e Event) {
+func (a *activity) record(e event.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := &a.now
 	switch e.Type {
-	case EventTask:
+	case event.TypeTask:
 		n.Working, n.Task, n.Since = true, visible.Line(e.Text, maxTaskShown), time.Now()
 		n.Turn, n.Calls, n.PlanDone, n.PlanSteps = 0, nil, 0, 0
-	case EventTurn:
-		n.Turn, n.Context, n.Window = e.Turn, e.Context, e.Window
-	case EventCall:
-		n.Calls = append(n.Calls, RunningCall{ID: e.Call, Tool: e.Tool, Args: visible.Line(string(e.Args), maxArgsShown), Since: time.Now()})
-	case EventResult:
-		if i := n.call(e.Call, e.Tool); i >= 0 {
+	case event.TypeTurn:
+		t := event.PartOf[event.Turn](e)
+		n.Turn, n.Context, n.Window = t.Turn, t.Context, t.Window
+	case event.TypeToolCall:
+		t := event.PartOf[event.Tool](e)
+		n.Calls = append(n.Calls, RunningCall{ID: t.Call, Tool: t.Tool, Args: visible.Line(string(t.Args), maxArgsShown), Since: time.Now()})
+	case event.TypeToolResult:
+		t := event.PartOf[event.Tool](e)
+		if i := n.call(t.Call, t.Tool); i >= 0 {
 			n.Calls = slices.Delete(n.Calls, i, i+1)
 		}
-	case EventPlan:
-		n.PlanSteps, n.PlanDone = len(e.Steps), 0
-		for _, s := range e.Steps {
+	case event.TypePlan:
+		steps := event.PartOf[event.Plan](e).Steps
+		n.PlanSteps, n.PlanDone = len(steps), 0
+		for _, s := range steps {
 			if s.State == "done" {
 				n.PlanDone++
 			}
 		}
-	case EventDone, EventFailed:
+	case event.TypeDone, event.TypeFailed:
 		n.Working, n.Calls, n.Since = false, nil, time.Now()
 	}
 }
@@ -155,17 +161,18 @@ func (a *activity) snapshot() Activity {
 }
 
 // noteActivity takes up an event of the agent, for its Activity and those of its ancestors.
-func (i *instance) noteActivity(e Event) {
-	if e.Type == EventText || e.Type == EventThought || e.Type == EventProgress {
-		return // they are many, and change nothing
-	}
-	i.activity.record(e)
-	if e.Usage == nil {
+func (i *instance) noteActivity(e event.Event) {
+	if e.IsFrequent() {
 		return
 	}
-	i.factory.used.spend(*e.Usage)
+	i.activity.record(e)
+	usage := cmp.Or(event.PartOf[event.Turn](e).Usage, event.PartOf[event.Compaction](e).Usage)
+	if usage == nil {
+		return
+	}
+	i.factory.used.spend(*usage)
 	for up := i; up != nil; up = up.parent {
-		up.activity.spend(*e.Usage)
+		up.activity.spend(*usage)
 	}
 }
 

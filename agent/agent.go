@@ -12,7 +12,9 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"symbio/agent/content"
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/session"
@@ -23,7 +25,6 @@ import (
 	"symbio/agent/tool/replicate"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
-	"symbio/security/permission/authorize"
 )
 
 // ErrTurns is the error of a task that was not done within the definition's limit of turns. It is
@@ -58,9 +59,9 @@ type Agent struct {
 // conversation. It runs at the spawn and after each restart, so everything that must survive a
 // restart is kept in the instance.
 func newAgent(i *instance) *Agent {
-	a := &Agent{instance: i, skills: newAgentSkills(i), borrower: i.newBorrower()}
-	a.team = a.newTeam()
-	a.set = tool.NewSet(tool.SetConfig{
+	a := &Agent{instance: i, skills: newAgentSkills(i), borrower: &lending.Borrower{Community: i.factory.cfg.Community, Self: i.self, Owner: i.borrowing}}
+	a.team = team.New(a.teamConfig)
+	cfg := tool.SetConfig{
 		Guard:      guard{i.permissions},
 		Agent:      string(i.self.ID),
 		Dir:        i.workspace.Dir,
@@ -73,26 +74,26 @@ func newAgent(i *instance) *Agent {
 		Constrain:  i.permissions.constrainSandbox,
 		Show:       i.permissions.keepsTool,
 		OnCall: func(c llm.ToolCall) {
-			i.report(Event{Type: EventCall, Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)})
+			i.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
 		},
 		OnResult: func(r llm.ToolResult, d tool.FileDiff) {
-			i.report(Event{Type: EventResult, Tool: r.Name, Call: r.CallID, Text: r.Text, Failed: r.IsError, File: d.File, Diff: d.Diff})
+			i.report(event.Event{Type: event.TypeToolResult, Text: r.Text, Part: event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError, File: d.File, Diff: d.Diff}})
 		},
-		OnStart:     i.record.callsStart,
-		OnEnd:       i.record.callEnded,
-		OnEdit:      i.record.onEdit(),
-		OnFile:      i.record.noteFile,
-		KnownFile:   i.record.knownFile,
-		Keep:        i.artifacts.keep,
-		Artifact:    i.artifacts.open,
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
 		Brief:       a.hasSmallWindow,
 		Essential:   i.isEssential,
 		Progress: func(c llm.ToolCall, p community.Progress) {
-			i.report(Event{Type: EventProgress, Tool: c.Name, Call: c.ID, Text: p.Message, Done: p.Done, Total: p.Total})
+			i.report(event.Event{Type: event.TypeProgress, Text: p.Message, Part: event.Tool{Tool: c.Name, Call: c.ID, Done: p.Done, Total: p.Total}})
 		},
-	}, a.tools()...)
+	}
+	if i.factory.cfg.Journal != nil {
+		cfg.OnStart, cfg.OnEnd, cfg.OnEdit, cfg.OnFile, cfg.KnownFile = i.record.callsStart, i.record.callEnded, i.record.onEdit, i.record.noteFile, i.record.knownFile
+	}
+	if i.artifacts != nil {
+		cfg.Keep, cfg.Artifact = i.artifacts.keep, i.artifacts.open
+	}
+	a.set = tool.NewSet(cfg, a.tools()...)
 	a.conversation = a.newConversation()
 	return a
 }
@@ -101,10 +102,21 @@ func newAgent(i *instance) *Agent {
 // skills, and the team's.
 func (a *Agent) tools() []tool.Tool {
 	i := a.instance
-	all := slices.Concat(i.workspace.Tools, []tool.Tool{plan.New(func(steps []plan.Step) { i.report(Event{Type: EventPlan, Steps: steps}) })},
-		peer.Tools(exchange{a.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, map[string]string{lending.Capability: replicate.Name, transfer.Capability: replicate.Name, authorize.ArtifactsPrefix + "get": "Read"}),
+	all := slices.Concat(i.workspace.Tools, []tool.Tool{plan.New(func(p event.Plan) { i.report(event.Event{Type: event.TypePlan, Part: p}) })},
+		peer.Tools(exchange{a.borrower, i.factory, i.artifacts}, i.self, guard{i.permissions}, toolFor),
 		a.skills.tools(), a.team.Tools())
 	return slices.DeleteFunc(all, func(t tool.Tool) bool { return !i.hasTool(t.Spec().Name) })
+}
+
+// toolFor names the tool by which agents have a capability that they must not invoke themselves; "" = there is none.
+func toolFor(capability string) string {
+	switch capability {
+	case lending.Capability, transfer.Capability:
+		return replicate.Name
+	case content.Capability:
+		return "Read"
+	}
+	return ""
 }
 
 // Perceptions returns the definition's perceptions: the names of the signals that the agent accepts
@@ -147,8 +159,10 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		return community.Reply{}, err
 	}
 	defer done()
-	ctx = tool.HandOver(ctx)                      // the caller's guardrails stay in force: this agent's own must not lift them
-	ctx = context.WithValue(ctx, fixedKey{}, nil) // it may be that of a task that this agent gave
+	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
+	if ctx.Value(fixedKey{}) != nil {
+		ctx = context.WithValue(ctx, fixedKey{}, nil) // it is that of a task that this agent gave
+	}
 	ctx = peer.WithRequester(ctx, func(ctx context.Context) []string { return chainOf(ctx, i, s.Requester) })
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)
 	i.permissions.setRequesters(s.Requester, constraints)
@@ -158,7 +172,7 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 		if err := addSteerers(i); err != nil {
 			return community.Reply{}, err
 		}
-		i.report(Event{Type: EventTask, Text: task})
+		i.report(event.Event{Type: event.TypeTask, Text: task})
 	}
 	if from := callingNode(s); from != "" {
 		pass(ctx, s.Data, nil, i.artifacts, community.NodeID(from))
@@ -166,18 +180,18 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	text, err := a.runTask(ctx, task, s, resume)
 	if err != nil && i.task.wasInterrupted() {
 		err = interruptedError{}
-		i.report(Event{Type: EventStopped, Turn: a.turns})
+		i.report(event.Event{Type: event.TypeInterrupted, Part: event.Turn{Turn: a.turns}})
 	}
 	if err = i.task.currentBudget().Outcome(text, err); err != nil {
-		i.report(Event{Type: EventFailed, Why: err.Error(), Spent: new(i.account.Total())})
+		i.report(event.Event{Type: event.TypeFailed, Why: err.Error(), Part: event.End{Spent: new(i.account.Total())}})
 		return community.Reply{}, errorForCaller(s, err)
 	}
-	i.report(Event{Type: EventDone, Text: text, Spent: new(i.account.Total())})
+	i.report(event.Event{Type: event.TypeDone, Text: text, Part: event.End{Spent: new(i.account.Total())}})
 	text = a.answer(ctx, text, s)
 	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
 }
 
-// runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is durable, and only
+// runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is recorded, and only
 // then the agent prepares for it, which may take long. A preparation that the end of the node cut short is made up for. Only a
 // person's text may activate skills ($skill) and attach files (@path) by naming them: text from agents and nodes is data, and must not change what the
 // agent is allowed to do.
@@ -198,7 +212,7 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 	replaces := a.conversation.CanResume() // it comes in the place of the interrupted one
 	byPerson := len(s.Requester) == 0 && ctx.Value(dataKey{}) == nil
 	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson, Taken: func(ctx context.Context) (llm.Message, error) {
-		a.instance.report(Event{Type: EventTask, Text: task})
+		a.instance.report(event.Event{Type: event.TypeTask, Text: task})
 		note, err := a.skills.prepare(ctx, false)
 		more := llm.Message{Text: note}
 		if err == nil && byPerson {

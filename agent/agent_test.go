@@ -17,6 +17,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/budget"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -54,11 +55,13 @@ type house struct {
 	community *community.Community
 	skills    *skills.Registry
 	factory   *agent.Factory
-	record    func(audit.Entry) error // nil = nobody keeps records; set before the first task
-	granted   []permission.Grant      // to all agents; set between tasks
+	record    func(audit.Entry) error       // nil = nobody keeps records; set before the first task
+	granted   []permission.Grant            // to all agents; set between tasks
+	sessions  map[string][]permission.Grant // by the agents without a parent for whose sessions they are; set between tasks
 
 	mu     sync.Mutex
-	events []agent.Event // guarded by mu
+	events []event.Event // guarded by mu
+	ended  []string      // the agents without a parent that have ended; guarded by mu
 }
 
 func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
@@ -85,8 +88,8 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 			}
 			return d, nil
 		},
-		Record: h.keep, Granted: func() []permission.Grant { return h.granted },
-		Report: func(e agent.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
+		Record: h.keep, Approvals: h,
+		Report: func(e event.Event) { h.mu.Lock(); defer h.mu.Unlock(); h.events = append(h.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -101,6 +104,17 @@ func newHouse(t *testing.T, model llm.Model, tools ...tool.Tool) *house {
 		}
 	})
 	return h
+}
+
+// Granted and End make it the agent.Approvals of its agents.
+func (h *house) Granted(root string) []permission.Grant {
+	return slices.Concat(h.granted, h.sessions[root])
+}
+
+func (h *house) End(root string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = append(h.ended, root)
 }
 
 func (h *house) keep(e audit.Entry) error {
@@ -147,7 +161,7 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-func (h *house) seen(kind agent.EventType) (out []agent.Event) {
+func (h *house) seen(kind string) (out []event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
@@ -199,7 +213,7 @@ func TestModelAndTheToolsTakeTurnsUntilTheModelIsDone(t *testing.T) {
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("three calls took %v, want 3s: side by side", took)
 		}
-		if n := len(h.seen(agent.EventDecision)); n != 3 {
+		if n := len(h.seen(event.TypeDecision)); n != 3 {
 			t.Errorf("%d decisions were reported, want 3", n)
 		}
 	})
@@ -220,8 +234,8 @@ func TestCallWithoutRuleIsRefusedAndReported(t *testing.T) {
 		if got != "true" || err != nil || ran {
 			t.Errorf("answer = %q, %v, ran = %v; want the refusal as a result, and nothing run", got, err, ran)
 		}
-		d := h.seen(agent.EventDecision)
-		if len(d) != 1 || d[0].Verdict != "deny" || *d[0].Approved || d[0].Why == "" {
+		d := h.seen(event.TypeDecision)
+		if len(d) != 1 || event.PartOf[event.Decision](d[0]).Verdict != "deny" || event.PartOf[event.Decision](d[0]).Approved || d[0].Why == "" {
 			t.Errorf("decisions = %+v, want one deny that says why", d)
 		}
 	})
@@ -237,7 +251,7 @@ func TestTaskEndsAtTheLimitOfTurns(t *testing.T) {
 		if !errors.Is(err, agent.ErrTurns) {
 			t.Errorf("error = %v, want ErrTurns", err)
 		}
-		if n := len(h.seen(agent.EventTurn)); n != 3 {
+		if n := len(h.seen(event.TypeTurn)); n != 3 {
 			t.Errorf("the model was asked %d times, want 3", n)
 		}
 	})

@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -24,6 +26,9 @@ type ApprovalRequest struct {
 	// LastingRules are the rules that would allow this call from now on without asking; empty if no
 	// exact rule would.
 	LastingRules []permission.Grant
+	// Offers are what the person can allow with the call, for the session of the agent Root and its sub-agents, or from now on.
+	Offers []permission.Offer
+	Root   string
 }
 
 // askAboutCalls returns the function that asks a person about a tool call, unless the person has
@@ -39,42 +44,49 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if i.ask == nil {
 			return tool.Answer{Why: tool.NoPerson}
 		}
-		call := permission.Call{Tool: d.Tool, Args: d.Args, Dir: i.workspace.Dir, Within: d.Within}
+		offers := p.offers(d)
+		if slices.ContainsFunc(offers, func(o permission.Offer) bool { return o.Kind == permission.OfferChanges }) {
+			d.Verdict.Why += recommendation
+		}
 		if err := i.record.Commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
 			return tool.Answer{Why: err.Error()}
 		}
-		answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.info().ID, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(call, d.Verdict.Plan)})
+		answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.info().ID, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(d.Judged, d.Verdict.Plan), Offers: offers, Root: string(p.lineage[0].self.ID)})
 		i.record.answered(d, answer)
 		if p.policy().NoMemory {
 			answer.Always = false
 		}
-		if call, ok := d.Verdict.Plan.Remembers(call, answer.Allow); answer.Always && ok {
-			p.remember(call, answer.Allow)
+		if answer.Always && d.Verdict.Plan.Always() {
+			p.remember(d.Judged, answer.Allow)
 		}
 		return answer
 	}
 }
 
+// recommendation is added to a question that one answer for the directory answers for good.
+const recommendation = " In a repository of your own, `security: workspace` never asks about that."
+
 // recordDecision reports a decision and writes it to the audit record (Config.Record). The tool may
 // run only after it returned nil: a call that cannot be recorded must not happen.
 func (i *instance) recordDecision(d tool.Decision) error {
+	i.permissions.called(d.Judged)
 	args := readable(d.Shown())
-	i.report(Event{
-		Type: EventDecision, Tool: d.Tool, Call: d.CallID, Args: args,
-		Verdict: d.Verdict.Action.String(), Approved: &d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, Why: d.Verdict.Why, By: d.By, Reason: d.Reason,
+	i.report(event.Event{Type: event.TypeDecision, Why: d.Verdict.Why, Part: event.Decision{
+		Tool: d.Tool, Call: d.CallID, Args: args,
+		Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, By: d.By, Reason: d.Reason,
 		Unasked: d.Unasked, Missing: d.Missing,
-	})
-	return appendDecision(i, d, i.self.Node, i.self.Name, i.permissions.onBehalfOf())
+	}})
+	return appendDecision(i, d, args, i.self.Node, i.self.Name, i.permissions.onBehalfOf())
 }
 
-// appendDecision appends to the audit log a decision about a call of an agent of a node.
-func appendDecision(i *instance, d tool.Decision, node community.NodeID, name string, onBehalfOf []string) error {
+// appendDecision appends to the audit log a decision about a call of an agent of a node, with the arguments that are shown.
+func appendDecision(i *instance, d tool.Decision, args json.RawMessage, node community.NodeID, name string, onBehalfOf []string) error {
 	if i.factory.cfg.Record == nil {
 		return nil
 	}
 	v := d.Verdict
 	return i.factory.cfg.Record(audit.Entry{
-		Node: string(node), Agent: d.Agent, Name: name, For: onBehalfOf, Call: d.CallID, Tool: d.Tool, Args: readable(d.Shown()),
+		Node: string(node), Agent: d.Agent, Name: name, For: onBehalfOf, Call: d.CallID, Tool: d.Tool, Args: args,
 		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Box: string(v.Box), Approved: d.Approved, By: d.By, Reason: d.Reason,
 	})
 }

@@ -143,7 +143,7 @@ func (a *artifacts) open(ctx context.Context, hash string) (io.ReadSeekCloser, e
 	return a.cfg.Store.Open(h)
 }
 
-var artifactName = regexp.MustCompile(`\b` + tool.ArtifactPrefix + `([0-9a-f]{64})\b`)
+var artifactName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b` + tool.ArtifactPrefix + `([0-9a-f]{64})\b`) })
 
 // pass lets the receiver of data read the artifacts that it names and the sender may read. Of the two
 // trees, one is nil if it is at another node.
@@ -151,7 +151,7 @@ func pass(ctx context.Context, data []byte, from, to *artifacts, node community.
 	if from == to {
 		return
 	}
-	for _, m := range artifactName.FindAllSubmatch(data, maxNamed) {
+	for _, m := range artifactName().FindAllSubmatch(data, maxNamed) {
 		h, _ := content.ParseHash(string(m[1])) // it is one, by the expression
 		if from == nil {
 			to.add(h, "", node)

@@ -17,6 +17,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/conversation"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
@@ -68,7 +69,7 @@ func newAttachDesk(t *testing.T) *attachDesk {
 	d.factory = agent.NewFactory(agent.Config{
 		Community: d.community, Dir: d.dir, Tools: files.Tools(), Record: d.keep,
 		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
-		Report: func(e agent.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
+		Report: func(e event.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
 	})
 	policy := allowed(t, "Read(*.txt)", "Read(x*)", "Read(*.png)", "Read(bin)", "Read(pipe)", "Read(out)", "Read(link)", "Read(toasked)", "Read(../x)", "Edit")
 	policy.Deny, policy.Default = allowed(t, "Read(.env)").Allow, permission.Ask
@@ -91,7 +92,7 @@ func (d *attachDesk) notices() (all string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.events {
-		if e.Type == agent.EventNotice {
+		if e.Type == event.TypeNotice {
 			all += e.Text + "\n"
 		}
 	}
@@ -176,8 +177,8 @@ func TestAttachedFileMayBeEdited(t *testing.T) {
 	defer d.mu.Unlock()
 	var calls []string
 	for _, e := range d.events {
-		if e.Type == agent.EventCall || e.Type == agent.EventResult || e.Type == agent.EventDecision {
-			calls = append(calls, string(e.Type)+" "+e.Tool)
+		if e.Type == event.TypeToolCall || e.Type == event.TypeToolResult || e.Type == event.TypeDecision {
+			calls = append(calls, e.Type+" "+e.ToolName())
 		}
 	}
 	if len(calls) != 6 || calls[0] != "tool_call Read" || !strings.HasSuffix(calls[1], " Read") {

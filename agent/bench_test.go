@@ -18,6 +18,7 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/llm/scripted"
 	"symbio/agent/session"
@@ -109,7 +110,7 @@ func median(d []time.Duration) time.Duration {
 }
 
 // weather is a room whose agents have the tool lookup.
-func weather(b *testing.B) *room { return newRoom(b, lookupTool()) }
+func weather(b testing.TB) *room { return newRoom(b, lookupTool()) }
 
 func lookupTool() tool.Tool {
 	return tool.New(tool.Spec{Name: "lookup", Description: "tells the weather"}, func(_ context.Context, a lookupArgs) tool.Result {
@@ -119,24 +120,33 @@ func lookupTool() tool.Tool {
 
 // room is a community for agents whose permissions are checked, whose events are told and whose decisions are recorded.
 type room struct {
-	b               *testing.B
+	b               testing.TB
 	community       *community.Community
 	factory         *agent.Factory
 	events, entries atomic.Int64
 }
 
-func newRoom(b *testing.B, tools ...tool.Tool) *room { return newJournalRoom(b, nil, tools...) }
+func newRoom(b testing.TB, tools ...tool.Tool) *room { return newJournalRoom(b, nil, tools...) }
 
 // newJournalRoom returns a room whose agents record their conversations; with a nil journal they do not.
-func newJournalRoom(b *testing.B, journal *session.Journal, tools ...tool.Tool) *room {
+func newJournalRoom(b testing.TB, journal *session.Journal, tools ...tool.Tool) *room {
+	b.Helper()
+	var r *room
+	r = startRoom(b, agent.Config{
+		Journal: journal,
+		Report:  func(event.Event) { r.events.Add(1) },
+		Record:  func(audit.Entry) error { r.entries.Add(1); return nil },
+	}, tools...)
+	return r
+}
+
+// startRoom returns a room whose agents are made with a configuration.
+func startRoom(b testing.TB, cfg agent.Config, tools ...tool.Tool) *room {
 	b.Helper()
 	system := actor.NewSystem(actor.Config{})
 	r := &room{b: b, community: community.New(community.Config{System: system, Drain: time.Second})}
-	r.factory = agent.NewFactory(agent.Config{
-		Community: r.community, Dir: "/work", Tools: tools, Journal: journal,
-		Report: func(agent.Event) { r.events.Add(1) },
-		Record: func(audit.Entry) error { r.entries.Add(1); return nil },
-	})
+	cfg.Community, cfg.Dir, cfg.Tools = r.community, "/work", tools
+	r.factory = agent.NewFactory(cfg)
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.community.Run(ctx) }()

@@ -30,7 +30,7 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
 		end = at // that of the caller
 	}
-	ctx, done := i.task.start(ctx, budget.NewTask(i.account, now, end), end, i.account.TimeExceeded())
+	ctx, done := i.task.start(ctx, budget.NewTask(i.account, now, end))
 	return ctx, done, nil
 }
 
@@ -97,6 +97,15 @@ func (f *Factory) Session(id community.MemberID) session.Info {
 		return session.Info{}
 	}
 	return i.record.info()
+}
+
+// FlushSessions returns when all that was recorded of the agents of this factory is durable. The error is that of an agent whose
+// entries are lost; its own next commit has it, too.
+func (f *Factory) FlushSessions() error {
+	if f.cfg.Journal == nil {
+		return nil
+	}
+	return f.cfg.Journal.Flush()
 }
 
 // reopenAccount reserves the agent's place in the budget again after a restart. It fails with

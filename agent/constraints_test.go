@@ -19,6 +19,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/budget"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/guardrail"
@@ -218,12 +219,12 @@ func TestThinkingIsAskedForAndItsAbsenceTold(t *testing.T) {
 			if diff := cmp.Diff([]int{want.tokens, want.tokens}, asked); diff != "" {
 				t.Errorf("%q: tokens to think (-want +got):\n%s", line, diff)
 			}
-			notices := h.seen(agent.EventNotice)
+			notices := h.seen(event.TypeNotice)
 			if len(notices) != want.notices {
 				t.Errorf("%q: notices %+v, want %d", line, notices, want.notices)
 			}
 			for _, n := range notices {
-				if n.Agent != m.ID || !strings.Contains(n.Text, "shows none") {
+				if n.Agent != string(m.ID) || !strings.Contains(n.Text, "shows none") {
 					t.Errorf("%q: notice %+v", line, n)
 				}
 			}

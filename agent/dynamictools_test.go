@@ -9,6 +9,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -41,8 +42,8 @@ func TestToolsThatComeAndGoAreThereFromTheNextTurn(t *testing.T) {
 		factory := agent.NewFactory(agent.Config{
 			Community: h.community, Dir: "/work",
 			Model: func(context.Context, string) (llm.Model, error) { return model, nil },
-			Report: func(e agent.Event) {
-				if e.Type == agent.EventNotice {
+			Report: func(e event.Event) {
+				if e.Type == event.TypeNotice {
 					notices = append(notices, e.Text)
 				}
 			},

@@ -10,12 +10,14 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/placement"
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/security"
+	"symbio/agent/workspace"
 	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/security/audit"
@@ -78,13 +80,11 @@ type Config struct {
 	// Window returns the context window of the named model, in tokens. 0, and the default: that of
 	// conversation.Config.
 	Window func(model string) int
-	// Granted returns rules that every agent has in addition to its policy: those that a person has
-	// allowed for longer than a session. It is called at each tool call, so that a revoked rule
-	// ends at once. Default: none.
-	Granted func() []permission.Grant
+	// Approvals has the rules that people have allowed to agents in addition to their policies. Default: none.
+	Approvals Approvals
 	// Report gets every event, from the goroutine in which it happens: it must not block. Default:
 	// none.
-	Report func(Event)
+	Report func(event.Event)
 	// OnAsk is called when a person is asked about a call, and the function that it returns when there is an
 	// answer. Default: not called.
 	OnAsk func(ctx context.Context, r ApprovalRequest) func(tool.Answer)
@@ -106,17 +106,27 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Approvals are the rules that people have allowed to agents.
+type Approvals interface {
+	// Granted returns those that are allowed from now on, or for the session of root, an agent without a parent. It is called at
+	// each tool call, so that a revoked rule ends at once.
+	Granted(root string) []permission.Grant
+	// End ends the session of root, which has ended.
+	End(root string)
+}
+
 // Factory makes agents of definitions. It is safe for concurrent use.
 type Factory struct {
 	cfg       Config
 	instances instances
+	leftovers workspace.Leftovers
 	used      activity // only the sum of what all agents have spent
 }
 
 // NewFactory returns a Factory. It starts nothing.
 func NewFactory(cfg Config) *Factory {
 	if cfg.Report == nil {
-		cfg.Report = func(Event) {}
+		cfg.Report = func(event.Event) {}
 	}
 	if cfg.OnAsk == nil {
 		cfg.OnAsk = func(context.Context, ApprovalRequest) func(tool.Answer) { return func(tool.Answer) {} }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
@@ -97,7 +98,7 @@ func TestForkIsJudgedAsSpawn(t *testing.T) {
 		}
 		decisions := 0
 		for _, e := range s.happened() {
-			if e.Type == agent.EventDecision && e.Tool == replicate.Name {
+			if e.Type == event.TypeDecision && e.ToolName() == replicate.Name {
 				decisions++
 			}
 		}

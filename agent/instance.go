@@ -11,6 +11,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/session"
 	"symbio/agent/team"
@@ -18,7 +19,6 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/agent/tool/replicate"
 	"symbio/agent/tool/security"
-	"symbio/agent/workspace"
 	"symbio/community"
 	"symbio/skills"
 )
@@ -89,7 +89,7 @@ func (i *instance) start(self community.Member) (_ *Agent, err error) {
 	}
 	if i.parent == nil {
 		i.artifacts.start(i.record.past)
-		for _, dir := range workspace.RemoveLeftovers(i.workspace.Dir) {
+		for _, dir := range i.factory.leftovers.Remove(i.workspace.Dir) {
 			i.notice(dir + " is left of a patch that was not applied to its end. Files that you had may be only there: put back what you need, and remove it.")
 		}
 	}
@@ -112,6 +112,9 @@ func (i *instance) end(ctx context.Context) error {
 	i.factory.instances.remove(i)
 	if i.parent == nil {
 		i.artifacts.end()
+		if kept := i.factory.cfg.Approvals; kept != nil {
+			kept.End(string(i.self.ID))
+		}
 	}
 	i.account.Close()
 	if err := i.record.log.Load().SetKeep(false); err != nil {
@@ -191,10 +194,10 @@ func (i *instance) nextName() string {
 
 // report adds the agent's identity to an event and passes it to the parent's view, to a borrowing
 // node, and to Config.Report.
-func (i *instance) report(e Event) {
-	e.Agent, e.Name = i.self.ID, i.self.Name
+func (i *instance) report(e event.Event) {
+	e.Agent, e.Name = string(i.self.ID), i.self.Name
 	if i.parent != nil {
-		e.Parent = i.parent.self.ID
+		e.Parent = string(i.parent.self.ID)
 	}
 	i.noteActivity(e)
 	i.reportToBorrower(e)
@@ -202,4 +205,4 @@ func (i *instance) report(e Event) {
 }
 
 // notice reports a message for people.
-func (i *instance) notice(text string) { i.report(Event{Type: EventNotice, Text: text}) }
+func (i *instance) notice(text string) { i.report(event.Event{Type: event.TypeNotice, Text: text}) }

@@ -44,7 +44,7 @@ func openJournal(b *testing.B) (_ *session.Journal, store *sqlite.Store, path st
 	return session.NewJournal(store, "kitchen"), store, path
 }
 
-func closeJournal(b *testing.B, j *session.Journal) {
+func closeJournal(b testing.TB, j *session.Journal) {
 	b.Helper()
 	if err := j.Close(); err != nil {
 		b.Error(err)

@@ -173,7 +173,7 @@ func TestCallOfLentAgentIsDecidedWhereLenderSays(t *testing.T) {
 				}
 				if borrower == 1 {
 					r := tt.borrower.asked[0]
-					if r.Name != "general-1, on node bob" || r.Tool != "slow" || r.Args["for"] != "1s" || len(r.OnBehalfOf) != 1 || r.Agent != string(l.b.here()[0].ID) || len(r.LastingRules) > 0 {
+					if r.Name != "general-1, on node bob" || r.Tool != "slow" || r.Args["for"] != "1s" || len(r.OnBehalfOf) != 1 || r.Agent != string(l.b.here()[0].ID) || len(r.LastingRules)+len(r.Offers) > 0 {
 						t.Errorf("it is asked %+v", r)
 					}
 				}

@@ -15,6 +15,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/budget"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/session"
@@ -113,10 +114,10 @@ func (p *place) start(t *testing.T) {
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Skills: p.registry, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: p.workspaces, OpenWorkspace: p.openWorkspace,
 		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
-		Report: func(e agent.Event) {
+		Report: func(e event.Event) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if e.Type == agent.EventSpawned {
+			if e.Type == event.TypeSpawned {
 				p.spawned = append(p.spawned, time.Now())
 			}
 		},

@@ -10,6 +10,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/content"
+	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/session"
 	"symbio/agent/team"
@@ -52,12 +53,12 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 
 // reportToBorrower sends the agent's activity and spending to the node that borrows it or its
 // ancestor. It does nothing if none is lent.
-func (i *instance) reportToBorrower(e Event) {
+func (i *instance) reportToBorrower(e event.Event) {
 	lease := i.root().lease
 	switch e.Type {
-	case EventCall:
-		lease.Progress(e.Name + " asks for " + e.Tool)
-	case EventTurn, EventSpawned, EventDone, EventFailed:
+	case event.TypeToolCall:
+		lease.Progress(e.Name + " asks for " + event.PartOf[event.Tool](e).Tool)
+	case event.TypeTurn, event.TypeSpawned, event.TypeDone, event.TypeFailed:
 		lease.SpentChanged()
 	}
 }
@@ -73,7 +74,7 @@ func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest
 		if r.Tool == trustTool || strings.HasPrefix(r.Tool, tool.QuestionOf) {
 			return here(ctx, r)
 		}
-		q := lending.Question{Name: r.Name, Tool: r.Tool, Args: r.Shown(), Rule: r.Verdict.Rule, Why: r.Verdict.Why, Once: r.Verdict.Plan != nil && r.Verdict.Plan.Session == "" && !r.Verdict.Plan.Always()}
+		q := lending.Question{Name: r.Name, Tool: r.Tool, Args: r.Shown(), Rule: r.Verdict.Rule, Why: r.Verdict.Why, Once: !r.Verdict.Plan.Always()}
 		var answer tool.Answer
 		if lease.Approvals != lending.AskHere {
 			if r.Diff != nil {
@@ -110,28 +111,26 @@ func askForBorrowed(ctx context.Context, i *instance, node community.Member, of 
 	answer, behalf := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}, append([]string{i.self.Name}, p.onBehalfOf()...)
 	if why == "" && i.ask != nil && q.Tool != trustTool {
 		// The event tells observers of i whose sub-agent it is.
-		i.factory.cfg.Report(Event{Type: EventProgress, Agent: of, Name: name, Parent: i.self.ID, Text: "asks for " + q.Tool})
+		i.factory.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of), Name: name, Parent: string(i.self.ID), Text: "asks for " + q.Tool})
 		answer = askPerson(ctx, i, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: behalf})
 	}
 	answer.Always = answer.Always && !p.policy().NoMemory
 	d.Approved, d.By, d.Reason, d.Verdict.Why = answer.Allow, answer.By, answer.Reason, cmp.Or(answer.Why, d.Verdict.Why)
 	if d.Unasked = !answer.Allow && answer.Why == tool.NoPerson; d.Unasked { // who gave the task hears of it as of a call here
-		i.factory.cfg.Report(Event{
-			Type: EventDecision, Agent: of, Name: name, Parent: i.self.ID, Tool: q.Tool, Args: readable(q.Args), Verdict: d.Verdict.Action.String(), Approved: &d.Approved,
-			Stage: string(d.Verdict.Stage), Rule: q.Rule, Why: answer.Why, Unasked: true,
-		})
+		i.factory.cfg.Report(event.Event{Type: event.TypeDecision, Agent: string(of), Name: name, Parent: string(i.self.ID), Why: answer.Why, Part: event.Decision{
+			Tool: q.Tool, Args: readable(q.Args), Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage), Rule: q.Rule, Unasked: true,
+		}})
 	}
-	if appendDecision(i, d, node.Node, name, behalf) != nil {
+	if appendDecision(i, d, readable(d.Shown()), node.Node, name, behalf) != nil {
 		return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
 	}
 	return answer
 }
 
-// newBorrower returns the agent's Borrower, with which it spawns sub-agents on other nodes and
+// borrowing returns what the agent's Borrower asks and tells, with which it spawns sub-agents on other nodes and
 // sends them signals.
-func (i *instance) newBorrower() *lending.Borrower {
-	return &lending.Borrower{
-		Community: i.factory.cfg.Community, Self: i.self,
+func (i *instance) borrowing() lending.Owner {
+	return lending.Owner{
 		Constraints: func(ctx context.Context) ([]byte, error) { return i.permissions.encodeConstraints(ctx, true) },
 		OnlyReads:   func() bool { return i.settings.onlyReads() != "" },
 		Sandbox:     func(ctx context.Context) (*sandbox.Portable, error) { return portableSandbox(ctx, i) },
@@ -152,7 +151,7 @@ func (i *instance) newBorrower() *lending.Borrower {
 			i.root().lease.SpentChanged()
 		},
 		Progress: func(of community.Member, message string) {
-			i.factory.cfg.Report(Event{Type: EventProgress, Agent: of.ID, Name: of.Name, Parent: i.self.ID, Text: message})
+			i.factory.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of.ID), Name: of.Name, Parent: string(i.self.ID), Text: message})
 		},
 	}
 }
@@ -208,7 +207,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 		b.Stop(ctx)
 		return nil, err
 	}
-	i.report(Event{Type: EventSpawned, Member: m.ID, Text: w.Reason, On: node.Name, Why: why})
+	i.report(event.Event{Type: event.TypeSpawned, Text: w.Reason, Why: why, Part: event.Spawn{Member: string(m.ID), On: node.Name}})
 	return c, nil
 }
 

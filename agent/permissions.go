@@ -30,6 +30,7 @@ type permissions struct {
 	mu         sync.Mutex
 	requesters requesters        // of the running task; guarded by mu
 	skillDirs  map[string]string // of the borrower's skills, by Grant.Source, if the agent is lent; guarded by mu
+	recent     []permission.Call // the latest calls of the agent and its sub-agents, if it has no parent; guarded by mu
 }
 
 // newPermissions returns the permissions of an agent that has no parent on this node.
@@ -67,12 +68,16 @@ func (p *permissions) links(more []permission.Grant) permission.Chain {
 	return chain
 }
 
-// granted returns the rules that the agent was granted while it runs: more, Config.Granted, and
+// granted returns the rules that the agent was granted while it runs: more, Config.Approvals, and
 // those of its active skills.
 func (p *permissions) granted(more []permission.Grant) []permission.Grant {
-	all := more
-	if f := p.factory.cfg.Granted; f != nil {
-		all = slices.Concat(all, f())
+	all := slices.Clip(more)
+	if kept := p.factory.cfg.Approvals; kept != nil {
+		for _, g := range kept.Granted(string(p.lineage[0].self.ID)) {
+			if g.Dir == "" || p.lineage[0].lease == nil { // what a person allows for a directory is not for another node's task
+				all = append(all, g)
+			}
+		}
 	}
 	if registry := p.factory.cfg.Skills; registry != nil {
 		id := string(p.self.ID)
@@ -115,7 +120,7 @@ func (p *permissions) keepsTool(tool string) bool {
 // the person.
 func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) []permission.Grant {
 	more := call.Lasting(plan)
-	if len(more) == 0 || p.factory.cfg.Granted == nil {
+	if len(more) == 0 || p.factory.cfg.Approvals == nil {
 		return nil
 	}
 	chain := p.chain(more...)
@@ -123,6 +128,46 @@ func (p *permissions) lastingRules(call permission.Call, plan *permission.Plan) 
 		return nil
 	}
 	return more
+}
+
+// The limits of offers: how many calls are remembered to show what an offer would have covered, how many of them a person
+// is shown, and how many bytes one may have.
+const maxRecent, maxCovers, maxRecentArgs = 64, 3, 4 << 10
+
+// called remembers a call of the agent for offers to come.
+func (p *permissions) called(c permission.Call) {
+	if c = c.Subject(); c.Tool == "" || len(readable(c.Args)) > maxRecentArgs {
+		return
+	}
+	root := p.lineage[0]
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	root.recent = append(root.recent[max(0, len(root.recent)-maxRecent+1):], c)
+}
+
+// offers returns what a person can allow with a call that is asked about, with earlier calls of the session that each offer
+// would have covered, the latest first. There is none for an agent that is lent, works for others, or has a directory of its
+// own: an answer is for the agent without a parent, its sub-agents, and the directory of the node.
+func (p *permissions) offers(d tool.Decision) []permission.Offer {
+	root, f := p.lineage[0], p.factory.cfg
+	if f.Approvals == nil || root.lease != nil || d.Judged.Dir != f.Dir || d.Verdict.Stage != permission.StageDefault || len(p.currentRequesters().local) > 0 {
+		return nil
+	}
+	all := d.Judged.Offers(d.Verdict.Plan, p.chain)
+	root.mu.Lock()
+	recent := slices.Clone(root.recent)
+	root.mu.Unlock()
+	for i := range all {
+		o := &all[i]
+		granted, _ := permission.Grants(o.Rules, f.Dir, "offer") // they have been tried
+		chain, shown := p.chain(granted...), d.Judged.String()
+		for _, c := range slices.Backward(recent) {
+			if text := c.String(); len(o.Covers) < maxCovers && text != shown && !slices.Contains(o.Covers, text) && chain.Covers(*o, c) {
+				o.Covers = append(o.Covers, text)
+			}
+		}
+	}
+	return all
 }
 
 // remember stores a person's answer to exactly this call, for the agent and its parents: the

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/placement"
 	"symbio/agent/team"
@@ -32,7 +33,7 @@ func (a *Agent) place(ctx context.Context, w team.SpawnRequest) (c *team.Child, 
 	}
 	r.Allowed = func(node community.Member) error { return mayPlace(ctx, i, w, r.Definition, node) }
 	if w.Waiting != nil && i.parent == nil && i.lease == nil {
-		queued := sync.OnceFunc(func() { i.report(Event{Type: EventQueued, Text: w.Name}) })
+		queued := sync.OnceFunc(func() { i.report(event.Event{Type: event.TypeQueued, Text: w.Name}) })
 		r.Waiting = func(before int) { queued(); w.Waiting(before) }
 	}
 	release, err := i.factory.cfg.Chooser.Start(ctx, r, func(p placement.Place) (err error) {
@@ -105,6 +106,6 @@ func repeat(i *instance, c *team.Child, w team.SpawnRequest) bool {
 	if err != nil || !def.Repeatable || !errors.Is(why, lending.ErrLost) {
 		return false
 	}
-	i.factory.cfg.Report(Event{Type: EventRepeated, Agent: c.Member.ID, Name: c.Member.Name, Parent: i.self.ID, Why: why.Error(), Spent: new(c.Account.Total())})
+	i.factory.cfg.Report(event.Event{Type: event.TypeRepeated, Agent: string(c.Member.ID), Name: c.Member.Name, Parent: string(i.self.ID), Why: why.Error(), Part: event.End{Spent: new(c.Account.Total())}})
 	return true
 }

@@ -12,6 +12,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/placement"
@@ -22,15 +23,15 @@ import (
 type placed struct {
 	*lan
 	mu     sync.Mutex
-	events []agent.Event
+	events []event.Event
 }
 
-func (p *placed) texts(kind agent.EventType) (all []string) {
+func (p *placed) texts(kind string) (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.events {
 		if e.Type == kind {
-			all = append(all, strings.TrimSpace(e.On+" "+e.Text+": "+e.Why))
+			all = append(all, strings.TrimSpace(event.PartOf[event.Spawn](e).On+" "+e.Text+": "+e.Why))
 		}
 	}
 	return all
@@ -44,7 +45,7 @@ func newPlaced(l *lan, local int, own definition.Definition) *placed {
 		Community: l.a.community, Tools: l.a.tools, Dir: "/work",
 		Model:      func(context.Context, string) (llm.Model, error) { return l.a.model, nil },
 		Definition: func(string) (definition.Definition, error) { return own, nil },
-		Report: func(e agent.Event) {
+		Report: func(e event.Event) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.events = append(p.events, e)
@@ -126,7 +127,7 @@ func TestTasksWaitForPlaces(t *testing.T) {
 		if n := strings.Count(got, `"waiting":"it waits for a place`); n != 4 {
 			t.Errorf("%d tasks were told to wait, want 4:\n%s", n, got)
 		}
-		queued, spawned := p.texts(agent.EventQueued), p.texts(agent.EventSpawned)
+		queued, spawned := p.texts(event.TypeQueued), p.texts(event.TypeSpawned)
 		if len(queued) != 4 || len(spawned) != 7 || spawned[0] != "a part: this node has 0 of 1 places taken" || spawned[1] != "bob a part: this node has 1 of 1 places taken, and bob has 0 of 2 places taken, and no other that fits has one free" {
 			t.Errorf("queued %q\nspawned %q", queued, spawned)
 		}
@@ -161,7 +162,7 @@ func TestWhereSendsTaskToNode(t *testing.T) {
 				if err != nil || !strings.Contains(got, tt.want) {
 					t.Errorf("%v\n%s", err, got)
 				}
-				if spawned := strings.Join(p.texts(agent.EventSpawned), "|"); spawned != tt.reason {
+				if spawned := strings.Join(p.texts(event.TypeSpawned), "|"); spawned != tt.reason {
 					t.Errorf("spawned %q, want %q", spawned, tt.reason)
 				}
 			})
@@ -174,7 +175,7 @@ func TestOneTaskOnEveryNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaced(newLAN(t, parts(map[string]any{"where": []string{"each"}}), lentPlaces(2), slow()), 1, worker())
 		got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "1 1s")
-		spawned := p.texts(agent.EventSpawned)
+		spawned := p.texts(event.TypeSpawned)
 		if err != nil || strings.Count(got, `"result":"did part0"`) != 2 || len(spawned) != 2 || strings.HasPrefix(spawned[0], "bob") || !strings.HasPrefix(spawned[1], "bob") {
 			t.Errorf("%v, spawned %q\n%s", err, spawned, got)
 		}
@@ -242,7 +243,7 @@ func TestSubAgentsOfSubAgentsDoNotWait(t *testing.T) {
 		if got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "go"); err != nil || got != "done at 0" {
 			t.Errorf("%q, %v", got, err)
 		}
-		if spawned := p.texts(agent.EventSpawned); len(spawned) != 3 || !strings.Contains(spawned[2], "but the task does not wait") {
+		if spawned := p.texts(event.TypeSpawned); len(spawned) != 3 || !strings.Contains(spawned[2], "but the task does not wait") {
 			t.Errorf("spawned %q", spawned)
 		}
 	})
@@ -259,7 +260,7 @@ func TestLostTaskIsRepeatedIfItMayBe(t *testing.T) {
 			p := newPlaced(l, 1, own)
 			got, err := p.a.task(t.Context(), p.a.spawn(t, agent.Order{}), "2 10s")
 			done, lost := strings.Count(got, `"status":"done"`), strings.Count(got, "it is lost, because its node did not report its end")
-			repeated := p.texts(agent.EventRepeated)
+			repeated := p.texts(event.TypeRepeated)
 			if err != nil || repeatable && (done != 2 || lost != 0 || len(repeated) != 1) || !repeatable && (done != 1 || lost != 1 || len(repeated) != 0) {
 				t.Errorf("repeatable %v: %v, %d done, %d lost, repeated %q\n%s", repeatable, err, done, lost, repeated, got)
 			}

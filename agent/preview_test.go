@@ -9,6 +9,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/budget"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -67,7 +68,7 @@ func TestGuardrailOfADefinitionDeniesASkillThatAPersonNames(t *testing.T) {
 		}
 		taken := 0
 		for _, e := range s.happened()[before:] {
-			if e.Type == agent.EventSkill {
+			if e.Type == event.TypeSkill {
 				taken++
 			}
 		}

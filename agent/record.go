@@ -115,17 +115,11 @@ func (r *record) answered(d tool.Decision, answer tool.Answer) {
 	r.add(e)
 }
 
-// onEdit returns what records the changes of files; see tool.SetConfig.OnEdit. It returns nil if
-// nothing is kept, because then no file need be read before a change.
-func (r *record) onEdit() func(llm.ToolCall, tool.FileEdit) error {
-	if r.log.Load() == nil {
-		return nil
-	}
-	return func(c llm.ToolCall, e tool.FileEdit) error {
-		return r.Commit(session.Entry{Kind: session.Edit, Edit: &session.FileEdit{
-			Path: e.Path, Call: c.ID, Before: e.Before, After: e.After, Mode: uint32(e.Mode.Perm()), Content: e.Content,
-		}})
-	}
+// onEdit records the change of a file; see tool.SetConfig.OnEdit.
+func (r *record) onEdit(c llm.ToolCall, e tool.FileEdit) error {
+	return r.Commit(session.Entry{Kind: session.Edit, Edit: &session.FileEdit{
+		Path: e.Path, Call: c.ID, Before: e.Before, After: e.After, Mode: uint32(e.Mode.Perm()), Content: e.Content,
+	}})
 }
 
 // noteFile records the content of a file that the agent has read or written; see tool.SetConfig.OnFile.

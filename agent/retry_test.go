@@ -9,6 +9,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/llm/retry"
 )
@@ -42,11 +43,11 @@ func TestModelThatIsAskedAgainIsAnEventAndThoughtsStayInTheHistory(t *testing.T)
 		if got, err := h.task(m, "go"); err != nil || got != "done" {
 			t.Fatalf("%q, %v", got, err)
 		}
-		retries, turns := h.seen(agent.EventRetry), h.seen(agent.EventTurn)
-		if len(retries) != 2 || retries[0].Model != "broken" || retries[0].Next != "func" || retries[0].Turn != 1 || retries[0].Attempt != 1 || !strings.Contains(retries[0].Why, "not available") {
+		retries, turns := h.seen(event.TypeRetry), h.seen(event.TypeTurn)
+		if len(retries) != 2 || retries[0].Part != (event.Retry{Model: "broken", Next: "func", Turn: 1, Attempt: 1, Wait: event.PartOf[event.Retry](retries[0]).Wait}) || !strings.Contains(retries[0].Why, "not available") {
 			t.Errorf("retries = %+v, want one for each turn: after the second failure it is left alone", retries)
 		}
-		if len(turns) != 2 || turns[0].Usage.Cost == nil || *turns[0].Usage.Cost != cost {
+		if len(turns) != 2 || event.PartOf[event.Turn](turns[0]).Usage.Cost == nil || *event.PartOf[event.Turn](turns[0]).Usage.Cost != cost {
 			t.Errorf("turns = %+v, want what each cost", turns)
 		}
 		if len(kept) != 1 || kept[0].Signature != "s" {

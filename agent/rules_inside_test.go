@@ -3,6 +3,7 @@ package agent
 import (
 	"testing"
 
+	"symbio/agent/lending"
 	"symbio/community"
 	"symbio/security/permission"
 )
@@ -47,6 +48,31 @@ func TestRulesChangeForAgentsThatLive(t *testing.T) {
 				t.Errorf("rules %v: got %v, want %v", step.rules.Allow, got, want)
 				break
 			}
+		}
+	}
+}
+
+// kept are approvals of people.
+type kept []permission.Grant
+
+func (k kept) Granted(string) []permission.Grant { return k }
+func (kept) End(string)                          {}
+
+// What a person allows for a directory is not for an agent that is lent to another node, and for none of its sub-agents.
+func TestLentAgentGetsNoRulesOfDirectory(t *testing.T) {
+	granted, err := permission.Grants([]string{"Write(./*)"}, "/work", "lasting:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewFactory(Config{Approvals: append(kept(granted), permission.Grant{Call: "Write x"})})
+	own, lent := f.newInstance(Order{}).permissions, f.newInstance(Order{}).permissions
+	lent.lease = new(lending.Lease)
+	for name, c := range map[string]struct {
+		p    *permissions
+		want int
+	}{"own": {own.newChild(nil), 2}, "lent": {lent, 1}, "of a lent one": {lent.newChild(nil), 1}} {
+		if got := c.p.granted(nil); len(got) != c.want {
+			t.Errorf("%s: granted %v, want %d", name, got, c.want)
 		}
 	}
 }

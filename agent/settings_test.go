@@ -14,6 +14,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -46,7 +47,7 @@ func (thoughtful) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, erro
 }
 
 // ofType returns the events of a type.
-func (h *house) ofType(kind agent.EventType) (all []agent.Event) {
+func (h *house) ofType(kind string) (all []event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
@@ -64,11 +65,11 @@ func TestThoughtsAndFillOfTheWindowAreReported(t *testing.T) {
 		if got, err := h.task(m, "look"); got != "seen" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
-		thoughts := h.ofType(agent.EventThought)
-		if len(thoughts) != 2 || thoughts[0].Text+thoughts[1].Text != "let me see" || thoughts[0].Turn != 1 {
+		thoughts := h.ofType(event.TypeThought)
+		if len(thoughts) != 2 || thoughts[0].Text+thoughts[1].Text != "let me see" || event.PartOf[event.Turn](thoughts[0]).Turn != 1 {
 			t.Errorf("thoughts are %+v", thoughts)
 		}
-		if turns := h.ofType(agent.EventTurn); len(turns) != 1 || turns[0].Context < 900 || turns[0].Window != 128_000 {
+		if turns := h.ofType(event.TypeTurn); len(turns) != 1 || event.PartOf[event.Turn](turns[0]).Context < 900 || event.PartOf[event.Turn](turns[0]).Window != 128_000 {
 			t.Errorf("turns are %+v, want a context of 1000 or the estimate, and the window", turns)
 		}
 	})
@@ -113,7 +114,7 @@ func TestPlanModeRunsOnlyToolsThatRead(t *testing.T) {
 				t.Errorf("the results are %q, want %q among them", results, want)
 			}
 		}
-		if plans := h.ofType(agent.EventPlan); len(plans) != 1 || plans[0].Steps[0].Text != "one" {
+		if plans := h.ofType(event.TypePlan); len(plans) != 1 || event.PartOf[event.Plan](plans[0]).Steps[0].Text != "one" {
 			t.Errorf("plans are %+v", plans)
 		}
 		if err := h.factory.ChangeSettings(t.Context(), m.ID, agent.Settings{Mode: agent.ModeAsk}); err != nil {
@@ -407,7 +408,7 @@ func TestPersonHasRoomMade(t *testing.T) {
 			return say(strings.Repeat("talk ", 300))
 		}))
 		m := h.spawn(agent.Order{})
-		if err := h.factory.Compact(t.Context(), m.ID); err != nil || len(h.ofType(agent.EventNotice)) != 1 {
+		if err := h.factory.Compact(t.Context(), m.ID); err != nil || len(h.ofType(event.TypeNotice)) != 1 {
 			t.Errorf("an empty conversation: %v, %+v", err, h.events)
 		}
 		for range 4 {
@@ -418,7 +419,7 @@ func TestPersonHasRoomMade(t *testing.T) {
 		if err := h.factory.Compact(t.Context(), m.ID); err != nil {
 			t.Fatal(err)
 		}
-		if c := h.ofType(agent.EventCompact); len(c) != 1 || c[0].Done >= c[0].Total {
+		if c := h.ofType(event.TypeCompacted); len(c) != 1 || event.PartOf[event.Compaction](c[0]).Done >= event.PartOf[event.Compaction](c[0]).Total {
 			t.Errorf("compacted is %+v", c)
 		}
 		h.background(m, "wait")

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
@@ -123,7 +124,7 @@ func (s *agentSkills) tools() []tool.Tool {
 // onTaken records and reports that the agent activated a skill in this task.
 func (s *agentSkills) onTaken(name string) {
 	s.takenInTask = true
-	s.instance.report(Event{Type: EventSkill, Text: name})
+	s.instance.report(event.Event{Type: event.TypeSkill, Text: name})
 }
 
 // dirs returns the directories of the agent's active skills, which its file tools may read.
@@ -363,7 +364,7 @@ func (s *agentSkills) loaded(skill skills.Activation) (all []skills.Activation) 
 		}
 		s.preloadedID[one.Skill.ID] = true
 		all = append(all, one)
-		s.instance.report(Event{Type: EventSkill, Text: one.Skill.Name})
+		s.instance.report(event.Event{Type: event.TypeSkill, Text: one.Skill.Name})
 		s.instance.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
 	}
 	return all
@@ -403,7 +404,7 @@ func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 		return
 	}
 	i := s.instance
-	i.report(Event{Type: EventCatalog, Shown: r.Listed, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "), Total: float64(len(r.Listed) + len(r.Dropped))})
+	i.report(event.Event{Type: event.TypeCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "), Part: event.Catalog{Shown: r.Listed, Total: len(r.Listed) + len(r.Dropped)}})
 	if r.Truncated() {
 		i.factory.cfg.Logger.Info("catalog of skills shortened", "agent", i.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
 	}
@@ -427,7 +428,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 		catalog := s.registry.Now().Catalog
 		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
 		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
-			if !mayBeSkill.MatchString(m.Name) {
+			if !mayBeSkill().MatchString(m.Name) {
 				continue // a variable of a shell, such as $HOME
 			}
 			if !errors.As(err, new(*skills.LoadError)) {
@@ -449,7 +450,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 }
 
 // mayBeSkill matches what a person may have taken for the name of a skill.
-var mayBeSkill = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var mayBeSkill = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]*$`) })
 
 // maxNearest is how many skills are named in place of one that does not exist.
 const maxNearest = 5

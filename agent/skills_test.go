@@ -17,6 +17,7 @@ import (
 	"symbio/actor"
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
@@ -34,7 +35,7 @@ type school struct {
 	factory   *agent.Factory
 	requests  []llm.Request
 	mu        sync.Mutex
-	events    []agent.Event                            // guarded by mu: an agent reports some after its answer
+	events    []event.Event                            // guarded by mu: an agent reports some after its answer
 	next      func(r llm.Request) (llm.Message, error) // the model
 	asks      func(spec string)                        // is told which models are opened; nil = not
 }
@@ -78,7 +79,7 @@ func newSchool(t *testing.T, use agent.SkillUse, files map[string]string, policy
 			}
 			return model, nil
 		},
-		Report: func(e agent.Event) { s.mu.Lock(); defer s.mu.Unlock(); s.events = append(s.events, e) },
+		Report: func(e event.Event) { s.mu.Lock(); defer s.mu.Unlock(); s.events = append(s.events, e) },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -147,13 +148,13 @@ func (s *school) tell(m community.Member, task string, calls ...llm.ToolCall) st
 func (s *school) system() string { return s.requests[len(s.requests)-1].System }
 
 // happened returns the events so far.
-func (s *school) happened() []agent.Event {
+func (s *school) happened() []event.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
 }
 
-func (s *school) texts(kind agent.EventType) (out []string) {
+func (s *school) texts(kind string) (out []string) {
 	for _, e := range s.happened() {
 		if e.Type == kind {
 			out = append(out, e.Text)
@@ -209,13 +210,13 @@ Relative paths in this skill are resolved from ROOT/pre
 		"Loaded skill: pre v1.2", "Warning: Skill 'missing' not found",
 		"Error loading skill 'mine': activate mine: " + skills.ErrUserOnly.Error(),
 	}
-	if d := cmp.Diff(notices, s.texts(agent.EventNotice)); d != "" {
+	if d := cmp.Diff(notices, s.texts(event.TypeNotice)); d != "" {
 		t.Errorf("notices (-want +got):\n%s", d)
 	}
 	if got := s.registry.Granted(string(m.ID)); len(got) != 1 || got[0].Source != "skill:pre" {
 		t.Errorf("the definition's skill grants %v", got)
 	}
-	if d := cmp.Diff([]string{"one"}, s.texts(agent.EventCatalog)); d != "" {
+	if d := cmp.Diff([]string{"one"}, s.texts(event.TypeCatalog)); d != "" {
 		t.Errorf("events about the catalog (-want +got):\n%s", d)
 	}
 }
@@ -233,7 +234,7 @@ func TestCatalogKeepsItsOrderWhileAnAgentLives(t *testing.T) {
 	use.Uses()
 	s := newSchool(t, use, files)
 	m := s.spawn(agent.Order{})
-	order := func() string { return strings.Join(s.texts(agent.EventCatalog), " / ") }
+	order := func() string { return strings.Join(s.texts(event.TypeCatalog), " / ") }
 	s.tell(m, "go")
 	s.write("five/SKILL.md", front("five", ""))
 	if _, err := s.registry.Rescan(t.Context()); err != nil {
@@ -254,7 +255,7 @@ func TestMessageThatNamesNoSkillIsAnsweredWithTheNearest(t *testing.T) {
 	} {
 		s := newSchool(t, agent.SkillUse{}, files)
 		s.tell(s.spawn(agent.Order{}), message)
-		if got := strings.Join(s.texts(agent.EventNotice), "|"); got != want {
+		if got := strings.Join(s.texts(event.TypeNotice), "|"); got != want {
 			t.Errorf("%s: notice %q, want %q", message, got, want)
 		}
 	}
@@ -458,10 +459,10 @@ func TestPersonNamesSkillsInAMessage(t *testing.T) {
 	}
 	decisions := 0
 	for _, e := range s.happened() {
-		if e.Type == agent.EventDecision && e.Tool == "activate_skill" {
+		if e.Type == event.TypeDecision && e.ToolName() == "activate_skill" {
 			decisions++
-			if e.By != "the message" {
-				t.Errorf("a decision by %q", e.By)
+			if by := event.PartOf[event.Decision](e).By; by != "the message" {
+				t.Errorf("a decision by %q", by)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/placement"
 	"symbio/agent/session"
 	"symbio/agent/team"
@@ -80,7 +81,7 @@ func (a *Agent) spawnHere(ctx context.Context, w team.SpawnRequest, why string, 
 	if err := a.addChild(c, session.ChildAgent{Session: child.record.info().ID, Share: w.Share}); err != nil {
 		return nil, errors.Join(err, parent.factory.cfg.Community.Terminate(ctx, member.ID))
 	}
-	parent.report(Event{Type: EventSpawned, Member: member.ID, Text: w.Reason, Why: why})
+	parent.report(event.Event{Type: event.TypeSpawned, Text: w.Reason, Why: why, Part: event.Spawn{Member: string(member.ID)}})
 	return c, nil
 }
 
@@ -128,10 +129,10 @@ func (a *Agent) keepFor(definition string) []string {
 	return slices.DeleteFunc(a.set.Names(), func(name string) bool { return !i.permissions.keepsTool(name) })
 }
 
-// newTeam returns the agent's team, whose functions run in the tools of this agent.
-func (a *Agent) newTeam() *team.Team {
+// teamConfig returns what the agent's team uses. Its functions run in the tools of this agent.
+func (a *Agent) teamConfig() team.Config {
 	i := a.instance
-	return team.New(team.Config{
+	return team.Config{
 		Definition: i.def.Name,
 		NextName:   i.nextName,
 		Spawn:      a.spawn,
@@ -154,7 +155,7 @@ func (a *Agent) newTeam() *team.Team {
 		},
 		Done:            i.remoteTaskDone,
 		PendingSteering: func() int { return a.conversation.PendingSteering() },
-	})
+	}
 }
 
 // remoteTaskDone reports the end of a task on another node. Agents of other nodes do not report
@@ -167,9 +168,9 @@ func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 	if c.Member.Node == i.self.Node {
 		return
 	}
-	e := Event{Type: EventDone, Agent: c.Member.ID, Name: c.Member.Name, Parent: i.self.ID, Text: text, Spent: new(c.Account.Total())}
+	e := event.Event{Type: event.TypeDone, Agent: string(c.Member.ID), Name: c.Member.Name, Parent: string(i.self.ID), Text: text, Part: event.End{Spent: new(c.Account.Total())}}
 	if err != nil {
-		e.Type, e.Text, e.Why = EventFailed, "", err.Error()
+		e.Type, e.Text, e.Why = event.TypeFailed, "", err.Error()
 	}
 	i.factory.cfg.Report(e)
 }

@@ -11,6 +11,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -52,7 +53,7 @@ func TestAgentIsSteeredWhileItWorks(t *testing.T) {
 		if got, err := work(); got != "told: stop now" || err != nil {
 			t.Errorf("the task: %q, %v", got, err)
 		}
-		if e := h.seen(agent.EventSteered); len(e) != 1 || e[0].Text != "stop now" || e[0].Outcome != "delivered" || e[0].Turn != 2 || e[0].Agent != m.ID {
+		if e := h.seen(event.TypeSteered); len(e) != 1 || e[0].Text != "stop now" || e[0].Part != (event.Steering{Outcome: "delivered", Turn: 2}) || e[0].Agent != string(m.ID) {
 			t.Errorf("events = %+v", e)
 		}
 		if r, err := h.factory.Steer(t.Context(), m.ID, "stop next"); err != nil || r.Outcome != conversation.Kept {
@@ -105,7 +106,7 @@ func TestInterruptedAgentStaysAndRemembers(t *testing.T) {
 		if s, err := h.factory.State(m.ID); err != nil || s.Messages != 2 {
 			t.Errorf("state = %+v, %v", s, err)
 		}
-		if e := h.seen(agent.EventStopped); len(e) != 1 || e[0].Turn != 2 {
+		if e := h.seen(event.TypeInterrupted); len(e) != 1 || event.PartOf[event.Turn](e[0]).Turn != 2 {
 			t.Errorf("events = %+v", e)
 		}
 		if _, err := h.factory.State("nobody"); !errors.Is(err, community.ErrNotFound) {
@@ -299,12 +300,12 @@ func TestSkillsAreShownAgainWhenRoomIsMade(t *testing.T) {
 			return say("done")
 		})
 		h := newHouse(t, model)
-		var compacted []agent.Event
+		var compacted []event.Event
 		h.factory = agent.NewFactory(agent.Config{
 			Community: h.community, Skills: h.skills, Tools: []tool.Tool{slow()}, Dir: "/work", Window: func(string) int { return 12_000 },
 			Model: func(context.Context, string) (llm.Model, error) { return model, nil },
-			Report: func(e agent.Event) {
-				if e.Type == agent.EventCompact {
+			Report: func(e event.Event) {
+				if e.Type == event.TypeCompacted {
 					compacted = append(compacted, e)
 				}
 			},
@@ -312,7 +313,7 @@ func TestSkillsAreShownAgainWhenRoomIsMade(t *testing.T) {
 		if got, err := h.task(h.spawn(agent.Order{Policy: allowed(t, "activate_skill")}), "go"); got != "done" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if len(compacted) == 0 || !strings.Contains(compacted[0].Text, "messages summed up") || compacted[0].Done >= compacted[0].Total {
+		if len(compacted) == 0 || !strings.Contains(compacted[0].Text, "messages summed up") || event.PartOf[event.Compaction](compacted[0]).Done >= event.PartOf[event.Compaction](compacted[0]).Total {
 			t.Fatalf("events = %+v", compacted)
 		}
 		for i, s := range []string{systems[1], systems[len(systems)-1]} {

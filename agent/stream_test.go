@@ -3,10 +3,12 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 
 	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
@@ -55,8 +57,8 @@ func TestTaskListenerReceivesTextAndCalls(t *testing.T) {
 		if diff := cmp.Diff([]string{"asks for deep"}, progress); diff != "" {
 			t.Errorf("other progress is told (-want +got):\n%s", diff)
 		}
-		events := h.seen(agent.EventProgress)
-		if len(events) != 1 || events[0].Tool != "deep" || events[0].Call != "1" || events[0].Text != "half" || events[0].Done != 1 || events[0].Total != 2 {
+		events := h.seen(event.TypeProgress)
+		if len(events) != 1 || events[0].Text != "half" || !reflect.DeepEqual(events[0].Part, event.Tool{Tool: "deep", Call: "1", Done: 1, Total: 2}) {
 			t.Errorf("the progress of the tool is %+v", events)
 		}
 	})

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"sync"
-	"time"
 
 	"symbio/agent/budget"
 )
@@ -17,10 +16,10 @@ type runningTask struct {
 	interrupted bool               // of this task, or of the last one; guarded by mu
 }
 
-// start begins a task. It returns the task's context, which ends at the time end with that cause,
-// or when the task is interrupted, and a function that the caller must call when the task is done.
-func (t *runningTask) start(ctx context.Context, pays *budget.Task, end time.Time, cause error) (context.Context, func()) {
-	ctx, stop := context.WithDeadlineCause(ctx, end, cause)
+// start begins a task. It returns the task's context, which ends at the time limit of pays, or when the
+// task is interrupted, and a function that the caller must call when the task is done.
+func (t *runningTask) start(ctx context.Context, pays *budget.Task) (context.Context, func()) {
+	ctx, stop := pays.Context(ctx)
 	t.mu.Lock()
 	t.stop, t.interrupted, t.budget = stop, false, pays
 	t.mu.Unlock()

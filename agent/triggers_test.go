@@ -11,6 +11,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/community"
 	"symbio/security/permission"
@@ -84,10 +85,10 @@ func TestTriggeredSkillIsNamedBehindTheTask(t *testing.T) {
 	if strings.Contains(s.heard(), "notes (") {
 		t.Errorf("a skill that is active is named: %q", s.heard())
 	}
-	if !slices.ContainsFunc(s.texts(agent.EventNotice), func(text string) bool {
+	if !slices.ContainsFunc(s.texts(event.TypeNotice), func(text string) bool {
 		return text == `Skills whose triggers match this task: notes (verb "ship")`
 	}) {
-		t.Errorf("notices: %q", s.texts(agent.EventNotice))
+		t.Errorf("notices: %q", s.texts(event.TypeNotice))
 	}
 }
 
@@ -132,8 +133,8 @@ func TestTriggeredSkillIsActivatedOnlyWithTrust(t *testing.T) {
 			if strings.Contains(s.heard(), "How to notes.") != c.active || strings.Contains(s.system(), "How to notes.") {
 				t.Errorf("the model is told %q and %q", s.heard(), s.system())
 			}
-			if slices.Contains(s.texts(agent.EventSkill), "notes") != c.active || slices.Contains(s.texts(agent.EventNotice), `Activated for this task by a trigger: notes (keyword "release notes")`) != c.active {
-				t.Errorf("events: %q, %q", s.texts(agent.EventSkill), s.texts(agent.EventNotice))
+			if slices.Contains(s.texts(event.TypeSkill), "notes") != c.active || slices.Contains(s.texts(event.TypeNotice), `Activated for this task by a trigger: notes (keyword "release notes")`) != c.active {
+				t.Errorf("events: %q, %q", s.texts(event.TypeSkill), s.texts(event.TypeNotice))
 			}
 		})
 	}
@@ -182,8 +183,8 @@ func TestDependenciesComeWithSkillOfDefinitionAndMention(t *testing.T) {
 		t.Errorf("the system prompt is\n%s\ngranted %v", s.system(), s.granted(m))
 	}
 	for _, want := range []string{"Loaded skill: b v1.0", "The skill a depends on none, which was not activated: it depends on none, and no skill of that name was found"} {
-		if !slices.Contains(s.texts(agent.EventNotice), want) {
-			t.Errorf("notices: %q, want %q", s.texts(agent.EventNotice), want)
+		if !slices.Contains(s.texts(event.TypeNotice), want) {
+			t.Errorf("notices: %q, want %q", s.texts(event.TypeNotice), want)
 		}
 	}
 	policy := permission.Standard()

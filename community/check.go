@@ -111,8 +111,8 @@ func checkMetadata(m map[string]string) error {
 		if err := checkLabel("metadata key", k); err != nil {
 			return err
 		}
-		if err := checkText("metadata "+k, v, maxMetadataText); err != nil {
-			return err
+		if checkText("", v, maxMetadataText) != nil {
+			return checkText("metadata "+k, v, maxMetadataText)
 		}
 	}
 	return nil

@@ -239,8 +239,8 @@ func (a *localAgent) terminate() {
 		return
 	}
 	// The caller of Community.Terminate may be gone already; the deadline is the agent's own.
-	ctx, cancel := context.WithTimeout(context.Background(), a.node.cfg.Drain)
-	defer cancel()
+	ctx := term.Until(context.Background(), time.Now().Add(a.node.cfg.Drain), nil)
+	defer ctx.Close()
 	defer func() {
 		if p := recover(); p != nil {
 			a.node.cfg.Logger.Error("terminate panicked", "member", a.initial.ID, "name", a.initial.Name, "panic", fmt.Sprint(p))

@@ -26,6 +26,7 @@ type offer struct {
 	timeout       time.Duration // 0 = Config.MaxCall alone
 	maxCall       time.Duration // how long a call may last, if that is beyond Config.MaxCall
 	room          chan struct{} // as many as may call at once; nil = no limit of its own
+	fits          bool          // its output is encoded from the Go type of which its schema is made
 }
 
 // OfferOption changes how a capability is offered.
@@ -50,7 +51,7 @@ func WithConcurrency(n int) OfferOption {
 // 4 KiB, each schema 16 KiB of JSON; there can be Config.MaxCapabilities. To change one, Withdraw it first.
 //
 // The schemas are JSON schema, draft 2020-12 or draft-07, without references to other documents or to
-// themselves. Input that does not fit is ErrInvalid, at the caller before it is sent, and here again;
+// themselves. Input that does not fit is ErrInvalid, at the caller before it is sent, unless it is long, and here again;
 // empty data counts as null. Output that does not fit is ErrAgentFailed; one
 // that is too large to be checked in bounded time counts as one that fits. A schema that cannot be used
 // is an error of Offer.
@@ -105,6 +106,7 @@ func OfferFunc[In, Out any](c *Community, capability Capability, f func(context.
 		if capability.Output, err = schemaFor[Out](); err != nil {
 			return fail(fmt.Errorf("output: %w", err))
 		}
+		opts = append(opts[:len(opts):len(opts)], func(o *offer) { o.fits = true })
 	}
 	return c.Offer(capability, typed(f), opts...)
 }

@@ -83,13 +83,17 @@ func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
 	return nil
 }
 
+// maxCheckedBefore is the longest payload that is checked before it is sent, in bytes. The other node checks it, too; to check a
+// longer one twice takes more than the rest of the call.
+const maxCheckedBefore = 16 << 10
+
 // Invoke calls a capability that another node provides, and waits for the reply. The capability
 // belongs to the member id: a node is the member whose id is the node's. Of payload, everything but
 // the Perception is sent.
 //
 // ErrLocalMember: id is a member of this node, or this node itself. Before anything is sent:
 // ErrNotProvided when id does not provide it, ErrInvalid when the payload does not fit the schema that
-// its node announced. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
+// its node announced; a payload above maxCheckedBefore is checked by that node alone. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
 // anything. Otherwise as Send to a member of another node.
 func (o *outbound) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
 	return o.InvokeStream(ctx, id, capability, payload, nil)
@@ -108,8 +112,10 @@ func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability str
 		return Reply{}, op.failed(m, err)
 	}
 	input, output := known.schemas(o.cfg.Logger, m.Node)
-	if err := input.check(payload.Data, payload.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
-		return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
+	if len(payload.Data) <= maxCheckedBefore {
+		if err := input.check(payload.Data, payload.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
+			return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
+		}
 	}
 	var listen func(Update)
 	var updates *updateFilter

@@ -2,11 +2,11 @@ package skills
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/skills/walk"
 )
 
@@ -15,7 +15,7 @@ const MaxArguments = 16 << 10
 
 // placeholder matches what expand replaces in the text of a skill: its directory, in the spellings
 // of several agent programs, and arguments. A backslash before an argument keeps it as it is.
-var placeholder = regexp.MustCompile(`\$\{(?:CLAUDE_)?SKILL_DIR\}|\{baseDir\}|\$\{CLAUDE_PLUGIN_ROOT\}|\\?\$(?:ARGUMENTS(?:\[\d{1,2}\]|\b)|\d\b)`)
+var placeholder = lazyregexp.New(`\$\{(?:CLAUDE_)?SKILL_DIR\}|\{baseDir\}|\$\{CLAUDE_PLUGIN_ROOT\}|\\?\$(?:ARGUMENTS(?:\[\d{1,2}\]|\b)|\d\b)`)
 
 // expand returns the text of a skill with its directory and the arguments in the places that name
 // them. It replaces all in one pass, so that no argument is expanded: arguments are data.
@@ -25,10 +25,10 @@ var placeholder = regexp.MustCompile(`\$\{(?:CLAUDE_)?SKILL_DIR\}|\{baseDir\}|\$
 // placeholder as it is: it may be code. A skill inside the program has no directory to name.
 func (s Skill) expand(text, arguments string) string {
 	x := expansion{skill: s, arguments: arguments, words: splitWords(arguments), first: 1}
-	if slices.Contains(placeholder.FindAllString(text, -1), "$0") {
+	if slices.Contains(placeholder().FindAllString(text, -1), "$0") {
 		x.first = 0
 	}
-	return placeholder.ReplaceAllStringFunc(text, x.replace)
+	return placeholder().ReplaceAllStringFunc(text, x.replace)
 }
 
 // expansion is one call of expand.
@@ -89,15 +89,15 @@ func pluginRoot(dir string) string {
 
 // word matches one word of arguments, and quoted matches the parts of it that quotes keep together.
 var (
-	word   = regexp.MustCompile(`(?:"[^"]*"?|'[^']*'?|[^\s"'])+`)
-	quoted = regexp.MustCompile(`"([^"]*)"?|'([^']*)'?`)
+	word   = lazyregexp.New(`(?:"[^"]*"?|'[^']*'?|[^\s"'])+`)
+	quoted = lazyregexp.New(`"([^"]*)"?|'([^']*)'?`)
 )
 
 // splitWords splits arguments at white space. Single and double quotes keep a word together, and are
 // left out; one that is not closed reaches to the end. Nothing else has a meaning: there is no shell.
 func splitWords(text string) (words []string) {
-	for _, w := range word.FindAllString(text, -1) {
-		words = append(words, quoted.ReplaceAllString(w, "$1$2"))
+	for _, w := range word().FindAllString(text, -1) {
+		words = append(words, quoted().ReplaceAllString(w, "$1$2"))
 	}
 	return words
 }

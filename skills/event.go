@@ -24,21 +24,17 @@ const (
 
 // Event is a change in a registry. Only the fields of its kind are set.
 type Event struct {
-	Kind  EventKind `json:"-"`
-	Agent string    `json:"-"`
-	Skill string    `json:"skill,omitempty"`
-	Path  string    `json:"path,omitempty"`
-	// Version is the skill's own version. By is the Initiator.
-	Version string `json:"version,omitempty"`
-	By      string `json:"by,omitempty"`
-	// Rules are the rules that were granted, or that ended.
-	Rules    []string       `json:"rules,omitempty"`
-	Withheld []WithheldRule `json:"withheld,omitempty"`
-	Why      string         `json:"why,omitempty"`
-	// Count is the number of skills in the catalog. Listed are the names of the first 20 that
-	// models see.
-	Count  int      `json:"count,omitempty"`
-	Listed []string `json:"listed,omitempty"`
+	Kind     EventKind      `json:"-"`
+	Agent    string         `json:"-"`
+	Why      string         `json:"-"`
+	Skill    string         `json:"skill,omitempty" jsonschema:"the name of the skill"`
+	Path     string         `json:"path,omitempty" jsonschema:"the path of the skill"`
+	Version  string         `json:"version,omitempty" jsonschema:"the skill's own version"`
+	By       string         `json:"by,omitempty" jsonschema:"who activated it"`
+	Rules    []string       `json:"rules,omitempty" jsonschema:"the rules that it grants, or that ended with it"`
+	Withheld []WithheldRule `json:"withheld,omitempty" jsonschema:"the rules that it asks for and does not get"`
+	Count    int            `json:"count,omitempty" jsonschema:"the number of skills in the catalog"`
+	Listed   []string       `json:"listed,omitempty" jsonschema:"the names of the first 20 that models see"`
 }
 
 // maxEventNames keeps an event about a large catalog small.

@@ -1,9 +1,9 @@
 package skills
 
 import (
-	"regexp"
 	"strings"
-	"sync"
+
+	"symbio/security/lazyregexp"
 )
 
 // Mention is a skill that a person names in a message: $name, or [$name](path).
@@ -118,28 +118,25 @@ func closing(rest, mark string) int {
 	}
 }
 
-// mentionForms returns what mentionsIn looks for. It is compiled for the first message, because most
-// commands read none.
-var mentionForms = sync.OnceValue(func() (f struct{ name, end, link *regexp.Regexp }) {
-	const inName = `_\-\pL\p{Nd}`
-	// A $ and a name, with the character before it: none of a longer word.
-	f.name = regexp.MustCompile(`(?:^|[^\\$` + inName + `])\$([` + inName + `]+)`)
-	// What may follow a name: the text does not go on as a path, a call, an assignment or an address.
-	f.end = regexp.MustCompile(`^(?:$|[.:](?:$|[^/` + inName + `])|[^.:/\\=({$\[@])`)
-	// The rest of a Markdown link behind its text.
-	f.link = regexp.MustCompile(`^\]\(([^)]*)\)`)
-	return f
-})
+const inName = `_\-\pL\p{Nd}` // the characters of a name
+
+var (
+	// mentionName matches a $ and a name, with the character before it: none of a longer word.
+	mentionName = lazyregexp.New(`(?:^|[^\\$` + inName + `])\$([` + inName + `]+)`)
+	// mentionEnd matches what may follow a name: the text does not go on as a path, a call, an assignment or an address.
+	mentionEnd = lazyregexp.New(`^(?:$|[.:](?:$|[^/` + inName + `])|[^.:/\\=({$\[@])`)
+	// mentionLink matches the rest of a Markdown link behind its text.
+	mentionLink = lazyregexp.New(`^\]\(([^)]*)\)`)
+)
 
 // mentionsIn returns the mentions of one line without code.
 func mentionsIn(line string) (found []Mention) {
-	forms := mentionForms()
-	for _, at := range forms.name.FindAllStringSubmatchIndex(line, -1) {
+	for _, at := range mentionName().FindAllStringSubmatchIndex(line, -1) {
 		m, rest := Mention{Name: line[at[2]:at[3]]}, line[at[3]:]
-		if !forms.end.MatchString(rest) {
+		if !mentionEnd().MatchString(rest) {
 			continue
 		}
-		if link := forms.link.FindStringSubmatch(rest); link != nil && line[at[0]] == '[' {
+		if link := mentionLink().FindStringSubmatch(rest); link != nil && line[at[0]] == '[' {
 			m.Path = strings.TrimSpace(link[1])
 		}
 		found = append(found, m)

@@ -22,7 +22,8 @@ import (
 type Term struct {
 	context.Context // the parent
 	at              time.Time
-	own             bool // at is not the parent's deadline
+	own             bool  // at is not the parent's deadline
+	late            error // the cause of its end at that time; nil = context.DeadlineExceeded
 
 	set        *Set  // nil = of none
 	prev, next *Term // in the set; guarded by set.mu
@@ -38,6 +39,15 @@ type Term struct {
 // New returns a Term without a deadline of its own.
 func New(parent context.Context) *Term { return &Term{Context: parent} }
 
+// Until returns a Term that ends with its parent, or at a time with that cause, whichever comes first.
+func Until(parent context.Context, at time.Time, late error) *Term {
+	t := &Term{Context: parent, at: at, own: true, late: late}
+	if at, ok := parent.Deadline(); ok && !at.After(t.at) {
+		t.own = false
+	}
+	return t
+}
+
 // Deadline is the earlier one of the Term's own and its parent's.
 func (t *Term) Deadline() (time.Time, bool) {
 	if t.own {
@@ -49,6 +59,9 @@ func (t *Term) Deadline() (time.Time, bool) {
 // Err says how it ended, nil while it has not.
 func (t *Term) Err() error {
 	t.mu.Lock()
+	if t.err == nil && t.set == nil && t.own && !time.Now().Before(t.at) {
+		t.grow() // nothing ends it at its time before
+	}
 	err, whole := t.err, t.whole
 	t.mu.Unlock()
 	switch {
@@ -87,7 +100,7 @@ func (t *Term) grow() {
 	t.whole, t.cancel = context.WithCancelCause(t.Context)
 	if t.own {
 		below := t.cancel
-		timed, stop := context.WithDeadline(t.whole, t.at)
+		timed, stop := context.WithDeadlineCause(t.whole, t.at, t.late)
 		t.whole, t.cancel = timed, func(cause error) { below(cause); stop() }
 	}
 	if t.err != nil {
@@ -117,7 +130,7 @@ func (t *Term) end(err, cause error) {
 	}
 }
 
-// Close ends it and takes it out of its Set.
+// Close ends it and takes it out of its Set. One without a Set may be closed again.
 func (t *Term) Close() {
 	if t.set != nil {
 		t.set.remove(t)
@@ -129,7 +142,7 @@ func (t *Term) Close() {
 // ends by itself. Either may be nil.
 func Ends(ctx context.Context) (parent, own <-chan struct{}) {
 	t, ok := ctx.(*Term)
-	if !ok {
+	if !ok || t.set == nil && t.own { // whose time only Done has
 		return ctx.Done(), nil
 	}
 	t.mu.Lock()

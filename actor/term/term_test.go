@@ -198,3 +198,48 @@ func TestEndsOfATermThatHasEnded(t *testing.T) {
 		one.Close()
 	}
 }
+
+// A Term that ends at a time says so with its cause, whichever way it is asked, and its children end with it.
+func TestUntilEndsAtItsTime(t *testing.T) {
+	late := errors.New("too late")
+	for name, ask := range map[string]func(ctx context.Context){
+		"done": func(ctx context.Context) { <-ctx.Done() },
+		"err":  func(ctx context.Context) { time.Sleep(time.Minute) },
+		"ends": func(ctx context.Context) {
+			parent, own := term.Ends(ctx)
+			select {
+			case <-parent:
+			case <-own:
+			}
+		},
+		"child": func(ctx context.Context) {
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			<-child.Done()
+			if context.Cause(child) != late {
+				t.Errorf("the child ended with %v", context.Cause(child))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				ctx := term.Until(t.Context(), begun.Add(time.Minute), late)
+				defer ctx.Close()
+				if at, ok := ctx.Deadline(); ctx.Err() != nil || !ok || at.Sub(begun) != time.Minute {
+					t.Errorf("at its beginning: %v, %v", ctx.Err(), at)
+				}
+				ask(ctx)
+				if took := time.Since(begun); took != time.Minute || !errors.Is(ctx.Err(), context.DeadlineExceeded) || context.Cause(ctx) != late {
+					t.Errorf("after %v: %v, %v", took, ctx.Err(), context.Cause(ctx))
+				}
+			})
+		})
+	}
+	ctx := term.Until(t.Context(), time.Now().Add(time.Hour), late)
+	ctx.Close()
+	ctx.Close()
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("closed: %v", ctx.Err())
+	}
+}

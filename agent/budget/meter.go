@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"symbio/actor/term"
 	"symbio/agent/llm"
 )
 
@@ -72,11 +73,19 @@ func NewTask(a *Account, now, end time.Time) *Task {
 // SummaryDue returns when the model has to sum up: a little before the end of the task's time.
 func (p *Task) SummaryDue() time.Time { return p.summaryDue }
 
+// Context returns the context of the task, which ends at the task's time limit with that cause, and a function that ends it. The
+// function must be called when the task is done, and may be called before.
+func (p *Task) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	t := term.Until(ctx, p.end, p.account.timeExceeded)
+	return t, t.Close
+}
+
 // ForTools returns the context of the task's tools. It ends when the summary is due. It must be
 // called once, by the task's goroutine, before any tool runs.
 func (p *Task) ForTools(ctx context.Context) context.Context {
-	ctx, p.stop = context.WithDeadlineCause(ctx, p.summaryDue, p.account.timeExceeded)
-	return ctx
+	tools := term.Until(ctx, p.summaryDue, p.account.timeExceeded)
+	p.stop = tools.Close
+	return tools
 }
 
 // Outcome returns the error of a task that ended with text and err. If the task reached a limit,

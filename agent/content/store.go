@@ -19,6 +19,9 @@ import (
 	"time"
 )
 
+// Capability is the name of the capability with which another node fetches a content.
+const Capability = "artifacts.get"
+
 // The errors of a Store, beside fs.ErrNotExist and those of the disk.
 var (
 	// ErrTooLarge means that a content has more bytes than the caller allowed.

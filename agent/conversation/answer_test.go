@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 )
 
@@ -69,8 +70,8 @@ func TestTurnThatBroughtNothingIsAskedAgain(t *testing.T) {
 				}
 			}
 			var retries int
-			conv := conversation.New(conversation.Config{Model: s.model(), Tools: tools(), Watch: func(_ context.Context, e conversation.Event) {
-				if e.Chunk.Retry != nil && errors.Is(e.Chunk.Retry.Err, conversation.ErrNoAnswer) {
+			conv := conversation.New(conversation.Config{Model: s.model(), Tools: tools(), Watch: func(_ context.Context, e event.Event) {
+				if e.Type == event.TypeRetry && e.Why == conversation.ErrNoAnswer.Error() {
 					retries++
 				}
 			}})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/security/permission"
@@ -80,7 +81,7 @@ func BenchmarkExchange(b *testing.B) {
 				}
 			}
 			ours := func() {
-				c := conversation.New(conversation.Config{Model: &instant{turns: turns, ids: ids}, Tools: set, Watch: func(context.Context, conversation.Event) { heard++ }})
+				c := conversation.New(conversation.Config{Model: &instant{turns: turns, ids: ids}, Tools: set, Watch: func(context.Context, event.Event) { heard++ }})
 				if _, err := c.Send(context.Background(), "add"); err != nil {
 					b.Fatal(err)
 				}

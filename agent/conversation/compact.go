@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/security/visible"
@@ -57,11 +58,35 @@ func (x *exchange) shrink() error {
 	return err
 }
 
+// compaction says how room was made in the model's context.
+type compaction struct {
+	event.Compaction
+	usage llm.Usage // of the summary
+	err   error     // why the model did not sum up; nil = it did, or there was no need
+}
+
+// event returns what is reported of a compaction.
+func (c compaction) event() event.Event {
+	e := event.Event{Type: event.TypeCompacted, Text: visible.Plural(c.Cut, "result") + " of tools cut"}
+	if c.Summed > 0 {
+		e.Text += ", " + visible.Plural(c.Summed, "message") + " summed up"
+	}
+	if c.usage != (llm.Usage{}) {
+		c.Usage = &c.usage
+	}
+	if c.err != nil {
+		e.Why = "the model did not sum up: " + c.err.Error()
+	}
+	e.Part = c.Compaction
+	return e
+}
+
 // compact cuts the results of tools, and if that is not enough has the model sum up the older part.
 // It reports whether there is less now.
 func (x *exchange) compact() (bool, error) {
 	c := x.c
-	done := Compaction{Before: x.history.size(x.prompt)}
+	var done compaction
+	done.Turn, done.Total = int(x.turn.Load()), float64(x.history.size(x.prompt))
 	messages := x.history.messages
 	recent, began := c.recent(), &x.began
 	if x.idle { // a person wants room, however much there is
@@ -85,15 +110,15 @@ func (x *exchange) compact() (bool, error) {
 		return false, nil
 	}
 	x.history.put(cut)
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Compaction, Messages: cut, Began: *began}) // the Commit before the next request reports the error
+	_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Compaction, Messages: cut, Began: *began} }) // the Commit before the next request reports the error
 	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err
 	}
 	x.prompt = promptTokens(x.system, x.tools)
 	x.fitted = x.history.size(x.prompt)
-	done.After = x.fitted
-	x.emit(Event{Kind: Compacted, Compaction: &done})
+	done.Done = float64(x.fitted)
+	x.c.cfg.Watch(x.ctx, done.event())
 	return true, nil
 }
 
@@ -110,10 +135,7 @@ func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
 		return false, fmt.Errorf("an interrupted exchange can go on: %w", ErrBusy)
 	}
 	x := &exchange{c: c, idle: true}
-	var cancel context.CancelCauseFunc
-	x.ctx, cancel = context.WithCancelCause(ctx)
-	defer cancel(nil)
-	x.open(cancel)
+	x.open(ctx)
 	defer x.close()
 	c.mu.Lock()
 	x.takeHistory()
@@ -206,7 +228,7 @@ func sum(messages []llm.Message) (all int) {
 
 // sumUp puts a summary in the place of the messages before from. What was asked in this exchange
 // stays there word for word, as far as it is not among the messages that stay.
-func (x *exchange) sumUp(done *Compaction, messages *[]llm.Message, from int) error {
+func (x *exchange) sumUp(done *compaction, messages *[]llm.Message, from int) error {
 	all := *messages
 	text, err := x.summary(all[:from], done)
 	if err != nil {

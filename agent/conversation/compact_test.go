@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 )
 
@@ -90,12 +91,18 @@ func times(n int, c llm.ToolCall) (all []llm.ToolCall) {
 	return all
 }
 
+// told is what a conversation reported of making room.
+type told struct {
+	event.Compaction
+	why string
+}
+
 // compacting is a conversation with a context of so many tokens, and what it told of making room in it.
-func compacting(b *bounded, window int) (*conversation.Conversation, *[]conversation.Compaction) {
-	var all []conversation.Compaction
-	c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return window }, MaxTurns: 100, Watch: func(_ context.Context, e conversation.Event) {
-		if e.Kind == conversation.Compacted {
-			all = append(all, *e.Compaction)
+func compacting(b *bounded, window int) (*conversation.Conversation, *[]told) {
+	var all []told
+	c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return window }, MaxTurns: 100, Watch: func(_ context.Context, e event.Event) {
+		if e.Type == event.TypeCompacted {
+			all = append(all, told{event.PartOf[event.Compaction](e), e.Why})
 		}
 	}})
 	return c, &all
@@ -109,7 +116,7 @@ func TestResultsOfToolsAreCutBeforeAnythingElse(t *testing.T) {
 		if len(b.sums) != 0 || len(*told) == 0 {
 			t.Fatalf("%d summaries, %d times room was made; want no summary: the results were enough", len(b.sums), len(*told))
 		}
-		if got := (*told)[0]; got.Cut == 0 || got.Summed != 0 || got.After >= got.Before || got.After > 6000 || got.Before < 9600 || got.Err != nil {
+		if got := (*told)[0]; got.Cut == 0 || got.Summed != 0 || got.Done >= got.Total || got.Done > 6000 || got.Total < 9600 || got.why != "" {
 			t.Errorf("told %+v", got)
 		}
 		messages := b.last().Messages
@@ -161,7 +168,7 @@ func TestModelSumsUpTheOlderPartAndTheTaskStaysWordForWord(t *testing.T) {
 			t.Errorf("asked to sum up, with %d tools: %.300s", len(b.sums[0].Tools), asked)
 		}
 		for i, one := range *told {
-			if one.Summed == 0 || one.After > 7000 || one.Usage.Input != 100 || one.Err != nil {
+			if one.Summed == 0 || one.Done > 7000 || one.Usage.Input != 100 || one.why != "" {
 				t.Errorf("compaction %d: %+v", i, one)
 			}
 		}
@@ -223,7 +230,7 @@ func TestWithoutASummaryAnExchangeGoesOn(t *testing.T) {
 				b := &bounded{t: t, calls: times(20, talks(200)), says: 2000, sum: sum}
 				c, told := compacting(b, 12_000)
 				want(t, "task", send(t.Context(), c, "the task"), "done", nil)
-				if len(*told) == 0 || (*told)[0].Err == nil || (*told)[0].Summed == 0 {
+				if len(*told) == 0 || (*told)[0].why == "" || (*told)[0].Summed == 0 {
 					t.Fatalf("told %+v", *told)
 				}
 				if text := b.last().Messages[0].Text; strings.Count(text, "the task") == 0 || !strings.Contains(text, "ASSISTANT") {
@@ -324,10 +331,10 @@ func TestConversationOfManyMessagesIsSummedUp(t *testing.T) {
 			}
 			return got, err
 		})
-		var told []conversation.Compaction
-		c := conversation.New(conversation.Config{Model: long, Window: func() int { return 6000 }, Watch: func(_ context.Context, e conversation.Event) {
-			if e.Kind == conversation.Compacted {
-				told = append(told, *e.Compaction)
+		var all []told
+		c := conversation.New(conversation.Config{Model: long, Window: func() int { return 6000 }, Watch: func(_ context.Context, e event.Event) {
+			if e.Type == event.TypeCompacted {
+				all = append(all, told{event.PartOf[event.Compaction](e), e.Why})
 			}
 		}})
 		for i := range 120 {
@@ -339,8 +346,8 @@ func TestConversationOfManyMessagesIsSummedUp(t *testing.T) {
 				t.Fatalf("message %d is given as %q", i, m[len(m)-1].Text)
 			}
 		}
-		if len(told) < 5 || len(b.sums) != len(told) {
-			t.Errorf("room was made %d times, with %d summaries", len(told), len(b.sums))
+		if len(all) < 5 || len(b.sums) != len(all) {
+			t.Errorf("room was made %d times, with %d summaries", len(all), len(b.sums))
 		}
 	})
 }
@@ -373,8 +380,8 @@ func TestRoomThatCannotBeMadeIsNotSoughtInEachTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bounded{t: t, calls: times(40, talks(2000))}
 		made := 0
-		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return 10_000 }, MaxTurns: 100, Instructions: strings.Repeat("long ", 5500), Watch: func(_ context.Context, e conversation.Event) {
-			if e.Kind == conversation.Compacted {
+		c := conversation.New(conversation.Config{Model: b.model(), Tools: tools(), Window: func() int { return 10_000 }, MaxTurns: 100, Instructions: strings.Repeat("long ", 5500), Watch: func(_ context.Context, e event.Event) {
+			if e.Type == event.TypeCompacted {
 				made++
 			}
 		}})

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/llm/retry"
 	"symbio/agent/session"
@@ -63,8 +64,8 @@ type Config struct {
 	// Before is called in each turn before the model is asked. If it returns true, the system prompt is
 	// made anew. Default: nothing.
 	Before func(ctx context.Context, turn int) bool
-	// Watch hears what happens, from the goroutine of the Send in which it does. It must not call Send.
-	Watch func(ctx context.Context, e Event)
+	// Watch gets what happens, but the calls of tools: the tool.Set reports those. It is called from the goroutine of the Send in which it does. It must not call Send.
+	Watch func(ctx context.Context, e event.Event)
 	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
 	// earlier deadline. Default: it is that.
 	ForTools func(context.Context) context.Context
@@ -129,13 +130,10 @@ func (c Config) withDefaults() Config {
 		c.Window = func() int { return 0 }
 	}
 	if c.Watch == nil {
-		c.Watch = func(context.Context, Event) {}
+		c.Watch = func(context.Context, event.Event) {}
 	}
 	if c.ForTools == nil {
 		c.ForTools = func(ctx context.Context) context.Context { return ctx }
-	}
-	if c.Journal == nil {
-		c.Journal = noJournal{}
 	}
 	if c.OnLost == nil {
 		c.OnLost = func(bool) {}
@@ -211,7 +209,7 @@ type Message struct {
 	Images []llm.Image
 	// ByPerson says that a person wrote Text; see session.PersonsText.
 	ByPerson bool
-	// Taken is called when the message is durable, and returns what the model is shown behind it: a text, and images with
+	// Taken is called when the message is recorded, and returns what the model is shown behind it: a text, and images with
 	// it. It may take long: an exchange that is broken off meanwhile can go on after a restart. Its error ends the
 	// exchange. Default: nothing.
 	Taken func(ctx context.Context) (more llm.Message, err error)
@@ -255,10 +253,7 @@ func (c *Conversation) exchange(ctx context.Context, do func(*exchange) error) (
 		return Reply{}, damage
 	}
 	x := &exchange{c: c}
-	var cancel context.CancelCauseFunc
-	x.ctx, cancel = context.WithCancelCause(ctx)
-	defer cancel(nil)
-	x.open(cancel)
+	x.open(ctx)
 	defer x.close()
 	err := x.run(do)
 	return x.reply, err
@@ -272,7 +267,7 @@ func (c *Conversation) Interrupt() error {
 	if c.live == nil {
 		return ErrIdle
 	}
-	c.live.cancel(ErrInterrupted)
+	c.live.running.End(ErrInterrupted)
 	return nil
 }
 

@@ -8,17 +8,19 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"symbio/actor/term"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
 )
 
 // exchange is one user message and the turns of the model that answer it. Only the goroutine of its Send
-// uses it, except for turn and cancel, which any goroutine may read.
+// uses it, except for turn and running, which any goroutine may read.
 type exchange struct {
-	c      *Conversation
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	c       *Conversation
+	ctx     context.Context // the same as running
+	running *term.Term
 	// turn counts from 1. Only the goroutine of Send writes it.
 	turn  atomic.Int32
 	reply Reply
@@ -55,9 +57,10 @@ type exchange struct {
 }
 
 // open makes x the current exchange of the conversation. close must be called when it ends.
-func (x *exchange) open(cancel context.CancelCauseFunc) {
+func (x *exchange) open(ctx context.Context) {
 	c := x.c
-	x.cancel, x.received = cancel, x.onChunk
+	x.running = term.New(ctx)
+	x.ctx, x.received = x.running, x.onChunk
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.next, c.next = c.next, nil
@@ -78,6 +81,7 @@ func (x *exchange) takeHistory() {
 // close ends the exchange for its callers. Steering that the model was not given is returned to its senders.
 func (x *exchange) close() {
 	c := x.c
+	defer x.running.Close()
 	c.mu.Lock()
 	left := append(x.said, c.mid...)
 	c.mid, c.live = nil, nil
@@ -107,7 +111,6 @@ func (x *exchange) run(do func(*exchange) error) error {
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
 		if errors.Is(err, ErrInterrupted) {
-			x.emit(Event{Kind: Interrupted})
 		}
 		x.keepWhole(session.Interrupted, err)
 	case x.resumed, errors.Is(err, ErrTurns), errors.Is(err, ErrNoAnswer):
@@ -119,8 +122,8 @@ func (x *exchange) run(do func(*exchange) error) error {
 	return err
 }
 
-// begin adds the user's message to the history, and makes it durable before all else. Steering that waited for it, and
-// the note after a broken exchange, go before its text.
+// begin adds the user's message to the history, and records it before all else; it is durable before the first request.
+// Steering that waited for it, and the note after a broken exchange, go before its text.
 func (x *exchange) begin(m Message) error {
 	byPerson := 0
 	if m.ByPerson {
@@ -131,9 +134,6 @@ func (x *exchange) begin(m Message) error {
 		m.Text, m.Images = text+"\n\n"+m.Text, append(images, m.Images...)
 	}
 	err := x.recordBegin(m.Text, m.Images, byPerson)
-	if err == nil {
-		err = x.c.cfg.Journal.Commit()
-	}
 	if err == nil && m.Taken != nil {
 		var more llm.Message
 		if more, err = m.Taken(x.ctx); err == nil && more.Text != "" {
@@ -162,7 +162,7 @@ func (x *exchange) recordBegin(text string, images []llm.Image, byPerson int) er
 	m := llm.Message{Role: llm.User, Text: text, Images: images}
 	x.history.add(m)
 	x.words = append(x.words, text)
-	return x.c.cfg.Journal.Add(session.Entry{Kind: session.Task, Message: &m, Count: byPerson})
+	return x.c.add(func() session.Entry { return session.Entry{Kind: session.Task, Message: new(m), Count: byPerson} })
 }
 
 // instruct computes the system prompt. The error is that of Config.System.
@@ -235,7 +235,7 @@ func (x *exchange) ask() (llm.Response, error) {
 	}
 	x.addAnswer(answer, "")
 	x.history.count(answer.Usage, x.prompt)
-	x.emit(Event{Kind: Answered, Usage: answer.Usage, Context: x.history.size(x.prompt), Window: x.c.Window()})
+	x.report(event.TypeTurn, "", event.Turn{Usage: new(answer.Usage), Context: x.history.size(x.prompt), Window: x.c.Window()})
 	return answer, nil
 }
 
@@ -243,7 +243,9 @@ func (x *exchange) ask() (llm.Response, error) {
 // whole. An error is that of the next Commit, too, without which nothing follows from the answer.
 func (x *exchange) addAnswer(answer llm.Response, status session.State) {
 	x.history.add(answer.Message)
-	_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Answer, Message: &answer.Message, Usage: &answer.Usage, Status: status})
+	_ = x.c.add(func() session.Entry {
+		return session.Entry{Kind: session.Answer, Message: new(answer.Message), Usage: new(answer.Usage), Status: status}
+	})
 }
 
 // maxResumes is how often one answer is resumed. A connection that breaks more often is of no use.
@@ -261,7 +263,7 @@ const (
 func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; i <= maxResumes && x.begun && x.ctx.Err() == nil && (errors.Is(err, llm.ErrCut) || errors.Is(err, llm.ErrUnavailable)); i++ {
 		name := x.history.session.Model.Name()
-		x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: err}}})
+		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), llm.Retry{Model: name, Next: name, Attempt: i, Err: err}))
 		var more []llm.Message
 		text := answer.Message.Text
 		if strings.TrimSpace(text) != "" {
@@ -297,7 +299,7 @@ func (x *exchange) askAgain(answer llm.Response, err error) (llm.Response, error
 			return answer, fmt.Errorf("%w, %d times", ErrNoAnswer, i)
 		}
 		name := x.history.session.Model.Name()
-		x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: &llm.Retry{Model: name, Next: name, Attempt: i, Err: ErrNoAnswer}}})
+		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), llm.Retry{Model: name, Next: name, Attempt: i, Err: ErrNoAnswer}))
 		answer, err = x.resume(x.request(llm.Message{Role: llm.User, Text: note}))
 	}
 	return answer, err
@@ -344,7 +346,10 @@ func (x *exchange) request(more ...llm.Message) (llm.Response, error) {
 
 // commitRequest records that the model is about to be asked; size is an estimate in tokens.
 func commitRequest(x *exchange, size int) error {
-	return x.c.cfg.Journal.Commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: size, Model: x.history.session.Model.Name()}})
+	if x.c.cfg.Journal == nil {
+		return nil
+	}
+	return x.c.commit(session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: size, Model: x.history.session.Model.Name()}})
 }
 
 // addReport records what the model reported for a request without an Answer. One that was refused before the answer
@@ -353,7 +358,7 @@ func commitRequest(x *exchange, size int) error {
 func addReport(x *exchange, used llm.Usage, begun bool, err error) {
 	refused := err != nil && !begun && x.ctx.Err() == nil
 	if refused || used != (llm.Usage{}) {
-		_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Report, Usage: &used}) // the Commit before the next request reports the error
+		_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} }) // the Commit before the next request reports the error
 	}
 }
 
@@ -367,13 +372,23 @@ func (x *exchange) onChunk(chunk llm.Chunk) {
 			x.next, x.said = nil, nil
 		}
 	}
-	x.emit(Event{Kind: Received, Chunk: chunk})
+	if chunk.Retry != nil {
+		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), *chunk.Retry))
+	}
+	if chunk.Thought != "" {
+		x.report(event.TypeThought, chunk.Thought, event.Turn{})
+	}
+	if chunk.Text != "" {
+		x.report(event.TypeText, chunk.Text, event.Turn{})
+	}
 }
 
 // runCalls runs calls and returns their results. Every call gets a result, also after an interruption, because models
 // refuse a history with a call that has none.
 func (x *exchange) runCalls(calls []llm.ToolCall) []llm.ToolResult {
-	x.emit(Event{Kind: Calling, Calls: calls})
+	for _, c := range calls {
+		community.Report(x.ctx, community.Progress{Message: "asks for " + c.Name})
+	}
 	if x.quiet == nil {
 		// Progress of calls to other agents is for this agent, not for its caller.
 		x.quiet = x.c.cfg.ForTools(community.WithoutListener(x.ctx))
@@ -446,13 +461,18 @@ func (x *exchange) recordEnd(status session.State, messages int, why error) erro
 	if why != nil {
 		e.Text = why.Error()
 	}
-	return x.c.cfg.Journal.Commit(e)
+	return x.c.commit(e)
 }
 
-// emit reports an event of the present turn to Config.Watch.
-func (x *exchange) emit(e Event) {
-	e.Turn = int(x.turn.Load())
-	x.c.cfg.Watch(x.ctx, e)
+// report reports an event of the present turn to Config.Watch.
+func (x *exchange) report(kind, text string, part event.Turn) {
+	part.Turn = int(x.turn.Load())
+	x.c.cfg.Watch(x.ctx, event.Event{Type: kind, Text: text, Part: part})
+}
+
+// retried returns the event of a request that is repeated.
+func retried(turn int32, r llm.Retry) event.Event {
+	return event.Event{Type: event.TypeRetry, Why: r.Err.Error(), Part: event.Retry{Turn: int(turn), Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds()}}
 }
 
 // promptTokens estimates the size of system prompt and tools, in tokens.

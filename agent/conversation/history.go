@@ -217,7 +217,7 @@ func (c *Conversation) Replace(messages []llm.Message) error {
 	h.put(copied(s.Messages))
 	c.mu.Lock() // also for the record; see recordBegin
 	defer c.mu.Unlock()
-	if err := c.cfg.Journal.Commit(session.Entry{Kind: session.Compaction, Messages: s.Messages, Began: -1}); err != nil {
+	if err := c.commit(session.Entry{Kind: session.Compaction, Messages: s.Messages, Began: -1}); err != nil {
 		return err
 	}
 	h.version = c.history.version + 1

@@ -21,11 +21,22 @@ type Journal interface {
 	Commit(entries ...session.Entry) error
 }
 
-// noJournal is the Journal of a conversation that is not kept.
-type noJournal struct{}
+// add records an entry, if the conversation is kept. The entry is a function's result, because making it for nothing takes as long
+// as the rest of a short exchange.
+func (c *Conversation) add(entry func() session.Entry) error {
+	if c.cfg.Journal == nil {
+		return nil
+	}
+	return c.cfg.Journal.Add(entry())
+}
 
-func (noJournal) Add(...session.Entry) error    { return nil }
-func (noJournal) Commit(...session.Entry) error { return nil }
+// commit records entries like add, and waits until they are durable.
+func (c *Conversation) commit(entries ...session.Entry) error {
+	if c.cfg.Journal == nil {
+		return nil
+	}
+	return c.cfg.Journal.Commit(entries...)
+}
 
 // openExchange is an exchange of the past that has no end: the program ended while it ran.
 type openExchange struct {
@@ -203,7 +214,7 @@ func (x *exchange) resumePast(o *openExchange, note llm.Message) error {
 	x.history, x.began, x.words, x.resumed = o.history, o.began, o.words, true
 	x.history.session, x.history.version = s, version
 	x.turn.Store(int32(o.turn))
-	if err := x.c.cfg.Journal.Commit(session.Entry{Kind: session.Resume}); err != nil {
+	if err := x.c.commit(session.Entry{Kind: session.Resume}); err != nil {
 		x.c.mu.Lock()
 		defer x.c.mu.Unlock()
 		x.c.unfinished = o // nothing was done of it
@@ -238,7 +249,7 @@ func (o *openExchange) callAgain(x *exchange) {
 	for _, c := range o.missing() {
 		if o.started[c.ID] && !x.history.session.Tools.IsReadOnly(c) {
 			r := unknownResult(c)
-			_ = x.c.cfg.Journal.Add(session.Entry{Kind: session.Result, Result: &r}) // the next Commit reports the error
+			_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Result, Result: &r} }) // the next Commit reports the error
 			o.addResult(r)
 		} else {
 			missing = append(missing, c)
@@ -292,7 +303,7 @@ func (c *Conversation) abandon() error {
 	if o.answered {
 		status = session.Done
 	}
-	err := c.cfg.Journal.Commit(append(entries, session.Entry{Kind: session.End, Status: status, Count: keep, Text: "the program ended"})...)
+	err := c.commit(append(entries, session.Entry{Kind: session.End, Status: status, Count: keep, Text: "the program ended"})...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 )
@@ -125,7 +126,7 @@ func (x *exchange) settle(all []*steering, r Receipt) {
 	for _, s := range all {
 		own := r
 		own.Text = s.Text
-		x.emit(Event{Kind: Steered, Receipt: &own}) // before the receipt: the sender tells its own event by it
+		x.c.cfg.Watch(x.ctx, event.Event{Type: event.TypeSteered, Text: own.Text, Why: own.Why, Part: event.Steering{Turn: own.Turn, Outcome: string(own.Outcome)}}) // before the receipt: the sender tells its own event by it
 		if s.done != nil {
 			s.done <- own
 		}
@@ -154,7 +155,7 @@ func (x *exchange) addText(text string, images ...llm.Image) {
 	if len(images) > 0 {
 		e.Message = &llm.Message{Role: llm.User, Images: images}
 	}
-	_ = x.c.cfg.Journal.Add(e) // the Commit before the next request reports the error
+	_ = x.c.add(func() session.Entry { return e }) // the Commit before the next request reports the error
 	if x.history.say(text, images...) {
 		x.words[len(x.words)-1] += "\n\n" + text
 	} else {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/conversation"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/llm/retry"
 )
@@ -38,9 +39,9 @@ func wantReceipt(t *testing.T, what string, done func() (conversation.Receipt, e
 func TestSteeringStandsBeforeTheNextMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		c := conversation.New(conversation.Config{Model: echo(), Waiting: 2, Watch: func(_ context.Context, e conversation.Event) {
-			if e.Kind == conversation.Steered {
-				told = append(told, fmt.Sprint(e.Receipt.Text, " ", e.Receipt.Outcome))
+		c := conversation.New(conversation.Config{Model: echo(), Waiting: 2, Watch: func(_ context.Context, e event.Event) {
+			if e.Type == event.TypeSteered {
+				told = append(told, fmt.Sprint(e.Text, " ", event.PartOf[event.Steering](e).Outcome))
 			}
 		}})
 		steer := func(text string, want error) {
@@ -135,9 +136,9 @@ func TestSteeringIsDeliveredBetweenCallsAndNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
 		var taken atomic.Int32
-		c := conversation.New(conversation.Config{Model: worker(), Tools: tools(), Watch: func(_ context.Context, e conversation.Event) {
-			if e.Kind == conversation.Steered {
-				events = append(events, fmt.Sprint(e.Turn, e.Receipt.Text, e.Receipt.Outcome))
+		c := conversation.New(conversation.Config{Model: worker(), Tools: tools(), Watch: func(_ context.Context, e event.Event) {
+			if e.Type == event.TypeSteered {
+				events = append(events, fmt.Sprint(event.PartOf[event.Steering](e).Turn, e.Text, event.PartOf[event.Steering](e).Outcome))
 			}
 		}})
 		work := send(t.Context(), c, "work")

@@ -23,9 +23,9 @@ const (
 
 // summary returns a summary of messages that the conversation's model writes. If the model refuses the
 // request as too long, it gets half as much, down to smallest. If it fails, the summary is a shortened
-// transcript and done.Err has the reason: an exchange does not fail because it is long. The only errors are
+// transcript and done.err has the reason: an exchange does not fail because it is long. The only errors are
 // those of ctx and of the record.
-func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, error) {
+func (x *exchange) summary(messages []llm.Message, done *compaction) (string, error) {
 	c := x.c
 	written := written(messages, maxSummaryInput, maxArgsShown)
 	for room := c.Window() / 5 * 3 * bytesPerToken; ; room /= 2 {
@@ -36,11 +36,11 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 		begun := false
 		got, err := llm.Collect(x.history.session.Model.Stream(x.ctx, r), func(chunk llm.Chunk) {
 			if begun = begun || chunk.Retry == nil; chunk.Retry != nil {
-				x.emit(Event{Kind: Received, Chunk: llm.Chunk{Retry: chunk.Retry}})
+				x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), *chunk.Retry))
 			}
 		})
 		addReport(x, got.Usage, begun, err)
-		done.Usage = done.Usage.Add(got.Usage)
+		done.usage = done.usage.Add(got.Usage)
 		x.reply.Usage = x.reply.Usage.Add(got.Usage)
 		switch text := strings.TrimSpace(got.Message.Text); {
 		case x.ctx.Err() != nil:
@@ -52,7 +52,7 @@ func (x *exchange) summary(messages []llm.Message, done *Compaction) (string, er
 		case err == nil:
 			err = fmt.Errorf("it answered %q", visible.Prefix(text, 80))
 		}
-		done.Err = err
+		done.err = err
 		return tool.Shorten(written, c.Window()/16*bytesPerToken), nil
 	}
 }

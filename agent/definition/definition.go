@@ -3,13 +3,13 @@ package definition
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"symbio/agent/budget"
 	"symbio/agent/tool"
 	"symbio/agent/tool/guardrail"
+	"symbio/security/lazyregexp"
 	"symbio/security/permission"
 	"symbio/skills"
 )
@@ -76,13 +76,13 @@ const maxDefinition = 256 << 10
 // maxName limits the name of a definition, in characters.
 const maxName = 64
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
+var namePattern = lazyregexp.New(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
 
 // nameForm says what IsName accepts.
 const nameForm = "up to 64 letters and digits, with single hyphens, dots and underscores between them"
 
 // IsName reports whether name is valid for a definition, as nameForm says.
-func IsName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
+func IsName(name string) bool { return len(name) <= maxName && namePattern().MatchString(name) }
 
 // General returns the agent of a node that has no definitions.
 func General() Definition {

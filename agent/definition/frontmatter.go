@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 	"symbio/skills/format"
 )
@@ -83,16 +83,16 @@ func (r *reader) root(text []byte) *yaml.Node {
 
 var (
 	// yamlLine is the beginning of a message of the YAML decoder.
-	yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+	yamlLine = lazyregexp.New(`^(?:yaml: )?line (\d+): `)
 	// bareStar is a line whose value is a * without quotes, which YAML reads as an alias.
-	bareStar = regexp.MustCompile(`^\s*([A-Za-z_]+:|-)\s*\*\s*(#.*)?$`)
+	bareStar = lazyregexp.New(`^\s*([A-Za-z_]+:|-)\s*\*\s*(#.*)?$`)
 )
 
 // syntaxError adds an error of the YAML decoder as a problem. A * without quotes gets a message of
 // its own, because YAML's, about an alias, does not help.
 func (r *reader) syntaxError(text []byte, err error) {
 	for i, line := range strings.Split(string(text), "\n") {
-		if bareStar.MatchString(line) {
+		if bareStar().MatchString(line) {
 			r.addProblem(i+1, `YAML reads a * that stands alone as something else; write it in quotes: "*"`)
 			return
 		}
@@ -104,7 +104,7 @@ func (r *reader) syntaxError(text []byte, err error) {
 // splitLine splits the line number off a message of the YAML decoder. line is the number for a
 // message without one.
 func splitLine(line int, text string) (int, string) {
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
+	if m := yamlLine().FindStringSubmatch(text); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line, text = n, strings.TrimPrefix(text, m[0])
 		}
@@ -304,13 +304,13 @@ func (r *reader) duration(name string, to *time.Duration) field {
 }
 
 // sizeForm is a positive number of at most 18 digits, which fits into an int64, and a unit.
-var sizeForm = regexp.MustCompile(`^([1-9][0-9]{0,17})\s*(|[KMGT]i?B?)$`)
+var sizeForm = lazyregexp.New(`^([1-9][0-9]{0,17})\s*(|[KMGT]i?B?)$`)
 
 // size returns a function that reads a number of bytes, also with the units KiB, MiB, GiB and TiB.
 // K, KB and KiB all mean 1024.
 func (r *reader) size(name string, to *int64) field {
 	read := func(p pair) {
-		m := sizeForm.FindStringSubmatch(p.value.Value)
+		m := sizeForm().FindStringSubmatch(p.value.Value)
 		if p.value.Kind != yaml.ScalarNode || m == nil {
 			r.addProblem(p.value.Line, "%s is how many bytes, such as 512MiB", name)
 			return
@@ -324,5 +324,5 @@ func (r *reader) size(name string, to *int64) field {
 		}
 		*to = n << shift
 	}
-	return field{read, &jsonschema.Schema{Types: []string{"string", "integer"}, Pattern: sizeForm.String(), Minimum: jsonschema.Ptr(1.0)}}
+	return field{read, &jsonschema.Schema{Types: []string{"string", "integer"}, Pattern: sizeForm().String(), Minimum: jsonschema.Ptr(1.0)}}
 }

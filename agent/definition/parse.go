@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"symbio/agent/placement"
 	"symbio/agent/tool"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 	"symbio/skills/format"
 )
@@ -131,7 +131,7 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 }
 
 // perceptionName is the syntax of perceptions in package community.
-var perceptionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var perceptionName = lazyregexp.New(`^[A-Za-z0-9._-]{1,64}$`)
 
 // accepts checks the names of perceptions, and returns them. A name with a problem is returned,
 // too: the definition is not used then.
@@ -139,7 +139,7 @@ func (f *parser) accepts(all []item) []string {
 	names := texts(all)
 	for i, one := range all {
 		switch {
-		case !perceptionName.MatchString(one.text):
+		case !perceptionName().MatchString(one.text):
 			f.addProblem(one.line, "accepts %q: a perception is up to 64 letters, digits and . _ -", one.text)
 		case slices.Index(names, one.text) < i:
 			f.addProblem(one.line, "accepts %q is there twice", one.text)
@@ -192,7 +192,7 @@ func (f *parser) tools(to *[]string) field {
 }
 
 // mcpName matches mcp__SERVER__TOOL, and patterns that end in *.
-var mcpName = regexp.MustCompile(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
+var mcpName = lazyregexp.New(`^mcp__([A-Za-z0-9_-]*\*|[A-Za-z0-9_-]+__[A-Za-z0-9_-]+)$`)
 
 // tool checks the name of one tool, or of a preset, and returns the name that it has here. A tool that does not exist is a
 // warning, as the agent has less then, unless another one was probably meant.
@@ -228,7 +228,7 @@ func (f *parser) tool(one item) string {
 // server checks a name or pattern of tools of an MCP server. Only the server's name can be checked:
 // its tools are unknown until it runs.
 func (f *parser) server(one item) {
-	if !mcpName.MatchString(one.text) {
+	if !mcpName().MatchString(one.text) {
 		f.addProblem(one.line, "tools: %q is no name of MCP tools; they are mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server", one.text)
 		return
 	}
@@ -245,12 +245,12 @@ func (f *parser) server(one item) {
 
 // sentence matches a paragraph up to the end of its first sentence. A heading does not match, and a
 // full stop inside a word, as in go.mod, does not end a sentence.
-var sentence = regexp.MustCompile(`(?m)^[^#\s](?:[^.!?\n]|[.!?]\S|\n[^\n])*[.!?]?`)
+var sentence = lazyregexp.New(`(?m)^[^#\s](?:[^.!?\n]|[.!?]\S|\n[^\n])*[.!?]?`)
 
 // firstSentence returns the first sentence of a Markdown text on one line, for a definition without
 // a description. It skips headings, and shortens a sentence of more than about 1024 bytes.
 func firstSentence(text string) string {
-	return tool.Shorten(strings.Join(strings.Fields(sentence.FindString(text)), " "), 1024)
+	return tool.Shorten(strings.Join(strings.Fields(sentence().FindString(text)), " "), 1024)
 }
 
 // maxThinking limits the tokens for thinking. The schema of model.chat has the same maximum, for

@@ -3,7 +3,6 @@ package definition
 import (
 	"errors"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"symbio/agent/budget"
 	"symbio/agent/tool/guardrail"
+	"symbio/security/lazyregexp"
 	"symbio/security/permission"
 	"symbio/security/visible"
 )
@@ -239,8 +239,8 @@ func plainError(err error) string {
 	if errors.As(err, &typed) && len(typed.Errors) > 0 {
 		text = typed.Errors[0]
 	}
-	return goType.ReplaceAllString(text, "a different kind of value")
+	return goType().ReplaceAllString(text, "a different kind of value")
 }
 
 // goType matches the names of Go types in messages of the YAML decoder.
-var goType = regexp.MustCompile(`(?:permission|agent|time)\.[A-Za-z]+|\[\][A-Za-z.]+`)
+var goType = lazyregexp.New(`(?:permission|agent|time)\.[A-Za-z]+|\[\][A-Za-z.]+`)

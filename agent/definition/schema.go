@@ -27,8 +27,8 @@ func Schema() (*jsonschema.Schema, error) {
 	f := &parser{}
 	s := mappingSchema(f.keys(new(Definition), new([]item)))
 	s.Schema, s.Title, s.Required = "https://json-schema.org/draft/2020-12/schema", "The front matter of an agent of symbio", []string{"name"}
-	s.Properties["name"] = &jsonschema.Schema{Type: "string", Pattern: namePattern.String(), MaxLength: jsonschema.Ptr(maxName)}
-	s.Properties["accepts"].Items = &jsonschema.Schema{Type: "string", Pattern: perceptionName.String()}
+	s.Properties["name"] = &jsonschema.Schema{Type: "string", Pattern: namePattern().String(), MaxLength: jsonschema.Ptr(maxName)}
+	s.Properties["accepts"].Items = &jsonschema.Schema{Type: "string", Pattern: perceptionName().String()}
 	s.Properties["accepts"].UniqueItems = true
 	for _, key := range ignoredKeys {
 		s.Properties[key] = &jsonschema.Schema{}

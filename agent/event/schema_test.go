@@ -2,7 +2,7 @@ package event_test
 
 import (
 	"encoding/json"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,16 +18,15 @@ func TestSchemaDescribesEveryFieldOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, text := range map[string]string{
-		"pending_steering": "PendingSteering is the number of steering texts that no request to the model has yet.", "total": "Done and Total are a progress, in any unit; Total 0 means that it is not known.",
-		"capability": "", "seq": "the number of the event on its node; it grows, also over restarts",
+		"pending_steering": "how many steering texts no request to the model has yet", "skill": "the name of the skill",
+		"capability": "the name of the capability", "seq": "the number of the event on its node; it grows, also over restarts",
 	} {
-		if of := s.Properties[key]; of == nil || text != "" && of.Description != text {
+		if of := s.Properties[key]; of == nil || of.Description != text {
 			t.Errorf("%s: %+v", key, of)
 		}
 	}
-	// Fields whose names say it all stand below a line that ends a comment.
 	for name, of := range s.Properties {
-		if of.Description == "" && !slices.Contains([]string{"skill", "server"}, name) {
+		if of.Description == "" {
 			t.Errorf("%s has no description", name)
 		}
 	}
@@ -42,14 +41,21 @@ func TestSchemaDescribesEveryFieldOfEvents(t *testing.T) {
 		}
 		return resolved.Validate(value)
 	}
-	text, err := json.Marshal(event.Event{Seq: 1, Time: time.Now(), Type: "result", Node: "a", Data: encode(t, event.Fields{
-		Args: json.RawMessage(`{"x":1}`), Spent: &budget.Spent{Cost: 1}, Transcript: []llm.Message{{Role: llm.User, Text: "x"}}, Steps: []event.Step{{Text: "a", State: "done"}}, For: []string{"b"},
-	})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := check(string(text)); err != nil {
-		t.Error(err)
+	for _, e := range []event.Event{
+		{Type: event.TypeResult, Text: "x", Part: event.End{Spent: &budget.Spent{Cost: 1}}},
+		{Type: event.TypeTranscript, Part: event.Transcript{Transcript: []llm.Message{{Role: llm.User, Text: "x"}}}},
+		{Type: event.TypePlan, Part: event.Plan{Steps: []event.Step{{Text: "a", State: "done"}}}},
+		{Type: event.TypeDecision, Part: event.Decision{For: []string{"b"}, Args: json.RawMessage(`{"x":1}`)}},
+		{Type: event.TypeProgress, Part: event.Tool{Done: 0.5, Total: 1.5}},
+	} {
+		e.Seq, e.Time, e.Node = 1, time.Now(), "a"
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check(string(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 	const ok = `{"time":"2030-01-01T00:00:00Z","seq":1,"type":"call","node":"a","agent":"","tool":"Read","new_field":{"a":1}}`
 	if err := check(ok); err != nil {
@@ -62,23 +68,35 @@ func TestSchemaDescribesEveryFieldOfEvents(t *testing.T) {
 	}
 }
 
-// encode returns the fields with the keys of events, which are in lower case.
-func encode(t *testing.T, f event.Fields) json.RawMessage {
-	t.Helper()
-	text, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
+// A name that both an event and its part have would be there twice.
+func TestNoPartHasAFieldOfEvents(t *testing.T) {
+	own := keys(reflect.TypeFor[event.Event]())
+	types := map[string]bool{}
+	for part, of := range event.Parts() {
+		if reflect.ValueOf(part).Kind() != reflect.Struct {
+			t.Errorf("%T is no struct", part)
+		}
+		for key := range keys(reflect.TypeOf(part)) {
+			if own[key] {
+				t.Errorf("%T has the key %q of each event", part, key)
+			}
+		}
+		for _, name := range of {
+			if types[name] {
+				t.Errorf("%s has two parts", name)
+			}
+			types[name] = true
+		}
 	}
-	fields := map[string]any{}
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
+}
+
+// keys returns the keys of a struct in JSON.
+func keys(of reflect.Type) map[string]bool {
+	all := map[string]bool{}
+	for f := range of.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" {
+			all[name] = true
+		}
 	}
-	for name, v := range fields {
-		delete(fields, name)
-		fields[strings.ToLower(name)] = v
-	}
-	if text, err = json.Marshal(fields); err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return all
 }

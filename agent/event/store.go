@@ -2,7 +2,6 @@ package event
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -23,13 +22,6 @@ type Store interface {
 	PruneEvents(ctx context.Context, before time.Time) error
 }
 
-// Gap is the type of the event that stands for events that are missing, and Stopped that of the last
-// event of a node that stops in order.
-const (
-	Gap     = "gap"
-	Stopped = "stopped"
-)
-
 const (
 	// maxWaiting is how many events may wait for the store. It is what a burst makes while a disk is
 	// busy; more are dropped, and a gap stands for them.
@@ -44,10 +36,6 @@ const (
 	// pageSize is how many events are read from the store at once.
 	pageSize = 256
 )
-
-// isKept reports whether events of a type are kept in the store. Texts, thoughts and progress are
-// many, and the session has the answer.
-func isKept(kind string) bool { return kind != "text" && kind != "thought" && kind != "progress" }
 
 // writer is the part of a Stream that keeps events in a store. Stream.mu guards the fields that
 // change.
@@ -69,7 +57,7 @@ func OpenStream(node string, s Store) (*Stream, error) {
 	}
 	e := NewStream(node)
 	e.writer = &writer{store: s, wake: make(chan struct{}, 1)}
-	if e.last = last.Seq; e.last > 0 && last.Type != Stopped {
+	if e.last = last.Seq; e.last > 0 && last.Type != TypeStopped {
 		e.last += maxUnkept
 	}
 	return e, nil
@@ -78,7 +66,7 @@ func OpenStream(node string, s Store) (*Stream, error) {
 // add queues an event for the store. It does not block: if too many wait, the event is dropped. The
 // caller holds Stream.mu.
 func (w *writer) add(ev Event) {
-	if !isKept(ev.Type) {
+	if ev.IsFrequent() {
 		return
 	}
 	if len(w.waiting) >= maxWaiting-1 {
@@ -103,7 +91,7 @@ func (w *writer) addGap() {
 
 // gap returns the event that stands for missing events, of which seq is the last one.
 func gap(node string, seq uint64, missed int) Event {
-	return Event{Seq: seq, Time: time.Now().UTC(), Type: Gap, Node: node, Data: json.RawMessage(fmt.Sprintf(`{"missed":%d}`, missed))}
+	return Event{Seq: seq, Time: time.Now().UTC(), Type: TypeGap, Node: node, Part: Gap{Missed: missed}}
 }
 
 // Run writes the events to the store until ctx ends, in groups. Then it publishes an event "stopped",
@@ -130,7 +118,7 @@ func (e *Stream) Run(ctx context.Context) {
 			delay = retryDelay
 		}
 	}
-	e.Publish(Stopped, "", struct{}{})
+	e.Publish(Event{Type: TypeStopped})
 	e.write()
 }
 
@@ -155,7 +143,7 @@ func (e *Stream) write() bool {
 	again := err != nil || w.missed > 0
 	e.mu.Unlock()
 	if first {
-		e.Warn(Warning{Why: "events cannot be kept now: " + err.Error()})
+		e.Warn("events cannot be kept now: "+err.Error(), "")
 	}
 	if again {
 		select {

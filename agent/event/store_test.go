@@ -2,10 +2,8 @@ package event
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,14 +107,14 @@ func TestEventsGoOnOverARestart(t *testing.T) {
 		first, stop := live(t, s)
 		begun := time.Now()
 		for range 3 {
-			first.Publish("tick", "", struct{}{})
-			first.Publish("text", "", struct{}{})
+			first.Publish(Event{Type: "tick"})
+			first.Publish(Event{Type: "text"})
 		}
 		stop()
 		time.Sleep(time.Hour)
 		second, stop := live(t, s)
-		second.Publish("tick", "x", map[string]int{"n": 1})
-		second.Publish("text", "x", struct{}{})
+		second.Publish(Event{Type: "tick", Agent: "x"})
+		second.Publish(Event{Type: "text", Agent: "x"})
 		want := []uint64{1, 3, 5, 7, 8, 9} // without the texts of the first run; 7 is "stopped"
 		for name, sub := range map[string]*Subscription{"since": second.Subscribe(begun), "after": second.SubscribeAfter(0)} {
 			all := read(t, sub)
@@ -142,7 +140,7 @@ func TestNumbersJumpAfterANodeThatWasKilled(t *testing.T) {
 		s := &memoryStore{all: []Event{{Seq: 20, Time: time.Now(), Type: "tick"}}}
 		e, stop := live(t, s)
 		defer stop()
-		e.Publish("tick", "", struct{}{})
+		e.Publish(Event{Type: "tick"})
 		if got := seqs(read(t, e.SubscribeAfter(25))); !slices.Equal(got, []uint64{20 + maxUnkept + 1}) {
 			t.Errorf("a reader that had seen 25 gets %v", got)
 		}
@@ -157,7 +155,7 @@ func TestReaderOfThePastMissesNothing(t *testing.T) {
 		defer stop()
 		publish := func(n int) {
 			for i := range n {
-				e.Publish([]string{"tick", "text"}[i%2], "", struct{}{})
+				e.Publish(Event{Type: []string{"tick", "text"}[i%2]})
 				if i%1000 == 999 {
 					time.Sleep(time.Second) // is written
 				}
@@ -170,7 +168,7 @@ func TestReaderOfThePastMissesNothing(t *testing.T) {
 		for range 40 {
 			for range 100 {
 				ev, err := sub.Next(t.Context())
-				if err != nil || ev.Seq <= last || ev.Type == Gap {
+				if err != nil || ev.Seq <= last || ev.Type == TypeGap {
 					t.Fatalf("%+v after %d: %v", ev, last, err)
 				}
 				if last = ev.Seq; ev.Type == "tick" {
@@ -180,7 +178,7 @@ func TestReaderOfThePastMissesNothing(t *testing.T) {
 			publish(50)
 		}
 		for _, ev := range read(t, sub) {
-			if ev.Seq <= last || ev.Type == Gap {
+			if ev.Seq <= last || ev.Type == TypeGap {
 				t.Fatalf("%+v after %d", ev, last)
 			}
 			if last = ev.Seq; ev.Type == "tick" {
@@ -198,7 +196,7 @@ func TestEventsThatCannotBeWrittenAreAGap(t *testing.T) {
 		s := &memoryStore{broken: true}
 		e, stop := live(t, s)
 		for range maxWaiting + 100 {
-			e.Publish("tick", "", struct{}{})
+			e.Publish(Event{Type: "tick"})
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -213,13 +211,13 @@ func TestEventsThatCannotBeWrittenAreAGap(t *testing.T) {
 			if i > 0 && ev.Seq <= s.all[i-1].Seq {
 				t.Fatalf("%d is after %d", ev.Seq, s.all[i-1].Seq)
 			}
-			if ev.Type != Gap {
+			if ev.Type != TypeGap {
 				total++
 				continue
 			}
-			var f struct{ Missed int }
-			if err := json.Unmarshal(ev.Data, &f); err != nil || f.Missed < 1 {
-				t.Errorf("gap of %s", ev.Data)
+			f := PartOf[Gap](ev)
+			if f.Missed < 1 {
+				t.Errorf("gap of %d", f.Missed)
 			}
 			total += f.Missed
 		}
@@ -232,18 +230,18 @@ func TestEventsThatCannotBeWrittenAreAGap(t *testing.T) {
 func TestGapForEventsThatAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewStream("a")
-		for i := range keptEvents + 1 {
-			e.Publish("tick", strconv.Itoa(i), struct{}{})
+		for range keptEvents + 1 {
+			e.Publish(Event{Type: "tick"})
 		}
 		forgotten := keptEvents / 4
 		all := read(t, e.SubscribeAfter(10))
-		if g := all[0]; g.Type != Gap || g.Seq != uint64(forgotten) || string(g.Data) != `{"missed":`+strconv.Itoa(forgotten-10)+`}` || all[1].Seq != uint64(forgotten)+1 || g.Node != "a" {
+		if g := all[0]; g.Type != TypeGap || g.Seq != uint64(forgotten) || PartOf[Gap](g).Missed != forgotten-10 || all[1].Seq != uint64(forgotten)+1 || g.Node != "a" {
 			t.Errorf("begins with %+v, %+v", g, all[1])
 		}
 		if all := read(t, e.SubscribeAfter(uint64(forgotten))); all[0].Seq != uint64(forgotten)+1 || all[0].Type != "tick" {
 			t.Errorf("without a hole: %+v", all[0])
 		}
-		if all := read(t, e.SubscribeAfter(1e6)); all[0].Type != Gap || all[1].Type != Gap || len(all) < 100 {
+		if all := read(t, e.SubscribeAfter(1e6)); all[0].Type != TypeGap || all[1].Type != TypeGap || len(all) < 100 {
 			t.Errorf("numbers that began anew: %+v, %+v", all[0], all[1])
 		}
 	})

@@ -8,38 +8,10 @@ package event
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
 )
-
-// Event is something that happened on a node: a change of the community, a step of an agent, a call
-// from another node.
-type Event struct {
-	// Seq counts the node's events from 1, over its restarts if they are kept. It orders them: the
-	// clock may be set back. A gap has that of the last event that is missing.
-	Seq  uint64
-	Time time.Time
-	Type string
-	// Node is the node's name.
-	Node string
-	// Agent is the id of the member that the event is about; "" means the node itself.
-	Agent string
-	// Data is a JSON object with the fields of that type (Fields); nil means that there are none.
-	Data json.RawMessage
-}
-
-// MarshalJSON writes an event as one flat object: time, seq, type, node, agent and the fields of
-// Data. Data must not have fields of these names, which would then be there twice.
-func (e Event) MarshalJSON() ([]byte, error) {
-	text, err := json.Marshal(head{e.Time, e.Seq, e.Type, e.Node, e.Agent})
-	if err != nil || len(e.Data) <= len(`{}`) {
-		return text, err
-	}
-	// Both are objects: the } of the first becomes the comma before the fields of the second.
-	return append(append(text[:len(text)-1], ','), e.Data[1:]...), nil
-}
 
 const (
 	// keptEvents is the number of events that Stream has in memory: how far `symbio events --since`
@@ -74,19 +46,14 @@ func NewStream(node string) *Stream {
 	return &Stream{node: node, subs: map[*Subscription]struct{}{}}
 }
 
-// Publish adds an event and gives it the next Seq and the present time. fields is marshalled to its
-// Data, and must be a struct or a map; otherwise, or if it cannot be marshalled, the event has no
-// Data. It never blocks: a subscriber that is too far behind misses the event. Later changes of
-// fields have no effect.
-func (e *Stream) Publish(kind, agent string, fields any) {
-	data, err := json.Marshal(fields)
-	if err != nil || len(data) == 0 || data[0] != '{' {
-		data = nil
-	}
+// Publish adds an event and gives it the next Seq, the present time and the node's name. It never
+// blocks: a subscriber that is too far behind misses the event. The caller must not change what ev
+// refers to afterwards.
+func (e *Stream) Publish(ev Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last++
-	ev := Event{Seq: e.last, Time: time.Now().UTC(), Type: kind, Node: e.node, Agent: agent, Data: data}
+	ev.Seq, ev.Time, ev.Node = e.last, time.Now().UTC(), e.node
 	if len(e.recent) == keptEvents {
 		// A quarter at a time, so that the events need not be moved for each new one.
 		e.recent = slices.Delete(e.recent, 0, keptEvents/4)
@@ -100,26 +67,10 @@ func (e *Stream) Publish(kind, agent string, fields any) {
 	}
 }
 
-// Warning is the event of something that the person who runs the node should mend.
-type Warning struct {
-	// Capability is the capability that is concerned; "" if it is none.
-	Capability string `json:"capability,omitempty"`
-	// Why is what is wrong, Mend what to do about it.
-	Why  string `json:"why"`
-	Mend string `json:"mend,omitempty"`
+// Warn publishes a warning: why something is wrong, and how to mend it, "" if that is clear.
+func (e *Stream) Warn(why, mend string) {
+	e.Publish(Event{Type: TypeWarning, Why: why, Part: Warning{Mend: mend}})
 }
-
-// Node is the event of something that happened to a node or to the connection to it.
-type Node struct {
-	ID    string `json:"id,omitempty"`
-	Name  string `json:"name,omitempty"`
-	State string `json:"state,omitempty"`
-	Addr  string `json:"addr,omitempty"`
-	Why   string `json:"why,omitempty"`
-}
-
-// Warn publishes a warning.
-func (e *Stream) Warn(w Warning) { e.Publish("warning", "", w) }
 
 // subscription returns a Subscription that does not follow the stream yet.
 func (e *Stream) subscription() *Subscription {

@@ -3,6 +3,8 @@ package event
 import (
 	"context"
 	"encoding/json"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,48 +13,54 @@ import (
 func TestEventIsOneFlatObject(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for want, e := range map[string]Event{
-		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"done","node":"a","agent":"x","text":"hi"}`: {7, at, "done", "a", "x", json.RawMessage(`{"text":"hi"}`)},
-		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"ready","node":"a","agent":""}`:             {7, at, "ready", "a", "", nil},
-		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"empty","node":"a","agent":""}`:             {7, at, "empty", "a", "", json.RawMessage(`{}`)},
+		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"done","node":"a","agent":"x","text":"hi","status":"done"}`: {Seq: 7, Time: at, Type: TypeDone, Node: "a", Agent: "x", Text: "hi", Part: End{Status: "done"}},
+		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"ready","node":"a","agent":""}`:                             {Seq: 7, Time: at, Type: "ready", Node: "a"},
+		`{"time":"2026-01-02T03:04:05Z","seq":7,"type":"session","node":"a","agent":""}`:                           {Seq: 7, Time: at, Type: TypeSession, Node: "a", Part: Session{}},
 	} {
 		got, err := json.Marshal(e)
 		if err != nil || string(got) != want {
 			t.Errorf("event = %s, %v; want %s", got, err, want)
 		}
 		var back Event
-		if err := json.Unmarshal(got, &back); err != nil {
-			t.Error(err)
-		}
-		if again, err := json.Marshal(back); err != nil || string(again) != want {
-			t.Errorf("read and written again: %s, %v; want %s", again, err, want)
+		if err := json.Unmarshal(got, &back); err != nil || !reflect.DeepEqual(back, e) {
+			t.Errorf("read again: %+v, %v; want %+v", back, err, e)
 		}
 	}
 }
 
-func TestFieldsOfAnEvent(t *testing.T) {
-	e := Event{Type: "transcript", Data: json.RawMessage(`{"text":"hi","pending_steering":2,"args":{"a":1},"spent":{"model_calls":3,"tokens":4,"wall":0.5},"unknown":true}`)}
-	f, err := e.Fields()
-	if err != nil || f.Text != "hi" || f.PendingSteering != 2 || string(f.Args) != `{"a":1}` || f.Spent == nil || f.Spent.ModelCalls != 3 {
-		t.Errorf("fields = %+v, %v", f, err)
+func TestPartOfAnEvent(t *testing.T) {
+	decode := func(line string) (e Event, err error) {
+		err = json.Unmarshal([]byte(line), &e)
+		return e, err
 	}
-	if f, err := (Event{Type: "bare"}).Fields(); err != nil || f.Text != "" {
-		t.Errorf("without data: %+v, %v", f, err)
+	e, err := decode(`{"type":"tool_call","args":{"a":1},"name":"n","call":"7","unknown":true,"status":"done"}`)
+	if call := PartOf[Tool](e); err != nil || e.Name != "n" || call.Call != "7" || string(call.Args) != `{"a":1}` {
+		t.Errorf("event = %+v, %v", e, err)
 	}
-	if f, err := (Event{Type: "odd", Data: json.RawMessage(`{"why":"w","text":1}`)}).Fields(); err == nil || f.Why != "" {
-		t.Errorf("data of another shape: %+v, %v", f, err)
+	if end := PartOf[End](e); end.Status != "" {
+		t.Errorf("a part of another type: %+v", end)
+	}
+	if e, err := decode(`{"type":"new","tool":1}`); err != nil || e.Part != nil {
+		t.Errorf("an unknown type: %+v, %v", e, err)
+	}
+	if e, err := decode(`{"type":"tool_call","tool":1}`); err == nil || e.Part != nil {
+		t.Errorf("fields of another shape: %+v, %v", e, err)
+	}
+	if line, err := json.Marshal(Event{Type: TypeToolCall, Text: "x", Part: Tool{Args: json.RawMessage(`{`)}}); err != nil || !json.Valid(line) || !strings.Contains(string(line), `"text":"x"`) {
+		t.Errorf("a part without a JSON form: %s, %v", line, err)
 	}
 }
 
 func TestSubscriberGetsThePastItAsksForAndAllThatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := NewStream("a")
-		events.Publish("old", "", struct{}{})
+		events.Publish(Event{Type: "old"})
 		time.Sleep(time.Minute)
-		events.Publish("recent", "", struct{}{})
+		events.Publish(Event{Type: "recent"})
 		past, live := events.Subscribe(time.Now().Add(-time.Second)), events.Subscribe(time.Time{})
 		defer past.Close()
 		defer live.Close()
-		events.Publish("new", "", struct{}{})
+		events.Publish(Event{Type: "new"})
 		for _, want := range []struct {
 			tap  *Subscription
 			kind string
@@ -75,7 +83,7 @@ func TestEventsKeepTheirOrderWhenTheClockIsSetBack(t *testing.T) {
 	now := time.Now()
 	events := NewStream("a")
 	for i, at := range []time.Duration{-time.Hour, 0, -2 * time.Hour} {
-		events.Publish("tick", "", struct{}{})
+		events.Publish(Event{Type: "tick"})
 		events.recent[i].Time = now.Add(at)
 	}
 	tap := events.Subscribe(now.Add(-time.Minute))
@@ -91,14 +99,14 @@ func TestGapComesBeforeLaterEvents(t *testing.T) {
 	events := NewStream("a")
 	tap := events.Subscribe(time.Time{})
 	for range queuedEvents + 1 {
-		events.Publish("tick", "", struct{}{})
+		events.Publish(Event{Type: "tick"})
 	}
 	last := uint64(0)
 	for range queuedEvents / 2 { // the reader catches up in part
 		e, _ := tap.Take()
 		last = e.Seq
 	}
-	events.Publish("tick", "", struct{}{})
+	events.Publish(Event{Type: "tick"})
 	gaps := 0
 	for e, ok := tap.Take(); ok; e, ok = tap.Take() {
 		if e.Seq <= last {
@@ -118,7 +126,7 @@ func TestSlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
 	tap := events.Subscribe(time.Time{})
 	const over = 10
 	for range queuedEvents + over {
-		events.Publish("tick", "", struct{}{})
+		events.Publish(Event{Type: "tick"})
 	}
 	for i := range queuedEvents {
 		if e, err := tap.Next(t.Context()); err != nil || e.Type != "tick" {
@@ -126,15 +134,15 @@ func TestSlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
 		}
 	}
 	e, err := tap.Next(t.Context())
-	if err != nil || e.Type != "gap" || string(e.Data) != `{"missed":10}` || e.Seq != queuedEvents+over {
-		t.Errorf("after the queue: %d %s %s, %v; want a gap of %d", e.Seq, e.Type, e.Data, err, over)
+	if err != nil || e.Type != "gap" || PartOf[Gap](e).Missed != over || e.Seq != queuedEvents+over {
+		t.Errorf("after the queue: %d %s %v, %v; want a gap of %d", e.Seq, e.Type, e.Part, err, over)
 	}
-	events.Publish("tick", "", struct{}{})
+	events.Publish(Event{Type: "tick"})
 	if e, err := tap.Next(t.Context()); err != nil || e.Type != "tick" {
 		t.Errorf("after the gap: %q, %v", e.Type, err)
 	}
 	tap.Close()
-	events.Publish("tick", "", struct{}{})
+	events.Publish(Event{Type: "tick"})
 	if _, ok := tap.Take(); ok {
 		t.Error("a closed subscription still gets events")
 	}
@@ -143,7 +151,7 @@ func TestSlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
 func TestMemoryOfEventsIsBounded(t *testing.T) {
 	events := NewStream("a")
 	for range 3 * keptEvents {
-		events.Publish("tick", "", struct{}{})
+		events.Publish(Event{Type: "tick"})
 	}
 	if n := len(events.recent); n > keptEvents {
 		t.Errorf("%d events are kept, want at most %d", n, keptEvents)

@@ -170,11 +170,11 @@ func (b *BorrowedAgent) receive(u update) {
 	b.denied += len(denied)
 	b.mu.Unlock()
 	for _, q := range denied {
-		b.borrower.Denied(b.node, q)
+		b.borrower.Owner().Denied(b.node, q)
 	}
 	b.loan.EndedElsewhere(u.Ended)
 	if u.Spent != nil {
-		b.borrower.Spent(b.loan.Report(*u.Spent))
+		b.borrower.Owner().Spent(b.loan.Report(*u.Spent))
 	}
 }
 
@@ -205,7 +205,7 @@ func (b *BorrowedAgent) settle(final update, err error) {
 		err = fmt.Errorf("%w; it had reported %d model calls and %d tokens, and up to %d and %d more count as spent: %w",
 			ErrLost, s.ModelCalls, s.Tokens, more.ModelCalls, more.Tokens, cmp.Or(err, community.ErrUnavailable))
 	}
-	b.borrower.Spent(more)
+	b.borrower.Owner().Spent(more)
 	b.end(err)
 }
 
@@ -317,7 +317,7 @@ func (b *BorrowedAgent) progress(p community.Progress) {
 	b.activity = p.Message
 	b.mu.Unlock()
 	m, _ := b.borrower.Member(id)
-	b.borrower.Progress(community.Member{ID: id, Name: m.Name}, p.Message)
+	b.borrower.Owner().Progress(community.Member{ID: id, Name: m.Name}, p.Message)
 }
 
 // Steer delivers a text to the agent while it works, with the lender's capability agents.steer. The
@@ -325,7 +325,7 @@ func (b *BorrowedAgent) progress(p community.Progress) {
 func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.Receipt, err error) {
 	data, _ := json.Marshal(map[string]any{"member": b.id(), "text": text}) // of strings it cannot fail
 	s := community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)}
-	if s.OnBehalf, err = b.borrower.Constraints(ctx); err != nil {
+	if s.OnBehalf, err = b.borrower.Owner().Constraints(ctx); err != nil {
 		return r, err
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, "agents.steer", s, nil)

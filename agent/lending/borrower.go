@@ -38,6 +38,23 @@ type Borrower struct {
 	Community
 	// Self is the agent that borrows.
 	Self community.Member
+	// Owner returns what the Borrower asks and tells about that agent. It is called when something of it is needed, since most
+	// agents borrow none.
+	Owner func() Owner
+
+	// calls are the running calls that are leases. Go is called with mu held and never after closed
+	// is set, so Close can wait.
+	calls sync.WaitGroup
+
+	mu sync.Mutex
+	// closed is set by Close; guarded by mu.
+	closed bool
+	// borrowed are the agents whose calls run; guarded by mu.
+	borrowed map[*BorrowedAgent]struct{}
+}
+
+// Owner is the agent that borrows, as a Borrower needs it.
+type Owner struct {
 	// Constraints returns the encoded constraints of the agent for calls with ctx (Signal.OnBehalf).
 	Constraints func(ctx context.Context) ([]byte, error)
 	// OnlyReads reports whether the agent's mode is plan.
@@ -54,16 +71,6 @@ type Borrower struct {
 	// Denied is called with a call of a borrowed agent of a node that its node denied without a person's word: Why says
 	// why. Send does not return before it was called with those that the node reports.
 	Denied func(node community.Member, q Question)
-
-	// calls are the running calls that are leases. Go is called with mu held and never after closed
-	// is set, so Close can wait.
-	calls sync.WaitGroup
-
-	mu sync.Mutex
-	// closed is set by Close; guarded by mu.
-	closed bool
-	// borrowed are the agents whose calls run; guarded by mu.
-	borrowed map[*BorrowedAgent]struct{}
 }
 
 // The time limits for a lender.
@@ -175,11 +182,11 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budg
 	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Places: true, Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
-	if in.Sandbox, err = b.Sandbox(ctx); err == nil {
+	if in.Sandbox, err = b.Owner().Sandbox(ctx); err == nil {
 		s.Data, err = json.Marshal(in)
 	}
 	if err == nil {
-		s.OnBehalf, err = b.Constraints(ctx)
+		s.OnBehalf, err = b.Owner().Constraints(ctx)
 	}
 	if err != nil {
 		loan.Close()
@@ -263,7 +270,7 @@ func (b *Borrower) Send(ctx context.Context, to community.MemberID, s community.
 	if one == nil {
 		return b.Community.Send(ctx, to, s)
 	}
-	if held, err := b.Sandbox(ctx); err != nil || held != nil && !reflect.DeepEqual(held, one.sandbox) {
+	if held, err := b.Owner().Sandbox(ctx); err != nil || held != nil && !reflect.DeepEqual(held, one.sandbox) {
 		return community.Reply{}, cmp.Or(err, errOtherSandbox)
 	}
 	if err := one.tellConstraints(ctx); err != nil {

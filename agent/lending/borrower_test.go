@@ -59,9 +59,11 @@ func borrow(b *Borrower, member community.MemberID) *BorrowedAgent {
 	return one
 }
 
+func ownedBy(o Owner) func() Owner { return func() Owner { return o } }
+
 func TestProgressOfABorrowedAgent(t *testing.T) {
 	var got []string
-	b := &Borrower{Community: fakeNode{}, Progress: func(of community.Member, message string) { got = append(got, of.Name+": "+message) }}
+	b := &Borrower{Community: fakeNode{}, Owner: ownedBy(Owner{Progress: func(of community.Member, message string) { got = append(got, of.Name+": "+message) }})}
 	borrow(b, "").progress(community.Progress{Message: "too early"})
 	one := borrow(b, "1")
 	one.progress(community.Progress{})
@@ -83,7 +85,7 @@ func TestSpendingThatCannotBeAskedForIsAwaited(t *testing.T) {
 	}{"an answer": {nil, time.Hour, 0}, "no answer": {community.ErrUnavailable, time.Hour, memberTimeout}, "its end": {community.ErrNotFound, time.Second, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			var spent int64
-			b := &Borrower{Spent: func(s budget.Spent) { spent += s.Tokens }, Community: fakeNode{invoke: func(in request) (community.Reply, error) {
+			b := &Borrower{Owner: ownedBy(Owner{Spent: func(s budget.Spent) { spent += s.Tokens }}), Community: fakeNode{invoke: func(in request) (community.Reply, error) {
 				return community.Reply{Data: []byte(`{"spent":{"tokens":7}}`)}, tt.err
 			}}}
 			one := borrow(b, "1")
@@ -176,7 +178,7 @@ func TestConstraintsThatCannotBeToldDenyAllMeanwhile(t *testing.T) {
 	var told []string
 	tooMany := errors.New("too many permissions")
 	allowed, failure := []byte(`{"links":[{"name":"x","default":"allow"}]}`), error(nil)
-	b := &Borrower{Community: toldNode{told: &told}, OnlyReads: func() bool { return false }, Constraints: func(context.Context) ([]byte, error) { return allowed, failure }}
+	b := &Borrower{Community: toldNode{told: &told}, Owner: ownedBy(Owner{OnlyReads: func() bool { return false }, Constraints: func(context.Context) ([]byte, error) { return allowed, failure }})}
 	one := borrow(b, "1")
 	one.telling, one.cancel = make(chan struct{}, 1), func() { t.Error("the agent is stopped") }
 	for _, failure = range []error{nil, tooMany, tooMany, nil} {
@@ -205,7 +207,7 @@ func TestLoanThatALenderRefusesIsClosedAtOnce(t *testing.T) {
 		"it did not come": {update{}, community.ErrUnavailable, false, "unavailable"},
 	} {
 		parent := budget.New(budget.Limits{Agents: 1})
-		one := borrow(&Borrower{Spent: func(budget.Spent) {}}, "")
+		one := borrow(&Borrower{Owner: ownedBy(Owner{Spent: func(budget.Spent) {}})}, "")
 		var err error
 		if one.loan, err = parent.OpenLoan(t.Context(), budget.Limits{}); err != nil {
 			t.Fatal(err)
@@ -222,7 +224,7 @@ func TestLoanThatALenderRefusesIsClosedAtOnce(t *testing.T) {
 func TestLinesOfALenderAreReadAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := bytes.Repeat([]byte("{\"spent\":{\"model_calls\":1}}\n"), 10*lineRate+lineBurst)
-		b := &Borrower{Community: chattyNode{lines: lines}, Spent: func(budget.Spent) {}}
+		b := &Borrower{Community: chattyNode{lines: lines}, Owner: ownedBy(Owner{Spent: func(budget.Spent) {}})}
 		one := borrow(b, "")
 		one.cancel = func() {}
 		began := time.Now()
@@ -247,12 +249,12 @@ func (n chattyNode) InvokeStream(_ context.Context, _ community.MemberID, _ stri
 // Of what a lender says that it denied, each call is told once, bounded and printable.
 func TestDeniedCallsOfALentAgentAreToldOnce(t *testing.T) {
 	var told []string
-	one := borrow(&Borrower{Spent: func(budget.Spent) {}, Denied: func(_ community.Member, q Question) {
+	one := borrow(&Borrower{Owner: ownedBy(Owner{Spent: func(budget.Spent) {}, Denied: func(_ community.Member, q Question) {
 		if content, _ := q.Args["content"].(string); len(content) > 210 {
 			t.Error("it shows the whole content")
 		}
 		told = append(told, q.Name+" "+q.Why)
-	}}, "1")
+	}})}, "1")
 	lease := lent(t, newTestLender(t), borrowingNode, "1")
 	report := func(want ...string) {
 		t.Helper()

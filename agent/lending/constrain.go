@@ -63,8 +63,8 @@ func (b *BorrowedAgent) checkConstraints(ctx context.Context) {
 func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
 	bounded, cancel := awake.Clock{}.WithTimeoutCause(ctx, memberTimeout, nil)
 	defer cancel()
-	plan := b.borrower.OnlyReads()
-	behalf, unknown := b.borrower.Constraints(b.leased)
+	plan := b.borrower.Owner().OnlyReads()
+	behalf, unknown := b.borrower.Owner().Constraints(b.leased)
 	if unknown != nil { // the agent may do nothing until they can be told again
 		unknown = fmt.Errorf("the agent cannot be told what it is held to now, and its calls are denied meanwhile: %w", unknown)
 		behalf, _ = permission.EncodeConstraints(permission.Chain{{Name: "the parent's node, which cannot tell them", Policy: permission.Policy{Default: permission.Deny}}})

@@ -51,7 +51,7 @@ func (b *BorrowedAgent) place(ctx context.Context, id string) error {
 		if err != nil {
 			a.Why = visible.Truncate(err.Error(), maxReason)
 		} else {
-			b.borrower.Spent(budget.Spent{Agents: 1})
+			b.borrower.Owner().Spent(budget.Spent{Agents: 1})
 		}
 		// If it is not known whether the lender has the answer, the place stays taken until the lease ends.
 		if _, told := b.ask(ctx, request{Answer: &a}); err == nil && community.NotBegun(told) {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 
 	"symbio/agent/budget"
@@ -14,7 +12,9 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/placement"
 	"symbio/community"
+	"symbio/security/lazyregexp"
 	"symbio/security/sandbox"
+	"symbio/security/strictjson"
 	"symbio/security/visible"
 )
 
@@ -172,24 +172,19 @@ const (
 )
 
 // memberID is the syntax of the ids of members: 128 bits in hexadecimal.
-var memberID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var memberID = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // readRequest reads and checks a request. It repeats the checks of the schema that protect this
 // node.
 func readRequest(data []byte) (request, error) {
 	var in request
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
+	if strictjson.Unmarshal(data, &in) != nil {
 		return request{}, errors.New("it cannot be read")
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return request{}, errors.New("something follows it")
-	}
 	switch {
-	case slices.ContainsFunc([]string{string(in.End), string(in.Account), string(in.Constrain), in.Parent}, func(id string) bool { return id != "" && !memberID.MatchString(id) }):
+	case slices.ContainsFunc([]string{string(in.End), string(in.Account), string(in.Constrain), in.Parent}, func(id string) bool { return id != "" && !memberID().MatchString(id) }):
 		return request{}, errors.New("end, account, constrain or parent is no member's id")
-	case in.Answer != nil && !memberID.MatchString(string(in.Answer.Member)):
+	case in.Answer != nil && !memberID().MatchString(string(in.Answer.Member)):
 		return request{}, errors.New("an answer names no member")
 	case in.End == "" && in.Account == "" && in.Constrain == "" && in.Answer == nil && in.Agent == "" && !in.Load:
 		return request{}, errors.New("it names no agent")
@@ -269,7 +264,7 @@ func readUpdate(line []byte) (update, error) {
 	if err := json.Unmarshal(line, &u); err != nil {
 		return update{}, errors.New("what it says cannot be read")
 	}
-	if m := u.Member; m != nil && (!memberID.MatchString(string(m.ID)) || len(m.Accepts) == 0 || len(m.Omitted) > maxSkills) {
+	if m := u.Member; m != nil && (!memberID().MatchString(string(m.ID)) || len(m.Accepts) == 0 || len(m.Omitted) > maxSkills) {
 		return update{}, errors.New("it names no member, or more skills than it was asked for")
 	}
 	if len(u.Place) > 64 {

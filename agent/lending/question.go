@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"symbio/actor/awake"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -63,11 +63,11 @@ type answer struct {
 	Why    string `json:"why,omitempty"`
 }
 
-var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
+var toolName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 
 // check bounds the texts of a question and makes them printable. The error says what is no question.
 func (q *Question) check() error {
-	if len(q.ID) > 64 || !toolName.MatchString(q.Tool) {
+	if len(q.ID) > 64 || !toolName().MatchString(q.Tool) {
 		return errors.New("what it asks is no question")
 	}
 	q.Name, q.Rule, q.Why, q.Diff = visible.Line(q.Name, 128), visible.Line(q.Rule, maxReason), visible.Line(q.Why, maxReason), visible.Truncate(q.Diff, maxDiff)
@@ -210,7 +210,7 @@ func (b *BorrowedAgent) decide(ctx context.Context, q Question) tool.Answer {
 	if a, known := b.answered.Load(string(key)); known {
 		return a.(tool.Answer)
 	}
-	a := b.borrower.Ask(ctx, b.node, b.id(), q)
+	a := b.borrower.Owner().Ask(ctx, b.node, b.id(), q)
 	if a.Always && !q.Once && err == nil {
 		b.answered.Store(string(key), a)
 	}

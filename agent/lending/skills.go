@@ -3,9 +3,9 @@ package lending
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -48,11 +48,11 @@ func (o Omission) text() string {
 const maxSkills, maxSkillName = 16, 64
 
 // skillSyntax matches the name and the hash of a skill. Only names of the specification travel.
-var skillSyntax = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)* [0-9a-f]{64}$`)
+var skillSyntax = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)* [0-9a-f]{64}$`)
 
 // isInvalid reports whether a request may not name the skill.
 func (s Skill) isInvalid() bool {
-	return len(s.Name) > maxSkillName || !skillSyntax.MatchString(s.Name+" "+s.Hash)
+	return len(s.Name) > maxSkillName || !skillSyntax().MatchString(s.Name+" "+s.Hash)
 }
 
 // selectSkills returns those of the skills that a request may name.

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 // plainName matches the names of arguments that every server takes.
-var plainName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+var plainName = lazyregexp.New(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // Plain returns the tool described with what all servers take of JSON Schema: arguments with a type and a description, and which of
 // them are required. All else that the schema says stands as JSON in the descriptions, so that the model learns the same. ok is false
@@ -46,7 +46,7 @@ func (t ToolSpec) Plain() (_ ToolSpec, ok bool) {
 	})
 	properties, odd, required := map[string]any{}, map[string]any{}, []string{}
 	for name, said := range a.schemas {
-		if plainName.MatchString(name) && said != false {
+		if plainName().MatchString(name) && said != false {
 			if properties[name] = plainArgument(said); a.required[name] {
 				required = append(required, name)
 			}

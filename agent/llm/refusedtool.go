@@ -6,19 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"symbio/security/lazyregexp"
 )
 
-// toolPatterns match what servers say of a tool: its place in the list, and that it is about tools or their schemas at all. They are
-// compiled at the first failure.
-var toolPatterns = sync.OnceValue(func() (p struct{ declared, place, about, schemas, output *regexp.Regexp }) {
-	p.declared = regexp.MustCompile(`(?i)function_?declarations(?:\[|\.)(\d+)`) // Google's: behind the place of the list
-	p.place = regexp.MustCompile(`(?i)\btools['"]?\s*[\[.,/]\s*(\d+)`)
-	p.about = regexp.MustCompile(`(?i)tool|function|schema|parameters|grammar`)
-	p.schemas = regexp.MustCompile(`(?i)json.?schema|schema.{0,40}(tool|function|parameters)|(tool|function|parameters).{0,40}schema|grammar`)
-	p.output = regexp.MustCompile(`(?i)tool_use_failed|tool call validation failed|attempted to call|failed to (call|parse) (a |the )?(tool|function)|^messages[.\[]`) // what the model wrote
-	return p
-})
+// The patterns match what servers say of a tool: its place in the list, and that it is about tools or their schemas at all.
+var declaredPlace = lazyregexp.New(`(?i)function_?declarations(?:\[|\.)(\d+)`) // Google's: behind the place of the list
+var toolPlace = lazyregexp.New(`(?i)\btools['"]?\s*[\[.,/]\s*(\d+)`)
+var aboutTool = lazyregexp.New(`(?i)tool|function|schema|parameters|grammar`)
+var aboutSchemas = lazyregexp.New(`(?i)json.?schema|schema.{0,40}(tool|function|parameters)|(tool|function|parameters).{0,40}schema|grammar`)
+
+// aboutOutput matches complaints about what the model wrote.
+var aboutOutput = lazyregexp.New(`(?i)tool_use_failed|tool call validation failed|attempted to call|failed to (call|parse) (a |the )?(tool|function)|^messages[.\[]`)
 
 // RefusedTool returns which of the tools of a request its server refused, by the error of the request: its name, or "". about reports
 // whether it refused the schemas of tools at all; some servers do not say which.
@@ -27,8 +26,7 @@ func RefusedTool(err error, tools []ToolSpec) (name string, about bool) {
 	if !errors.As(err, &e) || len(tools) == 0 || e.Err != ErrInvalid && (e.Err != ErrUnavailable || e.Status < 500) {
 		return "", false
 	}
-	p := toolPatterns()
-	if !p.about.MatchString(e.Detail) || p.output.MatchString(e.Detail) {
+	if !aboutTool().MatchString(e.Detail) || aboutOutput().MatchString(e.Detail) {
 		return "", false
 	}
 	for _, t := range tools {
@@ -39,12 +37,12 @@ func RefusedTool(err error, tools []ToolSpec) (name string, about bool) {
 			name = t.Name
 		}
 	}
-	for _, place := range []*regexp.Regexp{p.declared, p.place} {
+	for _, place := range []*regexp.Regexp{declaredPlace(), toolPlace()} {
 		if found := place.FindStringSubmatch(e.Detail); found != nil && name == "" {
 			if i, err := strconv.Atoi(found[1]); err == nil && i < len(tools) {
 				return tools[i].Name, true
 			}
 		}
 	}
-	return name, name != "" || p.schemas.MatchString(e.Detail)
+	return name, name != "" || aboutSchemas().MatchString(e.Detail)
 }

@@ -134,7 +134,11 @@ func (d dialogue) hears(kind string) (h heard) {
 			d.t.Fatalf("while waiting for %s: %v", kind, err)
 		}
 		if e.Type == kind {
-			if err := json.Unmarshal(e.Data, &h); err != nil {
+			line, err := json.Marshal(e)
+			if err == nil {
+				err = json.Unmarshal(line, &h)
+			}
+			if err != nil {
 				d.t.Fatal(err)
 			}
 			h.agent = e.Agent

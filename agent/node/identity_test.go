@@ -54,14 +54,14 @@ func TestTaskGoesOnUnderNewIdentity(t *testing.T) {
 	<-n.Ready()
 	events := n.Events().Subscribe(time.Time{})
 	defer events.Close()
-	await := func(is func(e event.Event, f event.Fields) bool) {
+	await := func(is func(event.Event) bool) {
 		t.Helper()
 		for {
 			e, err := events.Next(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f, err := e.Fields(); err == nil && is(e, f) {
+			if is(e) {
 				return
 			}
 		}
@@ -71,14 +71,12 @@ func TestTaskGoesOnUnderNewIdentity(t *testing.T) {
 		_, err := n.Ask(ctx, "", "wait")
 		asked <- err
 	}()
-	await(func(e event.Event, _ event.Fields) bool { return e.Type == "tool_result" })
+	await(func(e event.Event) bool { return e.Type == event.TypeToolResult })
 	n.parts.Load().newIdentity <- struct{}{}
 	if err := <-asked; err == nil {
 		t.Error("the task was answered under the old identity")
 	}
-	await(func(e event.Event, f event.Fields) bool {
-		return e.Type == "session" && f.State == string(session.Done)
-	})
+	await(func(e event.Event) bool { return event.PartOf[event.Session](e).State == string(session.Done) })
 	all, err := n.sessions.Store().Sessions(t.Context(), session.Filter{})
 	if err != nil || len(all) != 1 || all[0].State != session.Done || all[0].Open || all[0].Tasks != 1 {
 		t.Errorf("the sessions are %+v, %v", all, err)

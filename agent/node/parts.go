@@ -213,12 +213,12 @@ func stopServer(s *grpc.Server) {
 func (p *parts) warnOfRefusals(context.Context) error {
 	settings := p.node.cfg.Settings
 	if why, mend := settings.Unheld(); why != "" && (!settings.Sandbox.IsOff() || settings.Permissions.Preset == "development") {
-		p.node.events.Warn(event.Warning{Why: why, Mend: mend})
+		p.node.events.Warn(why, mend)
 	}
 	refused, err := p.agents.runner.Refusals(settings.Capabilities, p.agents.runner.Held)
 	for _, r := range refused {
 		p.node.cfg.Logger.Warn("capability refuses its calls", "capability", r.Capability, "why", r.Why)
-		p.node.events.Warn(event.Warning{Capability: r.Capability, Why: "its calls are refused: " + r.Why, Mend: r.Mend})
+		p.node.events.Publish(event.Event{Type: event.TypeWarning, Why: "its calls are refused: " + r.Why, Part: event.Warning{Capability: r.Capability, Mend: r.Mend}})
 	}
 	return err
 }
@@ -295,7 +295,7 @@ func (c *calls) record(e audit.Entry) error {
 	}
 	err := c.audit.Append(e)
 	if err != nil {
-		c.node.events.Warn(event.Warning{Why: "all calls are denied now: " + err.Error(), Mend: "symbio doctor"})
+		c.node.events.Warn("all calls are denied now: "+err.Error(), "symbio doctor")
 	}
 	return err
 }
@@ -331,7 +331,9 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	}
 	servers := c.Servers(a.runner)
 	servers.Report = report.mcp
-	servers.Warn = func(capability, why string) { n.events.Warn(event.Warning{Capability: capability, Why: why}) }
+	servers.Warn = func(capability, why string) {
+		n.events.Publish(event.Event{Type: event.TypeWarning, Why: why, Part: event.Warning{Capability: capability}})
+	}
 	if a.servers, err = mcpservers.Open(servers); err != nil {
 		return a, err
 	}
@@ -351,12 +353,12 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	use := c.Skills().Use()
 	use.Uses = n.sessions.SkillUses()
 	a.factory = agent.NewFactory(agent.Config{
-		Community: calls.community, Chooser: a.places.Chooser, Workspaces: a.places.Workspaces, OpenWorkspace: have.OpenCheckout, Skills: skills.Registry, SkillUse: use, Trust: c.Skills().Trust, Granted: n.rules.Granted,
+		Community: calls.community, Chooser: a.places.Chooser, Workspaces: a.places.Workspaces, OpenWorkspace: have.OpenCheckout, Skills: skills.Registry, SkillUse: use, Trust: c.Skills().Trust, Approvals: n.rules,
 		WorkContext: agent.WorkContext{
 			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy, SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,
 		},
 		Tools: more, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
-		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: report.agent, Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(), Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
+		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: n.events.Publish, Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(), Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
 	a.spawner = &tasks.Spawner{Factory: a.factory, Community: calls.community, Definitions: a.defined, Rules: n.rules.Policy, Limits: c.Settings.Budget.Limits, Logger: c.Logger}
 	if c.Settings.Approvals.Unattended {

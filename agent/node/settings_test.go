@@ -4,7 +4,6 @@ package node_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"image"
 	"image/png"
 	"strings"
@@ -19,8 +18,8 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// fields waits for the next event of a type and returns its fields.
-func (d dialogue) fields(kind string) event.Fields {
+// event waits for the next event of a type.
+func (d dialogue) event(kind string) event.Event {
 	d.t.Helper()
 	for {
 		e, err := control.Receive(d.stream.Recv)
@@ -28,19 +27,22 @@ func (d dialogue) fields(kind string) event.Fields {
 			d.t.Fatalf("while waiting for %s: %v", kind, err)
 		}
 		if e.Type == kind {
-			var f event.Fields
-			if err := json.Unmarshal(e.Data, &f); err != nil {
-				d.t.Fatal(err)
-			}
-			return f
+			return e
 		}
 	}
 }
 
-func (d dialogue) change(to *symbiov1.ChangeSettings) event.Fields {
+// settings waits for the next settings, and why they did not change.
+func (d dialogue) settings() (s event.Settings, why string) {
+	d.t.Helper()
+	e := d.event(event.TypeSettings)
+	return event.PartOf[event.Settings](e), e.Why
+}
+
+func (d dialogue) change(to *symbiov1.ChangeSettings) (s event.Settings, why string) {
 	d.t.Helper()
 	d.say(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: to}})
-	return d.fields("settings")
+	return d.settings()
 }
 
 func (d dialogue) picture(text string, pictures ...*symbiov1.Picture) heard {
@@ -52,20 +54,20 @@ func (d dialogue) picture(text string, pictures ...*symbiov1.Picture) heard {
 func TestConversationChangesItsSettings(t *testing.T) {
 	c := startNode(t)
 	d := converse(t, c, &symbiov1.RunRequest{Effort: "low", Mode: "plan"})
-	if s := d.fields("settings"); s.Model != "scripted:slow" || s.Effort != "low" || s.Mode != "plan" || s.Window == 0 || s.Why != "" {
-		t.Errorf("at the start the settings are %+v", s)
+	if s, why := d.settings(); s.Model != "scripted:slow" || s.Effort != "low" || s.Mode != "plan" || s.Window == 0 || why != "" {
+		t.Errorf("at the start the settings are %+v, %q", s, why)
 	}
-	if s := d.change(&symbiov1.ChangeSettings{Model: "nowhere:x", Mode: "ask"}); s.Model != "scripted:slow" || s.Mode != "plan" || s.Why == "" {
-		t.Errorf("after a model that is none the settings are %+v", s)
+	if s, why := d.change(&symbiov1.ChangeSettings{Model: "nowhere:x", Mode: "ask"}); s.Model != "scripted:slow" || s.Mode != "plan" || why == "" {
+		t.Errorf("after a model that is none the settings are %+v, %q", s, why)
 	}
-	if s := d.change(&symbiov1.ChangeSettings{Effort: "much"}); s.Effort != "low" || !strings.Contains(s.Why, "want low, medium or high") {
-		t.Errorf("after an effort that is none the settings are %+v", s)
+	if s, why := d.change(&symbiov1.ChangeSettings{Effort: "much"}); s.Effort != "low" || !strings.Contains(why, "want low, medium or high") {
+		t.Errorf("after an effort that is none the settings are %+v, %q", s, why)
 	}
-	if s := d.change(&symbiov1.ChangeSettings{Mode: "edits", Effort: "high"}); s.Mode != "edits" || s.Effort != "high" || s.Why != "" {
-		t.Errorf("after a change the settings are %+v", s)
+	if s, why := d.change(&symbiov1.ChangeSettings{Mode: "edits", Effort: "high"}); s.Mode != "edits" || s.Effort != "high" || why != "" {
+		t.Errorf("after a change the settings are %+v, %q", s, why)
 	}
 	d.next("one")
-	if f := d.fields("turn"); f.Context == 0 || f.Window == 0 {
+	if f := event.PartOf[event.Turn](d.event(event.TypeTurn)); f.Context == 0 || f.Window == 0 {
 		t.Errorf("the turn has a context of %d and a window of %d", f.Context, f.Window)
 	}
 	d.hears("result")

@@ -3,11 +3,11 @@ package placement
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"symbio/community"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -29,7 +29,7 @@ const (
 	maxValue = 128
 )
 
-var keyPattern = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,62}$`)
+var keyPattern = lazyregexp.New(`^[a-z][a-z0-9._-]{0,62}$`)
 
 // ParseLabels reads the labels of a task. The error names the one that is none.
 func ParseLabels(texts []string) (all []Label, err error) {
@@ -47,7 +47,7 @@ func ParseLabels(texts []string) (all []Label, err error) {
 }
 
 func checkLabel(key, value string) error {
-	if !keyPattern.MatchString(key) || len(value) > maxValue || visible.Line(value, maxValue) != value {
+	if !keyPattern().MatchString(key) || len(value) > maxValue || visible.Line(value, maxValue) != value {
 		return fmt.Errorf("%q: %q is no label: keys are lower-case letters, digits, dots and hyphens, values are at most %d printable characters", key, value, maxValue)
 	}
 	return nil

@@ -64,14 +64,13 @@ func (j *Journal) add(l *Log, w Write) (*batch, error) {
 		return nil, fmt.Errorf("session %s: %w", w.Info.ID, ErrTaken)
 	}
 	b := j.next
-	for i, log := range b.logs {
-		if log == l {
-			before := b.writes[i]
-			w.Entries, w.Data = append(before.Entries, w.Entries...), append(before.Data, w.Data...)
-			b.writes[i] = w
-			return b, nil
-		}
+	if l.batch == b {
+		before := &b.writes[l.write]
+		w.Entries, w.Data = append(before.Entries, w.Entries...), append(before.Data, w.Data...)
+		*before = w
+		return b, nil
 	}
+	l.batch, l.write = b, len(b.writes)
 	b.writes, b.logs = append(b.writes, w), append(b.logs, l)
 	return b, nil
 }
@@ -98,6 +97,7 @@ func (j *Journal) flush(b *batch) error {
 				l.fail(b.err)
 			}
 		}
+		b.writes, b.logs = nil, nil // the logs keep b until their next write
 		close(b.done)
 	}
 	return b.err
@@ -177,6 +177,9 @@ type Log struct {
 	taken    bool // another log has the session; guarded by mu
 	// recovered is that of the journal when the log was opened; guarded by journal.mu.
 	recovered int
+	// batch is the last one that has a write of the log, and write its index there; guarded by journal.mu.
+	batch *batch
+	write int
 }
 
 // Create begins a session. It becomes durable with its first commit. ID, Node, State
@@ -359,8 +362,8 @@ func (l *Log) Add(entries ...Entry) error {
 	if l == nil {
 		return nil
 	}
-	_, err := l.add(entries)
-	return err
+	_, err := l.add(entries, false)
+	return unrecorded(err)
 }
 
 // Commit records entries and returns when they, and all that were added before, are durable. The
@@ -369,17 +372,22 @@ func (l *Log) Commit(entries ...Entry) error {
 	if l == nil {
 		return nil
 	}
-	b, err := l.add(entries)
+	b, err := l.add(entries, true)
 	if err == nil {
 		err = l.journal.flush(b)
 	}
+	return unrecorded(err)
+}
+
+// unrecorded says what an error means for an agent.
+func unrecorded(err error) error {
 	if err != nil {
 		return fmt.Errorf("the session cannot be recorded: %w", err)
 	}
 	return nil
 }
 
-func (l *Log) add(entries []Entry) (*batch, error) {
+func (l *Log) add(entries []Entry, commits bool) (*batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.taken {
@@ -406,7 +414,11 @@ func (l *Log) add(entries []Entry) (*batch, error) {
 		return nil, l.err
 	}
 	w := Write{Info: l.info, Entries: entries}
-	if err := w.Encode(); err != nil {
+	encode := w.encodeEntries
+	if commits { // else more is likely to come, with another Info
+		encode = w.Encode
+	}
+	if err := encode(); err != nil {
 		l.err = err
 		return nil, err
 	}

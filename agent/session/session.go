@@ -258,11 +258,21 @@ type Write struct {
 	Data     [][]byte
 }
 
-// Encode sets InfoData and Data, with the User of requests.
+// Encode sets InfoData and Data where they are nil, with the User of requests.
 func (w *Write) Encode() (err error) {
-	if w.InfoData, err = json.Marshal(w.Info); err != nil {
-		return fmt.Errorf("the state of session %s: %w", w.Info.ID, err)
+	if w.InfoData == nil {
+		if w.InfoData, err = json.Marshal(w.Info); err != nil {
+			return fmt.Errorf("the state of session %s: %w", w.Info.ID, err)
+		}
 	}
+	if w.Data == nil {
+		err = w.encodeEntries()
+	}
+	return err
+}
+
+// encodeEntries sets Data.
+func (w *Write) encodeEntries() error {
 	w.Data = make([][]byte, len(w.Entries))
 	for i, e := range w.Entries {
 		if e.Kind == Request && !e.Copied {

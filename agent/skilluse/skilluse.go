@@ -13,6 +13,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/security/permission"
+	"symbio/skills"
 )
 
 // Use is how often a skill was used. Its JSON is a contract.
@@ -55,9 +56,7 @@ type withheldRule struct {
 func Count(events []event.Event) []Use {
 	c := counter{map[string]Use{}, map[[2]string]bool{}, map[string][]string{}, map[string][]withheldRule{}}
 	for _, e := range events {
-		if f, err := e.Fields(); err == nil {
-			c.count(e, f)
-		}
+		c.count(e)
 	}
 	all := []Use{}
 	for name, u := range c.uses {
@@ -81,22 +80,24 @@ func (c counter) add(name string, change func(*Use)) {
 func (c counter) deny(name string) { c.add(name, func(u *Use) { u.Denied++ }) }
 
 // count counts an event.
-func (c counter) count(e event.Event, f event.Fields) {
+func (c counter) count(e event.Event) {
 	switch e.Type {
 	case "catalog":
-		for _, name := range f.Shown {
+		for _, name := range event.PartOf[event.Catalog](e).Shown {
 			if key := [2]string{e.Agent, name}; !c.shown[key] {
 				c.shown[key] = true
 				c.add(name, func(u *Use) { u.Shown++ })
 			}
 		}
 	case "skill":
-		c.taken[e.Agent] = append(c.taken[e.Agent], f.Text)
-		c.add(f.Text, func(u *Use) { u.Taken, u.LastTaken = u.Taken+1, e.Time })
+		c.taken[e.Agent] = append(c.taken[e.Agent], e.Text)
+		c.add(e.Text, func(u *Use) { u.Taken, u.LastTaken = u.Taken+1, e.Time })
 	case "skill_refused":
-		c.refused(e.Agent, f)
+		c.refused(e.Agent, event.PartOf[skills.Event](e))
 	case "decision":
-		c.decided(e.Agent, f)
+		if f, ok := e.Part.(event.Decision); ok {
+			c.decided(e.Agent, f)
+		}
 	case "done", "failed":
 		for _, name := range c.taken[e.Agent] {
 			if e.Type == "done" {
@@ -109,7 +110,7 @@ func (c counter) count(e event.Event, f event.Fields) {
 
 // refused counts a refused activation. If the skill is active and only rules were withheld, they are
 // kept for the calls that follow.
-func (c counter) refused(agent string, f event.Fields) {
+func (c counter) refused(agent string, f skills.Event) {
 	if len(f.Withheld) == 0 && f.Path != "" { // without a path there is no such skill
 		c.deny(f.Skill)
 	}
@@ -121,7 +122,7 @@ func (c counter) refused(agent string, f event.Fields) {
 }
 
 // decided counts a denied call: of an activation, or of one that a withheld rule alone would allow.
-func (c counter) decided(agent string, f event.Fields) {
+func (c counter) decided(agent string, f event.Decision) {
 	var args map[string]any
 	if f.Approved || json.Unmarshal(f.Args, &args) != nil {
 		return
@@ -145,8 +146,8 @@ const halfLife = 7 * 24 * time.Hour
 func Scores(events []event.Event, now time.Time) map[string]float64 {
 	scores := map[string]float64{}
 	for _, e := range events {
-		if f, err := e.Fields(); err == nil && e.Type == "skill" {
-			scores[f.Text] += math.Exp2(-float64(now.Sub(e.Time)) / float64(halfLife))
+		if e.Type == event.TypeSkill {
+			scores[e.Text] += math.Exp2(-float64(now.Sub(e.Time)) / float64(halfLife))
 		}
 	}
 	return scores

@@ -1,13 +1,13 @@
 package skilluse_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/event"
+	"symbio/agent/event/eventtest"
 	"symbio/agent/skilluse"
 )
 
@@ -16,7 +16,9 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 // events makes events of an agent, of type and data in turn.
 func events(agent string, pairs ...string) (all []event.Event) {
 	for i := 0; i < len(pairs); i += 2 {
-		all = append(all, event.Event{Seq: uint64(i), Time: noon.Add(time.Duration(i) * time.Hour), Type: pairs[i], Agent: agent, Data: json.RawMessage(pairs[i+1])})
+		e := eventtest.New(pairs[i], agent, pairs[i+1])
+		e.Time = noon.Add(time.Duration(i) * time.Hour)
+		all = append(all, e)
 	}
 	return all
 }

@@ -27,7 +27,7 @@ type launch struct {
 // the sub-agent, or while all places are taken a Child that waits for one. With an error nothing is
 // left of it but the reservation.
 func (t *Team) launch(call context.Context, w SpawnRequest, key, text string) (*Child, error) {
-	ctx, cancel := t.background(t.cfg.Fix(call))
+	ctx, cancel := t.background(t.cfg().Fix(call))
 	defer context.AfterFunc(call, cancel)() // until launch returns
 	wait := &place{cancel: cancel}
 	c := &Child{Member: community.Member{Name: w.Name}, Handle: wait, task: &task{cancel: cancel}}
@@ -104,8 +104,8 @@ func (l *launch) perform(ctx context.Context) {
 			}
 			return
 		}
-		reply, err := t.cfg.Send(ctx, next.Member.ID, s)
-		if err == nil || ctx.Err() != nil || !t.cfg.Repeat(next, l.request, times) {
+		reply, err := t.cfg().Send(ctx, next.Member.ID, s)
+		if err == nil || ctx.Err() != nil || !t.cfg().Repeat(next, l.request, times) {
 			t.finish(next, next.task, l.key, reply, err)
 			return
 		}
@@ -114,7 +114,7 @@ func (l *launch) perform(ctx context.Context) {
 
 // spawn spawns a sub-agent and returns the signal that gives it the task.
 func (l *launch) spawn(ctx context.Context) (*Child, community.Signal, error) {
-	next, err := l.team.cfg.Spawn(ctx, l.request)
+	next, err := l.team.cfg().Spawn(ctx, l.request)
 	if err != nil {
 		return nil, community.Signal{}, err
 	}

@@ -78,7 +78,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	if err != nil {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
-	key := taskKey(cmp.Or(args.Agent, t.cfg.Definition), args.Task, append([]string{args.Node}, args.Where...)...)
+	key := taskKey(cmp.Or(args.Agent, t.cfg().Definition), args.Task, append([]string{args.Node}, args.Where...)...)
 	if args.Task != "" {
 		if err := t.reserve(key, len(places)); err != nil {
 			return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
@@ -92,7 +92,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 			Node: args.Node, Where: at.where, Keep: args.Tools, Share: args.Budget.limits(), Workspace: args.Workspace,
 		}
 		if w.Name == "" {
-			w.Name = t.cfg.NextName()
+			w.Name = t.cfg().NextName()
 		}
 		one, err := t.replicateOne(ctx, w, key, at.task)
 		if err == nil {
@@ -137,7 +137,7 @@ func places(t *Team, args replicateArgs, count int) (all []replicaPlace, err err
 		return nil, errors.New("where each is one on every node: leave count out")
 	}
 	where := slices.DeleteFunc(slices.Clone(args.Where), func(label string) bool { return label == each })
-	nodes, err := t.cfg.Nodes(cmp.Or(args.Agent, t.cfg.Definition), where)
+	nodes, err := t.cfg().Nodes(cmp.Or(args.Agent, t.cfg().Definition), where)
 	if err == nil && len(nodes) > maxCount {
 		err = fmt.Errorf("%d nodes fit, and one call spawns at most %d: choose some with labels", len(nodes), maxCount)
 	}
@@ -174,7 +174,7 @@ func (t *Team) replicateOne(ctx context.Context, w SpawnRequest, key, text strin
 	var c *Child
 	var err error
 	if text == "" {
-		c, err = t.cfg.Spawn(ctx, w)
+		c, err = t.cfg().Spawn(ctx, w)
 	} else {
 		c, err = t.launch(ctx, w, key, text)
 	}

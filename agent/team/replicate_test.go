@@ -25,20 +25,22 @@ func TestReplicateReportsUnassignedTask(t *testing.T) {
 		fail    error
 		working bool
 	}{"assigned": {nil, true}, "not assigned": {noConstraints, false}} {
-		team := New(Config{
-			Definition: "general",
-			Spawn: func(context.Context, SpawnRequest) (*Child, error) {
-				return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}, Account: budget.New(budget.Limits{})}, nil
-			},
-			NextName: func() string { return "helper" },
-			Fix:      func(ctx context.Context) context.Context { return ctx },
-			OnBehalf: func(context.Context, *Child) ([]byte, error) { return nil, want.fail },
-			Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
-				return community.Reply{}, nil
-			},
-			Deadline: func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
-			Done:     func(*Child, string, error) {},
-			Repeat:   func(*Child, SpawnRequest, int) bool { return false },
+		team := New(func() Config {
+			return Config{
+				Definition: "general",
+				Spawn: func(context.Context, SpawnRequest) (*Child, error) {
+					return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}, Account: budget.New(budget.Limits{})}, nil
+				},
+				NextName: func() string { return "helper" },
+				Fix:      func(ctx context.Context) context.Context { return ctx },
+				OnBehalf: func(context.Context, *Child) ([]byte, error) { return nil, want.fail },
+				Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
+					return community.Reply{}, nil
+				},
+				Deadline: func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
+				Done:     func(*Child, string, error) {},
+				Repeat:   func(*Child, SpawnRequest, int) bool { return false },
+			}
 		})
 		got := team.replicate(t.Context(), replicateArgs{Reason: "r", Task: "t"})
 		if strings.Contains(got.Text, `"working":true`) != want.working || strings.Contains(got.Text, "no constraints") == want.working {
@@ -53,24 +55,26 @@ func TestLostTaskWaitsForRoomInQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spawns, sends := 0, 0
 		var ended error
-		team := New(Config{
-			Spawn: func(context.Context, SpawnRequest) (*Child, error) {
-				if spawns++; spawns > 1 && spawns < 10 {
-					return nil, community.ErrBusy
-				}
-				return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}, Account: budget.New(budget.Limits{})}, nil
-			},
-			Fix:      func(ctx context.Context) context.Context { return ctx },
-			OnBehalf: func(context.Context, *Child) ([]byte, error) { return nil, nil },
-			Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
-				if sends++; sends == 1 {
-					return community.Reply{}, community.ErrUnavailable
-				}
-				return community.Reply{}, nil
-			},
-			Deadline: func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
-			Done:     func(_ *Child, _ string, err error) { ended = err },
-			Repeat:   func(*Child, SpawnRequest, int) bool { return true },
+		team := New(func() Config {
+			return Config{
+				Spawn: func(context.Context, SpawnRequest) (*Child, error) {
+					if spawns++; spawns > 1 && spawns < 10 {
+						return nil, community.ErrBusy
+					}
+					return &Child{Member: community.Member{ID: "m1", Name: "helper", Accepts: []string{"text"}}, Handle: runningHandle{}, Account: budget.New(budget.Limits{})}, nil
+				},
+				Fix:      func(ctx context.Context) context.Context { return ctx },
+				OnBehalf: func(context.Context, *Child) ([]byte, error) { return nil, nil },
+				Send: func(context.Context, community.MemberID, community.Signal) (community.Reply, error) {
+					if sends++; sends == 1 {
+						return community.Reply{}, community.ErrUnavailable
+					}
+					return community.Reply{}, nil
+				},
+				Deadline: func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
+				Done:     func(_ *Child, _ string, err error) { ended = err },
+				Repeat:   func(*Child, SpawnRequest, int) bool { return true },
+			}
 		})
 		if _, err := team.launch(t.Context(), SpawnRequest{Name: "helper"}, "", "t"); err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 	}
 	t.tasks.Go(func() {
 		defer cancel()
-		reply, err := t.cfg.Send(ctx, c.Member.ID, s)
+		reply, err := t.cfg().Send(ctx, c.Member.ID, s)
 		t.finish(c, one, key, reply, err)
 	})
 	return nil
@@ -108,7 +108,7 @@ func (t *Team) assign(ctx context.Context, c *Child, key, text string) error {
 func (t *Team) signal(ctx context.Context, c *Child, text string) (s community.Signal, err error) {
 	s = community.Signal{Perception: c.perception(), Requester: peer.Requester(ctx)}
 	if s.Data, err = json.Marshal(text); err == nil {
-		s.OnBehalf, err = t.cfg.OnBehalf(ctx, c)
+		s.OnBehalf, err = t.cfg().OnBehalf(ctx, c)
 	}
 	return s, err
 }
@@ -120,8 +120,8 @@ func (t *Team) Ask(ctx context.Context, c *Child, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	reply, err := t.cfg.Send(ctx, c.Member.ID, s)
-	t.cfg.Done(c, string(reply.Data), err)
+	reply, err := t.cfg().Send(ctx, c.Member.ID, s)
+	t.cfg().Done(c, string(reply.Data), err)
 	return visible.Prefix(string(reply.Data), maxResult), err
 }
 
@@ -129,7 +129,7 @@ func (t *Team) Ask(ctx context.Context, c *Child, text string) (string, error) {
 // ctx, but not its end. It ends with the team, or when the summary of the parent's task is due. The
 // caller must call the returned function.
 func (t *Team) background(ctx context.Context) (context.Context, context.CancelFunc) {
-	until, late := t.cfg.Deadline()
+	until, late := t.cfg().Deadline()
 	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, late)
 	stop := context.AfterFunc(t.alive, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -142,7 +142,7 @@ func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, er
 		err = why
 	}
 	// Done is called without the lock, since it may call back into the Team.
-	t.cfg.Done(c, string(reply.Data), err)
+	t.cfg().Done(c, string(reply.Data), err)
 	t.mu.Lock()
 	one.done, one.text, one.err = true, string(reply.Data), err
 	t.release(key, 1)

@@ -107,7 +107,7 @@ type SpawnRequest struct {
 
 // Team is the sub-agents of one agent. It is safe for concurrent use.
 type Team struct {
-	cfg Config
+	cfg func() Config
 	// alive ends with the team; kill ends it.
 	alive context.Context
 	kill  context.CancelFunc
@@ -133,8 +133,8 @@ const (
 	maxUnread = 256
 )
 
-// New returns a Team without sub-agents.
-func New(cfg Config) *Team {
+// New returns a Team without sub-agents. cfg is called when something of it is needed, since most agents spawn none.
+func New(cfg func() Config) *Team {
 	t := &Team{cfg: cfg, reserved: map[string]*taskReservation{}, changed: make(chan struct{})}
 	t.alive, t.kill = context.WithCancel(context.Background())
 	return t

@@ -38,19 +38,28 @@ func (h *fakeHandle) Activity() string { return h.doing }
 
 // newTeam returns a team whose tasks are answered by send.
 func newTeam(t *testing.T, send func(ctx context.Context, to community.MemberID) (community.Reply, error)) *Team {
-	team := New(Config{
-		Definition:      "general",
-		Fix:             func(ctx context.Context) context.Context { return ctx },
-		OnBehalf:        func(context.Context, *Child) ([]byte, error) { return nil, nil },
-		Deadline:        func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
-		Done:            func(*Child, string, error) {},
-		PendingSteering: func() int { return 0 },
-		Send: func(ctx context.Context, to community.MemberID, _ community.Signal) (community.Reply, error) {
-			return send(ctx, to)
-		},
+	team := New(func() Config {
+		return Config{
+			Definition:      "general",
+			Fix:             func(ctx context.Context) context.Context { return ctx },
+			OnBehalf:        func(context.Context, *Child) ([]byte, error) { return nil, nil },
+			Deadline:        func() (time.Time, error) { return time.Now().Add(time.Hour), nil },
+			Done:            func(*Child, string, error) {},
+			PendingSteering: func() int { return 0 },
+			Send: func(ctx context.Context, to community.MemberID, _ community.Signal) (community.Reply, error) {
+				return send(ctx, to)
+			},
+		}
 	})
 	t.Cleanup(func() { team.Close(context.Background()) })
 	return team
+}
+
+// change changes the Config of a team.
+func change(team *Team, how func(*Config)) {
+	cfg := team.cfg()
+	how(&cfg)
+	team.cfg = func() Config { return cfg }
 }
 
 // add adds a sub-agent with a task; nil = it has none.
@@ -153,7 +162,9 @@ func TestWaitEndsWhenItIsOfNoUse(t *testing.T) {
 	}{
 		"late":      {args: waitArgs{Seconds: 3}, want: "1 of them still work.", took: 3 * time.Second},
 		"cancelled": {ctx: ended, want: "The waiting ended: context canceled. 1 of them still work."},
-		"steered":   {prep: func(team *Team, _ *Child) { team.cfg.PendingSteering = func() int { return 1 } }, want: "A message for you came meanwhile", took: steeringInterval},
+		"steered": {prep: func(team *Team, _ *Child) {
+			change(team, func(c *Config) { c.PendingSteering = func() int { return 1 } })
+		}, want: "A message for you came meanwhile", took: steeringInterval},
 		"stuck": {prep: func(team *Team, c *Child) {
 			c.queued = true
 			add(t, team, "idle", &fakeHandle{}, nil)
@@ -209,10 +220,12 @@ func TestMessageRefusesWhatCannotBeSaid(t *testing.T) {
 func TestReplicateCountHasALimit(t *testing.T) {
 	team := newTeam(t, nil)
 	made := 0
-	team.cfg.Spawn = func(_ context.Context, r SpawnRequest) (*Child, error) {
-		made++
-		return add(t, team, r.Name, &fakeHandle{}, nil), nil
-	}
+	change(team, func(c *Config) {
+		c.Spawn = func(_ context.Context, r SpawnRequest) (*Child, error) {
+			made++
+			return add(t, team, r.Name, &fakeHandle{}, nil), nil
+		}
+	})
 	for count, want := range map[int]int{-1: 0, maxCount: maxCount, maxCount + 1: 0} {
 		made = 0
 		if got := team.replicate(t.Context(), replicateArgs{Reason: "r", Name: "n", Count: count}); made != want || got.IsError != (want == 0) {

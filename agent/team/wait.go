@@ -111,7 +111,7 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 		select {
 		case <-changed:
 		case <-again.C:
-			if t.cfg.PendingSteering() > 0 {
+			if t.cfg().PendingSteering() > 0 {
 				return "A message for you came meanwhile, so the waiting ended; wait again after you have read it."
 			}
 		case <-late:

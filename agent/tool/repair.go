@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 // Repair returns a call as the model certainly meant it: the name of a tool with a prefix, other case or white space around it,
@@ -62,14 +62,14 @@ func (c *catalog) meant(name string) string {
 const maxName = 64
 
 // quoted finds values in quotes that may be of another type. Most calls have none.
-var quoted = regexp.MustCompile(`:\s*"\s*[-0-9tf{[]`)
+var quoted = lazyregexp.New(`:\s*"\s*[-0-9tf{[]`)
 
 // meantArgs returns arguments with what can only be meant otherwise put right.
 func meantArgs(args, schema json.RawMessage) json.RawMessage {
 	if len(args) > maxArgs {
 		return args
 	}
-	if args = meantObject(args); !quoted.Match(args) {
+	if args = meantObject(args); !quoted().Match(args) {
 		return args
 	}
 	object, err := DecodeArgs(args)

@@ -39,6 +39,8 @@ type Decision struct {
 	Args    map[string]any // decoded; not to be written to
 	Within  []permission.Guardrail
 	Verdict permission.Verdict
+	// Judged is the call that Verdict is about, as the guard saw it.
+	Judged permission.Call
 	// Approved is true if the tool will run: the guard allowed it, or a person did.
 	Approved bool
 	// By names the person's way of answering, such as "terminal". It is "" if no person was asked
@@ -74,10 +76,12 @@ type Answer struct {
 	// Always is true if the answer holds for the same call from now on. The code behind
 	// SetConfig.Ask stores that, not the Set.
 	Always bool
-	// Lasting is true if the permission is kept across restarts. SetConfig.Ask stores that, too.
+	// Lasting is true if the permission is kept across restarts, that for the call or the Offer. SetConfig.Ask stores that, too.
 	Lasting bool
-	By      string // who said so; see Decision.By
-	Reason  string // of a no, see Decision.Reason; the model reads it
+	// Offer is which offer of the question the answer takes, counted from 1; 0 = none.
+	Offer  int
+	By     string // who said so; see Decision.By
+	Reason string // of a no, see Decision.Reason; the model reads it
 	// Advance is true if the person gave the answer before the call was made, for what a rule would
 	// allow. Then nothing runs that rules would not allow, such as a link made meanwhile.
 	Advance bool
@@ -171,7 +175,6 @@ type SetConfig struct {
 type Set struct {
 	cfg     SetConfig
 	catalog *catalog
-	stages  []stage
 	notes   sync.Map // by type; see Notes
 
 	mu            sync.Mutex
@@ -193,9 +196,7 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	if cfg.SearchAbove <= 0 {
 		cfg.SearchAbove = 40
 	}
-	s := &Set{cfg: cfg, catalog: newCatalog(cfg, tools)}
-	s.stages = s.chain()
-	return s
+	return &Set{cfg: cfg, catalog: newCatalog(cfg, tools)}
 }
 
 // Starting is why dynamic tools are missing that may come soon.

@@ -2,9 +2,9 @@ package tool
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -25,15 +25,15 @@ func Shorten(text string, most int) string {
 // Orders to a terminal (ECMA-48). A link is one that shows nothing; what other strings say (OSC, DCS, SOS, PM and APC, up to the end
 // of the line at most) may be code to the program that reads the file, so that a mark stays in their place.
 var (
-	linkSequence   = regexp.MustCompile(`\x1b\]8;;(?:[a-z]+://[^\s\x07\x1b;"'()<>]*)?(?:\x07|\x1b\\)`)
-	stringSequence = regexp.MustCompile(`\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?`)
-	shortSequence  = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]`) // CSI; two and three bytes
+	linkSequence   = lazyregexp.New(`\x1b\]8;;(?:[a-z]+://[^\s\x07\x1b;"'()<>]*)?(?:\x07|\x1b\\)`)
+	stringSequence = lazyregexp.New(`\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?`)
+	shortSequence  = lazyregexp.New(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]`) // CSI; two and three bytes
 )
 
 // withoutEscapes returns valid UTF-8 without escape sequences.
 func withoutEscapes(text []byte) string {
-	s := linkSequence.ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), "")
-	return shortSequence.ReplaceAllString(stringSequence.ReplaceAllString(s, "[…]"), "")
+	s := linkSequence().ReplaceAllString(strings.ToValidUTF8(string(text), "\uFFFD"), "")
+	return shortSequence().ReplaceAllString(stringSequence().ReplaceAllString(s, "[…]"), "")
 }
 
 // Printed returns the output of a command as a terminal shows it: Readable, and of a line that was written again after CR, such

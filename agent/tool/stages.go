@@ -13,36 +13,6 @@ import (
 	"symbio/security/permission"
 )
 
-// stage is one step that each call goes through. before and around may each be nil.
-type stage struct {
-	name string
-	// before runs for one call at a time, in their order, before any call of the batch runs. If it
-	// returns false the call ends, and its result says why.
-	before func(context.Context, *job) bool
-	// around wraps the running of a call, which is concurrent with others.
-	around func(ctx context.Context, j *job, next func(context.Context) Result) Result
-}
-
-// chain returns the stages between the model and the tool, in order. This is the only place that
-// defines the order: a call is reported first, then judged, then checked against the sandbox, then
-// approved, so that a person is asked about the final verdict. The decoded call that is judged is
-// the one that runs.
-func (s *Set) chain() []stage {
-	all := []stage{
-		{name: "events", before: s.reportCall},
-		{name: "permission", before: s.judge},
-		{name: "sandbox", before: s.sandboxStage},
-		{name: "approval", before: s.approve},
-		{name: "timeout", around: s.limit},
-	}
-	for _, m := range s.cfg.Middleware {
-		all = append(all, stage{name: "middleware", around: func(ctx context.Context, j *job, next func(context.Context) Result) Result {
-			return m(ctx, s.copyOf(j), next)
-		}})
-	}
-	return all
-}
-
 // Call is a copy of a call for a Middleware. Writing to it has no effect.
 type Call struct {
 	Agent string // whose it is
@@ -60,29 +30,25 @@ type Call struct {
 // becomes an error result.
 type Middleware func(ctx context.Context, c Call, next func(context.Context) Result) Result
 
-// prepare takes a call through the stages before it runs. It sets j.ready if the call may run.
+// prepare takes a call through the stages before it runs, one call at a time, in their order, before any call of the batch runs. It
+// sets j.ready if the call may run; else the result says why it does not. A call is reported first, then judged, then checked against
+// the sandbox, then approved, so that a person is asked about the final verdict. The decoded call that is judged is the one that runs.
 func (s *Set) prepare(ctx context.Context, j *job) {
-	for _, st := range s.stages {
-		if st.before != nil && !st.before(ctx, j) {
-			return
-		}
-	}
-	j.ready = true
+	j.ready = s.reportCall(j) && s.judge(ctx, j) && s.holds(ctx, j) && s.approve(ctx, j)
 }
 
-// run runs a prepared call inside the stages around it.
+// run runs a prepared call inside of its time limit and the middleware.
 func (s *Set) run(ctx context.Context, j *job) {
 	if ctx.Err() != nil {
 		j.result.Text = notRun(ctx, j.call.Name)
 		return
 	}
 	next := s.tool(ctx, j)
-	for _, st := range slices.Backward(s.stages) {
-		if inner := next; st.around != nil {
-			next = func(ctx context.Context) Result { return st.around(ctx, j, inner) }
-		}
+	for _, m := range slices.Backward(s.cfg.Middleware) {
+		inner := next
+		next = func(ctx context.Context) Result { return m(ctx, s.copyOf(j), inner) }
 	}
-	r := next(ctx)
+	r := s.limit(ctx, j, next)
 	lines := keepWhole(s.cfg, j, r)
 	j.result = j.gallery.addImages(r)
 	j.result.Text += lines // at the end, which Shorten leaves
@@ -105,7 +71,7 @@ func (s *Set) tool(from context.Context, j *job) func(context.Context) Result {
 }
 
 // reportCall reports the call. A call that could not be decoded ends here with its error.
-func (s *Set) reportCall(_ context.Context, j *job) bool {
+func (s *Set) reportCall(j *job) bool {
 	if s.cfg.OnCall != nil {
 		s.cfg.OnCall(j.call)
 	}
@@ -155,9 +121,9 @@ func onlyLook(ctx context.Context, s *Set, j *job, why string) {
 	v.Box = permission.BoxLook
 }
 
-// sandboxStage checks whether the sandbox can hold the call, and whether the tool itself asks for a
+// holds checks whether the sandbox can hold the call, and whether the tool itself asks for a
 // person's decision. Both can only make the verdict stricter.
-func (s *Set) sandboxStage(ctx context.Context, j *job) bool {
+func (s *Set) holds(ctx context.Context, j *job) bool {
 	j.lacking = s.checkSandbox(ctx, j, &j.verdict)
 	applyDoubt(j, &j.verdict)
 	return true
@@ -179,7 +145,7 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	if j.inv.describes {
 		return true
 	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict, Judged: s.callOf(ctx, j)}
 	var answer Answer
 	switch d.Verdict.Action {
 	case permission.Allow:
@@ -268,6 +234,9 @@ func (e *slowError) Error() string {
 // callOf returns the call for the guard.
 func (s *Set) callOf(ctx context.Context, j *job) permission.Call {
 	call := permission.Call{Tool: j.call.Name, Args: j.inv.Args, Dir: s.cfg.Dir, Within: s.within(ctx)}
+	if j.inv.Keeps == nil && j.inv.HasBox == nil {
+		return call
+	}
 	ctx = context.WithValue(ctx, currentKey{}, &current{set: s, job: j})
 	if j.inv.Keeps != nil {
 		call.Kept = func(d *permission.FileDenials) bool { return j.inv.Keeps(ctx, d) }

@@ -14,7 +14,7 @@ func (s *Set) RunUnasked(ctx context.Context, c llm.ToolCall) llm.ToolResult {
 	j, allowed := &job{call: c, gallery: new(gallery)}, false
 	j.result.IsError = true
 	s.recoverPanic(j, func() {
-		if s.decode(j); j.inv.Run == nil || !s.judge(ctx, j) || !s.sandboxStage(ctx, j) {
+		if s.decode(j); j.inv.Run == nil || !s.judge(ctx, j) || !s.holds(ctx, j) {
 			return
 		}
 		j.result.Text = j.verdict.Why
@@ -24,7 +24,7 @@ func (s *Set) RunUnasked(ctx context.Context, c llm.ToolCall) llm.ToolResult {
 		return s.resultOf(j)
 	}
 	s.recoverPanic(j, func() {
-		if s.reportCall(ctx, j) && s.approve(ctx, j) {
+		if s.reportCall(j) && s.approve(ctx, j) {
 			s.run(ctx, j)
 		}
 	})

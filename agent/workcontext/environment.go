@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"time"
 
 	"symbio/agent/conversation"
+	"symbio/security/lazyregexp"
 	"symbio/security/sandbox"
 	"symbio/skills"
 )
@@ -53,8 +53,8 @@ func writable(f sandbox.Files) string {
 const maxHead = 4 << 10
 
 var (
-	branchHead = regexp.MustCompile(`^ref: refs/heads/([\w./+@=-]{1,200})\s*$`)
-	commitHead = regexp.MustCompile(`^([0-9a-f]{12})[0-9a-f]{28,52}\s*$`)
+	branchHead = lazyregexp.New(`^ref: refs/heads/([\w./+@=-]{1,200})\s*$`)
+	commitHead = lazyregexp.New(`^([0-9a-f]{12})[0-9a-f]{28,52}\s*$`)
 )
 
 // gitStates are the files in a git directory that tell of an operation that is not finished.
@@ -87,9 +87,9 @@ func git(dir string) string {
 		return "a repository that cannot be read"
 	}
 	text := "a repository in an unknown state"
-	if m := branchHead.FindSubmatch(head); m != nil {
+	if m := branchHead().FindSubmatch(head); m != nil {
 		text = "branch " + string(m[1])
-	} else if m := commitHead.FindSubmatch(head); m != nil {
+	} else if m := commitHead().FindSubmatch(head); m != nil {
 		text = "commit " + string(m[1]) + ", on no branch"
 	}
 	for _, s := range gitStates {

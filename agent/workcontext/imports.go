@@ -7,10 +7,10 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/secret"
 	"symbio/skills"
 )
@@ -148,7 +148,7 @@ func Mentions(text, dir, home string) iter.Seq2[string, string] {
 }
 
 // mention is @path or @"path", also in brackets and quotes.
-var mention = regexp.MustCompile(`(?:^|[\s("'\[])@(?:"([^"]+)"|([^\s"]+))`)
+var mention = lazyregexp.New(`(?:^|[\s("'\[])@(?:"([^"]+)"|([^\s"]+))`)
 
 // mentionsOf returns the paths that stand in a text as @path, but for those in code.
 func mentionsOf(text string) (paths []string) {
@@ -169,7 +169,7 @@ func mentionsOf(text string) (paths []string) {
 			fence = run
 			continue
 		}
-		for _, m := range mention.FindAllStringSubmatch(withoutSpans(line), -1) {
+		for _, m := range mention().FindAllStringSubmatch(withoutSpans(line), -1) {
 			paths = append(paths, cmp.Or(m[1], strings.TrimRight(m[2], ".,;:!?)]'")))
 		}
 	}

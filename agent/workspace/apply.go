@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -224,7 +225,7 @@ func mergeText(base, ours, theirs []byte) ([]byte, error) {
 // Apply does what the plan says, all or nothing. With conflicts it does nothing and returns ErrConflict, unless partial is
 // true: then it takes the other steps. ErrChanged means that a file is not what it was when the plan was made. New contents
 // are written to a directory of its own in the workspace first, and files that go are kept there until all steps are taken.
-// After a crash the files are there: see RemoveLeftovers.
+// After a crash the files are there: see Leftovers.
 func (p *Plan) Apply(ctx context.Context, partial bool) error {
 	if c := p.Conflicts(); len(c) > 0 && !partial {
 		return fmt.Errorf("apply a patch to %s: %w in %d files, such as %s; nothing was changed", p.root.Name(), ErrConflict, len(c), c[0].Path)
@@ -249,10 +250,28 @@ const (
 	maxApply      = time.Hour
 )
 
-// RemoveLeftovers removes what applies that a crash has ended left in a directory. It returns the paths of those that it leaves,
+// Leftovers removes what applies that a crash has ended left in directories. It is safe for concurrent use.
+type Leftovers struct {
+	mu     sync.Mutex
+	looked map[string]time.Time // by directory; guarded by mu
+}
+
+// Remove removes the leftovers in a directory, at most once in maxApply. It returns the paths of those that it leaves,
 // because files were set aside there: these may be the only ones of their kind. Nothing is put back, since other programs can write
 // there.
-func RemoveLeftovers(dir string) (kept []string) {
+func (l *Leftovers) Remove(dir string) (kept []string) {
+	l.mu.Lock()
+	last, known := l.looked[dir]
+	if l.looked == nil {
+		l.looked = map[string]time.Time{}
+	}
+	if known = known && time.Since(last) <= maxApply; !known {
+		l.looked[dir] = time.Now()
+	}
+	l.mu.Unlock()
+	if known {
+		return nil
+	}
 	left, _ := fs.Glob(os.DirFS(dir), stagingPrefix+"*") // the pattern is right
 	for _, name := range left {
 		name = filepath.Join(dir, name)

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"symbio/security/filename"
+	"symbio/security/lazyregexp"
 	"symbio/security/secret"
 	"symbio/security/visible"
 )
@@ -26,12 +26,12 @@ const (
 )
 
 // commitID is a full commit, in SHA-1 or SHA-256.
-var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64}|)$`)
+var commitID = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64}|)$`)
 
 // Check returns ErrRefused or ErrTooLarge unless a directory can have these files on every system, and be made without
 // leaving it: see checkPath for the paths, and checkLink for links.
 func (m Manifest) Check(l Limits) error {
-	if !commitID.MatchString(m.Commit) {
+	if !commitID().MatchString(m.Commit) {
 		return refuse(m.Commit, "it is no commit")
 	}
 	return checkFiles(m.Files, l.withDefaults())
@@ -174,8 +174,8 @@ var secretNames = []string{
 var (
 	notSecret  = append([]string{".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env"}, tokenFiles...)
 	tokenFiles = []string{".npmrc", ".yarnrc.yml", ".pypirc"}
-	token      = regexp.MustCompile(`(?i)_auth|token|passw`)
-	privateKey = regexp.MustCompile(`^[\x{feff}\s]*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File-)`)
+	token      = lazyregexp.New(`(?i)_auth|token|passw`)
+	privateKey = lazyregexp.New(`^[\x{feff}\s]*(-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File-)`)
 )
 
 // maxHead is how much of the beginning of a file is looked at for secrets, in bytes. Such settings are shorter.
@@ -200,7 +200,7 @@ func secretName(p string) string {
 
 // secretContent returns why the beginning of a file looks like a secret; "" = it does not.
 func secretContent(p string, head []byte) string {
-	if privateKey.Match(head) || slices.Contains(tokenFiles, strings.ToLower(path.Base(p))) && token.Match(head) {
+	if privateKey().Match(head) || slices.Contains(tokenFiles, strings.ToLower(path.Base(p))) && token().Match(head) {
 		return "it looks like a secret: it holds a private key, a token or a password"
 	}
 	return ""

@@ -524,7 +524,7 @@ func TestLeftoversOfPatch(t *testing.T) {
 	if len(s.Files) != 1 || len(s.Omitted) != len(left) || !strings.Contains(s.Omitted[0].Why, "not applied to its end") {
 		t.Errorf("%d files travel, and %v do not", len(s.Files), s.Omitted)
 	}
-	if kept := workspace.RemoveLeftovers(dir); len(kept) != 1 || kept[0] != filepath.Join(dir, ".symbio-patch-B") {
+	if kept := new(workspace.Leftovers).Remove(dir); len(kept) != 1 || kept[0] != filepath.Join(dir, ".symbio-patch-B") {
 		t.Errorf("kept are %q, want B", kept)
 	}
 	if err := pl.Apply(t.Context(), false); err != nil {

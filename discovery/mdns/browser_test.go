@@ -387,7 +387,7 @@ func FuzzPacket(f *testing.F) {
 			b.me.matches(q)
 		}
 		for _, s := range b.said {
-			if !nodeID.MatchString(s.Node) || s.Tag != "" && !plain.MatchString(s.Tag) || len(s.Addrs) == 0 || len(s.Addrs) > discovery.MaxAddrs {
+			if !nodeID().MatchString(s.Node) || s.Tag != "" && !plain().MatchString(s.Tag) || len(s.Addrs) == 0 || len(s.Addrs) > discovery.MaxAddrs {
 				t.Errorf("reported %+v", s)
 			}
 		}
@@ -402,11 +402,11 @@ func FuzzTXT(f *testing.F) {
 		if got == (txtData{}) {
 			return
 		}
-		if !nodeID.MatchString(got.id) || len(txt) > maxTXT {
+		if !nodeID().MatchString(got.id) || len(txt) > maxTXT {
 			t.Errorf("%q reads as %+v", txt, got)
 		}
 		for _, v := range []string{got.tag, got.protocol} {
-			if v != "" && !plain.MatchString(v) {
+			if v != "" && !plain().MatchString(v) {
 				t.Errorf("%q reads as %+v", txt, got)
 			}
 		}

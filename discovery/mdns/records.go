@@ -3,10 +3,11 @@ package mdns
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
 
 	"github.com/miekg/dns"
+
+	"symbio/security/lazyregexp"
 )
 
 const (
@@ -34,9 +35,9 @@ const (
 var (
 	// These patterns decide what is announced and what is accepted. Everything that passes is safe
 	// to log and to show on a terminal.
-	nodeID      = regexp.MustCompile(`^[0-9a-f]{32,64}$`)
-	plain       = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-	serviceName = regexp.MustCompile(`^_[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?\._tcp$`)
+	nodeID      = lazyregexp.New(`^[0-9a-f]{32,64}$`)
+	plain       = lazyregexp.New(`^[A-Za-z0-9._:-]{1,64}$`)
+	serviceName = lazyregexp.New(`^_[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?\._tcp$`)
 )
 
 // self is what this node announces about itself. The names are fully qualified and in lower case.
@@ -49,18 +50,18 @@ type self struct {
 // newSelf checks what the configuration would announce. The errors say which value is invalid. A
 // node without a port announces nothing.
 func newSelf(cfg Config) (self, error) {
-	if !serviceName.MatchString(cfg.Service) {
+	if !serviceName().MatchString(cfg.Service) {
 		return self{}, fmt.Errorf("mdns: service %q is not of the form _name._tcp with a name of at most 15 characters", cfg.Service)
 	}
 	me := self{service: cfg.Service + ".local.", id: cfg.Node, tag: cfg.Tag, protocol: cfg.Protocol, port: cfg.Port}
 	if me.port == 0 {
 		return me, nil
 	}
-	if !nodeID.MatchString(me.id) {
+	if !nodeID().MatchString(me.id) {
 		return self{}, fmt.Errorf("mdns: node id %q is not 32 to 64 lower-case hex digits", me.id)
 	}
 	for _, v := range []string{me.tag, me.protocol} {
-		if v != "" && !plain.MatchString(v) {
+		if v != "" && !plain().MatchString(v) {
 			return self{}, fmt.Errorf("mdns: tag or protocol %q has characters that are not announced", v)
 		}
 	}
@@ -265,13 +266,13 @@ func readTXT(pairs []string) txtData {
 		}
 		switch key {
 		case "txtvers", "id", "cl", "pv":
-			if !plain.MatchString(value) {
+			if !plain().MatchString(value) {
 				return txtData{}
 			}
 			got[key] = value
 		}
 	}
-	if size > maxTXT || got["txtvers"] != "1" || !nodeID.MatchString(got["id"]) {
+	if size > maxTXT || got["txtvers"] != "1" || !nodeID().MatchString(got["id"]) {
 		return txtData{}
 	}
 	return txtData{id: got["id"], tag: got["cl"], protocol: got["pv"]}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"symbio/security/strictjson"
 	"symbio/security/visible"
 )
 
@@ -124,9 +125,7 @@ func (r *record) line() ([]byte, error) {
 // so is one whose hash is not its own.
 func parse(text []byte) (record, error) {
 	var r record
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if strictjson.Unmarshal(text, &r) != nil {
 		return r, errors.New("it is no record")
 	}
 	again := r

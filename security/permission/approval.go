@@ -11,9 +11,6 @@ import (
 	"symbio/security/visible"
 )
 
-// ForSession stands in Verdict.Why before what Plan.Session says.
-const ForSession = " For the session: "
-
 // Plan is what a call that runs commands has to execute, and nothing else: it is what was judged
 // (security.md 2.5).
 type Plan struct {
@@ -27,8 +24,6 @@ type Plan struct {
 	Argv []string
 	// Approve are the simple commands and files that no rule allows, when the verdict is Ask.
 	Approve []Approval
-	// Session is what an answer for the session allows beyond this call, as a clause; "" = nothing.
-	Session string
 	// Reads are the directories beside the working directory that Read may read without a question, for BoxLook.
 	Reads []string
 	// Denied are the files that it must not use, to be held to that by a sandbox. It is never
@@ -45,23 +40,13 @@ type Approval struct {
 	Rule string
 }
 
-// Always reports whether everything can be allowed from now on by exact rules. A nil Plan cannot. A
-// plan without a command can: the call is all that there is to allow.
+// Always reports whether an answer can hold for the same call the next time. It cannot if parts of a command are known to
+// the shell alone, which may mean something else then. Without a command, as in a nil Plan, the call is all that there is.
 func (p *Plan) Always() bool {
-	if p != nil && p.Script == "" && p.Argv == nil {
+	if p == nil || p.Script == "" && p.Argv == nil {
 		return true
 	}
-	return p != nil && len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
-}
-
-// Remembers returns the call that an answer for the session is kept for: this one, or what stands for all that Session says.
-// ok is false if the answer holds for this call alone, which may mean something else the next time: parts of it are known
-// to the shell alone. A nil Plan remembers the call.
-func (p *Plan) Remembers(c Call, allow bool) (_ Call, ok bool) {
-	if p != nil && p.Session != "" && allow {
-		return c.writing(), true
-	}
-	return c, p == nil || p.Always()
+	return len(p.Approve) > 0 && !slices.ContainsFunc(p.Approve, func(a Approval) bool { return a.Rule == "" })
 }
 
 // plan returns what a judged call has to execute; nil for a call that runs no commands. v is the
@@ -89,9 +74,6 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 	if v.Action != Ask {
 		return p
 	}
-	if want, _ := f.wants(); want == BoxWork && f.works() && c.remembersWriting(f) {
-		p.Session = "commands may change files below " + f.call.Dir + "; security: workspace never asks about that"
-	}
 	// Links of a chain often lack the same rule. A person is shown each command once.
 	seen := map[string]bool{}
 	for _, l := range c {
@@ -117,10 +99,7 @@ func plan(c Chain, f *facts, v Verdict) *Plan {
 // call or a rule for the whole tool allows all. Of a command inside another the outermost is
 // listed, since that is what a person recognises.
 func (l Link) open(f *facts) []Approval {
-	allow := allowRules{facts: f, rules: l.Policy.Allow}
-	if l.Granted != nil {
-		allow.granted = l.Granted()
-	}
+	allow := allowRules{facts: f, rules: l.Policy.Allow, granted: l.grants(f.call.Dir)}
 	whole, _ := allow.whole()
 	if _, kept := f.byCall(allow.granted); kept || whole != nil {
 		return nil

@@ -63,13 +63,15 @@ func readBox(r *Rule) (at int, reason string) {
 	return 0, ""
 }
 
-// boxRule returns the rule or grant of the link that allows every command in a box; nil if there is none.
-func (l Link) boxRule(f *facts, box Box) *Rule {
-	i := slices.IndexFunc(l.Policy.Allow, func(r Rule) bool { return r.form == formBox && r.box == box && r.namedBy(f.names) })
-	if i < 0 {
-		return nil
-	}
-	return &l.Policy.Allow[i]
+// boxRule returns the rule or grant of the link that allows every command in a box, and its source; nil if there is none.
+func (l Link) boxRule(f *facts, box Box) (rule *Rule, source string) {
+	allowRules{f, l.Policy.Allow, l.grants(f.call.Dir)}.each(func(r *Rule, s string) bool {
+		if r.form == formBox && r.box == box {
+			rule, source = r, s
+		}
+		return rule != nil
+	})
+	return rule, source
 }
 
 // looks reports whether this machine has BoxLook, holds whether it has BoxWork, and works whether that keeps commands from all
@@ -131,12 +133,12 @@ func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
 	if want == BoxNetwork {
 		return v, false
 	}
-	if r := l.boxRule(f, BoxWork); r != nil && want != BoxLook && f.works() {
+	if r, source := l.boxRule(f, BoxWork); r != nil && want != BoxLook && f.works() {
 		v = decided(Allow, StageAllow, r, why(r, "allows this: it changes files only where the sandbox lets commands write"))
-		v.Box = BoxWork
+		v.Box, v.Source = BoxWork, source
 		return v, true
 	}
-	r := l.boxRule(f, BoxLook)
+	r, _ := l.boxRule(f, BoxLook) // no grant is one
 	if r == nil || want == BoxWork {
 		return v, false
 	}
@@ -151,29 +153,6 @@ func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
 // needsBox reports whether a deny rule is one of the presets', which are against what BoxLook prevents. A command of which
 // it cannot be told whether they cover it runs there without a question; one that they cover is denied.
 func needsBox(r *Rule) bool { return r.text == "Bash(sudo:*)" || r.text == "Bash(rm -rf:*)" }
-
-// mayWrite reports whether a person has said for the session that commands may change files below the workspace. It counts
-// where a rule lets commands look, and BoxWork holds them.
-func (l Link) mayWrite(f *facts) bool {
-	want, _ := f.wants()
-	if want != BoxWork || l.boxRule(f, BoxLook) == nil || !f.works() {
-		return false
-	}
-	answer, _, found := l.Memory.recall(f.call.writing(), l.Policy)
-	return found && answer == Allow
-}
-
-// remembersWriting reports whether each link that asks about a call which changes files would keep the answer for all of them.
-func (c Chain) remembersWriting(f *facts) bool {
-	return !f.shell.unclear && !slices.ContainsFunc(c, func(l Link) bool {
-		return l.judge(f).Action == Ask && (l.Memory == nil || l.Policy.NoMemory || l.boxRule(f, BoxLook) == nil)
-	})
-}
-
-// writing is the call under which Memory keeps that every command in the directory may change files.
-func (c Call) writing() Call {
-	return Call{Tool: "Bash", Args: map[string]any{AccessArg: "write"}, Dir: c.Dir}
-}
 
 // askedBox returns the box of a command that a person allows; "" for other calls.
 func (f *facts) askedBox() Box {

@@ -112,41 +112,6 @@ func TestBoxOfChainIsTheNarrowest(t *testing.T) {
 	}
 }
 
-func TestOneAnswerLetsCommandsWriteForTheSession(t *testing.T) {
-	p, memory := preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")}), new(permission.Memory)
-	chain := permission.Chain{{Policy: p, Memory: memory}}
-	first := on(bash("make"), "write")
-	v := chain.Judge(first)
-	if v.Action != permission.Ask || !strings.Contains(v.Why, "commands may change files below /nowhere/work") {
-		t.Fatalf("%v: %s", v.Action, v.Why)
-	}
-	if kept, ok := v.Plan.Remembers(first, false); !ok || kept.Args["command"] != "make" {
-		t.Errorf("a no is kept for %v, want this call", kept.Args)
-	}
-	kept, ok := v.Plan.Remembers(first, true)
-	if !ok || kept.Args["command"] != nil {
-		t.Errorf("a yes is kept for %v, want all commands that write", kept.Args)
-	}
-	memory.Remember(kept, p, permission.Allow)
-	dynamic := on(bash("rm $X"), "write")
-	if plan := (permission.Chain{{Policy: p}}).Judge(dynamic).Plan; len(dynamic.Lasting(plan)) > 0 {
-		t.Error("what only the shell knows can be allowed from now on")
-	}
-	for command, want := range map[string]permission.Action{"touch x": permission.Allow, "git push": permission.Deny, "$X": permission.Ask} {
-		if v := chain.Judge(on(bash(command), "write")); v.Action != want {
-			t.Errorf("%s: %v (%s), want %v", command, v.Action, v.Why, want)
-		}
-	}
-	if v := chain.Judge(on(bash("curl x"), "network")); v.Action != permission.Ask {
-		t.Errorf("network: %v, want a question", v.Action)
-	}
-	unheld := bash("touch x")
-	unheld.Args[permission.AccessArg] = "write"
-	if v := chain.Judge(unheld); v.Action != permission.Ask || v.Plan.Session != "" {
-		t.Errorf("without a sandbox: %v, for the session %q; want a question about this call", v.Action, v.Plan.Session)
-	}
-}
-
 // Who is asked about a command reads that it would have the network, whatever else it is asked about for.
 func TestQuestionTellsOfTheNetwork(t *testing.T) {
 	for _, policy := range []permission.Policy{preset(t, "standard", permission.Config{}), preset(t, "permissive", permission.Config{}), preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")})} {
@@ -154,28 +119,6 @@ func TestQuestionTellsOfTheNetwork(t *testing.T) {
 			if v := (permission.Chain{{Policy: policy, Memory: new(permission.Memory)}}).Judge(on(bash(command), "network")); v.Action != permission.Ask || !strings.Contains(v.Why, "network") {
 				t.Errorf("%s: %v: %s", command, v.Action, v.Why)
 			}
-		}
-	}
-}
-
-// An answer is offered for the session only where the next command that writes is not asked about then.
-func TestSessionIsOfferedWhereItHolds(t *testing.T) {
-	no := false
-	standard := permission.Link{Policy: preset(t, "standard", permission.Config{}), Memory: new(permission.Memory)}
-	forgets := permission.Link{Policy: preset(t, "standard", permission.Config{SessionMemory: &no}), Memory: new(permission.Memory)}
-	defined := permission.Link{Policy: preset(t, "none", permission.Config{})}
-	garbled := on(bash("make"), "write")
-	garbled.Args["command"] = []any{"make"}
-	for name, c := range map[string]struct {
-		chain permission.Chain
-		call  permission.Call
-		want  bool
-	}{
-		"standard": {permission.Chain{standard}, on(bash("make"), "write"), true}, "no memory": {permission.Chain{forgets}, on(bash("make"), "write"), false},
-		"a definition asks, too": {permission.Chain{standard, defined}, on(bash("make"), "write"), false}, "garbled": {permission.Chain{standard}, garbled, false},
-	} {
-		if v := c.chain.Judge(c.call); v.Action != permission.Ask || (v.Plan.Session != "") != c.want {
-			t.Errorf("%s: %v, for the session %q, want %v", name, v.Action, v.Plan.Session, c.want)
 		}
 	}
 }
@@ -213,14 +156,14 @@ func TestKeyOfCallNamesItsBox(t *testing.T) {
 	}
 }
 
-// Where the work box would not hold commands, no rule for it allows them, and none is allowed for the session.
+// Where the work box would not hold commands, no rule for it allows them.
 func TestCommandsThatTheWorkBoxDoesNotHoldAreAsked(t *testing.T) {
 	chain := permission.Chain{{Policy: preset(t, "workspace", permission.Config{}), Memory: new(permission.Memory)}}
 	for access, want := range map[string]permission.Action{"": permission.Allow, "look": permission.Allow, "write": permission.Ask} {
 		c := on(bash("make"), access)
 		c.HasBox = func(b permission.Box) bool { return b == permission.BoxLook }
-		if v := chain.Judge(c); v.Action != want || want == permission.Allow && v.Box != permission.BoxLook || v.Plan.Session != "" {
-			t.Errorf("access %q: %v in %q, for the session %q", access, v.Action, v.Box, v.Plan.Session)
+		if v := chain.Judge(c); v.Action != want || want == permission.Allow && v.Box != permission.BoxLook {
+			t.Errorf("access %q: %v in %q", access, v.Action, v.Box)
 		}
 	}
 }

@@ -67,7 +67,7 @@ type constraintGuardrail struct {
 
 // EncodeConstraints writes the policies of a chain and the guardrails around its work as JSON for
 // another node; nil if there are none. Links with equal rules are written once. It leaves out allowances that mean nothing
-// elsewhere: answers of people, and grants for a single call. The error says that
+// elsewhere: answers of people, and grants for a single call or for one directory. The error says that
 // the chain is larger than DecodeConstraints accepts. It calls Granted of each link once.
 func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 	var out constraintsJSON
@@ -80,7 +80,7 @@ func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 			l.Policy.Allow = l.Policy.Allow[:len(l.Policy.Allow):len(l.Policy.Allow)]
 			for _, g := range l.Granted() {
 				switch {
-				case g.Call != "":
+				case g.Call != "" || g.Dir != "":
 				case g.Rule.granted:
 					granted = append(granted, grantedRule{g.Rule.text, shownName(g.Source)})
 				case !g.Rule.namesSkillDir():

@@ -12,7 +12,7 @@ import (
 // Plan: it stands for these only.
 //
 // Judge may read symbolic links and list directories to resolve paths, and calls Granted of each
-// link at most once. The guardrails of Call.Within are judged like links. It may be called from
+// link a few times. The guardrails of Call.Within are judged like links. It may be called from
 // many goroutines; the result is as of the state of the file system during the call.
 func (c Chain) Judge(call Call) Verdict {
 	if len(c) == 0 {
@@ -39,9 +39,6 @@ func (c Chain) Judge(call Call) Verdict {
 	}
 	strictest.Box = cmp.Or(box, f.askedBox())
 	strictest.Except, strictest.Dial, strictest.Plan = except(whole, f), dial(whole, f), plan(whole, f, strictest)
-	if p := strictest.Plan; p != nil && p.Session != "" {
-		strictest.Why += ForSession + p.Session + "."
-	}
 	return strictest
 }
 
@@ -179,13 +176,7 @@ func firstAllow(rules []Rule, f *facts) *Rule {
 // permit returns the verdict of the allow rules, the grants and the default. The caller has
 // checked the denials before.
 func (l Link) permit(f *facts) Verdict {
-	if f.ran() != nil && l.mayWrite(f) {
-		return Verdict{Action: Allow, Stage: StageMemory, Source: "memory", Why: "A person has said that commands may change files below the workspace."}
-	}
-	var granted []Grant
-	if l.Granted != nil {
-		granted = l.Granted()
-	}
+	granted := l.grants(f.call.Dir)
 	if f.ran() != nil {
 		return l.allowCommands(f, granted)
 	}

@@ -43,12 +43,7 @@ type Change struct {
 // tries each change by judging again, so it costs several times what Judge does, and calls
 // Granted of each link as often. It is meant for people who ask, not for every call.
 func (c Chain) Explain(call Call) Explanation {
-	if kept := call.Kept; kept != nil { // the changes deny no further files
-		// Kept may search the file system, and Judge runs many times here.
-		var once sync.Once
-		var all bool
-		call.Kept = func(d *FileDenials) bool { once.Do(func() { all = kept(d) }); return all }
-	}
+	call = call.keptOnce()
 	v := c.Judge(call)
 	e := Explanation{Verdict: v, At: c.at(v)}
 	switch {
@@ -64,6 +59,17 @@ func (c Chain) Explain(call Call) Explanation {
 		e.Changes, e.Wider, e.Never = c.widen(call)
 	}
 	return e
+}
+
+// keptOnce returns the call with a Kept that is asked once: it may search the file system, and the call is judged many times,
+// with rules that deny no further files.
+func (c Call) keptOnce() Call {
+	if kept := c.Kept; kept != nil {
+		var once sync.Once
+		var all bool
+		c.Kept = func(d *FileDenials) bool { once.Do(func() { all = kept(d) }); return all }
+	}
+	return c
 }
 
 // Change returns one sentence for people: what to add to which list, or why no rule helps. It

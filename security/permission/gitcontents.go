@@ -1,10 +1,10 @@
 package permission
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/permission/shell"
 )
 
@@ -19,10 +19,10 @@ var (
 	gitQuiet = strings.Fields("log reflog stash")
 	// gitNamesOnly matches options with which they still print none. It is a positive list: an
 	// unknown option counts as one that prints.
-	gitNamesOnly = regexp.MustCompile(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
+	gitNamesOnly = lazyregexp.New(`^-(-(oneline|graph|(short|num|dir)?stat|name-|format|pretty|all$|decorate|no-|merges|first-parent|abbrev|date|reverse|follow|author|committer|since|until|after|before|grep|max-count|skip|branches|tags|remotes|topo-order|message)|[nitseqm]|[0-9]+$)`)
 	// gitHex matches an argument of git grep that may be the hash of an object. In a tree or blob
 	// that is named by its hash, pathspecs may mean other files.
-	gitHex = regexp.MustCompile(`^[0-9a-fA-F]{4,}$`)
+	gitHex = lazyregexp.New(`^[0-9a-fA-F]{4,}$`)
 )
 
 // gitSub returns git's sub-command, of git-log as of git log. at is the index of the word behind
@@ -54,7 +54,7 @@ func withoutFiles(c *shell.Command, pathspecs []string) (words []string, sure bo
 	sub, at := gitSub(c)
 	rest := c.Words[at:]
 	prints := slices.ContainsFunc(rest, func(w shell.Word) bool {
-		return w.Dynamic || strings.HasPrefix(w.Text, "-") && !gitNamesOnly.MatchString(w.Text)
+		return w.Dynamic || strings.HasPrefix(w.Text, "-") && !gitNamesOnly().MatchString(w.Text)
 	})
 	switch {
 	// It may be any sub-command.
@@ -73,7 +73,7 @@ func withoutFiles(c *shell.Command, pathspecs []string) (words []string, sure bo
 	for i, w := range c.Words {
 		// Such a word cannot be written down again, or may mean more than a path: --no-index
 		// compares files outside of the repository.
-		if w.Dynamic || w.Tilde || i >= at && (strings.HasPrefix(w.Text, "--no-i") || sub.Text == "grep" && gitHex.MatchString(w.Text)) {
+		if w.Dynamic || w.Tilde || i >= at && (strings.HasPrefix(w.Text, "--no-i") || sub.Text == "grep" && gitHex().MatchString(w.Text)) {
 			return nil, false
 		}
 		words = append(words, w.Text)

@@ -97,7 +97,7 @@ func (f *facts) byCall(granted []Grant) (v Verdict, found bool) {
 // never grants parts of a plan: a command does something else when its input, its redirections
 // or the commands before it change.
 func (c Call) Lasting(p *Plan) []Grant {
-	if k := c.Key(); k != "" && (p == nil || p.Always()) {
+	if k := c.Key(); k != "" && p.Always() {
 		return []Grant{{Call: k}}
 	}
 	return nil

@@ -72,7 +72,10 @@ func sortedTexts(rules []Rule) []string {
 type Grant struct {
 	Rule Rule
 	// Call, if not "", is the Key of the one call that this is for, in place of a Rule.
-	Call   string
+	Call string
+	// Dir, if not "", is the working directory of the calls that it counts for, where the policy asks by default: what a person
+	// answered for more than a call is for what a person is asked about.
+	Dir    string
 	Source string // such as "skill:NAME"
 }
 
@@ -94,6 +97,18 @@ type Link struct {
 	guardrail bool   // it is made of a Guardrail
 	mute      bool   // a guardrail that says nothing of what no rule of it denies
 	ask       []Rule // Guardrail.Ask
+}
+
+// grants returns what the link has been granted for calls in a directory.
+func (l Link) grants(dir string) []Grant {
+	if l.Granted == nil {
+		return nil
+	}
+	all, other := l.Granted(), func(g Grant) bool { return g.Dir != "" && (g.Dir != dir || l.Policy.Default != Ask) }
+	if slices.ContainsFunc(all, other) {
+		all = slices.DeleteFunc(slices.Clone(all), other)
+	}
+	return all
 }
 
 // Chain is an agent and all those it acts for: its parents up to the root, and the requester

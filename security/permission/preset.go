@@ -43,9 +43,12 @@ func Development() Policy {
 // sandbox holds. It asks about what leaves the directory, and about files there that other programs obey.
 func Workspace() Policy {
 	p := Standard()
-	p.Allow = append(p.Allow, must("Write(./*)", "Edit(./*)", "MultiEdit(./*)", "Bash(box:work)", "Git(box:work)")...)
+	p.Allow = append(p.Allow, must(changing...)...)
 	return p
 }
+
+// changing are the rules that let files below the working directory be changed, by tools and by commands that the sandbox holds.
+var changing = []string{"Write(./*)", "Edit(./*)", "MultiEdit(./*)", "Bash(box:work)", "Git(box:work)"}
 
 // Restrictive returns the preset that lets an agent read below its working directory and denies
 // the rest (spec: the least permission).

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 	"symbio/security/visible"
@@ -36,20 +37,20 @@ func (r Rule) CheckMatches(denies bool) error {
 	}
 	reason, nearest := "", r.text
 	for _, m := range mistakes {
-		if m.pattern.MatchString(nearest) {
+		if m.pattern().MatchString(nearest) {
 			reason = cmp.Or(reason, m.reason)
-			nearest = strings.TrimSuffix(m.pattern.ReplaceAllString(nearest, m.nearest), "()")
+			nearest = strings.TrimSuffix(m.pattern().ReplaceAllString(nearest, m.nearest), "()")
 		}
 	}
 	_, spec, _ := strings.Cut(strings.TrimSuffix(r.text, ")"), "(")
 	matter := subjectOf(r.tool).matter
-	next, lead := nextCommand.FindStringSubmatch(spec), "it probably means something else: "
+	next, lead := nextCommand().FindStringSubmatch(spec), "it probably means something else: "
 	switch {
 	case reason != "":
 		reason += ": write " + nearest
 	case r.form == formTool:
-	case r.form == formPath && variable.MatchString(spec):
-		reason = "variables are not replaced in a path: write out what " + strings.Trim(variable.FindString(spec), "/") + " is"
+	case r.form == formPath && variable().MatchString(spec):
+		reason = "variables are not replaced in a path: write out what " + strings.Trim(variable().FindString(spec), "/") + " is"
 	case matter != matterCommand && matter != matterGit:
 		if argument, _ := r.named(); r.form == formOpaque && !denies && argument == "" && (strings.HasPrefix(r.tool, mcpPrefix) || r.tool == "WebSearch") {
 			lead, reason = never, fmt.Sprintf("an argument has to be named before a rule for %s allows something: write %s(ARGUMENT=%s)", r.tool, r.tool, spec)
@@ -80,7 +81,7 @@ const (
 
 // mistake is a kind of rule that matches no call.
 type mistake struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	// nearest is what pattern is replaced with for a rule that some call matches.
 	nearest, reason string
 }
@@ -99,50 +100,50 @@ const named = `(?: *= *| *: +|:([^* ]))`
 // mistakes are what people write who know rules from elsewhere: names of arguments first, then lists. Files whose names look
 // like a URL, a variable, a list or what a shell quotes are left out of account: a * stands for what is odd in them.
 var mistakes = []mistake{
-	{regexp.MustCompile(`^mcp__((?:[A-Za-z0-9-]|_[A-Za-z0-9-])+)_*(?:\(.*)?$`), "mcp__${1}__*", "the tools of an MCP server are mcp__SERVER__TOOL"},
-	{regexp.MustCompile(ofPath + `[A-Za-z][A-Za-z0-9+.-]+://+`), "$1(/", "it is a URL, not a path"},
-	{regexp.MustCompile(ofPath + `(?:file_?[pP]ath|file_?name|file|path|pattern|glob|directory|dir)` + named), "$1($2", notNamed},
-	{regexp.MustCompile(ofName + `(?:agent|name|capability|perception)` + named), "$1($2", notNamed},
-	{regexp.MustCompile(ofScript + `(?:name|skill|skill_?[nN]ame|script)` + named), "$1($2", notNamed},
-	{regexp.MustCompile(ofShell + `(?:command|cmd|args)` + named), "$1($2", notNamed},
-	{regexp.MustCompile(`^(?:(mcp__[\w-]+)\(([A-Za-z][\w-]+)|(WebSearch)\((query))(?: += *|= +| *: +|:([^/*\d ]))`), "$1$3($2$4=$5", "an argument is named with = and no blank"},
-	{regexp.MustCompile(ofWords + `(.*)\(([^()|]*)\|[^()]*\)(.*)\)$`), "$1($2$3$4)", notList},
-	{regexp.MustCompile(ofShell + `[({]([\w./-]+)[,|][^(){}]*[)}](.*)\)$`), "$1($2$3)", notList},
-	{regexp.MustCompile(ofPath + `(?:([^;|]*?) *[;|].*|([^,]*?) *,(?:.*,)? *[*./~"'` + "`" + `].*|([^,]*\.[A-Za-z]\w*)(?: *, *[^,]*\.[A-Za-z]\w*)+|(.*?)(?: +(?:or|and))? +(?:~?/|\.[\w./]).*|(\*\.\w+)(?: +(?:or|and))? +\*\..*)\)$`), "$1($2$3$4$5$6)", notList},
-	{regexp.MustCompile(ofScript + `([^,;|]+?)(?: *[,;|]| (?:or|and) ).*\)$`), "$1($2)", notList},
-	{regexp.MustCompile(ofShell + `(` + pieces + `*[ :]\*|[\w-]+|["'][^"']*["']) *,.*\)$`), "$1($2)", notList},
-	{regexp.MustCompile(ofShell + `(` + pieces + `*:\*) *[;|].*:\*\)$`), "$1($2)", notList},
-	{regexp.MustCompile(ofShell + `([\w-]+)(?:; *|\|)[\w-]+(?:[;|] *[\w-]+)*([ :]\*)?\)$`), "$1($2$3)", notList},
-	{regexp.MustCompile(`^(mcp__[\w-]+)\(([\w-]+ *[=:][^,;|=]*?) *[,;|] *[\w-]+(?: *=|: ).*\)$`), "$1($2)", notList},
-	{regexp.MustCompile(ofShell + `(?:\^(.*?)(?: ?\.\*)?\$?|([a-z_-]+)\.\*\$?)\)$`), "$1($2$3:*)", notRegex},
-	{regexp.MustCompile(ofWords + `\^(.*?)\.?\*?\$?\)$`), "$1($2*)", notRegex},
-	{regexp.MustCompile(`^(Bash)\([$%#] +`), "$1(", "the prompt is no part of a command"},
-	{regexp.MustCompile(ofShell + `((?:` + pieces + `|,)*[^: "']) *: +\*(.*)\)$`), "$1($2:*$3)", "no blank stands in :*"},
-	{regexp.MustCompile(`^(Bash)\(([^ "']*/)(?::\*| \*)?\)$`), "$1($2*)", "a program's path does not end in a slash"},
-	{regexp.MustCompile(`^([^BG(][^(]*|G[lr][^(]*)\(([\w-]+=)?(?:"([^"]*)"|'([^']*)'|` + "`([^`]*)`" + `)(:\*| \*)?\)$`), "$1($2$3$4$5$6)", "no quotes stand around it"},
-	{regexp.MustCompile(`^(Bash|Git)\((?:"([^"/ ]*[ *][^"]*)"|'([^'/ ]*[ *][^']*)'|` + "`([^`]*)`" + `)(.*)\)$`), "$1($2$3$4$5)", "no quotes stand around a command"},
-	{regexp.MustCompile(`^(Bash)\(([^ /]+)\\ `), "$1($2 ", "no program has a blank in its name"},
-	{regexp.MustCompile(`^Git\((?:[^ ]*/)?git(?:[ :*-]+(.*))?\)$`), "Git($1)", "a rule for Git leaves out the word git"},
-	{regexp.MustCompile(ofShell + `([^*]*[\w-]):\)$`), "$1($2:*)", "a colon at its end is one of :*, or stands in quotes"},
-	{regexp.MustCompile(ofShell + `([\w-]+): *([^*: )][^*]*?)(?:[ :]+\*)?\)$`), "$1($2 $3:*)", noColon},
-	{regexp.MustCompile(ofShell + `([\w-]+): *([^*: )].*)\)$`), "$1($2 $3)", noColon},
-	{regexp.MustCompile(ofName + `(?:[^\w.*-]+([\w.*-]*).*|([\w.*-]+)[^\w.*-].*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
-	{regexp.MustCompile(ofSkill + `(?:/+(.*)|(.*)[: ]\*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
-	{regexp.MustCompile(ofPath + `(?:\$HOME|%HOME%|%USERPROFILE%)(/|\))`), "$1(~$2", "variables are not replaced in a path"},
-	{regexp.MustCompile(ofPath + `\$PWD(/|\))`), "$1(.$2", "variables are not replaced in a path"},
-	{regexp.MustCompile(ofPath + `(.*/):\*\)$`), "$1($2*)", ":* is for commands"},
-	{regexp.MustCompile(ofPath + `(.*):\*\)$`), "$1($2)", ":* is for commands"},
-	{regexp.MustCompile(ofPath + `(.*/)?(?:"([^"]*)"?|'([^']*)'?|` + "`([^`]*)`?" + `| +)`), "$1($2$3$4$5", "neither a quote nor a blank begins a name in it"},
+	{lazyregexp.New(`^mcp__((?:[A-Za-z0-9-]|_[A-Za-z0-9-])+)_*(?:\(.*)?$`), "mcp__${1}__*", "the tools of an MCP server are mcp__SERVER__TOOL"},
+	{lazyregexp.New(ofPath + `[A-Za-z][A-Za-z0-9+.-]+://+`), "$1(/", "it is a URL, not a path"},
+	{lazyregexp.New(ofPath + `(?:file_?[pP]ath|file_?name|file|path|pattern|glob|directory|dir)` + named), "$1($2", notNamed},
+	{lazyregexp.New(ofName + `(?:agent|name|capability|perception)` + named), "$1($2", notNamed},
+	{lazyregexp.New(ofScript + `(?:name|skill|skill_?[nN]ame|script)` + named), "$1($2", notNamed},
+	{lazyregexp.New(ofShell + `(?:command|cmd|args)` + named), "$1($2", notNamed},
+	{lazyregexp.New(`^(?:(mcp__[\w-]+)\(([A-Za-z][\w-]+)|(WebSearch)\((query))(?: += *|= +| *: +|:([^/*\d ]))`), "$1$3($2$4=$5", "an argument is named with = and no blank"},
+	{lazyregexp.New(ofWords + `(.*)\(([^()|]*)\|[^()]*\)(.*)\)$`), "$1($2$3$4)", notList},
+	{lazyregexp.New(ofShell + `[({]([\w./-]+)[,|][^(){}]*[)}](.*)\)$`), "$1($2$3)", notList},
+	{lazyregexp.New(ofPath + `(?:([^;|]*?) *[;|].*|([^,]*?) *,(?:.*,)? *[*./~"'` + "`" + `].*|([^,]*\.[A-Za-z]\w*)(?: *, *[^,]*\.[A-Za-z]\w*)+|(.*?)(?: +(?:or|and))? +(?:~?/|\.[\w./]).*|(\*\.\w+)(?: +(?:or|and))? +\*\..*)\)$`), "$1($2$3$4$5$6)", notList},
+	{lazyregexp.New(ofScript + `([^,;|]+?)(?: *[,;|]| (?:or|and) ).*\)$`), "$1($2)", notList},
+	{lazyregexp.New(ofShell + `(` + pieces + `*[ :]\*|[\w-]+|["'][^"']*["']) *,.*\)$`), "$1($2)", notList},
+	{lazyregexp.New(ofShell + `(` + pieces + `*:\*) *[;|].*:\*\)$`), "$1($2)", notList},
+	{lazyregexp.New(ofShell + `([\w-]+)(?:; *|\|)[\w-]+(?:[;|] *[\w-]+)*([ :]\*)?\)$`), "$1($2$3)", notList},
+	{lazyregexp.New(`^(mcp__[\w-]+)\(([\w-]+ *[=:][^,;|=]*?) *[,;|] *[\w-]+(?: *=|: ).*\)$`), "$1($2)", notList},
+	{lazyregexp.New(ofShell + `(?:\^(.*?)(?: ?\.\*)?\$?|([a-z_-]+)\.\*\$?)\)$`), "$1($2$3:*)", notRegex},
+	{lazyregexp.New(ofWords + `\^(.*?)\.?\*?\$?\)$`), "$1($2*)", notRegex},
+	{lazyregexp.New(`^(Bash)\([$%#] +`), "$1(", "the prompt is no part of a command"},
+	{lazyregexp.New(ofShell + `((?:` + pieces + `|,)*[^: "']) *: +\*(.*)\)$`), "$1($2:*$3)", "no blank stands in :*"},
+	{lazyregexp.New(`^(Bash)\(([^ "']*/)(?::\*| \*)?\)$`), "$1($2*)", "a program's path does not end in a slash"},
+	{lazyregexp.New(`^([^BG(][^(]*|G[lr][^(]*)\(([\w-]+=)?(?:"([^"]*)"|'([^']*)'|` + "`([^`]*)`" + `)(:\*| \*)?\)$`), "$1($2$3$4$5$6)", "no quotes stand around it"},
+	{lazyregexp.New(`^(Bash|Git)\((?:"([^"/ ]*[ *][^"]*)"|'([^'/ ]*[ *][^']*)'|` + "`([^`]*)`" + `)(.*)\)$`), "$1($2$3$4$5)", "no quotes stand around a command"},
+	{lazyregexp.New(`^(Bash)\(([^ /]+)\\ `), "$1($2 ", "no program has a blank in its name"},
+	{lazyregexp.New(`^Git\((?:[^ ]*/)?git(?:[ :*-]+(.*))?\)$`), "Git($1)", "a rule for Git leaves out the word git"},
+	{lazyregexp.New(ofShell + `([^*]*[\w-]):\)$`), "$1($2:*)", "a colon at its end is one of :*, or stands in quotes"},
+	{lazyregexp.New(ofShell + `([\w-]+): *([^*: )][^*]*?)(?:[ :]+\*)?\)$`), "$1($2 $3:*)", noColon},
+	{lazyregexp.New(ofShell + `([\w-]+): *([^*: )].*)\)$`), "$1($2 $3)", noColon},
+	{lazyregexp.New(ofName + `(?:[^\w.*-]+([\w.*-]*).*|([\w.*-]+)[^\w.*-].*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
+	{lazyregexp.New(ofSkill + `(?:/+(.*)|(.*)[: ]\*)\)$`), "$1($2$3)", "one name stands in it, and nothing else"},
+	{lazyregexp.New(ofPath + `(?:\$HOME|%HOME%|%USERPROFILE%)(/|\))`), "$1(~$2", "variables are not replaced in a path"},
+	{lazyregexp.New(ofPath + `\$PWD(/|\))`), "$1(.$2", "variables are not replaced in a path"},
+	{lazyregexp.New(ofPath + `(.*/):\*\)$`), "$1($2*)", ":* is for commands"},
+	{lazyregexp.New(ofPath + `(.*):\*\)$`), "$1($2)", ":* is for commands"},
+	{lazyregexp.New(ofPath + `(.*/)?(?:"([^"]*)"?|'([^']*)'?|` + "`([^`]*)`?" + `| +)`), "$1($2$3$4$5", "neither a quote nor a blank begins a name in it"},
 }
 
 // variable matches a variable in a path, but not the names of files that web frameworks begin with a $.
-var variable = regexp.MustCompile(`^(?:\$(?:home|pwd|env:\w+)|%\w+%)(?:/|$)|(?:^|/)\$[A-Z][A-Z0-9_]*(?:/|$)`)
+var variable = lazyregexp.New(`^(?:\$(?:home|pwd|env:\w+)|%\w+%)(?:/|$)|(?:^|/)\$[A-Z][A-Z0-9_]*(?:/|$)`)
 
 // pieces matches what a shell does not take for the end of a word, a quoted piece as a whole; nextCommand what may be the
 // second of several commands.
 const pieces = `(?:[^"',\\]|"[^"]*"|'[^']*'|\\.)`
 
-var nextCommand = regexp.MustCompile(`^(` + pieces + `+?) *, *(\w[\w.-]*)(?:[ :,]|$)`)
+var nextCommand = lazyregexp.New(`^(` + pieces + `+?) *, *(\w[\w.-]*)(?:[ :,]|$)`)
 
 // unfitCommand returns why no command can match the rule where it allows something.
 func unfitCommand(r Rule, spec string) string {

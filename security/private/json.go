@@ -1,11 +1,11 @@
 package private
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"symbio/security/strictjson"
 )
 
 // ErrDamaged means that a file does not hold what symbio writes there.
@@ -19,13 +19,8 @@ func ReadJSON(file string, limit int64, v any) error {
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := strictjson.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%s: %w: %w", file, ErrDamaged, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w: there is data behind its end", file, ErrDamaged)
 	}
 	return nil
 }

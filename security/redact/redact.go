@@ -15,8 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -49,7 +49,7 @@ type form struct {
 	// secret of this form. nil always tries it.
 	hints []string
 	// re finds candidates; its group s is the secret.
-	re *regexp.Regexp
+	re func() *regexp.Regexp
 	// is says of a value, unless it stays anyway (keep), and of what follows it whether it is a
 	// secret; nil is any that re finds.
 	is func(value, after string) bool
@@ -59,52 +59,50 @@ type form struct {
 var nameHints = []string{"pass", "pwd", "secret", "token", "credential", "key", "signature"}
 
 // forms are tried in this order, each on the text that those before it have left. What is Mark
-// already stays (nothing). They are compiled at the first text: most commands have none.
-var forms = sync.OnceValue(func() []form {
-	return []form{
-		{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
-		{
-			[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_", "dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
-			regexp.MustCompile(`\b(?P<s>sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent)-[\w-]{16,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{10,}|npm_\w{30,}|pypi-[\w-]{30,}|hf_\w{20,}|dop_v1_\w{32,}|dckr_pat_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*|AGE-SECRET-KEY-1[A-Z0-9]{20,}|hvs\.[\w-]{20,}|SYM1-[A-Z0-9]{20,}-[A-Z0-9]{20,}|\d{8,10}:AA[\w-]{30,})`),
-			func(v, _ string) bool { return strings.ContainsAny(v, "0123456789") },
-		},
-		{[]string{"://"}, regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9+.-]*://[^/:@` + end + `]*:(?P<s>[^/` + end + `]+)@`), every},
-		{[]string{"authorization", "bearer"}, regexp.MustCompile(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
-		{[]string{"cookie"}, regexp.MustCompile(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
-		{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
-		{nameHints, regexp.MustCompile(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place.MatchString(v) }},
-		{nameHints, regexp.MustCompile(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place.MatchString(v) }},
-		{nameHints, regexp.MustCompile(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
-			return random(v) && notCall(v, after) && !place.MatchString(v)
-		}},
-		{nameHints, regexp.MustCompile(`(?im)(?:^|[^\w.$-])` + password + `["']?[ \t]*:[ \t]+(?P<s>[^\[\]{},` + end + `]+)$`), every},
-		{nameHints, regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value), func(v, _ string) bool { return v[0] != '-' && !place.MatchString(v) }},
-		{[]string{"-u", "-user"}, regexp.MustCompile(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`), func(v, _ string) bool { return !group.MatchString(v) }},
-		{[]string{"sshpass", "pass:", "mysql", "mariadb", "redis-cli", "login"}, regexp.MustCompile(`(?:\bsshpass[ \t]+-p[ \t]*|-pass(?:in|out)?[ \t]+["']?pass:|\b(?:mysql|mariadb)\w*\b[^;&|\n]*?[ \t]-p|\bredis-cli\b[^;&|\n]*?[ \t]-a[ \t]+|\blogin\b[^;&|\n]*?[ \t]-p[ \t]+)` + value), every},
-	}
-})
+// already stays (nothing).
+var forms = []form{
+	{[]string{"private key"}, lazyregexp.New(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
+	{
+		[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_", "dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
+		lazyregexp.New(`\b(?P<s>sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent)-[\w-]{16,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{10,}|npm_\w{30,}|pypi-[\w-]{30,}|hf_\w{20,}|dop_v1_\w{32,}|dckr_pat_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*|AGE-SECRET-KEY-1[A-Z0-9]{20,}|hvs\.[\w-]{20,}|SYM1-[A-Z0-9]{20,}-[A-Z0-9]{20,}|\d{8,10}:AA[\w-]{30,})`),
+		func(v, _ string) bool { return strings.ContainsAny(v, "0123456789") },
+	},
+	{[]string{"://"}, lazyregexp.New(`\b[A-Za-z][A-Za-z0-9+.-]*://[^/:@` + end + `]*:(?P<s>[^/` + end + `]+)@`), every},
+	{[]string{"authorization", "bearer"}, lazyregexp.New(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
+	{[]string{"cookie"}, lazyregexp.New(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
+	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
+	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place().MatchString(v) }},
+	{nameHints, lazyregexp.New(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place().MatchString(v) }},
+	{nameHints, lazyregexp.New(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
+		return random(v) && notCall(v, after) && !place().MatchString(v)
+	}},
+	{nameHints, lazyregexp.New(`(?im)(?:^|[^\w.$-])` + password + `["']?[ \t]*:[ \t]+(?P<s>[^\[\]{},` + end + `]+)$`), every},
+	{nameHints, lazyregexp.New(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value), func(v, _ string) bool { return v[0] != '-' && !place().MatchString(v) }},
+	{[]string{"-u", "-user"}, lazyregexp.New(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`), func(v, _ string) bool { return !group().MatchString(v) }},
+	{[]string{"sshpass", "pass:", "mysql", "mariadb", "redis-cli", "login"}, lazyregexp.New(`(?:\bsshpass[ \t]+-p[ \t]*|-pass(?:in|out)?[ \t]+["']?pass:|\b(?:mysql|mariadb)\w*\b[^;&|\n]*?[ \t]-p|\bredis-cli\b[^;&|\n]*?[ \t]-a[ \t]+|\blogin\b[^;&|\n]*?[ \t]-p[ \t]+)` + value), every},
+}
 
 var (
 	// secretName matches a whole name of a JSON field, or a flag, whose value is a secret.
-	secretName = regexp.MustCompile(`(?i)^(?:--?)?(?:` + password + `|` + key + `|(?:proxy-)?authorization|(?:set-)?cookie)$`)
+	secretName = lazyregexp.New(`(?i)^(?:--?)?(?:` + password + `|` + key + `|(?:proxy-)?authorization|(?:set-)?cookie)$`)
 	// nothing is what stands where a secret would, and is none: a variable, a placeholder, a word
 	// that describes.
-	nothing = regexp.MustCompile(`(?i)^["'\\]*(?:$|[$<%{` + "`" + `]|\[redacted\]|id=|[*.x•]{3,}["'\\]*$|(?:true|false|null|none|nil|undefined|yes|no|on|off|string|str|text|bool|int|bytes|required|optional|hidden|redacted|prompt|stdin|env)["'\\]*$)`)
+	nothing = lazyregexp.New(`(?i)^["'\\]*(?:$|[$<%{` + "`" + `]|\[redacted\]|id=|[*.x•]{3,}["'\\]*$|(?:true|false|null|none|nil|undefined|yes|no|on|off|string|str|text|bool|int|bytes|required|optional|hidden|redacted|prompt|stdin|env)["'\\]*$)`)
 	// place is where a secret is: a file, a field.
-	place = regexp.MustCompile(`^["']?(?:(?:~|\.{1,2})?/[\w./@-]{0,38}|(?:~|\.{1,2})?/[\w/@-]*\.[\w./@-]*|[A-Za-z_]+(?:\.[A-Za-z_]+)+)["']?$`)
+	place = lazyregexp.New(`^["']?(?:(?:~|\.{1,2})?/[\w./@-]{0,38}|(?:~|\.{1,2})?/[\w/@-]*\.[\w./@-]*|[A-Za-z_]+(?:\.[A-Za-z_]+)+)["']?$`)
 	// group is what follows a user that is not a password: docker run -u node:node, rsync -u
 	// host:dir.
-	group = regexp.MustCompile(`^(?:\d+|[/~.].*|root|node|www-data|nobody|nogroup|nginx|postgres|staff|users|wheel|daemon)$`)
+	group = lazyregexp.New(`^(?:\d+|[/~.].*|root|node|www-data|nobody|nogroup|nginx|postgres|staff|users|wheel|daemon)$`)
 )
 
 // random reports whether a word does not look like one of a language: it is 20 bytes or longer, has
 // a digit, or mixed case inside.
 func random(v string) bool {
-	return len(v) >= 20 || strings.ContainsAny(v, "0123456789") || camel.MatchString(v)
+	return len(v) >= 20 || strings.ContainsAny(v, "0123456789") || camel().MatchString(v)
 }
 
 // camel matches mixed case inside a word.
-var camel = regexp.MustCompile(`[a-z][A-Z]`)
+var camel = lazyregexp.New(`[a-z][A-Z]`)
 
 // every accepts each value that keep lets through; unlike a nil form.is, keep applies.
 func every(_, _ string) bool { return true }
@@ -115,20 +113,20 @@ func notCall(_, after string) bool { return !strings.HasPrefix(after, "(") }
 // keep reports whether a value stays: it is no secret, or it could hold what a shell runs, which a
 // record must show.
 func keep(v string) bool {
-	return nothing.MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") || strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
+	return nothing().MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") || strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
 }
 
 // Text returns text with each secret replaced by Mark. Text without secrets is returned unchanged.
 func Text(text string) string {
 	lower := strings.ToLower(text)
-	for _, f := range forms() {
+	for _, f := range forms {
 		if !slices.ContainsFunc(f.hints, func(h string) bool { return strings.Contains(lower, h) }) {
 			continue
 		}
-		s := 2 * f.re.SubexpIndex("s")
+		s := 2 * f.re().SubexpIndex("s")
 		var b strings.Builder
 		done := 0
-		for _, m := range f.re.FindAllStringSubmatchIndex(text, -1) {
+		for _, m := range f.re().FindAllStringSubmatchIndex(text, -1) {
 			if v := text[m[s]:m[s+1]]; f.is != nil && (keep(v) || !f.is(v, text[m[s+1]:])) {
 				continue
 			}
@@ -176,7 +174,7 @@ func walk(v any, named bool, changed *bool) any {
 		return out
 	case map[string]any:
 		for k, e := range v {
-			v[k] = walk(e, secretName.MatchString(k), changed)
+			v[k] = walk(e, secretName().MatchString(k), changed)
 		}
 	case []any:
 		for i, e := range v {
@@ -184,7 +182,7 @@ func walk(v any, named bool, changed *bool) any {
 			if i > 0 {
 				flag, _ = v[i-1].(string)
 			}
-			v[i] = walk(e, strings.HasPrefix(flag, "-") && secretName.MatchString(flag), changed)
+			v[i] = walk(e, strings.HasPrefix(flag, "-") && secretName().MatchString(flag), changed)
 		}
 	}
 	return v

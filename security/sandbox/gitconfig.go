@@ -1,9 +1,10 @@
 package sandbox
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // gitEntry is one setting of a git configuration. section is in lower case but for its middle part,
@@ -23,12 +24,12 @@ var (
 	// These are the lines that git itself writes. Whatever else its grammar allows (two settings on
 	// one line, continued lines, [section.name]) is not understood, and so not kept. Nor is a NUL: git
 	// takes what is before it in a section's name for the whole name of a setting.
-	gitHeader = regexp.MustCompile(`^\s*\[([A-Za-z0-9-]+)(?:\s+("(?:[^"\\\x00]|\\[^\x00])*"))?\]\s*$`)
-	gitKey    = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*((?:[^\\\x00-\x08\x0a-\x1f]|\\[\\"ntb])*))?$`)
+	gitHeader = lazyregexp.New(`^\s*\[([A-Za-z0-9-]+)(?:\s+("(?:[^"\\\x00]|\\[^\x00])*"))?\]\s*$`)
+	gitKey    = lazyregexp.New(`^\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*((?:[^\\\x00-\x08\x0a-\x1f]|\\[\\"ntb])*))?$`)
 )
 
 // gitHelper matches a remote for which git starts a program of that name, such as ext::COMMAND.
-var gitHelper = regexp.MustCompile(`^[A-Za-z0-9+._-]*::`)
+var gitHelper = lazyregexp.New(`^[A-Za-z0-9+._-]*::`)
 
 // readGit returns the entries of a configuration. Lines that it does not understand become
 // entries without a kind, which are never harmless.
@@ -40,14 +41,14 @@ func readGit(text string) (all []gitEntry) {
 		if trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';' {
 			continue
 		}
-		if m := gitHeader.FindStringSubmatch(line); m != nil {
+		if m := gitHeader().FindStringSubmatch(line); m != nil {
 			section, kind = strings.ToLower(m[1]), strings.ToLower(m[1])
 			if m[2] != "" {
 				section, kind = section+" "+m[2], kind+".*"
 			}
 			continue
 		}
-		m := gitKey.FindStringSubmatch(line)
+		m := gitKey().FindStringSubmatch(line)
 		if m == nil || section == "" {
 			all = append(all, gitEntry{value: trimmed})
 			continue
@@ -94,7 +95,7 @@ func (e gitEntry) harmless(inside func(string) bool) bool {
 	switch value := strings.ReplaceAll(e.value, `"`, ""); {
 	case e.kind == "core.worktree": // of a submodule
 		return inside(e.value)
-	case strings.HasPrefix(value, "!"), gitHelper.MatchString(value):
+	case strings.HasPrefix(value, "!"), gitHelper().MatchString(value):
 		return false
 	}
 	return slices.Contains(gitFamilies, family) && strings.Count(e.kind, ".") == 1 || slices.Contains(gitKinds, e.kind)

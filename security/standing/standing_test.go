@@ -43,8 +43,10 @@ func exact(t *testing.T, commands ...string) (all []permission.Grant) {
 
 func keep(t *testing.T, b *standing.Book, scope, dir string, granted []permission.Grant) {
 	t.Helper()
-	if err := b.Keep(granted, scope, dir, "the call", "terminal"); err != nil {
-		t.Fatal(err)
+	for _, g := range granted {
+		if err := b.Keep(standing.Entry{Call: g.Call, Scope: scope, Dir: dir, Shown: "the call", By: "terminal"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -63,7 +65,7 @@ func TestLastingApprovalSurvivesRestart(t *testing.T) {
 	another := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://example.com/x"}, Dir: dir}
 	judge := func(c permission.Call, scope, at string) permission.Verdict {
 		p := permission.Policy{Default: permission.Ask}
-		return permission.Chain{{Policy: p, Granted: func() []permission.Grant { return b.Granted(scope, at) }}}.Judge(c)
+		return permission.Chain{{Policy: p, Granted: func() []permission.Grant { return b.Granted(scope, at, "") }}}.Judge(c)
 	}
 	for _, tt := range []struct {
 		name      string
@@ -103,7 +105,7 @@ func TestLastingApprovalLiftsNoDenial(t *testing.T) {
 	call := permission.Call{Tool: "Write", Args: map[string]any{"file_path": "a", "content": "x"}, Dir: dir}
 	push := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}, Dir: dir}
 	keep(t, b, scope, dir, append(exact(t, "git push"), permission.Grant{Call: call.Key()}))
-	granted := func() []permission.Grant { return b.Granted(scope, dir) }
+	granted := func() []permission.Grant { return b.Granted(scope, dir, "") }
 	var rules []permission.Rule
 	for _, text := range []string{"Bash(git push:*)", "Edit(./*)"} {
 		r, err := permission.ParseRule(text)
@@ -132,16 +134,80 @@ func TestOnlyExactThingsAreKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "allowed.json")
 	b := open(t, file)
 	for name, g := range map[string]permission.Grant{"nothing": {}, "no key": {Call: "Write"}, "a key of another form": {Call: "Write *"}} {
-		if b.Keep([]permission.Grant{g}, scope, dir, "", "") == nil {
+		if b.Keep(standing.Entry{Call: g.Call, Scope: scope, Dir: dir}) == nil {
 			t.Errorf("%s was kept", name)
 		}
 	}
-	if b.Keep(exact(t, "ls -l"), scope, "shop", "", "") == nil || b.Keep(exact(t, "ls -l"), "x", dir, "", "") == nil {
-		t.Error("kept for no directory, or under no policy")
+	key := exact(t, "ls -l")[0].Call
+	for name, e := range map[string]standing.Entry{
+		"no directory": {Call: key, Scope: scope, Dir: "shop"}, "no policy": {Call: key, Scope: "x", Dir: dir}, "a call and rules": {Call: key, Rules: []string{"Write"}, Scope: scope, Dir: dir},
+		"what is no rule": {Rules: []string{"Write("}, Scope: scope, Dir: dir}, "a rule that allows nothing": {Rules: []string{"Bash(git * x:*)"}, Scope: scope, Dir: dir},
+	} {
+		if b.Keep(e) == nil {
+			t.Errorf("%s: kept", name)
+		}
 	}
 	if _, err := os.Stat(file); err == nil || len(b.Entries()) != 0 {
 		t.Error("something was written")
 	}
+}
+
+// Rules for a session hold for its agent until it ends, and are in no file; lasting ones are.
+func TestRulesHoldForTheSessionOrFromNowOn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "allowed.json")
+	b := open(t, file)
+	session := standing.Entry{Rules: []string{"Write(./*)", "Bash(go test:*)"}, Agent: "ann", Scope: scope, Dir: dir, Shown: "Write(./*), Bash(go test:*)"}
+	lasting := session
+	lasting.Agent, lasting.Shown, lasting.Rules = "", "", []string{"WebFetch(domain:go.dev)"}
+	for _, e := range []standing.Entry{session, session, lasting} {
+		if err := b.Keep(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call := permission.Call{Tool: "Write", Args: map[string]any{"file_path": "a"}, Dir: dir}
+	fetch := permission.Call{Tool: "WebFetch", Args: map[string]any{"url": "https://go.dev/"}, Dir: dir}
+	source := func(b *standing.Book, c permission.Call, agent string) string {
+		p := permission.Policy{Default: permission.Ask}
+		v := permission.Chain{{Policy: p, Granted: func() []permission.Grant { return b.Granted(scope, dir, agent) }}}.Judge(c)
+		kind, _, _ := strings.Cut(v.Source, ":")
+		return kind
+	}
+	checks := func(when string, b *standing.Book, anns string) {
+		t.Helper()
+		for agent, want := range map[string]string{"ann": anns, "bob": "", "": ""} {
+			if got := source(b, call, agent); got != want {
+				t.Errorf("%s: allowed to %q by %q, want %q", when, agent, got, want)
+			}
+			if got := source(b, fetch, agent); got != "lasting" {
+				t.Errorf("%s: the lasting rule allows %q by %q", when, agent, got)
+			}
+		}
+	}
+	checks("kept", b, "session")
+	if all := b.Entries(); len(all) != 2 || all[0].Agent != "ann" {
+		t.Errorf("kept are %+v", all)
+	}
+	checks("after a restart", open(t, file), "")
+	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "go test") || strings.Contains(string(text), "ann") {
+		t.Errorf("the file: %s, %v", text, err)
+	}
+	b.End("bob")
+	b.End("")
+	checks("another agent has ended", b, "session")
+	b.End("ann")
+	checks("the agent has ended", b, "")
+	if err := b.Keep(session); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range b.Entries() {
+		if e.Agent == "" {
+			continue
+		}
+		if ok, err := b.Forget(e.ID); !ok || err != nil {
+			t.Error(ok, err)
+		}
+	}
+	checks("taken back", b, "")
 }
 
 func TestFullBookTakesNoMore(t *testing.T) {
@@ -152,7 +218,7 @@ func TestFullBookTakesNoMore(t *testing.T) {
 		all = append(all, permission.Grant{Call: c.Key()})
 	}
 	keep(t, b, scope, dir, all)
-	if err := b.Keep(exact(t, "ls -l"), scope, dir, "", ""); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MaxEntries {
+	if err := b.Keep(standing.Entry{Call: exact(t, "ls -l")[0].Call, Scope: scope, Dir: dir}); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MaxEntries {
 		t.Errorf("got %v", err)
 	}
 }
@@ -176,6 +242,7 @@ func TestFileThatIsNotAsItWasWrittenCountsForNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"no call":       replaced(`"Bash `, `"Bash(git:*) `),
 		"a rule":        replaced(`"call"`, `"rule"`),
+		"no rules":      replaced(`"Bash `, `"", "rules": [], "shown": "`),
 		"unknown key":   replaced(`"by"`, `"bye"`),
 		"another form":  replaced(`"format": 2`, `"format": 1`),
 		"cut off":       string(good[:len(good)-3]),
@@ -240,10 +307,9 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		for _, e := range b.Entries() {
-			if !strings.Contains(e.Call, " ") {
+			if !strings.Contains(e.Call, " ") && len(b.Granted(e.Scope, e.Dir, "")) == 0 {
 				t.Errorf("%+v counts", e)
 			}
-			b.Granted(e.Scope, e.Dir)
 			if _, err := json.Marshal(e); err != nil {
 				t.Error(err)
 			}

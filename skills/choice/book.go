@@ -29,11 +29,14 @@ type Choice struct {
 }
 
 // Book is a directory of choices. Any number of processes may use it at a time; see private.Book.
-type Book struct{ choices private.Book[Choice] }
+type Book struct{ dir string }
 
 // NewBook returns the book in a directory, which need not exist yet.
-func NewBook(dir string) Book {
-	return Book{private.Book[Choice]{Dir: dir, Key: func(o Choice) string { return o.Skill }}}
+func NewBook(dir string) Book { return Book{dir} }
+
+// choices returns the files of the book. They are not a field, since each package that uses a Book would compile them.
+func choices(b Book) private.Book[Choice] {
+	return private.Book[Choice]{Dir: b.dir, Key: func(o Choice) string { return o.Skill }}
 }
 
 // Choices returns the choices in the form that a registry takes.
@@ -47,10 +50,10 @@ func Choices(all []Choice) (c skills.Choices) {
 // Disable switches a skill off. It does nothing for a skill that is off. The error wraps
 // private.ErrFull if the book is full.
 func (b Book) Disable(skill string) error {
-	if _, err := b.choices.Find(skill); err == nil {
+	if _, err := choices(b).Find(skill); err == nil {
 		return nil
 	}
-	err := b.choices.Put(Choice{skill, time.Now().UTC().Truncate(time.Second)})
+	err := choices(b).Put(Choice{skill, time.Now().UTC().Truncate(time.Second)})
 	switch {
 	case errors.Is(err, private.ErrFull):
 		return fmt.Errorf("switch %s off: %w; switch some on again with `symbio skills enable`", skill, err)
@@ -61,12 +64,12 @@ func (b Book) Disable(skill string) error {
 }
 
 // Enable removes a choice, also one that cannot be read. fs.ErrNotExist: there is no such choice.
-func (b Book) Enable(skill string) error { return b.choices.Remove(skill) }
+func (b Book) Enable(skill string) error { return choices(b).Remove(skill) }
 
 // All returns the choices, by skill. With an error, which names the files that cannot be read, it
 // also returns those that can.
 func (b Book) All() ([]Choice, error) {
-	all, err := b.choices.All()
+	all, err := choices(b).All()
 	slices.SortFunc(all, func(x, y Choice) int { return strings.Compare(x.Skill, y.Skill) })
 	if err != nil {
 		err = fmt.Errorf("list the skills that are switched off: %w", err)

@@ -2,13 +2,13 @@ package format
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -162,7 +162,7 @@ func (c *checker) auto() {
 }
 
 // condition is a comma before another condition of the same dependency, in a text.
-var condition = regexp.MustCompile(`,[ \t]*([<>=!^~])`)
+var condition = lazyregexp.New(`,[ \t]*([<>=!^~])`)
 
 // depends reads the list of dependencies.
 func (c *checker) depends() {
@@ -171,7 +171,7 @@ func (c *checker) depends() {
 		return
 	}
 	if n.Kind == yaml.ScalarNode {
-		n = &yaml.Node{Kind: n.Kind, Value: condition.ReplaceAllString(n.Value, " $1")}
+		n = &yaml.Node{Kind: n.Kind, Value: condition().ReplaceAllString(n.Value, " $1")}
 	}
 	seen := map[string]bool{}
 	for _, text := range c.list(n, at, dependsField, maxDepends, maxDependency) {

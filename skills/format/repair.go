@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/lazyregexp"
 )
 
 // maxBlocks bounds the repair: each block costs a YAML reader of its own. Real front matter has
@@ -20,11 +21,11 @@ const maxBlocks = 1000
 
 var (
 	// blockStart is a key at the start of a line, also in quotes, and its colon.
-	blockStart = regexp.MustCompile(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r\n]|$)`)
+	blockStart = lazyregexp.New(`^["']?([A-Za-z0-9_][A-Za-z0-9_.-]*)["']?[ \t]*:(?:[ \t\r\n]|$)`)
 	// blockScalar is the mark of a text on the following lines, such as | or >-.
-	blockScalar = regexp.MustCompile(`^[|>][0-9+-]{0,2}[ \t]*$`)
+	blockScalar = lazyregexp.New(`^[|>][0-9+-]{0,2}[ \t]*$`)
 	// docMark is a line that begins or ends a YAML document.
-	docMark = regexp.MustCompile(`^(?:---|\.\.\.)(?:[ \t\r\n]|$)`)
+	docMark = lazyregexp.New(`^(?:---|\.\.\.)(?:[ \t\r\n]|$)`)
 )
 
 // block is a top-level `key:` line and the lines up to the next one.
@@ -118,10 +119,10 @@ func blocksOf(front []byte) ([]block, bool) {
 			next = at + i + 1
 		}
 		text := front[at:next]
-		if docMark.Match(text) {
+		if docMark().Match(text) {
 			return nil, false
 		}
-		if m := blockStart.FindSubmatch(text); m != nil {
+		if m := blockStart().FindSubmatch(text); m != nil {
 			if len(blocks) > 0 {
 				blocks[len(blocks)-1].text = front[start:at]
 			}
@@ -168,7 +169,7 @@ func blockText(text []byte) string {
 	_, value, _ := strings.Cut(string(text), ":")
 	lines := strings.Split(value, "\n")
 	sep := " "
-	if blockScalar.MatchString(strings.TrimSpace(lines[0])) {
+	if blockScalar().MatchString(strings.TrimSpace(lines[0])) {
 		if strings.TrimSpace(lines[0])[0] == '|' {
 			sep = "\n"
 		}

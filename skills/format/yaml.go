@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/lazyregexp"
 )
 
 // field is one top-level entry of front matter.
@@ -164,7 +165,7 @@ func (d *decoder) refuseDuplicates() {
 func docMarkLine(front []byte) int {
 	line := firstLine
 	for text := range bytes.Lines(front) {
-		if docMark.Match(text) {
+		if docMark().Match(text) {
 			return line
 		}
 		line++
@@ -178,13 +179,13 @@ func (d *decoder) fail(c Code, field string, line int, message string) bool {
 	return false
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var yamlLine = lazyregexp.New(`^yaml: (?:line (\d+): )?`)
 
 // yamlError splits a YAML reader's error into the line within its input, 0 if there is none, and
 // the message.
 func yamlError(err error) (line int, message string) {
 	s := err.Error()
-	m := yamlLine.FindStringSubmatch(s)
+	m := yamlLine().FindStringSubmatch(s)
 	if m == nil {
 		return 0, s
 	}

@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"symbio/security/gitenv"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 	"symbio/skills/format"
 )
@@ -37,7 +37,7 @@ const (
 var ErrNoRef = errors.New("the repository has no such branch, tag or commit")
 
 // commitID is a full commit.
-var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var commitID = lazyregexp.New(`^[0-9a-f]{40}$`)
 
 // repo reads a repository at url through a bare one of our own, in dir. ref is the full name of the
 // reference, commit the commit that it names, and newer a tag with a newer version than ref.
@@ -78,7 +78,7 @@ func readFile(dir, name string, limit int64) (string, error) {
 // resolve finds the full name and the commit of a reference. "" is HEAD, a commit is itself, and of a
 // tag and a branch of one name it is the tag, as for git. An annotated tag is the commit it names.
 func (r *repo) resolve(ctx context.Context, ref string) error {
-	if _, err := r.git(ctx, "init", "--bare", "--quiet", "--template="); err != nil || commitID.MatchString(ref) {
+	if _, err := r.git(ctx, "init", "--bare", "--quiet", "--template="); err != nil || commitID().MatchString(ref) {
 		r.ref, r.commit = ref, ref
 		return err
 	}
@@ -94,7 +94,7 @@ func (r *repo) resolve(ctx context.Context, ref string) error {
 		refs[name], known = commit, append(known, shortRef(name))
 	}
 	for _, name := range []string{cmp.Or(ref, "HEAD"), "refs/tags/" + ref, "refs/heads/" + ref} {
-		if r.ref, r.commit = name, refs[name]; commitID.MatchString(r.commit) {
+		if r.ref, r.commit = name, refs[name]; commitID().MatchString(r.commit) {
 			r.newer = newerTag(refs, name)
 			return nil
 		}

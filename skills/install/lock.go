@@ -94,7 +94,7 @@ func (l LockEntry) check() error {
 		return fmt.Errorf("%w: its files have the hash %s", share.ErrHash, m.Hash())
 	case l.Commit == "" && (l.Ref != "" || !l.source().Local()):
 		return errors.New("it is of a repository, and names no commit")
-	case l.Commit != "" && !commitID.MatchString(l.Commit), l.Version != visible.Line(l.Version, 80):
+	case l.Commit != "" && !commitID().MatchString(l.Commit), l.Version != visible.Line(l.Version, 80):
 		return errors.New("its commit or its version is not in its one form")
 	case err != nil || s != l.source():
 		return errors.Join(errors.New("its source is not in its one form"), err)

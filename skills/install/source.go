@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -31,27 +32,27 @@ type Source struct {
 
 var (
 	// scheme matches the beginning of a URL, and of a remote helper of git (scheme::address).
-	scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:(//|:)`)
+	scheme = lazyregexp.New(`^[A-Za-z][A-Za-z0-9+.-]+:(//|:)`)
 	// remoteForm matches a URL that is read, and the form of ssh: USER@HOST:PATH. No part begins as
 	// an option does.
-	remoteForm = regexp.MustCompile(`^(https://|ssh://(\w[\w.-]*@)?|\w[\w.-]*@)[A-Za-z0-9][A-Za-z0-9.-]*((:[0-9]+)?/|:)[^-?@:][^?@:]*$|^file:///[^-?][^?]*$`)
+	remoteForm = lazyregexp.New(`^(https://|ssh://(\w[\w.-]*@)?|\w[\w.-]*@)[A-Za-z0-9][A-Za-z0-9.-]*((:[0-9]+)?/|:)[^-?@:][^?@:]*$|^file:///[^-?][^?]*$`)
 	// badRef matches what is not in the name of a branch or tag, and expressions such as main~1.
-	badRef = regexp.MustCompile(`^-|[ ~^:?*\[\\]|\.\.|@\{|/$`)
+	badRef = lazyregexp.New(`^-|[ ~^:?*\[\\]|\.\.|@\{|/$`)
 	// webTree is the address of a folder of a repository in a browser.
-	webTree = regexp.MustCompile(`^(https://[^/]+/.+?)(?:/-)?/(?:tree|blob|src)/([^/]+)/?(.*?)/?(?:SKILL\.md)?$`)
+	webTree = lazyregexp.New(`^(https://[^/]+/.+?)(?:/-)?/(?:tree|blob|src)/([^/]+)/?(.*?)/?(?:SKILL\.md)?$`)
 )
 
 // mistakes are texts that people write for a source, with what to write instead. The replacement is
 // one of the regexp package.
 var mistakes = []struct {
-	text     *regexp.Regexp
+	text     func() *regexp.Regexp
 	why, try string
 }{
-	{regexp.MustCompile(`^\w+::(.*)$`), "it would run a program", "$1"},
-	{regexp.MustCompile(`^(?:http|git)(://.*)$`), "what it carries can be changed on its way", "https$1"},
-	{regexp.MustCompile(`^([^?]*)\?(?:ref=)?(.*)$`), "it has a query", "$1#$2"},
-	{regexp.MustCompile(`^(\w+://)[^/]*@(.*)$`), "a user or password in it would stand in the lock file; a credential helper of git can keep it", "$1$2"},
-	{regexp.MustCompile(`^([\w.-]+):([^/].*)$`), "it is neither a URL nor a path", "ssh://$1/$2"},
+	{lazyregexp.New(`^\w+::(.*)$`), "it would run a program", "$1"},
+	{lazyregexp.New(`^(?:http|git)(://.*)$`), "what it carries can be changed on its way", "https$1"},
+	{lazyregexp.New(`^([^?]*)\?(?:ref=)?(.*)$`), "it has a query", "$1#$2"},
+	{lazyregexp.New(`^(\w+://)[^/]*@(.*)$`), "a user or password in it would stand in the lock file; a credential helper of git can keep it", "$1$2"},
+	{lazyregexp.New(`^([\w.-]+):([^/].*)$`), "it is neither a URL nor a path", "ssh://$1/$2"},
 	{webTree, "it is the address of a page", "$1//$3#$2"},
 }
 
@@ -66,14 +67,14 @@ func ParseSource(text string) (Source, error) {
 	}
 	s := splitSource(text)
 	switch {
-	case s.Path != "" && !fs.ValidPath(s.Path) || badRef.MatchString(s.Ref) || s.Location == "" || s.Location[0] == '-':
+	case s.Path != "" && !fs.ValidPath(s.Path) || badRef().MatchString(s.Ref) || s.Location == "" || s.Location[0] == '-':
 		return bad("write LOCATION//PATH#REF: the path is inside the source, and the reference a branch, a tag or a commit")
-	case (s.Local() || remoteForm.MatchString(s.Location)) && !webTree.MatchString(s.Location):
+	case (s.Local() || remoteForm().MatchString(s.Location)) && !webTree().MatchString(s.Location):
 		return s, nil
 	}
 	for _, m := range mistakes {
-		if m.text.MatchString(text) {
-			return bad(m.why + "; did you mean " + visible.Truncate(m.text.ReplaceAllString(text, m.try), 200) + "?")
+		if m.text().MatchString(text) {
+			return bad(m.why + "; did you mean " + visible.Truncate(m.text().ReplaceAllString(text, m.try), 200) + "?")
 		}
 	}
 	return bad("it is neither a URL of https, ssh or file, nor a path")
@@ -83,7 +84,7 @@ func ParseSource(text string) (Source, error) {
 // URL.
 func splitSource(text string) (s Source) {
 	s.Location, s.Ref, _ = strings.Cut(text, "#")
-	start := len(scheme.FindString(s.Location))
+	start := len(scheme().FindString(s.Location))
 	if i := strings.Index(s.Location[start:], "//"); i >= 0 {
 		s.Location, s.Path = s.Location[:start+i], s.Location[start+i+2:]
 	}

@@ -11,11 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/permission"
 	"symbio/security/visible"
 	"symbio/skills"
@@ -85,7 +85,7 @@ func (l *linter) add(code format.Code, field string, line int, text string, args
 }
 
 // occasion matches the words with which a description says when to use the skill.
-var occasion = regexp.MustCompile(`(?i)\b(when|whenever|if|before|after|while|for|use|used|asked)\b`)
+var occasion = lazyregexp.New(`(?i)\b(when|whenever|if|before|after|while|for|use|used|asked)\b`)
 
 // description checks that a model can choose by the description. Whether it names an occasion is
 // judged in English only.
@@ -95,7 +95,7 @@ func (l *linter) description() {
 	case strings.IndexFunc(text, func(r rune) bool { return r > 0x24f }) >= 0: // another script
 	case n < minDescription:
 		l.add(format.CodeVague, "description", 0, "the description has %d characters; say what the skill does and when to use it, because agents choose by it", n)
-	case !occasion.MatchString(text):
+	case !occasion().MatchString(text):
 		l.add(format.CodeVague, "description", 0, "the description does not say when to use the skill; add a sentence such as: Use it when …")
 	}
 }
@@ -113,13 +113,13 @@ func (l *linter) tools() {
 
 // mention matches the files that a body names: the targets of links, and paths in the directories of
 // a skill.
-var mention = regexp.MustCompile(`\]\(<?([^()\s<>#?]+)[^()]*\)|(?:^|[\s"'(=` + "`" + `]|DIR\}/|baseDir\}/|\./)((?:scripts|references?|assets)/[\w./-]*[\w-])`)
+var mention = lazyregexp.New(`\]\(<?([^()\s<>#?]+)[^()]*\)|(?:^|[\s"'(=` + "`" + `]|DIR\}/|baseDir\}/|\./)((?:scripts|references?|assets)/[\w./-]*[\w-])`)
 
 // files reports files that the body names and that do not exist in the skill.
 func (l *linter) files(root *os.Root, body string) {
 	seen := map[string]bool{}
 	for i, line := range strings.Split(body, "\n") {
-		for _, m := range mention.FindAllStringSubmatch(line, -1) {
+		for _, m := range mention().FindAllStringSubmatch(line, -1) {
 			name := path.Clean(m[1] + m[2])
 			if seen[name] || strings.ContainsAny(name, `:${*`) || path.IsAbs(name) {
 				continue
@@ -133,7 +133,7 @@ func (l *linter) files(root *os.Root, body string) {
 }
 
 // scriptNames matches the files of scripts/ that are run.
-var scriptNames = regexp.MustCompile(`^[^.]+(\.(sh|bash|py|rb|pl|js|mjs))?$`)
+var scriptNames = lazyregexp.New(`^[^.]+(\.(sh|bash|py|rb|pl|js|mjs))?$`)
 
 // scripts reports scripts that cannot be started by their name. One without both the bit and the
 // first line is likely a module.
@@ -141,7 +141,7 @@ func (l *linter) scripts(root *os.Root) {
 	entries, _ := fs.ReadDir(root.FS(), "scripts") // none if they cannot be read
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !scriptNames.MatchString(e.Name()) {
+		if err != nil || !info.Mode().IsRegular() || !scriptNames().MatchString(e.Name()) {
 			continue
 		}
 		name := "scripts/" + e.Name()

@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/skills/format"
 	"symbio/skills/walk"
 )
@@ -110,14 +110,14 @@ func (m Manifest) Bytes() (n int64) {
 
 var (
 	// skillName is the syntax of names of the specification, without the limit of 64 characters.
-	skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	skillName = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	// hexHash is a SHA-256 in the only spelling that is accepted, because hashes are compared as
 	// text.
-	hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hexHash = lazyregexp.New(`^[0-9a-f]{64}$`)
 )
 
 // ValidHash reports whether a text has the form of a hash: 64 lower-case hex digits.
-func ValidHash(s string) bool { return hexHash.MatchString(s) }
+func ValidHash(s string) bool { return hexHash().MatchString(s) }
 
 // DecodeManifest reads what Encode wrote, and nothing else. Errors: ErrManifest, ErrPath,
 // ErrTooLarge.
@@ -165,7 +165,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 // runs before any content is fetched, and for the skills of this node before they are sent. It
 // checks the limits, the names, and that no two paths are one file.
 func (m Manifest) Check() error {
-	if len(m.Name) > 64 || !skillName.MatchString(m.Name) || checkName(m.Name) != "" {
+	if len(m.Name) > 64 || !skillName().MatchString(m.Name) || checkName(m.Name) != "" {
 		return fmt.Errorf("%w: %q cannot be the name of a skill", ErrManifest, clip(m.Name))
 	}
 	if len(m.Files) > MaxFiles {

@@ -128,7 +128,7 @@ func (s Store) Find(hash string) (Origin, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
 	var o Origin
-	if err != nil || json.Unmarshal(data, &o) != nil || o.Hash != hash || !skillName.MatchString(o.Name) {
+	if err != nil || json.Unmarshal(data, &o) != nil || o.Hash != hash || !skillName().MatchString(o.Name) {
 		return Origin{}, fmt.Errorf("%w: %s: its %s is damaged; --remove it and fetch it again", ErrNotStored, hash, originFile)
 	}
 	return o, nil

@@ -32,11 +32,14 @@ type Record struct {
 }
 
 // Book is a directory of records. Any number of processes may use it at a time; see private.Book.
-type Book struct{ records private.Book[Record] }
+type Book struct{ dir string }
 
 // NewBook returns the book in a directory, which need not exist yet.
-func NewBook(dir string) Book {
-	return Book{private.Book[Record]{Dir: dir, Key: func(r Record) string { return key(r.Dir, r.Hash) }, Check: Record.check}}
+func NewBook(dir string) Book { return Book{dir} }
+
+// records returns the files of the book. They are not a field, since each package that uses a Book would compile them.
+func records(b Book) private.Book[Record] {
+	return private.Book[Record]{Dir: b.dir, Key: func(r Record) string { return key(r.Dir, r.Hash) }, Check: Record.check}
 }
 
 // key returns the key of the record for the SKILL.md with that hash in dir.
@@ -56,7 +59,7 @@ func (r Record) check() error {
 // Find returns the record of the SKILL.md with that hash in dir. ok is false if there is none, and
 // with an error.
 func (b Book) Find(dir, hash string) (r Record, ok bool, err error) {
-	r, err = b.records.Find(key(dir, hash))
+	r, err = records(b).Find(key(dir, hash))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, false, nil
 	}
@@ -67,7 +70,7 @@ func (b Book) Find(dir, hash string) (r Record, ok bool, err error) {
 // private.ErrRecord.
 func (b Book) Put(r Record) error {
 	r.Rules = append([]string{}, r.Rules...)
-	err := b.records.Put(r)
+	err := records(b).Put(r)
 	switch {
 	case errors.Is(err, private.ErrFull):
 		return fmt.Errorf("trust %s: %w; revoke some with `symbio skills trust --revoke`", r.Name, err)
@@ -78,12 +81,12 @@ func (b Book) Put(r Record) error {
 }
 
 // Remove deletes a record, also one that cannot be read. fs.ErrNotExist: there is none.
-func (b Book) Remove(dir, hash string) error { return b.records.Remove(key(dir, hash)) }
+func (b Book) Remove(dir, hash string) error { return records(b).Remove(key(dir, hash)) }
 
 // Records returns all records, by name, directory and time. With an error, which names the files
 // that cannot be read, it also returns those that can.
 func (b Book) Records() ([]Record, error) {
-	all, err := b.records.All()
+	all, err := records(b).All()
 	sortKey := func(r Record) []string { return []string{r.Name, r.Dir, r.Time.UTC().Format(time.RFC3339Nano), r.Hash} }
 	slices.SortFunc(all, func(x, y Record) int { return slices.Compare(sortKey(x), sortKey(y)) })
 	if err != nil {

@@ -18,9 +18,9 @@ type Limits struct {
 	// a community admits from one node, so that the community, which explains its refusals, refuses
 	// first.
 	Streams uint32
-	// Calls is how many calls this node may have in progress to one other node; further ones get
-	// ErrBusy. A canceled call counts until the node has answered it. Default 120: below the other
-	// side's Streams, so that no call waits there unnoticed.
+	// Calls is how many calls this node may have in progress to one other node. Further ones wait here for their turn, up to
+	// their deadline; those with a stream of their own get ErrBusy, since they may last long. A canceled call counts until the
+	// node has answered it. Default 120: below the other side's Streams, so that no call waits there unnoticed.
 	Calls int
 	// Connections is how many incoming connections may be open, verified or not. Default 256.
 	Connections int

@@ -563,7 +563,7 @@ func TestLateWatcherGetsSnapshotAfterGap(t *testing.T) {
 	})
 }
 
-func TestTooManyCallsToANodeAreRefusedAtOnce(t *testing.T) {
+func TestTooManyCallsToANodeWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		a, b := meet(t, l, func(c *grpcpeer.Config) { c.Limits.Calls = 4 })
@@ -578,16 +578,22 @@ func TestTooManyCallsToANodeAreRefusedAtOnce(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if _, err := a.network.Invoke(ctx, b.id, community.Call{Capability: "stuck"}); !errors.Is(err, community.ErrBusy) {
-			t.Errorf("the fifth call: got %v, want %v", err, community.ErrBusy)
+		b.offers("echo", echo)
+		hurried, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		if _, err := a.network.Invoke(hurried, b.id, community.Call{Capability: "echo"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the fifth call, until its deadline: got %v", err)
 		}
+		for range 1000 {
+			wg.Go(func() {
+				if _, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "echo"}); err != nil {
+					t.Errorf("a call after the others ended: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
 		cancel()
 		wg.Wait()
-		synctest.Wait()
-		b.offers("echo", echo)
-		if _, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "echo"}); err != nil {
-			t.Errorf("a call after the others ended: %v", err)
-		}
 	})
 }
 

@@ -157,7 +157,7 @@ func (m *Model) learn(err error, w *wireRequest) bool {
 // refusesThoughts reports whether a server refuses the request because of thoughts in its history.
 func refusesThoughts(err error) bool {
 	var e *llm.Error
-	return errors.As(err, &e) && errors.Is(e, llm.ErrInvalid) && foreignThoughts.MatchString(e.Detail)
+	return errors.As(err, &e) && errors.Is(e, llm.ErrInvalid) && foreignThoughts().MatchString(e.Detail)
 }
 
 // withoutThoughts returns r without the thoughts of its history. r is not changed.

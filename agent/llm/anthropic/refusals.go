@@ -2,11 +2,11 @@ package anthropic
 
 import (
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 // refusals are the forms of a request that a server has refused. Later requests do without them.
@@ -20,14 +20,14 @@ type refusals struct {
 var (
 	// adaptiveNames matches the models that take adaptive thinking and effort: Opus and Sonnet from 4.6
 	// on, and all of the fifth generation. Other models, and other servers' models, get a budget first.
-	adaptiveNames = regexp.MustCompile(`claude-(?:(?:opus|sonnet)-4[-.](?:[6-9]|[1-9]\d)|mythos|fable|[a-z]+-(?:[5-9]|[1-9]\d))(?:\D|$)`)
+	adaptiveNames = lazyregexp.New(`claude-(?:(?:opus|sonnet)-4[-.](?:[6-9]|[1-9]\d)|mythos|fable|[a-z]+-(?:[5-9]|[1-9]\d))(?:\D|$)`)
 	// maxTokensError matches a server's error about too large a max_tokens, and its limit.
-	maxTokensError = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
+	maxTokensError = lazyregexp.New(`max_tokens: \d+ > (\d+)`)
 	// foreignThoughts matches an error about the thoughts of a history, such as those that another
 	// account signed.
-	foreignThoughts = regexp.MustCompile(`^messages\.\d+.*(?i:signature|thinking)`)
+	foreignThoughts = lazyregexp.New(`^messages\.\d+.*(?i:signature|thinking)`)
 	// refusedFormat matches an error about the schema of an answer.
-	refusedFormat = regexp.MustCompile(`(?i)output_config|format|schema|structured output`)
+	refusedFormat = lazyregexp.New(`(?i)output_config|format|schema|structured output`)
 )
 
 // isAdaptive reports whether requests have the form of models that decide themselves how long they
@@ -36,7 +36,7 @@ func (f refusals) isAdaptive(model string) bool {
 	if f.budget != f.adaptive {
 		return f.budget
 	}
-	return adaptiveNames.MatchString(model)
+	return adaptiveNames().MatchString(model)
 }
 
 // learn reports whether err refuses a form that w has, and then adds it. Each call that returns true
@@ -46,7 +46,7 @@ func (f *refusals) learn(err error, w *wireRequest) bool {
 	if !errors.As(err, &e) || !errors.Is(e, llm.ErrInvalid) || strings.HasPrefix(e.Detail, "messages.") {
 		return false
 	}
-	if said := maxTokensError.FindStringSubmatch(e.Detail); said != nil {
+	if said := maxTokensError().FindStringSubmatch(e.Detail); said != nil {
 		n, err := strconv.Atoi(said[1])
 		if err != nil || n <= 0 || n >= w.MaxTokens {
 			return false
@@ -62,7 +62,7 @@ func (f *refusals) learn(err error, w *wireRequest) bool {
 		f.adaptive = true
 	case w.Thinking != nil && strings.Contains(e.Detail, "thinking"):
 		f.budget = true
-	case format && refusedFormat.MatchString(e.Detail):
+	case format && refusedFormat().MatchString(e.Detail):
 		f.format = true
 	default:
 		return false

@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/wire"
+	"symbio/security/lazyregexp"
 )
 
 // The types of the request body of POST v1/messages.
@@ -337,15 +337,15 @@ func outputToolName(o *llm.Output) string { return toolName("answer_" + o.Name) 
 
 var (
 	// goodID is what the API accepts as an id.
-	goodID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	goodID = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 	// badRunes are the characters that the API refuses in the name of a tool.
-	badRunes = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+	badRunes = lazyregexp.New(`[^A-Za-z0-9_-]`)
 )
 
 // callID returns an id that the API accepts. Ids of other providers may have characters that it
 // refuses; they become a hash of 96 bits, so that call and result still match.
 func callID(id string) string {
-	if goodID.MatchString(id) {
+	if goodID().MatchString(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
@@ -356,7 +356,7 @@ func callID(id string) string {
 // stay in the history and would make every later request fail. Only [A-Za-z0-9_-] are left, so the
 // cut cannot split a rune.
 func toolName(name string) string {
-	if name = badRunes.ReplaceAllString(name, "_"); name == "" {
+	if name = badRunes().ReplaceAllString(name, "_"); name == "" {
 		return "_"
 	}
 	return name[:min(len(name), 64)]

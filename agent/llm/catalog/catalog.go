@@ -7,11 +7,11 @@ package catalog
 
 import (
 	_ "embed" // the table
-	"regexp"
 	"strconv"
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 // table has a line for its source, then one for each model: the place, the name, the window, the prices
@@ -37,7 +37,7 @@ func Source() string {
 }
 
 // date matches the date at the end of the name of a snapshot.
-var date = regexp.MustCompile(`-(20\d{6}|20\d\d-\d\d-\d\d)$`)
+var date = lazyregexp.New(`-(20\d{6}|20\d\d-\d\d-\d\d)$`)
 
 // Lookup returns the model of that name at a place: anthropic or openai for their own services, the
 // host name of any other server. A snapshot that the table does not have is looked up without its date.
@@ -45,7 +45,7 @@ func Lookup(place, name string) (Model, bool) {
 	if m, ok := lookup(place, name); ok {
 		return m, true
 	}
-	if short := date.ReplaceAllString(name, ""); short != name {
+	if short := date().ReplaceAllString(name, ""); short != name {
 		return lookup(place, short)
 	}
 	return Model{}, false

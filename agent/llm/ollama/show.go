@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"symbio/agent/llm/wire"
+	"symbio/security/lazyregexp"
 )
 
 const (
@@ -36,7 +36,7 @@ func (d *details) isBlind() bool {
 }
 
 // ownWindow matches the window that a model was made with.
-var ownWindow = regexp.MustCompile(`(?m)^num_ctx\s+(\d{1,9})\s*$`)
+var ownWindow = lazyregexp.New(`(?m)^num_ctx\s+(\d{1,9})\s*$`)
 
 // contextWindow returns the window to use: the one that the model was made with, else the longest that it
 // was trained for, up to MaxWindow. 0 means that neither is known.
@@ -44,7 +44,7 @@ func (d *details) contextWindow() int {
 	if d == nil {
 		return 0
 	}
-	if found := ownWindow.FindStringSubmatch(d.Parameters); found != nil {
+	if found := ownWindow().FindStringSubmatch(d.Parameters); found != nil {
 		n, _ := strconv.Atoi(found[1]) // nine digits
 		return n
 	}

@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 // parts is a set of the parts of a request that not every server takes.
@@ -62,7 +62,7 @@ func (set parts) of(r llm.Request, own string) parts {
 
 // refusal says which parts to change when a server refuses a request with a text like that.
 type refusal struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	// drop are parts to leave out, one of which the request had; add are parts that it did not have.
 	drop, add parts
 	// once limits the change to this request: the next conversation may be another.
@@ -71,28 +71,23 @@ type refusal struct {
 
 // refusals are the texts of real servers, the first that fits counts. A field of a message is
 // "unsupported" (Groq), "Extra inputs are not permitted" (Mistral), an "unknown field" or an "Unknown name".
-//
-// They are compiled when a server refuses for the first time: it takes milliseconds, and each start of
-// the program would wait for it.
-var refusals = sync.OnceValue(func() []refusal {
-	return []refusal{
-		{regexp.MustCompile(`(?i)v1/responses|not accessible via the /chat/completions|not supported in the v1/chat/completions|chat_?completion operation does not work|use the responses api`), 0, responses, false},
-		{regexp.MustCompile(`(?i)only supported in v1/chat/completions|^the server has nothing at|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
-		{regexp.MustCompile(`stream_options`), streamOptions, 0, false},
-		{regexp.MustCompile(`max_completion_tokens`), maxTokens, 0, false},
-		{regexp.MustCompile(`(?i)missing a .?thought_signature`), 0, fillSignature, false},
-		{regexp.MustCompile(`(?i)reasoning_content.{0,60}(passed back|missing)|missing.{0,20}reasoning_content`), 0, fillReasoning, false},
-		{regexp.MustCompile(`(?i)encrypted.content.{0,400}(verified|decrypted)|invalid_encrypted_content|(invalid|corrupted).{0,10}signature|item.{0,80}(not found|required)`), ownFields, 0, true},
-		{regexp.MustCompile(`(?i)encrypted.content`), encrypted, 0, false},
-		{regexp.MustCompile(`(?i)summar(y|ies)`), summary, 0, false},
-		{regexp.MustCompile(`(?i)reasoning[._]effort`), effort, 0, false},
-		{regexp.MustCompile(`(?i)(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific).{0,80}(not supported|unsupported|not permitted|forbidden|not allowed)|` +
-			`(unknown|unexpected|unrecognized|extra_forbidden).{0,60}(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific)`), ownFields, 0, false},
-		{regexp.MustCompile(`(?i)reasoning|thinking`), effort | summary, 0, false},
-		{regexp.MustCompile(`(?i)\bstrict\b|invalid schema for`), strictSchema, 0, false},
-		{regexp.MustCompile(`response_format|json_schema|text\.format`), schema, 0, false},
-	}
-})
+var refusals = []refusal{
+	{lazyregexp.New(`(?i)v1/responses|not accessible via the /chat/completions|not supported in the v1/chat/completions|chat_?completion operation does not work|use the responses api`), 0, responses, false},
+	{lazyregexp.New(`(?i)only supported in v1/chat/completions|^the server has nothing at|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
+	{lazyregexp.New(`stream_options`), streamOptions, 0, false},
+	{lazyregexp.New(`max_completion_tokens`), maxTokens, 0, false},
+	{lazyregexp.New(`(?i)missing a .?thought_signature`), 0, fillSignature, false},
+	{lazyregexp.New(`(?i)reasoning_content.{0,60}(passed back|missing)|missing.{0,20}reasoning_content`), 0, fillReasoning, false},
+	{lazyregexp.New(`(?i)encrypted.content.{0,400}(verified|decrypted)|invalid_encrypted_content|(invalid|corrupted).{0,10}signature|item.{0,80}(not found|required)`), ownFields, 0, true},
+	{lazyregexp.New(`(?i)encrypted.content`), encrypted, 0, false},
+	{lazyregexp.New(`(?i)summar(y|ies)`), summary, 0, false},
+	{lazyregexp.New(`(?i)reasoning[._]effort`), effort, 0, false},
+	{lazyregexp.New(`(?i)(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific).{0,80}(not supported|unsupported|not permitted|forbidden|not allowed)|` +
+		`(unknown|unexpected|unrecognized|extra_forbidden).{0,60}(reasoning(_content|_details|\b)|thinking|thought|extra_content|provider_specific)`), ownFields, 0, false},
+	{lazyregexp.New(`(?i)reasoning|thinking`), effort | summary, 0, false},
+	{lazyregexp.New(`(?i)\bstrict\b|invalid schema for`), strictSchema, 0, false},
+	{lazyregexp.New(`response_format|json_schema|text\.format`), schema, 0, false},
+}
 
 // refusedPart returns the rule for an error; nil if it is about no part of the request that can still
 // be changed. An error about a tool, whose name may look like any of them, is only about its strictness.
@@ -102,12 +97,12 @@ func refusedPart(err error, tools []llm.ToolSpec, sent parts, c changes) *refusa
 		return nil
 	}
 	tool, _ := llm.RefusedTool(err, tools)
-	for _, rule := range refusals() {
+	for _, rule := range refusals {
 		if tool != "" && rule.drop != strictSchema {
 			continue
 		}
 		applies := rule.drop&sent&^c.dropped != 0 || rule.add&^sent&^c.added != 0
-		if applies && rule.pattern.MatchString(e.Detail) {
+		if applies && rule.pattern().MatchString(e.Detail) {
 			return &rule
 		}
 	}
@@ -138,8 +133,8 @@ func nearest(want string, list []string) string {
 }
 
 var (
-	listsValues = regexp.MustCompile(`(?i)(?:supported values are|must be one of|input should be|expected one of)(.*)`)
-	effortWord  = regexp.MustCompile(`\b(none|minimal|low|medium|high|xhigh|max)\b`)
+	listsValues = lazyregexp.New(`(?i)(?:supported values are|must be one of|input should be|expected one of)(.*)`)
+	effortWord  = lazyregexp.New(`\b(none|minimal|low|medium|high|xhigh|max)\b`)
 )
 
 // supportedEfforts returns the efforts that a refusal of the one in t lists; nil if it is not one.
@@ -151,8 +146,8 @@ func supportedEfforts(err error, t target) []string {
 	if !strings.Contains(e.Detail, t.effort) && !strings.Contains(e.Detail, "effort") {
 		return nil
 	}
-	if at := listsValues.FindStringSubmatch(e.Detail); at != nil {
-		return effortWord.FindAllString(at[1], -1)
+	if at := listsValues().FindStringSubmatch(e.Detail); at != nil {
+		return effortWord().FindAllString(at[1], -1)
 	}
 	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +30,7 @@ import (
 	"symbio/agent/llm/retry"
 	"symbio/agent/llm/scripted"
 	"symbio/agent/llm/wire"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -126,14 +126,14 @@ func Parse(s string) (Spec, error) {
 
 // between matches the separator in a list of models: a comma before the beginning of a
 // specification. A name may have commas of its own.
-var between = regexp.MustCompile(`\s*,\s*(auto(?:\s*(?:,|$))|(?:` + strings.Join(providers, "|") + `):)`)
+var between = lazyregexp.New(`\s*,\s*(auto(?:\s*(?:,|$))|(?:` + strings.Join(providers, "|") + `):)`)
 
 // ParseList reads specifications with commas between them; at least one. It opens nothing.
 func ParseList(s string) ([]Spec, error) {
 	var list []Spec
 	for rest := strings.TrimSpace(s); ; {
 		one := rest
-		at := between.FindStringSubmatchIndex(rest)
+		at := between().FindStringSubmatchIndex(rest)
 		if at != nil {
 			one, rest = rest[:at[0]], strings.TrimSpace(rest[at[2]:])
 			if one == "" {

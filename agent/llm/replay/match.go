@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // request is an HTTP request in the form in which it is compared.
@@ -26,11 +27,11 @@ type request struct {
 
 // memberID matches the id of a member or a node: 128 bits in hexadecimal, not as a part of a longer
 // word.
-var memberID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+var memberID = lazyregexp.New(`\b[0-9a-f]{32}\b`)
 
 // dateLine matches the date in a system prompt, as it stands in JSON. The day of the recording must
 // not matter.
-var dateLine = regexp.MustCompile(`\\nDate: \d{4}-\d{2}-\d{2}`)
+var dateLine = lazyregexp.New(`\\nDate: \d{4}-\d{2}-\d{2}`)
 
 // newRequest parses a request from which secrets were removed. known maps ids of this run to those
 // of the recording. A body that is not JSON counts as a JSON string.
@@ -53,10 +54,10 @@ func newRequest(method, path, body string, known map[string]string) (r request, 
 	if err := e.Encode(doc); err != nil {
 		return r, err
 	}
-	body = dateLine.ReplaceAllString(b.String(), `\nDate: `)
+	body = dateLine().ReplaceAllString(b.String(), `\nDate: `)
 	// Equal ids get equal numbers, so a request that uses another id than the recorded one at some
 	// place is still a difference.
-	text := memberID.ReplaceAllStringFunc(body, func(id string) string {
+	text := memberID().ReplaceAllStringFunc(body, func(id string) string {
 		if old := known[id]; old != "" {
 			id = old
 		}

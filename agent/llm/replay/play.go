@@ -256,7 +256,7 @@ func (p *Replayer) rename(text string) string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return memberID.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.toCurrentID[id], id) })
+	return memberID().ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.toCurrentID[id], id) })
 }
 
 var _ http.RoundTripper = (*Replayer)(nil)

@@ -3,14 +3,14 @@ package replay
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 // keyLike is what keys and tokens of well-known services look like.
-var keyLike = regexp.MustCompile(`sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat|glpat|xox[abpr]|hf|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}|(?i:bearer) +[A-Za-z0-9._~+/-]{16,}=*|eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)
+var keyLike = lazyregexp.New(`sk-[A-Za-z0-9_-]{16,}|(?:gh[pousr]|github_pat|glpat|xox[abpr]|hf|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}|(?i:bearer) +[A-Za-z0-9._~+/-]{16,}=*|eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)
 
 // safeHeaderNames are the headers that are recorded. All others may hold secrets.
 var safeHeaderNames = []string{"Accept", "Anthropic-Version", "Content-Type", "Retry-After", "Retry-After-Ms"}
@@ -36,7 +36,7 @@ func (s scrubber) text(text string) string {
 			text = strings.ReplaceAll(text, key, "***")
 		}
 	}
-	return keyLike.ReplaceAllString(text, "***")
+	return keyLike().ReplaceAllString(text, "***")
 }
 
 // url returns a URL without a user, a fragment and the values of its query; "" if it is malformed,

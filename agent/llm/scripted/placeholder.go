@@ -2,19 +2,20 @@ package scripted
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // placeholder is a name between {{ and }}.
-var placeholder = regexp.MustCompile(`\{\{(.*?)\}\}`)
+var placeholder = lazyregexp.New(`\{\{(.*?)\}\}`)
 
 // placeholderName is the name in a placeholder.
 func placeholderName(text string) string { return strings.TrimSpace(text[2 : len(text)-2]) }
 
 // checkPlaceholders returns an error that names the first placeholder in text that is not known.
 func checkPlaceholders(text string, known map[string]bool) error {
-	for _, p := range placeholder.FindAllString(text, -1) {
+	for _, p := range placeholder().FindAllString(text, -1) {
 		if !known[placeholderName(p)] {
 			return fmt.Errorf("%s is no placeholder: write {{user}}, {{system}}, {{turn}}, {{result}}, or the name of a group in this turn's match", p)
 		}
@@ -27,7 +28,7 @@ func checkPlaceholders(text string, known map[string]bool) error {
 func fill(v any, values map[string]string) any {
 	switch v := v.(type) {
 	case string:
-		return placeholder.ReplaceAllStringFunc(v, func(p string) string { return values[placeholderName(p)] })
+		return placeholder().ReplaceAllStringFunc(v, func(p string) string { return values[placeholderName(p)] })
 	case []any:
 		filled := make([]any, len(v))
 		for i := range v {

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 // maxFile limits the size of a script in bytes, far above what a person writes.
@@ -108,7 +109,7 @@ func Parse(name string, data []byte) (*Model, error) {
 }
 
 // unknownKey is how the YAML library reports an unknown key.
-var unknownKey = regexp.MustCompile(`field (\S+) not found in type scripted\.(\w+)`)
+var unknownKey = lazyregexp.New(`field (\S+) not found in type scripted\.(\w+)`)
 
 func decode(data []byte) (*document, error) {
 	var d document
@@ -120,7 +121,7 @@ func decode(data []byte) (*document, error) {
 	case errors.Is(err, io.EOF):
 		return nil, errors.New("the file is empty")
 	case errors.As(err, &te):
-		return nil, errors.New(unknownKey.ReplaceAllString(strings.Join(te.Errors, "; "), "unknown key $1 in a $2"))
+		return nil, errors.New(unknownKey().ReplaceAllString(strings.Join(te.Errors, "; "), "unknown key $1 in a $2"))
 	case err != nil:
 		return nil, err
 	case len(d.Turns) == 0:

@@ -14,10 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -224,25 +224,22 @@ func (c complaint) text(body []byte) string {
 type kindRule struct {
 	statuses []int
 	// pattern is matched against the code, the type and the message.
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	// coded excludes the message: it may quote the user, whose text must not decide the kind.
 	coded bool
 	kind  error
 }
 
-// kindRules are tried in this order; the first that matches counts. They are compiled at the first
-// error: most commands ask no model.
-var kindRules = sync.OnceValue(func() []kindRule {
-	return []kindRule{
-		{[]int{0, 400, 402, 403, 429}, regexp.MustCompile(`(?i)insufficient_quota|exceeded your current quota|billing|credit balance`), false, llm.ErrQuota},
-		{[]int{0, 400, 413, 422, 500}, regexp.MustCompile(`(?i)context_length_exceeded|exceed_context_size_error|context (length|window|size)|(prompt|conversation|input)( is)? too long|` +
-			`token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`), false, llm.ErrContextLength},
-		{[]int{0, 400, 403, 413, 422, 500}, regexp.MustCompile(`(?i)content[ _]?(filter|policy|management)|safety`), true, llm.ErrRefused},
-		{[]int{0, 400, 404, 413, 422, 500}, regexp.MustCompile(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`), false, llm.ErrNoModel},
-		{[]int{0}, regexp.MustCompile(`\binvalid_prompt\b`), true, llm.ErrRefused},
-		{[]int{0}, regexp.MustCompile(`\b(invalid|unsupported|empty)_(image|base64)|\bimage_|failed_to_download_image`), true, llm.ErrInvalid},
-	}
-})
+// kindRules are tried in this order; the first that matches counts.
+var kindRules = []kindRule{
+	{[]int{0, 400, 402, 403, 429}, lazyregexp.New(`(?i)insufficient_quota|exceeded your current quota|billing|credit balance`), false, llm.ErrQuota},
+	{[]int{0, 400, 413, 422, 500}, lazyregexp.New(`(?i)context_length_exceeded|exceed_context_size_error|context (length|window|size)|(prompt|conversation|input)( is)? too long|` +
+		`token count.{0,60}exceed|exceed.{0,40}context limit|too many (input )?tokens|reduce the length`), false, llm.ErrContextLength},
+	{[]int{0, 400, 403, 413, 422, 500}, lazyregexp.New(`(?i)content[ _]?(filter|policy|management)|safety`), true, llm.ErrRefused},
+	{[]int{0, 400, 404, 413, 422, 500}, lazyregexp.New(`(?i)model.{0,80}(not found|not exist)|(unknown|no such|invalid) model|model_not_found`), false, llm.ErrNoModel},
+	{[]int{0}, lazyregexp.New(`\binvalid_prompt\b`), true, llm.ErrRefused},
+	{[]int{0}, lazyregexp.New(`\b(invalid|unsupported|empty)_(image|base64)|\bimage_|failed_to_download_image`), true, llm.ErrInvalid},
+}
 
 // codeKinds maps the codes and types of errors to kinds, for errors inside an answer, which have no HTTP
 // status because the response began with 200, and for gateways that answer everything with a 5xx.
@@ -262,12 +259,12 @@ func (c complaint) kind(status int) error {
 		status = n
 	}
 	code := c.Code + " " + c.Type
-	for _, rule := range kindRules() {
+	for _, rule := range kindRules {
 		text := code
 		if !rule.coded {
 			text += " " + c.Message
 		}
-		if slices.Contains(rule.statuses, status) && rule.pattern.MatchString(text) {
+		if slices.Contains(rule.statuses, status) && rule.pattern().MatchString(text) {
 			return rule.kind
 		}
 	}
@@ -320,9 +317,7 @@ func resetOfLimits(h http.Header, now time.Time) (wait time.Duration) {
 }
 
 // waits matches a wait in the body of a failed response: Google's RetryInfo, or a sentence such as "Please try again in 6m0s".
-var waits = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:"retryDelay"\s*:\s*"|(?:try again|retry)\s+(?:in|after)\s+)((?:\d+(?:\.\d+)?\s*(?:hours?|h|minutes?|min|milliseconds?|ms|m|seconds?|secs?|s)\b\s*)+|\d+(?:\.\d+)?[hms\d.]+)`)
-})
+var waits = lazyregexp.New(`(?i)(?:"retryDelay"\s*:\s*"|(?:try again|retry)\s+(?:in|after)\s+)((?:\d+(?:\.\d+)?\s*(?:hours?|h|minutes?|min|milliseconds?|ms|m|seconds?|secs?|s)\b\s*)+|\d+(?:\.\d+)?[hms\d.]+)`)
 
 // units are the words for units of time, as time.ParseDuration has them.
 var units = strings.NewReplacer("hours", "h", "hour", "h", "minutes", "m", "minute", "m", "min", "m", "milliseconds", "ms", "millisecond", "ms",

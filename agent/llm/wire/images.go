@@ -2,18 +2,18 @@ package wire
 
 import (
 	"errors"
-	"regexp"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 )
 
 var (
-	aboutImages = regexp.MustCompile(`(?i)image|vision|multi-?modal|picture`)
+	aboutImages = lazyregexp.New(`(?i)image|vision|multi-?modal|picture`)
 	// refusesAllImages is how servers say that it is not the one picture but all: OpenAI's "only
 	// supported by certain models", vLLM's "is not a multimodal model", llama.cpp's "image input is
 	// not supported", Ollama's "missing data required for image input", and what strict readers of
 	// JSON make of a part that they do not know.
-	refusesAllImages = regexp.MustCompile(`(?i)support|multi-?modal|vision|unknown variant|required for image input|does not (accept|allow|take)`)
+	refusesAllImages = lazyregexp.New(`(?i)support|multi-?modal|vision|unknown variant|required for image input|does not (accept|allow|take)`)
 )
 
 // RefusesImages reports whether a server refused a request because of its images, and whether it
@@ -27,8 +27,8 @@ func RefusesImages(err error, r llm.Request) (refused, always bool) {
 	if tool, _ := llm.RefusedTool(err, r.Tools); tool != "" {
 		return false, false
 	}
-	if !errors.Is(e, llm.ErrInvalid) && !errors.Is(e, llm.ErrUnavailable) || !aboutImages.MatchString(e.Detail) {
+	if !errors.Is(e, llm.ErrInvalid) && !errors.Is(e, llm.ErrUnavailable) || !aboutImages().MatchString(e.Detail) {
 		return false, false
 	}
-	return true, refusesAllImages.MatchString(e.Detail)
+	return true, refusesAllImages().MatchString(e.Detail)
 }

@@ -43,7 +43,7 @@ type Inspection struct {
 	MCP *mcp.Manager
 	// Report gets what happens in calls of tools; set before the first. It must
 	// not block. Default: not reported.
-	Report func(agent.Event)
+	Report func(event.Event)
 
 	cfg     node.Config
 	rules   *rules.Rules
@@ -99,8 +99,8 @@ func Inspect(ctx context.Context, c node.Config) (_ *Inspection, err error) {
 	}
 	out.MCP = out.servers.Manager
 	out.factory = agent.NewFactory(agent.Config{
-		Skills: registry, SkillUse: c.Skills().Use(), Tools: more, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(), Granted: out.rules.Granted, // all of them are to be seen
-		Report: func(e agent.Event) {
+		Skills: registry, SkillUse: c.Skills().Use(), Tools: more, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(), Approvals: out.rules, // all of them are to be seen
+		Report: func(e event.Event) {
 			if out.Report != nil {
 				out.Report(e)
 			}
@@ -155,7 +155,7 @@ func (i *Inspection) ParseAllow(text string) (permission.Rule, error) {
 }
 
 // Granted returns the lasting approvals of the node that would be started here.
-func (i *Inspection) Granted() []permission.Grant { return i.rules.Granted() }
+func (i *Inspection) Granted() []permission.Grant { return i.rules.Granted("") }
 
 // Agent returns what an agent of a definition would have. The rules in allow
 // are added to those of the configuration. ask asks a person about calls; nil

@@ -25,6 +25,7 @@ import (
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
+	"symbio/security/standing"
 	"symbio/security/visible"
 )
 
@@ -62,10 +63,10 @@ type Config struct {
 	// Events gets an event "approval" for each new request and an event
 	// "answered" for its answer.
 	Events *event.Stream
-	// Keep stores rules that allow the shown call from now on. It runs before
-	// the answer counts; on an error the request goes on waiting. nil = no
-	// answer can be lasting.
-	Keep func(rules []permission.Grant, call, by string) error
+	// Keep stores what an answer allows beside the call: the same call from now
+	// on, or an offer. It runs before the answer counts; on an error the request
+	// goes on waiting. nil = no answer allows more than its call.
+	Keep func(standing.Entry) error
 }
 
 // Queue has the requests that wait for a person. Every attached terminal can
@@ -92,33 +93,10 @@ func New(cfg Config) *Queue {
 // pendingRequest is a request without an answer.
 type pendingRequest struct {
 	request
-	lasting []permission.Grant // the rules that a lasting answer keeps; empty = no lasting answer is possible
-	answer  chan tool.Answer   // capacity 1; nil for a restored request
-	diff    func() string      // what an edit would change now; nil for other calls
+	asked  agent.ApprovalRequest // the zero value for a restored request
+	answer chan tool.Answer      // capacity 1; nil for a restored request
 	// restored is set if the node ended while the request waited. No call waits for its answer then.
 	restored *restoration
-}
-
-// requestEvent is the event of a new request.
-type requestEvent struct {
-	ID     string `json:"id"`
-	Digest string `json:"digest"`
-	// Node and Agent hide the fields of content: the event has both already,
-	// and a line of JSON would have them twice.
-	Node  string `json:"node,omitempty"`
-	Agent string `json:"agent,omitempty"`
-	content
-	Diff string `json:"diff,omitempty"`
-}
-
-// answerEvent is the event of an answer, also of a denial by time-out.
-type answerEvent struct {
-	ID    string `json:"id"`
-	Allow bool   `json:"allow"`
-	By    string `json:"by,omitempty"`
-	Why   string `json:"why,omitempty"`
-	// Reason is why the person said no, in the person's words.
-	Reason string `json:"reason,omitempty"`
 }
 
 // Ask publishes a request and waits for its answer. It returns a denial with
@@ -134,7 +112,7 @@ func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answe
 	if w == nil {
 		return tool.Answer{Why: why}
 	}
-	d.cfg.Events.Publish("approval", asked.Agent, requestEvent{ID: w.id, Digest: w.digest, content: w.content, Diff: w.currentDiff()})
+	d.cfg.Events.Publish(w.event(w.currentDiff()))
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
@@ -151,7 +129,7 @@ func (d *Queue) reportAnswer(r *request, a tool.Answer) {
 	if a.Allow {
 		a.Reason = ""
 	}
-	d.cfg.Events.Publish("answered", r.Agent, answerEvent{r.id, a.Allow, a.By, a.Why, a.Reason})
+	d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: r.Agent, Why: a.Why, Part: event.Answer{ID: r.id, Allow: a.Allow, By: a.By, Reason: a.Reason}})
 }
 
 // add puts a request into the queue. It returns nil and the reason, as a
@@ -167,14 +145,15 @@ func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string)
 		return nil, "Too many calls wait for a person already, so it is denied. Try again later."
 	}
 	now := time.Now()
+	keepable := permission.Keepable{Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)), Offers: asked.Offers}
 	s, err := d.number(content{
-		Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
-		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Rules: slices.Repeat([]string{"exactly this call of " + asked.Tool}, len(asked.LastingRules)), Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
+		Keepable: keepable, Agent: asked.Agent, Name: asked.Name, For: asked.OnBehalfOf, Tool: asked.Tool, Args: args,
+		Rule: asked.Verdict.Rule, Why: asked.Verdict.Why, Asked: now.UTC(), Deadline: now.Add(d.cfg.Timeout).UTC(),
 	})
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
 	}
-	w = &pendingRequest{request: s, lasting: asked.LastingRules, answer: make(chan tool.Answer, 1), diff: asked.Diff}
+	w = &pendingRequest{request: s, asked: asked, answer: make(chan tool.Answer, 1)}
 	d.pending[w.id] = w
 	return w, ""
 }
@@ -204,8 +183,7 @@ func (d *Queue) remove(id string) {
 // decide answers the request with this id and returns it, or nil if there is
 // none. digest is the digest of the text that the person was shown; "" skips
 // the check for callers on this node, which got the request from this Queue.
-// With another digest it returns errOtherContent, and if a lasting rule cannot
-// be kept the error of Keep; in both cases the request goes on waiting. Keep
+// With another digest it returns errOtherContent, and the error of keep; in both cases the request goes on waiting. Keep
 // writes a file under the lock. That is slow, but people are slower.
 func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) {
 	d.mu.Lock()
@@ -214,23 +192,17 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	if !ok {
 		return nil, nil
 	}
-	if digest != "" && digest != w.digest {
+	if digest != "" && digest != digestOf(w.text) {
 		return nil, errOtherContent
 	}
 	if answer.Allow && answer.Reason != "" && !strings.HasPrefix(w.Tool, tool.QuestionOf) {
 		return nil, errNoQuestion // it would be told to the model as the reason of a no
 	}
-	if answer.Lasting {
-		if len(w.lasting) == 0 || d.cfg.Keep == nil {
-			return nil, errNotLasting
-		}
-		call := w.Tool + " " + strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(w.Args))
-		if err := d.cfg.Keep(w.lasting, call, answer.By); err != nil {
-			return nil, err
-		}
+	if err := d.keep(w, answer); err != nil {
+		return nil, err
 	}
 	delete(d.pending, id)
-	answer.By, answer.Reason = describeAnswerer(answer), visible.Line(strings.TrimSpace(answer.Reason), maxReason)
+	answer.By, answer.Reason = describeAnswerer(w, answer), visible.Line(strings.TrimSpace(answer.Reason), maxReason)
 	if w.restored != nil {
 		w.restored.answer, d.answered[w.restored.session] = answer, w
 		w.restored.answered()
@@ -241,9 +213,37 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	return &w.request, nil
 }
 
-// describeAnswerer returns who answered, and for how long the answer holds.
-func describeAnswerer(a tool.Answer) string {
+// keep stores what an answer allows beside the call. The error is errNoOffer, errNotLasting, or that of Config.Keep.
+func (d *Queue) keep(w *pendingRequest, a tool.Answer) error {
+	e := standing.Entry{By: a.By}
 	switch {
+	case a.Offer > 0:
+		if !a.Allow || a.Offer > len(w.Offers) || d.cfg.Keep == nil {
+			return errNoOffer
+		}
+		e.Rules = w.Offers[a.Offer-1].Rules
+		if e.Shown = strings.Join(e.Rules, ", "); !a.Lasting {
+			e.Agent = w.asked.Root
+		}
+	case a.Lasting:
+		if len(w.asked.LastingRules) == 0 || d.cfg.Keep == nil {
+			return errNotLasting
+		}
+		e.Call, e.Shown = w.asked.LastingRules[0].Call, w.Tool+" "+strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(w.Args))
+	default:
+		return nil
+	}
+	return d.cfg.Keep(e)
+}
+
+// describeAnswerer returns who answered a request, what is allowed with it, and for how long the answer holds.
+func describeAnswerer(w *pendingRequest, a tool.Answer) string {
+	if a.Offer > 0 {
+		a.By += ", " + strings.Join(w.Offers[a.Offer-1].Rules, " ")
+	}
+	switch {
+	case a.Offer > 0 && !a.Lasting:
+		return a.By + " for the session"
 	case a.Lasting:
 		return a.By + ", from now on"
 	case a.Always:
@@ -254,6 +254,9 @@ func describeAnswerer(a tool.Answer) string {
 
 // errNoQuestion means that a call was allowed with a text.
 var errNoQuestion = errors.New("a text is the reason of a no, or answers a question of an MCP server; allow the call without one")
+
+// errNoOffer means that an answer took an offer that the request does not have, or denied the call.
+var errNoOffer = errors.New("there is no such offer to take with a yes; `symbio approvals show` lists the offers of the call")
 
 // errNotLasting means that a lasting answer was given for a request that allows
 // none.
@@ -286,10 +289,10 @@ func (d *Queue) list(id string) []*symbiov1.Approval {
 
 // currentDiff returns what an edit that waits would change now; "" for other calls.
 func (w *pendingRequest) currentDiff() string {
-	if w.diff == nil {
+	if w.asked.Diff == nil {
 		return ""
 	}
-	return w.diff()
+	return w.asked.Diff()
 }
 
 // sortApprovals sorts by the time of the request. Ids with fewer digits come

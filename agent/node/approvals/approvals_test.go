@@ -2,8 +2,9 @@ package approvals
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,8 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/tool"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
+	"symbio/security/standing"
 )
 
 // desk is a Queue, and who asks it.
@@ -35,9 +38,10 @@ func (d desk) asks(ctx context.Context) (id string, answer chan tool.Answer) {
 	answer = make(chan tool.Answer, 1)
 	asked := agent.ApprovalRequest{Decision: tool.Decision{Agent: "x", Tool: "Write", Args: map[string]any{"file_path": "a"}}, Name: "worker", OnBehalfOf: []string{"planner"}}
 	go func() { answer <- d.Ask(ctx, asked) }()
-	var f struct{ ID string }
-	if e := d.event("approval"); json.Unmarshal(e.Data, &f) != nil || !strings.Contains(string(e.Data), `"for":["planner"]`) {
-		d.t.Fatalf("event = %s", e.Data)
+	e := d.event(event.TypeApproval)
+	f := event.PartOf[event.Approval](e)
+	if e.Agent != "x" || e.Name != "worker" || !slices.Equal(f.For, []string{"planner"}) || f.Tool != "Write" || f.Digest == "" {
+		d.t.Fatalf("event = %+v", e)
 	}
 	return f.ID, answer
 }
@@ -66,15 +70,15 @@ func TestApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 				t.Errorf("an answer to another text was taken: %v", err)
 			}
 			s, err := d.decide(id, digest, want)
-			want.By = describeAnswerer(want)
+			want.By = describeAnswerer(nil, want)
 			if s == nil || err != nil || <-answer != want {
 				t.Errorf("the answer %+v did not arrive: %v", want, err)
 			}
 			if s, _ := d.decide(id, digest, tool.Answer{Allow: true}); s != nil {
 				t.Error("an approval was answered twice")
 			}
-			if e := d.event("answered"); !strings.Contains(string(e.Data), `"id":"`+id+`"`) {
-				t.Errorf("event = %s", e.Data)
+			if e := d.event("answered"); e.Part != (event.Answer{ID: id, Allow: want.Allow, By: want.By}) {
+				t.Errorf("event = %+v", e)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -87,6 +91,64 @@ func TestApprovalIsAnsweredOnceAndEndsWithItsTask(t *testing.T) {
 			t.Error("an approval outlived its task")
 		}
 	})
+}
+
+// An answer that takes an offer keeps its rules, for the session or from now on, and says so; another one keeps nothing.
+func TestAnswerTakesAnOffer(t *testing.T) {
+	offers := []permission.Offer{
+		{Kind: permission.OfferChanges, Text: "changes", Rules: []string{"Write(./*)", "Bash(box:work)"}, Covers: []string{"Write b"}},
+		{Kind: permission.OfferWords, Text: "commands", Rules: []string{"Bash(go test:*)"}},
+	}
+	for name, c := range map[string]struct {
+		answer *symbiov1.AnswerRequest
+		want   standing.Entry // the zero Entry: it is refused
+		by     string
+	}{
+		"for the session": {&symbiov1.AnswerRequest{Allow: true, Offer: 1}, standing.Entry{Rules: offers[0].Rules, Shown: "Write(./*), Bash(box:work)", Agent: "root", By: "me"}, "me, Write(./*) Bash(box:work) for the session"},
+		"from now on":     {&symbiov1.AnswerRequest{Allow: true, Offer: 2, Lasting: true}, standing.Entry{Rules: offers[1].Rules, Shown: "Bash(go test:*)", By: "me"}, "me, Bash(go test:*), from now on"},
+		"no such offer":   {&symbiov1.AnswerRequest{Allow: true, Offer: 3}, standing.Entry{}, ""},
+		"a no":            {&symbiov1.AnswerRequest{Offer: 1}, standing.Entry{}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var kept []standing.Entry
+			full := errors.New("full")
+			d := newDesk(t)
+			d.cfg.Keep = func(e standing.Entry) error {
+				if kept = append(kept, e); len(kept) == 1 {
+					return full
+				}
+				return nil
+			}
+			answered := make(chan tool.Answer, 1)
+			go func() {
+				answered <- d.Ask(t.Context(), agent.ApprovalRequest{Decision: tool.Decision{Tool: "Bash", Args: map[string]any{}}, Offers: offers, Root: "root"})
+			}()
+			synctest.Wait()
+			waits := d.list("")[0]
+			if o := waits.GetOffers(); len(o) != 2 || o[0].GetKind() != "changes" || o[0].GetText() != "changes" || len(o[0].GetRules()) != 2 || o[0].GetCovers()[0] != "Write b" {
+				t.Errorf("%s: shown are %v", name, o)
+			}
+			c.answer.Id, c.answer.By = waits.GetId(), "me"
+			if c.by != "" { // what cannot be kept is not answered
+				if _, err := d.Answer(t.Context(), c.answer); !errors.Is(err, full) || len(d.list("")) != 1 {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			_, err := d.Answer(t.Context(), c.answer)
+			if c.by == "" {
+				if !errors.Is(err, errNoOffer) || len(kept) > 0 || len(d.list("")) != 1 {
+					t.Errorf("%s: %v, kept %+v", name, err, kept)
+				}
+				_, err = d.Answer(t.Context(), &symbiov1.AnswerRequest{Id: waits.GetId(), By: "me"})
+				c.by = "me"
+			} else if len(kept) != 2 || !reflect.DeepEqual(kept[1], c.want) {
+				t.Errorf("%s: kept %+v, want %+v", name, kept, c.want)
+			}
+			if a := <-answered; err != nil || a.By != c.by {
+				t.Errorf("%s: answered by %q, %v, want %q", name, a.By, err, c.by)
+			}
+		})
+	}
 }
 
 func TestBeginningOfAnIdAnswersItsApproval(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 	"symbio/security/permission/authorize"
 	"symbio/security/visible"
 )
@@ -205,7 +206,7 @@ func (d *Queue) fetchFrom(ctx context.Context, m community.Member, id string) ([
 			if err != nil {
 				return nil, err
 			}
-			s.Rules = nil // only people at the node itself can give a lasting answer
+			s.Keepable = permission.Keepable{} // only people at the node itself can answer for more than the call
 			one = s.wire()
 			one.Diff = strings.ToValidUTF8(visible.Truncate(a.Diff, maxDiff), "\uFFFD")
 		}
@@ -234,8 +235,8 @@ func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*s
 	switch {
 	case len(a.GetShown()) == 0:
 		return nil, fmt.Errorf("approval %q of node %s: %s", a.GetId(), a.GetNodeName(), a.GetWhy())
-	case r.GetLasting():
-		return nil, fmt.Errorf("%w: approval %q waits on node %s: give a lasting answer on that node", community.ErrInvalid, a.GetId(), a.GetNodeName())
+	case r.GetLasting() || r.GetOffer() > 0:
+		return nil, fmt.Errorf("%w: approval %q waits on node %s: give a lasting answer, or take an offer, on that node", community.ErrInvalid, a.GetId(), a.GetNodeName())
 	case r.GetDigest() != "" && r.GetDigest() != a.GetDigest():
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, a.GetId(), errOtherContent)
 	}
@@ -278,7 +279,7 @@ func (d *Queue) List(ctx context.Context, id string, here bool) *symbiov1.Approv
 // cannot be lasting, community.ErrNotFound if no request has the id,
 // community.ErrDenied if the other node does not authorize this one.
 func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
-	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), By: cmp.Or(r.GetBy(), "control socket"), Reason: r.GetReason()}
+	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), Offer: int(r.GetOffer()), By: cmp.Or(r.GetBy(), "control socket"), Reason: r.GetReason()}
 	if answer.Lasting && !answer.Allow {
 		return nil, fmt.Errorf("%w: only an approval can be lasting; for a lasting denial write a rule under permissions.deny in the configuration", community.ErrInvalid)
 	}
@@ -288,7 +289,7 @@ func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov
 	}
 	here, err := d.decide(id, r.GetDigest(), answer)
 	switch {
-	case errors.Is(err, errOtherContent), errors.Is(err, errNotLasting), errors.Is(err, errNoQuestion):
+	case errors.Is(err, errOtherContent), errors.Is(err, errNotLasting), errors.Is(err, errNoOffer), errors.Is(err, errNoQuestion):
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, r.GetId(), err)
 	case err != nil:
 		return nil, err

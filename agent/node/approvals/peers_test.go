@@ -1,6 +1,7 @@
 package approvals
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,7 +135,7 @@ func TestDecisionIsSeenAndAnsweredFromAnotherNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := tool.Answer{Allow: r.Allow, Always: r.Always, By: "symbio approvals on node here (" + string(p.here.id) + ")"}
-			want.By = describeAnswerer(want)
+			want.By = describeAnswerer(nil, want)
 			if got := <-answer; got != want {
 				t.Errorf("answer %d arrived as %+v, want %+v", i, got, want)
 			}
@@ -166,8 +167,11 @@ func TestAnswerIsForExactlyWhatWasShown(t *testing.T) {
 				t.Errorf("%s: %v, want ErrInvalid", name, err)
 			}
 		}
-		if err := p.answers(&symbiov1.AnswerRequest{Id: a.GetId(), Allow: true, Lasting: true}); err == nil || !strings.Contains(err.Error(), "on that node") {
-			t.Errorf("a lasting answer from elsewhere: %v", err)
+		for _, r := range []*symbiov1.AnswerRequest{{Lasting: true}, {Offer: 1}} {
+			r.Id, r.Allow = a.GetId(), true
+			if err := p.answers(r); err == nil || !strings.Contains(err.Error(), "on that node") {
+				t.Errorf("%v from elsewhere: %v", r, err)
+			}
 		}
 		if len(answer) != 0 || len(p.seen("")) != 1 {
 			t.Error("it was answered all the same")
@@ -287,7 +291,7 @@ func TestNodeThatShowsSomethingElseIsNotBelieved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := parseRequest("n", s.id, s.text); err != nil || got.digest != s.digest {
+	if got, err := parseRequest("n", s.id, s.text); err != nil || !bytes.Equal(got.text, s.text) {
 		t.Errorf("the right one: %v", err)
 	}
 	changed := strings.Replace(string(s.text), "ls", "id", 1)

@@ -11,7 +11,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"symbio/agent/event"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 )
 
 // content is everything that a person sees of a request. An answer is for
@@ -30,19 +32,25 @@ type content struct {
 	Args   json.RawMessage `json:"args"`
 	Rule   string          `json:"rule,omitempty"`
 	Why    string          `json:"why"`
-	// Rules describe what a lasting answer would allow, one line for each rule.
-	Rules []string  `json:"rules,omitempty"`
+	permission.Keepable
 	Asked time.Time `json:"asked"`
 	// Deadline is zero for a restored request, which waits until it is answered.
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
 // request is a decision as it is shown: its content, the JSON text of the
-// content, and the id and digest of that text. It is immutable.
+// content, and the id of that text. It is immutable.
 type request struct {
 	content
-	text       []byte
-	id, digest string
+	text []byte
+	id   string
+}
+
+// event returns the event of a request that waits.
+func (r request) event(diff string) event.Event {
+	return event.Event{Type: event.TypeApproval, Agent: r.Agent, Name: r.Name, Why: r.Why, Part: event.Approval{
+		ID: r.id, Digest: digestOf(r.text), For: r.For, Tool: r.Tool, Args: r.Args, Rule: r.Rule, Keepable: r.Keepable, Diff: diff, Asked: r.Asked, Deadline: r.Deadline,
+	}}
 }
 
 // newRequest encodes the content. The only error is content that has no JSON
@@ -52,8 +60,7 @@ func newRequest(s content) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	digest := digestOf(text)
-	return request{content: s, text: text, id: requestID(s.Number, digest), digest: digest}, nil
+	return request{content: s, text: text, id: requestID(s.Number, digestOf(text))}, nil
 }
 
 // parseRequest decodes a request that another node sent. It returns an error if
@@ -64,11 +71,10 @@ func parseRequest(node, id string, text []byte) (request, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return request{}, fmt.Errorf("approval %.40q: %w", id, err)
 	}
-	digest := digestOf(text)
-	if id != requestID(s.Number, digest) || s.Node != node {
+	if id != requestID(s.Number, digestOf(text)) || s.Node != node {
 		return request{}, fmt.Errorf("approval %.40q: %w", id, errors.New("its text does not match its id, or names another node"))
 	}
-	return request{content: s, text: text, id: id, digest: digest}, nil
+	return request{content: s, text: text, id: id}, nil
 }
 
 // digestOf returns the SHA-256 of a text in hex.
@@ -89,7 +95,10 @@ func requestID(number uint64, digest string) string {
 func (s *request) wire() *symbiov1.Approval {
 	a := &symbiov1.Approval{
 		Id: s.id, Agent: s.Agent, Name: s.Name, For: s.For, Tool: s.Tool, Args: s.Args, Rule: s.Rule, Why: s.Why,
-		Asked: timestamppb.New(s.Asked), Node: s.Node, Shown: s.text, Digest: s.digest, Rules: s.Rules,
+		Asked: timestamppb.New(s.Asked), Node: s.Node, Shown: s.text, Digest: digestOf(s.text), Rules: s.Rules,
+	}
+	for _, o := range s.Offers {
+		a.Offers = append(a.Offers, &symbiov1.Offer{Kind: o.Kind, Text: o.Text, Rules: o.Rules, Covers: o.Covers})
 	}
 	if !s.Deadline.IsZero() {
 		a.Deadline = timestamppb.New(s.Deadline)

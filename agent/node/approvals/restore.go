@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/session"
 	"symbio/agent/tool"
 )
@@ -43,7 +44,7 @@ func (d *Queue) Restore(s session.Info, entry session.Entry, answered func()) er
 	}
 	delete(d.answered, s.ID) // an answer that had no effect
 	d.pending[r.id] = &pendingRequest{request: r, restored: &restoration{session: s.ID, call: entry.Call.ID, answered: answered}}
-	d.cfg.Events.Publish("approval", r.Agent, requestEvent{ID: r.id, Digest: r.digest, content: r.content})
+	d.cfg.Events.Publish(r.event(""))
 	return nil
 }
 
@@ -55,7 +56,7 @@ func (d *Queue) Withdraw(session string) {
 	for id, w := range d.pending {
 		if w.restored != nil && w.restored.session == session {
 			delete(d.pending, id)
-			d.cfg.Events.Publish("answered", w.Agent, answerEvent{ID: id, Why: "its task goes on and asks again"})
+			d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: w.Agent, Why: "its task goes on and asks again", Part: event.Answer{ID: id}})
 		}
 	}
 }

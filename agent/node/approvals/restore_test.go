@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
@@ -112,8 +113,8 @@ func TestResumedSessionTakesPlaceOfRestoredRequest(t *testing.T) {
 		if s, _ := d.decide(id, "", tool.Answer{Allow: true}); s != nil || len(d.list("")) != 0 || len(answered) != 0 {
 			t.Error("a withdrawn request was answered")
 		}
-		if e := d.event("answered"); !strings.Contains(string(e.Data), id) {
-			t.Errorf("event = %s", e.Data)
+		if e := d.event("answered"); e.Part != (event.Answer{ID: id}) {
+			t.Errorf("event = %+v", e)
 		}
 	})
 }

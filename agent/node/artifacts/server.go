@@ -30,12 +30,11 @@ import (
 	"symbio/agent/tool/peer"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/permission/authorize"
 )
 
 // Capability is the capability by which other nodes fetch artifacts of this node. Its input is a Request, its
 // reply a piece of the content; an empty one is the end.
-const Capability = authorize.ArtifactsPrefix + "get"
+const Capability = content.Capability
 
 const (
 	// maxGiven is how many artifacts another node may fetch; of more, the earliest given are refused.

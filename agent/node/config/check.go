@@ -7,19 +7,19 @@ import (
 	"net/netip"
 	"path"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"symbio/agent/lending"
 	"symbio/agent/tool/security"
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
+	"symbio/security/lazyregexp"
 	"symbio/security/permission/authorize"
 )
 
 // capabilityName matches the names that a capability may have: the names that
 // the wire protocol allows.
-var capabilityName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+var capabilityName = lazyregexp.New(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 // Check returns all mistakes of c that can be found without the machine,
 // joined; each names its key. Files, commands and models need not exist: those
@@ -33,7 +33,7 @@ func (c Config) Check() error {
 	for i, p := range c.Capabilities {
 		where := fmt.Sprintf("capabilities[%d] %q", i, p.Name)
 		switch {
-		case len(p.Name) > 64 || !capabilityName.MatchString(p.Name):
+		case len(p.Name) > 64 || !capabilityName().MatchString(p.Name):
 			bad("%s: name: write up to 64 letters, digits, _ and -, in parts separated by dots, such as text.count", where)
 		case strings.HasPrefix(p.Name, authorize.OwnersPrefix), strings.HasPrefix(p.Name, authorize.SessionsPrefix), strings.HasPrefix(p.Name, authorize.FleetPrefix), strings.HasPrefix(p.Name, authorize.ArtifactsPrefix), strings.HasPrefix(p.Name, authorize.AgentsPrefix) && p.Name != lending.Capability:
 			prefix, _, _ := strings.Cut(p.Name, ".")
@@ -44,7 +44,7 @@ func (c Config) Check() error {
 			bad("%s: %w", where, p.checkLending())
 		case countTrue(len(p.Exec) > 0, p.Agent != "", p.MCP != "", p.Model != "", p.LendsAgents()) != 1:
 			bad("%s: write exactly one of exec, agent, mcp and model", where)
-		case p.MCP != "" && !mcpTool.MatchString(p.MCP):
+		case p.MCP != "" && !mcpTool().MatchString(p.MCP):
 			bad("%s: mcp: write SERVER/TOOL, such as files/search_files", where)
 		case p.Model != "" && p.checkModel() != nil:
 			bad("%s: %w", where, p.checkModel())

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool/security"
 	"symbio/security/identity"
+	"symbio/security/lazyregexp"
 	"symbio/security/permission"
 	"symbio/security/permission/authorize"
 	"symbio/security/visible"
@@ -376,9 +376,9 @@ func (c Config) readSecurity(doc *yaml.Node, from Origins) Config {
 // unknownKey, presetOnly and goType match the parts of a yaml.v3 error that name
 // Go types, which a reader of the file does not know.
 var (
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type [\w.]+`)
-	presetOnly = regexp.MustCompile("cannot unmarshal !!str `([^`]*)` into permission.Config")
-	goType     = regexp.MustCompile(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
+	unknownKey = lazyregexp.New(`field (\S+) not found in type [\w.]+`)
+	presetOnly = lazyregexp.New("cannot unmarshal !!str `([^`]*)` into permission.Config")
+	goType     = lazyregexp.New(`(?:config|permission|agent|cases|time)\.[A-Za-z]+|\[\](?:config|permission|cases)\.[A-Za-z]+`)
 )
 
 // suggestKey returns what a person is told about a match of unknownKey: which known key was probably meant.
@@ -408,9 +408,9 @@ func PlainError(err error) string {
 	if errors.As(err, &typed) {
 		text = strings.Join(typed.Errors, "; ")
 	}
-	text = unknownKey.ReplaceAllStringFunc(text, suggestKey)
-	text = presetOnly.ReplaceAllString(text, "write {preset: $1} instead of $1")
-	return goType.ReplaceAllString(text, "a different kind of value")
+	text = unknownKey().ReplaceAllStringFunc(text, suggestKey)
+	text = presetOnly().ReplaceAllString(text, "write {preset: $1} instead of $1")
+	return goType().ReplaceAllString(text, "a different kind of value")
 }
 
 // OfferedBy returns the capabilities of the configuration that agents answer,

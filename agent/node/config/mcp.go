@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/lazyregexp"
 )
 
 // MCP configures the MCP servers whose tools agents can call.
@@ -40,7 +41,7 @@ func (m MCP) check(bad func(string, ...any)) {
 }
 
 // mcpTool matches SERVER/TOOL, the form of a capability's mcp.
-var mcpTool = regexp.MustCompile(`^[^/]+/.+$`)
+var mcpTool = lazyregexp.New(`^[^/]+/.+$`)
 
 // ParseSandbox reads the sandbox of one command from YAML or JSON, as it stands
 // beside a server in mcp.json. It returns nil for an empty text, and an error

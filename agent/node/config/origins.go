@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/lazyregexp"
 )
 
 // Origins maps each configured key, such as node.name or capabilities.0.exec,
@@ -46,7 +47,7 @@ func (o Origins) checkRenamed() error {
 }
 
 // index matches the index of an element in a message of Check, as in capabilities[0].
-var index = regexp.MustCompile(`\[(\d+)\]`)
+var index = lazyregexp.New(`\[(\d+)\]`)
 
 // locate returns the errors of Check with the file, and the line of the key that each begins with.
 func (o Origins) locate(file string, err error) error {
@@ -57,7 +58,7 @@ func (o Origins) locate(file string, err error) error {
 		}
 		return errors.Join(located...)
 	}
-	key := index.ReplaceAllString(strings.TrimRight(strings.Fields(err.Error())[0], ":"), ".$1")
+	key := index().ReplaceAllString(strings.TrimRight(strings.Fields(err.Error())[0], ":"), ".$1")
 	if line := o.line(key); line > 0 {
 		return fmt.Errorf("%s: line %d: %w", file, line, err)
 	}

@@ -3,10 +3,11 @@ package config
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/lazyregexp"
 )
 
 // Share selects skills: all, those with the given names, or none. The zero
@@ -59,11 +60,11 @@ func (r SkillRegistry) Trusts(name string) bool {
 }
 
 // nodeKey matches the id of a node.
-var nodeKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var nodeKey = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // check reports a registry without a node or a key, and invalid patterns.
 func (r SkillRegistry) check(bad func(format string, args ...any)) {
-	if used := r.Node != "" || r.Key != "" || len(r.Trust)+len(r.Grants) > 0; used && (r.Node == "" || !nodeKey.MatchString(r.Key)) {
+	if used := r.Node != "" || r.Key != "" || len(r.Trust)+len(r.Grants) > 0; used && (r.Node == "" || !nodeKey().MatchString(r.Key)) {
 		bad("skills.registry: write node, its name, and key, its id of 32 hex digits that symbio nodes shows")
 	}
 	for _, p := range r.Trust {

@@ -3,15 +3,16 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"symbio/security/lazyregexp"
 )
 
 // typeError matches the error of a YAML decoder about the type of a value.
-var typeError = regexp.MustCompile("^line (\\d+): cannot unmarshal (!!\\w+)(?: `((?s:.*))`)? into (\\S+)$")
+var typeError = lazyregexp.New("^line (\\d+): cannot unmarshal (!!\\w+)(?: `((?s:.*))`)? into (\\S+)$")
 
 // wanted says for people what a value of a Go type is.
 var wanted = map[string]string{
@@ -28,7 +29,7 @@ func DecodeError(text []byte, err error) string {
 	}
 	named := &yaml.TypeError{}
 	for _, one := range typed.Errors {
-		if m := typeError.FindStringSubmatch(one); m != nil && !presetOnly.MatchString(one) {
+		if m := typeError().FindStringSubmatch(one); m != nil && !presetOnly().MatchString(one) {
 			if key := keyAt(&doc, "", m); key != "" {
 				one = fmt.Sprintf("line %s: %s has to be %s", m[1], key, wantedOf(m[4]))
 				if m[3] != "" {

@@ -97,11 +97,8 @@ func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *e
 			return m, err
 		}
 		if !told {
-			data, err := json.Marshal(agent.Event{Text: "the node goes on with the task of this session by itself; waiting for its end"})
-			if err == nil {
-				err = sendEvent(send, event.Event{Time: time.Now().UTC(), Type: "notice", Node: c.cfg.Name, Data: data})
-			}
-			if err != nil {
+			notice := event.Event{Time: time.Now().UTC(), Type: event.TypeNotice, Node: c.cfg.Name, Text: "the node goes on with the task of this session by itself; waiting for its end"}
+			if err := sendEvent(send, notice); err != nil {
 				return m, err
 			}
 		}
@@ -110,7 +107,7 @@ func (c *server) spawn(ctx context.Context, o agent.Order, waits bool, events *e
 			if err != nil {
 				return m, err
 			}
-			ended = slices.Contains([]string{"done", "failed", "session", "gap"}, e.Type)
+			ended = slices.Contains([]string{event.TypeDone, event.TypeFailed, event.TypeSession, event.TypeGap}, e.Type)
 		}
 	}
 }
@@ -129,7 +126,7 @@ type conversationStream struct {
 	tree *tree
 	// session is the event about the session; nil = it was sent, or none is kept. It is sent when the session is durable: at
 	// once, or with the event of its first task. Used by sendLoop only.
-	session *sessionStart
+	session *event.Event
 	// send is called by sendLoop only.
 	send func(*symbiov1.Event) error
 	// queue has room for maxQueued turns. The receiver closes it after the last message.
@@ -173,7 +170,7 @@ func (d *conversationStream) run(ctx context.Context, task string, pictures []*s
 		}
 	}
 	if s.ID != "" {
-		d.session = &sessionStart{ID: s.ID, Text: s.Title, State: string(s.State), Resumed: resume, Taken: s.Tasks > 0 || len(d.turns) > 0, Tasks: s.Tasks}
+		d.session = &event.Event{Type: event.TypeSession, Text: s.Title, Part: event.Session{ID: s.ID, State: string(s.State), Resumed: resume, Taken: s.Tasks > 0 || len(d.turns) > 0, Tasks: s.Tasks}}
 	}
 	if len(d.turns) == 0 || s.Tasks > 0 { // else with the event of the task
 		if err := d.sendSession(); err != nil {
@@ -195,17 +192,6 @@ func (d *conversationStream) run(ctx context.Context, task string, pictures []*s
 	})
 	g.Go(func() error { return d.sendLoop(ctx) })
 	return g.Wait()
-}
-
-// sessionStart is the event that says in which session the conversation is
-// kept, and whether an interrupted task goes on.
-type sessionStart struct {
-	ID      string `json:"id"`
-	Text    string `json:"text,omitempty"` // the title
-	State   string `json:"state"`
-	Resumed bool   `json:"resumed,omitempty"`
-	Taken   bool   `json:"taken,omitempty"` // it has a task, which is durable
-	Tasks   int    `json:"tasks"`           // how many messages of the session began to be answered; see result
 }
 
 // receive reads messages until the person ends the stream. Before it returns,
@@ -290,13 +276,6 @@ func (d *conversationStream) enqueue(ctx context.Context, text string, pictures 
 	return nil
 }
 
-// receipt is the event that says what happened to a Steer message; ID is the id
-// that the caller gave it.
-type receipt struct {
-	ID string `json:"id"`
-	conversation.Receipt
-}
-
 // steer gives a remark to the running turn and emits its receipt. If the next
 // message has not reached the agent yet, the remark is appended to it; without
 // a running turn or a message, it is returned to the caller.
@@ -310,7 +289,7 @@ func (d *conversationStream) steer(ctx context.Context, m *symbiov1.SteerMessage
 	if err != nil && r.Outcome == "" {
 		r = conversation.Receipt{Outcome: conversation.Returned, Text: m.GetText(), At: time.Now(), Why: err.Error()}
 	}
-	d.emit(ctx, "receipt", receipt{m.GetId(), r})
+	d.emit(ctx, event.Event{Type: event.TypeReceipt, Text: r.Text, Why: r.Why, Part: event.Steering{ID: m.GetId(), Outcome: string(r.Outcome), Turn: r.Turn, At: r.At}})
 }
 
 // interrupt ends the running turn, or the next one if none has begun.
@@ -330,9 +309,8 @@ func (d *conversationStream) emitTranscript(ctx context.Context) {
 	if err != nil {
 		state = steering.State{} // the agent has ended; the result of each turn says so
 	}
-	state.Omitted = max(0, len(state.Transcript)-maxTranscript)
-	state.Transcript = shorten(state.Transcript[state.Omitted:])
-	d.emit(ctx, "transcript", state)
+	omitted := max(0, len(state.Transcript)-maxTranscript)
+	d.emit(ctx, event.Event{Type: event.TypeTranscript, Part: event.Transcript{Responding: state.Responding, Turn: state.Turn, PendingSteering: state.PendingSteering, Omitted: omitted, Transcript: shorten(state.Transcript[omitted:])}})
 }
 
 // The longest text of a message, and of a tool's arguments or result, in a
@@ -383,9 +361,9 @@ func shortenArgs(args json.RawMessage) json.RawMessage {
 func (d *conversationStream) runTurns(ctx context.Context) error {
 	defer close(d.outgoing)
 	for t := range d.queue {
-		r := result{Status: "failed"}
+		var r event.Event
 		if t.refused != nil {
-			r.Error = t.refused.Error()
+			r = event.Event{Type: event.TypeResult, Part: event.End{Status: "failed", Error: t.refused.Error()}}
 		} else {
 			r = d.server.turn(t.ctx, t.text, d.member)
 		}
@@ -393,19 +371,15 @@ func (d *conversationStream) runTurns(ctx context.Context) error {
 		d.turns = d.turns[1:]
 		d.mu.Unlock()
 		t.cancel()
-		d.emit(ctx, "result", r)
+		d.emit(ctx, r)
 	}
 	return nil
 }
 
 // emit sends an event to this conversation only. It waits until the event was
 // sent, so that the next turn cannot add events before it.
-func (d *conversationStream) emit(ctx context.Context, kind string, fields any) {
-	data, err := json.Marshal(fields)
-	if err != nil {
-		data = nil // cannot happen: the fields are strings
-	}
-	t := privateEvent{make(chan struct{}), event.Event{Time: time.Now().UTC(), Type: kind, Node: d.server.cfg.Name, Agent: string(d.member.ID), Data: data}}
+func (d *conversationStream) emit(ctx context.Context, e event.Event) {
+	t := privateEvent{make(chan struct{}), e}
 	select {
 	case d.outgoing <- t:
 	case <-ctx.Done():
@@ -436,7 +410,7 @@ func (d *conversationStream) sendLoop(ctx context.Context) error {
 			if t.event.Type == "session" { // of Clear, in the place of the first one
 				d.session = nil
 			}
-			if err := sendEvent(d.send, t.event); err != nil {
+			if err := d.sendPrivate(t.event); err != nil {
 				return err
 			}
 			close(t.done)
@@ -446,17 +420,20 @@ func (d *conversationStream) sendLoop(ctx context.Context) error {
 	}
 }
 
-// sendSession sends the event about the session, once.
+// sendSession sends the event about the session, once. One that cannot be made durable is not sent: its task fails.
 func (d *conversationStream) sendSession() error {
-	if d.session == nil {
+	if d.session == nil || d.server.cfg.Agents.FlushSessions() != nil {
 		return nil
 	}
-	data, err := json.Marshal(d.session)
+	e := *d.session
 	d.session = nil
-	if err != nil {
-		return err
-	}
-	return sendEvent(d.send, event.Event{Time: time.Now().UTC(), Type: "session", Node: d.server.cfg.Name, Agent: string(d.member.ID), Data: data})
+	return d.sendPrivate(e)
+}
+
+// sendPrivate sends an event that only this conversation gets.
+func (d *conversationStream) sendPrivate(e event.Event) error {
+	e.Time, e.Node, e.Agent = time.Now().UTC(), d.server.cfg.Name, string(d.member.ID)
+	return sendEvent(d.send, e)
 }
 
 // sendEvents sends the events that are available without waiting.
@@ -466,7 +443,7 @@ func (d *conversationStream) sendEvents() error {
 			continue
 		}
 		// The event of the task may be in a gap; the others follow it.
-		if e.Agent == string(d.member.ID) && slices.Contains([]agent.EventType{agent.EventTask, agent.EventTurn, agent.EventDone}, agent.EventType(e.Type)) {
+		if e.Agent == string(d.member.ID) && slices.Contains([]string{event.TypeTask, event.TypeTurn, event.TypeDone}, e.Type) {
 			if err := d.sendSession(); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/event"
+	"symbio/agent/node/tasks"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -16,36 +18,41 @@ import (
 func TestConversationNamesItsSession(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost int // events before the others
-		kept []agent.EventType
+		kept []string
 		want string
 	}{
-		"the task":           {0, []agent.EventType{agent.EventNotice, agent.EventTask, agent.EventTurn}, "[notice session task turn]"},
-		"a gap and a turn":   {2000, []agent.EventType{agent.EventTurn, agent.EventDone}, "[gap session turn done]"},
-		"a gap and an end":   {2000, []agent.EventType{agent.EventDone}, "[gap session done]"},
-		"it was not durable": {0, []agent.EventType{agent.EventFailed}, "[failed]"},
+		"the task":           {0, []string{event.TypeNotice, event.TypeTask, event.TypeTurn}, "[notice session task turn]"},
+		"a gap and a turn":   {2000, []string{event.TypeTurn, event.TypeDone}, "[gap session turn done]"},
+		"a gap and an end":   {2000, []string{event.TypeDone}, "[gap session done]"},
+		"it was not durable": {0, []string{event.TypeFailed}, "[failed]"},
 	} {
 		stream := event.NewStream("n")
 		var got []string
 		d := &conversationStream{
-			server: new(server), member: community.Member{ID: "a"}, events: stream.Subscribe(time.Now()), tree: &tree{members: map[string]bool{"a": true}}, session: &sessionStart{ID: "s"},
-			send: func(e *symbiov1.Event) error { got = append(got, e.GetType()); return nil },
+			server: &server{fleetServer: fleetServer{cfg: Config{Agents: &tasks.Spawner{Factory: agent.NewFactory(agent.Config{})}}}}, member: community.Member{ID: "a"}, events: stream.Subscribe(time.Now()), tree: &tree{members: map[string]bool{"a": true}}, session: &event.Event{Type: event.TypeSession},
+			send: func(m *symbiov1.Event) error {
+				var e event.Event
+				err := json.Unmarshal(m.GetJson(), &e)
+				got = append(got, e.Type)
+				return err
+			},
 		}
 		for range tt.lost {
-			stream.Publish("other", "b", struct{}{})
+			stream.Publish(event.Event{Type: "other", Agent: "b"})
 		}
 		if tt.lost > 0 {
-			stream.Publish(string(agent.EventTask), "a", struct{}{})
+			stream.Publish(event.Event{Type: event.TypeTask, Agent: "a"})
 			if err := d.sendEvents(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, kind := range tt.kept {
-			stream.Publish(string(kind), "a", struct{}{})
+			stream.Publish(event.Event{Type: kind, Agent: "a"})
 		}
 		if err := d.sendEvents(); err != nil || fmt.Sprint(got) != tt.want {
 			t.Errorf("%s: %v, %v, want %s", name, got, err, tt.want)
 		}
-		if slices.Contains(got, "task") != (tt.lost == 0 && slices.Contains(tt.kept, agent.EventTask)) {
+		if slices.Contains(got, "task") != (tt.lost == 0 && slices.Contains(tt.kept, event.TypeTask)) {
 			t.Errorf("%s: the event of the task", name)
 		}
 		d.events.Close()

@@ -62,7 +62,7 @@ func TestSlowClientReadsWhyItWasDropped(t *testing.T) {
 		}
 		for range 60 { // it reads nothing of what happens
 			time.Sleep(time.Second)
-			events.Warn(event.Warning{Why: "x"})
+			events.Warn("x", "")
 		}
 		for agents := 0; ; {
 			c, err := watch.Recv()

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"symbio/agent"
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
@@ -41,13 +39,11 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 			return err
 		}
 		// An empty list of types selects all.
-		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != "gap" {
+		if len(r.GetTypes()) > 0 && !slices.Contains(r.GetTypes(), e.Type) && e.Type != event.TypeGap {
 			continue
 		}
-		if r.GetAgent() != "" && !visible.IsID(r.GetAgent(), e.Agent) {
-			if f, err := e.Fields(); err != nil || f.Name != r.GetAgent() {
-				continue
-			}
+		if r.GetAgent() != "" && !visible.IsID(r.GetAgent(), e.Agent) && e.Name != r.GetAgent() {
+			continue
 		}
 		if err := sendEvent(stream.Send, e); err != nil {
 			return err
@@ -59,35 +55,34 @@ func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_Event
 // of the 4 MiB that gRPC accepts by default.
 const eventPart = 1 << 20
 
-// sendEvent sends an event, in several messages if its data is larger than
+// sendEvent sends an event, in several messages if its JSON is larger than
 // eventPart. All but the last have More set.
 func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
-	for rest := e.Data; ; {
-		part := rest[:min(len(rest), eventPart)]
-		// An event without data is one message, so the loop sends before it tests for the end.
-		rest = rest[len(part):]
-		err := send(&symbiov1.Event{Seq: e.Seq, Time: timestamppb.New(e.Time), Type: e.Type, Node: e.Node, Agent: e.Agent, Data: part, More: len(rest) > 0})
-		if err != nil || len(rest) == 0 {
-			return err
+	line, err := json.Marshal(e)
+	for err == nil {
+		part := line[:min(len(line), eventPart)]
+		line = line[len(part):]
+		if err = send(&symbiov1.Event{Json: part, More: len(line) > 0}); len(line) == 0 {
+			break
 		}
 	}
+	return err
 }
 
 // Receive returns the next event of a control stream, joined from its parts. It
-// is the counterpart of sendEvent. The error is that of recv.
-func Receive(recv func() (*symbiov1.Event, error)) (event.Event, error) {
-	e, err := recv()
-	if err != nil {
-		return event.Event{}, err
-	}
-	out := event.Event{Seq: e.GetSeq(), Time: e.GetTime().AsTime(), Type: e.GetType(), Node: e.GetNode(), Agent: e.GetAgent(), Data: e.GetData()}
-	for e.GetMore() {
-		if e, err = recv(); err != nil {
-			return event.Event{}, err
+// is the counterpart of sendEvent. The error is that of recv, or of JSON that is
+// no event.
+func Receive(recv func() (*symbiov1.Event, error)) (e event.Event, err error) {
+	var line []byte
+	for more := true; more; {
+		part, err := recv()
+		if err != nil {
+			return e, err
 		}
-		out.Data = append(out.Data, e.GetData()...)
+		line, more = append(line, part.GetJson()...), part.GetMore()
 	}
-	return out, nil
+	err = json.Unmarshal(line, &e)
+	return e, err
 }
 
 // order converts a request to an order for an agent. The rules of the request
@@ -134,38 +129,17 @@ func setOptions(o *agent.Order, r *symbiov1.RunRequest) error {
 	return asked.Check()
 }
 
-// result is the last event of a run, and the last event of each turn of a
-// conversation.
-type result struct {
-	// Tasks is how many messages of the session began to be answered, this one included. A caller that
-	// connects again compares it to that of the event "session": so it knows which of its messages the
-	// agent never got.
-	Tasks int `json:"tasks,omitempty"`
-	// Text is the answer. After an exceeded budget it is the agent's summary of what was done.
-	Text string `json:"text"`
-	// Status is done, failed or interrupted.
-	Status string `json:"status"`
-	// Error is the reason of a failure or interruption; "" = done.
-	Error string `json:"error,omitempty"`
-	// Spent is the use of the agent and its sub-agents for this turn.
-	Spent *budget.Spent `json:"spent,omitempty"`
-	// Over reports that the agent has ended: further messages are not answered.
-	Over bool `json:"over,omitempty"`
-}
-
-// turn sends the agent a task and waits for the result; with "" the agent goes
-// on with its interrupted task. Errors become part of
-// the result: they are the outcome of the task, not of the call.
-func (c *server) turn(ctx context.Context, task string, member community.Member) result {
+// turn sends the agent a task and returns the result; with "" the agent goes
+// on with its interrupted task. Errors become part of the result: they are the
+// outcome of the task, not of the call. After an exceeded budget the text is the
+// agent's summary of what was done.
+func (c *server) turn(ctx context.Context, task string, member community.Member) event.Event {
 	var data []byte
 	if task != "" {
-		var err error
-		if data, err = json.Marshal(task); err != nil {
-			return result{Status: "failed", Error: err.Error()}
-		}
+		data, _ = json.Marshal(task) // a string has a JSON form
 	}
 	reply, err := c.cfg.Community.Send(ctx, member.ID, community.Signal{Perception: member.Accepts[0], Data: data})
-	r := result{Tasks: c.cfg.Agents.Session(member.ID).Tasks, Text: string(reply.Data), Status: "done"}
+	text, r := string(reply.Data), event.End{Tasks: c.cfg.Agents.Session(member.ID).Tasks, Status: "done"}
 	var over *budget.ExceededError
 	switch {
 	case err == nil:
@@ -173,14 +147,14 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 	case ctx.Err() != nil || errors.Is(err, conversation.ErrInterrupted):
 		r.Status, r.Error = "interrupted", err.Error()
 	case errors.As(err, &over):
-		r.Text, r.Status, r.Error = over.Summary, "failed", budgetError(over)
+		text, r.Status, r.Error = over.Summary, "failed", budgetError(over)
 	default:
 		r.Status, r.Error, r.Over = "failed", err.Error(), errors.Is(err, community.ErrNotFound)
 	}
 	if spent, ok := c.cfg.Agents.Spent(member.ID); ok {
 		r.Spent = &spent
 	}
-	return r
+	return event.Event{Type: event.TypeResult, Text: text, Part: r}
 }
 
 // tree has the ids of an agent and its descendants. It learns descendants from
@@ -193,10 +167,10 @@ type tree struct {
 // has reports whether an event belongs to the tree, and adds its agent if the parent is in the
 // tree. Gaps belong to every tree: the reader must learn that events are missing.
 func (t *tree) has(e event.Event) bool {
-	if e.Type == "gap" || t.members[e.Agent] {
+	if e.Type == event.TypeGap || t.members[e.Agent] {
 		return true
 	}
-	if f, err := e.Fields(); err == nil && t.members[f.Parent] {
+	if t.members[e.Parent] {
 		t.members[e.Agent] = true
 		return true
 	}

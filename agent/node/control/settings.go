@@ -5,31 +5,25 @@ import (
 	"fmt"
 
 	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// settingsEvent is the event of the settings of a conversation: at its start, and after each request
-// to change them. Why is the reason if the request was refused.
-type settingsEvent struct {
-	agent.Settings
-	Why string `json:"why,omitempty"`
-}
-
 // emitSettings emits the settings that are in force. refused is why they did not change; nil if they
 // did.
 func (d *conversationStream) emitSettings(ctx context.Context, refused error) {
 	now, err := d.server.cfg.Agents.Settings(d.member.ID)
-	e := settingsEvent{Settings: now}
+	e := event.Event{Type: event.TypeSettings, Part: event.Settings{Model: now.Model, Effort: now.Effort, Mode: string(now.Mode), Window: now.Window, Sandbox: now.Sandbox}}
 	switch {
 	case refused != nil:
 		e.Why = refused.Error()
 	case err != nil:
 		return // the agent has ended; the result of each turn says so
 	}
-	d.emit(ctx, "settings", e)
+	d.emit(ctx, e)
 }
 
 // changeSettings changes the settings of the agent as the person says, and emits what is in force then.
@@ -37,16 +31,11 @@ func (d *conversationStream) changeSettings(ctx context.Context, to *symbiov1.Ch
 	d.emitSettings(ctx, d.server.cfg.Agents.ChangeSettings(ctx, d.member.ID, agent.Settings{Model: to.GetModel(), Effort: to.GetEffort(), Mode: agent.Mode(to.GetMode())}))
 }
 
-// notice is an event for the person that is not about the agent's work.
-type notice struct {
-	Text string `json:"text"`
-}
-
 // compact makes room in the model's context. The agent reports how; an error becomes a notice.
 func (d *conversationStream) compact(ctx context.Context) {
 	defer d.steering.Add(-1)
 	if err := d.server.cfg.Agents.Compact(ctx, d.member.ID); err != nil {
-		d.emit(ctx, "notice", notice{"Not compacted: " + err.Error()})
+		d.emit(ctx, event.Event{Type: event.TypeNotice, Text: "Not compacted: " + err.Error()})
 	}
 }
 
@@ -62,10 +51,10 @@ func (d *conversationStream) clear(ctx context.Context) {
 		s, err = d.server.cfg.Agents.Clear(d.member.ID)
 	}
 	if err != nil {
-		d.emit(ctx, "notice", notice{"Not cleared: " + err.Error()})
+		d.emit(ctx, event.Event{Type: event.TypeNotice, Text: "Not cleared: " + err.Error()})
 		return
 	}
-	d.emit(ctx, "session", sessionStart{ID: s.ID, State: string(session.Idle)})
+	d.emit(ctx, event.Event{Type: event.TypeSession, Part: event.Session{ID: s.ID, State: string(session.Idle)}})
 }
 
 // imagesOf checks the pictures of a message, which may come from anywhere. The error wraps

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
@@ -50,7 +51,7 @@ type agentView struct {
 	Children []*symbiov1.FleetAgent
 	Messages []llm.Message
 	Omitted  uint32
-	Latest   []eventView // of the task that runs
+	Latest   []event.Event // of the task that runs
 	// Problem is why the conversation is not shown; "" = it is.
 	Problem string
 	// Local agents can be ended here, and their rules are known.

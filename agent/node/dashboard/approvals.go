@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"strconv"
 	"strings"
 
 	symbiov1 "symbio/proto/symbio/v1"
@@ -23,10 +24,15 @@ func approvalsPage() page {
 // showed: a call that has become another one is not answered.
 func answer(allow bool) func(context.Context, *view, url.Values) error {
 	return func(ctx context.Context, v *view, form url.Values) error {
-		_, err := v.cfg.Client.Answer(ctx, &symbiov1.AnswerRequest{
-			Id: form.Get("id"), Digest: form.Get("digest"), Allow: allow, Always: form.Get("for") == "agent", Lasting: allow && form.Get("for") == "good",
+		holds, lasting := strings.CutPrefix(form.Get("for"), "good")
+		r := &symbiov1.AnswerRequest{
+			Id: form.Get("id"), Digest: form.Get("digest"), Allow: allow, Always: holds == "agent", Lasting: allow && lasting,
 			Reason: strings.TrimSpace(form.Get("reason")), By: "dashboard",
-		})
+		}
+		if i, err := strconv.ParseUint(holds, 10, 31); allow && err == nil {
+			r.Offer = uint32(i) + 1 // the page counts from 0
+		}
+		_, err := v.cfg.Client.Answer(ctx, r)
 		return err
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"symbio/agent/event"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -21,7 +22,7 @@ type community struct {
 	Working  int
 	Waiting  int
 	Cost     float64
-	Latest   []eventView
+	Latest   []event.Event
 }
 
 // machine is a node with its agents, each after its parent.

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -22,7 +21,7 @@ const maxEvents = 100
 type fleet struct {
 	nodes  map[string]*symbiov1.FleetNode
 	agents map[string]*symbiov1.FleetAgent
-	events []*symbiov1.Event // the newest last
+	events []event.Event // the newest last
 }
 
 // newFleet returns a fleet without nodes.
@@ -33,7 +32,7 @@ func newFleet() *fleet {
 // apply takes over a change.
 func (f *fleet) apply(c *symbiov1.FleetChange) {
 	nodefleet.Apply(c, f.nodes, f.agents)
-	f.events = append(f.events, c.GetEvents()...)
+	f.events = append(f.events, nodefleet.Events(c)...)
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
 }
 
@@ -47,20 +46,12 @@ func (f *fleet) Nodes() []*symbiov1.FleetNode {
 	})
 }
 
-// eventView is an event of a node, for people.
-type eventView struct {
-	*symbiov1.Event
-	Fields event.Fields
-}
-
 // latest returns the latest events, at most most, the newest last. agent is
 // their agent; "" = all.
-func (f *fleet) latest(agent string, most int) (all []eventView) {
+func (f *fleet) latest(agent string, most int) (all []event.Event) {
 	for _, e := range f.events {
-		if agent == "" || e.GetAgent() == agent {
-			h := eventView{Event: e}
-			_ = json.Unmarshal(e.GetData(), &h.Fields) // of other data only the type is shown
-			all = append(all, h)
+		if agent == "" || e.Agent == agent {
+			all = append(all, e)
 		}
 	}
 	return all[max(0, len(all)-most):]

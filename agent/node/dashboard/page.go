@@ -8,15 +8,14 @@ import (
 	"html/template"
 	"math"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent/budget"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -82,9 +81,9 @@ func parseTemplates(pages []page) (map[string]*template.Template, error) {
 
 // clock returns the time of day, with the date if that is another day; "" for
 // none.
-func clock(t *timestamppb.Timestamp) string {
-	switch at := t.AsTime().Local(); {
-	case t.GetSeconds() <= 0:
+func clock(at time.Time) string {
+	switch at = at.Local(); {
+	case at.Unix() <= 0:
 		return ""
 	case at.Format(time.DateOnly) != time.Now().Format(time.DateOnly):
 		return at.Format(time.DateTime)
@@ -116,13 +115,13 @@ func (s *site) render(l layout, form string) ([]byte, error) {
 	err := s.templates[l.Page.Name].Execute(&b, l)
 	html := b.Bytes()
 	if form != "" { // in whole pages, so that no template can forget it
-		html = posts.ReplaceAll(html, []byte(`$0<input type="hidden" name="form" value="`+form+`">`))
+		html = posts().ReplaceAll(html, []byte(`$0<input type="hidden" name="form" value="`+form+`">`))
 	}
 	return printable(html), err
 }
 
 // posts are the forms that change something. Text of others cannot be one: templates escape it.
-var posts = regexp.MustCompile(`<form method="post"[^>]*>`)
+var posts = lazyregexp.New(`<form method="post"[^>]*>`)
 
 // version returns the page as it is now. done is the action that was done on it.
 func (s *site) version(ctx context.Context, v *view, p page) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"symbio/agent/event/eventtest"
 	"symbio/agent/node/dashboard"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/audit"
@@ -184,13 +185,24 @@ func TestActionIsRecordedBeforeItActs(t *testing.T) {
 	if r := c.requests(); len(r) != 1 || r[0].(*symbiov1.AnswerRequest).String() != want.String() {
 		t.Errorf("requests %v, want %v", r, want)
 	}
+	for holds, want := range map[string]*symbiov1.AnswerRequest{
+		"0": {Offer: 1}, "good1": {Offer: 2, Lasting: true}, "good": {Lasting: true}, "agent": {Always: true}, "": {}, "x": {},
+	} {
+		before := len(c.requests())
+		b.post("/approvals", url.Values{"action": {"allow"}, "id": {"7-ab"}, "for": {holds}})
+		want.Id, want.Allow, want.By = "7-ab", true, "dashboard"
+		if r := c.requests(); len(r) != before+1 || r[before].(*symbiov1.AnswerRequest).String() != want.String() {
+			t.Errorf("for %q: %v, want %v", holds, r[before:], want)
+		}
+	}
+	before := len(c.requests())
 	b.mu.Lock()
 	b.broken = true
 	b.mu.Unlock()
 	if code, page := b.post("/approvals", url.Values{"action": {"allow"}, "id": {"7-ab"}}); code != http.StatusInternalServerError || !strings.Contains(page, "the disk is full") {
 		t.Errorf("without a record: %d %s", code, page)
 	}
-	if len(c.requests()) != 1 {
+	if len(c.requests()) != before {
 		t.Error("something was done without a record")
 	}
 }
@@ -223,7 +235,7 @@ func TestTextOfOthersIsText(t *testing.T) {
 	all := family()
 	all.Nodes[0].Name, all.Agents[0].Name, all.Agents[0].Task, all.Agents[0].Model, all.Agents[0].Parent = hostile, hostile, hostile, hostile, hostile
 	all.Agents[0].Calls = []*symbiov1.FleetCall{{Call: hostile, Tool: hostile, Args: hostile}}
-	all.Events = []*symbiov1.Event{{Type: hostile, Node: hostile, Agent: "a1", Data: []byte(`{"name":"<script>"}`)}, {Data: []byte(`[`)}}
+	all.Events = []*symbiov1.Event{{Json: eventtest.Line(hostile, hostile, "a1", `{"name":"<script>"}`)}, {Json: []byte(`[`)}}
 	b := start(t, &control{all: all, said: hostile, approvals: []*symbiov1.Approval{{Id: hostile, Name: hostile, For: []string{hostile}, Tool: hostile, Args: []byte(`{"<script>":1}`), Why: hostile, Rule: hostile, Rules: []string{hostile}, Diff: hostile}}}).login()
 	for _, path := range []string{"/", "/agents/a1", "/approvals"} {
 		code, page := b.get(path)

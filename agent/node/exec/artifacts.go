@@ -8,13 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"symbio/agent/content"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/community"
+	"symbio/security/lazyregexp"
 )
 
 // Artifacts has what calls give to commands, and commands to the nodes that call.
@@ -36,13 +36,13 @@ const (
 
 // jsonString matches each string of a valid JSON text, since it begins outside of one. A key comes with its colon, so that
 // it is no string of JSON.
-var jsonString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(?:\s*:)?`)
+var jsonString = lazyregexp.New(`"(?:[^"\\]|\\.)*"(?:\s*:)?`)
 
 // replaceValues returns a JSON text with what replace returns in the place of each string that is a value; "" leaves it. An
 // error of replace ends it, and so does the ninth value that is replaced.
 func replaceValues(text []byte, replace func(value string) (string, error)) (_ []byte, err error) {
 	replaced := map[string][]byte{}
-	text = jsonString.ReplaceAllFunc(text, func(token []byte) []byte {
+	text = jsonString().ReplaceAllFunc(text, func(token []byte) []byte {
 		var value, to string
 		if err != nil || json.Unmarshal(token, &value) != nil {
 			return token

@@ -2,11 +2,11 @@ package exec
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"symbio/community"
+	"symbio/security/lazyregexp"
 )
 
 // maxLine is the longest line that is reported, in bytes; the rest is dropped.
@@ -42,7 +42,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // end emits the current line without control sequences, unless it is empty.
 func (l *lines) end() {
-	if text := strings.TrimSpace(escapes.ReplaceAllString(string(l.line), "")); text != "" {
+	if text := strings.TrimSpace(escapes().ReplaceAllString(string(l.line), "")); text != "" {
 		l.emit(text)
 	}
 	l.line = l.line[:0]
@@ -50,16 +50,16 @@ func (l *lines) end() {
 
 // escapes matches the control sequences that programs use for colours and
 // cursors. The community removes other control characters.
-var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])`)
+var escapes = lazyregexp.New(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])`)
 
 // percent matches a number with a percent sign.
-var percent = regexp.MustCompile(`(?:^|\s)([0-9]{1,3}(?:\.[0-9]+)?)\s?%`)
+var percent = lazyregexp.New(`(?:^|\s)([0-9]{1,3}(?:\.[0-9]+)?)\s?%`)
 
 // progressOf returns the progress that a line reports. A percentage in the line
 // becomes Done and Total.
 func progressOf(line string) community.Progress {
 	p := community.Progress{Message: line}
-	if m := percent.FindStringSubmatch(line); m != nil {
+	if m := percent().FindStringSubmatch(line); m != nil {
 		if done, err := strconv.ParseFloat(m[1], 64); err == nil && done <= 100 {
 			p.Done, p.Total = done, 100
 		}

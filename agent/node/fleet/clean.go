@@ -1,8 +1,9 @@
 package fleet
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,8 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"symbio/agent/event"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -38,7 +41,7 @@ const (
 )
 
 // memberID matches the id of a member.
-var memberID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var memberID = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // cleanAgent makes the message of an agent fit to be shown, whatever it has: texts are printable and
 // bounded, and node is that of the sender.
@@ -48,7 +51,7 @@ func cleanAgent(a *symbiov1.FleetAgent, node community.NodeID, name string) {
 		*s = visible.Line(*s, maxName)
 	}
 	a.Task = visible.Line(a.Task, maxText)
-	if !memberID.MatchString(a.Parent) {
+	if !memberID().MatchString(a.Parent) {
 		a.Parent = ""
 	}
 	if a.State != stateWorking && a.State != stateWaiting {
@@ -85,13 +88,39 @@ func cleanNode(n *symbiov1.FleetNode) *symbiov1.FleetNode {
 	return out
 }
 
-// cleanEvent makes the message of an event fit to be shown; false if it is none.
-func cleanEvent(e *symbiov1.Event, nodeName string) bool {
-	if e == nil || e.Time.CheckValid() != nil || e.Agent != "" && !memberID.MatchString(e.Agent) {
-		return false
+// cleanEvent returns the message of another node's event, fit to be shown; nil if it is none.
+func cleanEvent(m *symbiov1.Event, nodeName string) *symbiov1.Event {
+	var e event.Event
+	if len(m.GetJson()) > maxEventData || json.Unmarshal(m.GetJson(), &e) != nil || e.Agent != "" && !memberID().MatchString(e.Agent) {
+		return nil
 	}
-	e.Node, e.Type, e.Data, e.More = nodeName, visible.Line(e.Type, maxName), shorten(e.Data), false
-	return e.Type != ""
+	if e.Node, e.Type = nodeName, visible.Line(e.Type, maxName); e.Type == "" {
+		return nil
+	}
+	return shorten(e)
+}
+
+// shorten returns the message of an event with short, printable texts and few items. A part that is too large
+// even then is left out.
+func shorten(e event.Event) *symbiov1.Event {
+	e.Name, e.Text, e.Why = visible.Line(e.Name, maxName), visible.Line(e.Text, maxText), visible.Line(e.Why, maxText)
+	line, err := json.Marshal(e)
+	if err == nil && len(line) <= maxEventData {
+		var fields map[string]any
+		numbers := json.NewDecoder(bytes.NewReader(line))
+		numbers.UseNumber()
+		if err = numbers.Decode(&fields); err == nil {
+			line, err = json.Marshal(shortenValue(fields, 0))
+		}
+	}
+	switch {
+	case err == nil && len(line) <= maxShortData:
+		return &symbiov1.Event{Json: line}
+	case e.Part == nil:
+		return nil
+	}
+	e.Part = nil
+	return shorten(e)
 }
 
 func cleanSpending(s *symbiov1.Spending) *symbiov1.Spending {

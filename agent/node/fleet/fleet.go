@@ -13,6 +13,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -77,6 +78,17 @@ func Apply(c *symbiov1.FleetChange, nodes map[string]*symbiov1.FleetNode, agents
 	for _, a := range c.GetAgents() {
 		agents[a.GetId()] = a
 	}
+}
+
+// Events returns the events of a change. What is no event is left out.
+func Events(c *symbiov1.FleetChange) (all []event.Event) {
+	for _, m := range c.GetEvents() {
+		var e event.Event
+		if json.Unmarshal(m.GetJson(), &e) == nil {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 const (

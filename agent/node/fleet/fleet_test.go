@@ -75,7 +75,7 @@ func (l *lan) start(name string, change func(*place)) *place {
 	})
 	n.factory = agent.NewFactory(agent.Config{
 		Community: n.community, Tools: []tool.Tool{wait}, Model: func(context.Context, string) (llm.Model, error) { return l.model, nil },
-		Report: func(e agent.Event) { n.events.Publish(string(e.Type), string(e.Agent), e) },
+		Report: n.events.Publish,
 	})
 	n.Fleet = New(Config{Node: n.id, Name: name, Version: "v1", Started: time.Now(), Community: n.community, Nodes: n.nodes, Agents: n.factory, Events: n.events})
 	if n.offers {
@@ -92,7 +92,7 @@ func (l *lan) start(name string, change func(*place)) *place {
 				return
 			}
 			if c.Kind != community.Snapshot && c.Kind != community.Gap {
-				n.events.Publish(string(c.Kind), string(c.Member.ID), struct{}{})
+				n.events.Publish(event.Event{Type: string(c.Kind), Agent: string(c.Member.ID)})
 			}
 		}
 	})
@@ -139,7 +139,7 @@ type picture struct {
 	mu       sync.Mutex
 	nodes    map[string]*symbiov1.FleetNode
 	agents   map[string]*symbiov1.FleetAgent
-	events   []*symbiov1.Event
+	events   []event.Event
 	messages int
 }
 
@@ -163,7 +163,7 @@ func (p *picture) apply(c *symbiov1.FleetChange) error {
 	for _, a := range c.GetAgents() {
 		p.agents[a.GetId()] = a
 	}
-	p.events = append(p.events, c.GetEvents()...)
+	p.events = append(p.events, Events(c)...)
 	return nil
 }
 
@@ -262,8 +262,8 @@ func TestWatcherSeesAgentsOfBothNodesAsTheyWork(t *testing.T) {
 				t.Errorf("%s after work: %v", name, a)
 			}
 		}
-		if !slices.ContainsFunc(p.events, func(e *symbiov1.Event) bool {
-			return e.GetType() == "done" && e.GetAgent() == string(far.ID) && e.GetNode() == "bb"
+		if !slices.ContainsFunc(p.events, func(e event.Event) bool {
+			return e.Type == "done" && e.Agent == string(far.ID) && e.Node == "bb"
 		}) {
 			t.Error("the event done of the other node is missing")
 		}

@@ -75,21 +75,21 @@ func (n *loadNode) turn(id community.MemberID) {
 		defer n.mu.Unlock()
 		f(n.agents[id])
 	}
-	publish := func(e agent.Event) {
-		e.Agent, e.Name = id, "agent"
-		n.events.Publish(string(e.Type), string(id), e)
+	publish := func(e event.Event) {
+		e.Agent, e.Name = string(id), "agent"
+		n.events.Publish(e)
 	}
 	change(func(a *agent.Activity) {
 		a.Working, a.Turn, a.Context, a.Spent.Input = true, a.Turn+1, a.Context+500, a.Spent.Input+5000
 		a.Calls = []agent.RunningCall{{ID: "call_1", Tool: "Bash", Args: `{"command":"go test ./..."}`, Since: time.Now()}}
 	})
-	publish(agent.Event{Type: agent.EventTurn, Turn: 1, Usage: &llm.Usage{Input: 5000, Output: 300}, Context: 5000, Window: 200_000})
-	publish(agent.Event{Type: agent.EventCall, Tool: "Bash", Call: "call_1", Args: []byte(`{"command":"go test ./..."}`)})
+	publish(event.Event{Type: event.TypeTurn, Part: event.Turn{Turn: 1, Usage: &llm.Usage{Input: 5000, Output: 300}, Context: 5000, Window: 200_000}})
+	publish(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: "Bash", Call: "call_1", Args: []byte(`{"command":"go test ./..."}`)}})
 	for range 20 {
-		publish(agent.Event{Type: agent.EventText, Text: "a piece of an answer", Turn: 1})
+		publish(event.Event{Type: event.TypeText, Text: "a piece of an answer", Part: event.Turn{Turn: 1}})
 	}
 	change(func(a *agent.Activity) { a.Calls = nil })
-	publish(agent.Event{Type: agent.EventResult, Tool: "Bash", Call: "call_1", Text: "ok " + fmt.Sprint(make([]byte, 1000))})
+	publish(event.Event{Type: event.TypeToolResult, Text: "ok " + fmt.Sprint(make([]byte, 1000)), Part: event.Tool{Tool: "Bash", Call: "call_1"}})
 }
 
 // startLoad starts the nodes; their agents work until ctx ends.

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -108,15 +107,17 @@ func take(events *event.Subscription, c changes) changes {
 		switch {
 		case !ok:
 			return c
-		case e.Type == event.Gap:
+		case e.Type == event.TypeGap:
 			c.missed = true
-		case e.Type == string(agent.EventText) || e.Type == string(agent.EventThought) || e.Type == string(agent.EventProgress):
-			continue // they are many, and change nothing that is shown here
+		case e.IsFrequent():
+			continue // it changes nothing that is shown here
 		}
 		if e.Agent != "" {
 			c.agents[community.MemberID(e.Agent)] = true
 		}
-		c.events = append(c.events, &symbiov1.Event{Seq: e.Seq, Time: timestamppb.New(e.Time), Type: e.Type, Node: e.Node, Agent: e.Agent, Data: shorten(e.Data)})
+		if short := shorten(e); short != nil {
+			c.events = append(c.events, short)
+		}
 	}
 }
 
@@ -215,18 +216,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// shorten returns the data of an event with its texts made printable and cut; nil if it is no JSON
-// object, or too large even then.
-func shorten(data []byte) []byte {
-	var fields map[string]any
-	if len(data) > maxEventData || json.Unmarshal(data, &fields) != nil {
-		return nil
-	}
-	out, err := json.Marshal(shortenValue(fields, 0))
-	if err != nil || len(out) > maxShortData {
-		return nil
-	}
-	return out
 }

@@ -184,7 +184,7 @@ func (f *Fleet) apply(ctx context.Context, id community.NodeID, p *symbiov1.Flee
 func (f *Fleet) putAgents(t *table, id community.NodeID, m *member, all []*symbiov1.FleetAgent) {
 	for _, a := range all {
 		if id != f.cfg.Node {
-			if !memberID.MatchString(a.GetId()) || !f.owns(t, id, a.GetId()) {
+			if !memberID().MatchString(a.GetId()) || !f.owns(t, id, a.GetId()) {
 				continue
 			}
 			if t.agent(a.GetId()).GetNode() != string(id) && t.agents[string(id)] >= maxAgents {
@@ -209,7 +209,10 @@ func (f *Fleet) owns(t *table, node community.NodeID, agent string) bool {
 // addEvents adds the latest events of a node.
 func (f *Fleet) addEvents(t *table, id community.NodeID, m *member, all []*symbiov1.Event) {
 	for _, e := range all[max(0, len(all)-maxPartEvents):] {
-		if id == f.cfg.Node || cleanEvent(e, m.status.GetName()) {
+		if id != f.cfg.Node {
+			e = cleanEvent(e, m.status.GetName())
+		}
+		if e != nil {
 			t.addEvent(e)
 		}
 	}

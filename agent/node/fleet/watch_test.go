@@ -16,6 +16,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
+	"symbio/agent/event/eventtest"
 	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
@@ -251,7 +252,11 @@ func hostile(node community.NodeID, others string) *symbiov1.FleetPart {
 			{Id: others, Name: "forged"}, {Id: "short", Name: "forged"},
 		},
 		RemovedAgents: []string{others}, RemovedNodes: []string{"aa", string(node)},
-		Events: []*symbiov1.Event{nil, {Type: "x"}, {Type: text, Agent: own, Node: "forged", Time: timestamppb.New(time.Unix(1, 0)), Data: []byte(`{"a":"\u001b[2J","b":[[[[["deep"]]]]]}`)}},
+		Events: []*symbiov1.Event{
+			nil, {Json: []byte("{")}, {Json: eventtest.Line("x", "forged", "no id", "{}")}, {Json: eventtest.Line("tool_call", "forged", own, `{"tool":5}`)}, {Json: eventtest.Line(text, "forged", own, `{"text":"\u001b[2J"}`)},
+			{Json: eventtest.Line("tool_call", "forged", own, `{"name":"\u001b[2J","tool":"x","args":{"b":[[[[["deep"]]]]],"\u202e":"\u001b"}}`), More: true},
+			{Json: eventtest.Line("tool_result", "forged", own, `{"tool":"`+strings.Repeat("x", 2*maxShortData)+`"}`)}, {Json: eventtest.Line("decision", "forged", own, `{"seq":18446744073709551615,"args":[`+strings.Repeat(`"x",`, 8e4)+`1]}`)},
+		},
 	}}
 }
 
@@ -318,7 +323,7 @@ func FuzzPart(f *testing.F) {
 			if id == others {
 				continue
 			}
-			if !memberID.MatchString(id) || a.GetNode() != string(node) || a.GetNodeName() != "b" || len(a.GetCalls()) > maxCalls || proto.Size(a) > 64<<10 {
+			if !memberID().MatchString(id) || a.GetNode() != string(node) || a.GetNodeName() != "b" || len(a.GetCalls()) > maxCalls || proto.Size(a) > 64<<10 {
 				t.Errorf("agent = %v", a)
 			}
 			checkText(t, a.GetName(), a.GetTask(), a.GetState(), a.GetParent(), a.GetModel(), a.GetDefinition(), a.GetSession())
@@ -330,9 +335,9 @@ func FuzzPart(f *testing.F) {
 			}
 		}
 		for _, e := range got.events {
-			checkText(t, e.GetType())
-			if e.GetNode() != "b" || len(e.GetData()) > maxShortData || len(e.GetData()) > 0 && !json.Valid(e.GetData()) {
-				t.Errorf("event = %v", e)
+			checkText(t, e.Type, e.Name, e.Text, e.Why, e.ToolName())
+			if line, err := json.Marshal(e); e.Node != "b" || len(line) > 2*maxShortData || err != nil {
+				t.Errorf("event = %s, %v", line, err)
 			}
 		}
 	})

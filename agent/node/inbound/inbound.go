@@ -10,10 +10,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"symbio/agent/event"
 	"symbio/agent/lending"
@@ -69,30 +68,10 @@ func (a *Authorizer) report(e audit.Entry) {
 	if json.Unmarshal(e.Args, &called) != nil {
 		called = audit.CallArgs{} // the entry counts several calls
 	}
-	a.cfg.Events.Publish("decision", called.Member, decisionEvent{
-		Kind: e.Kind, From: e.Agent, Name: e.Name, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For, Verdict: e.Verdict, Approved: e.Approved,
-		Stage: e.Stage, Rule: e.Rule, Source: e.Source, Why: e.Why, Count: e.Count, Since: e.Since,
-	})
-}
-
-// decisionEvent is the event of a decision about calls of another node. Count
-// is above 1 for calls that were counted together.
-type decisionEvent struct {
-	Kind       string     `json:"kind"`
-	From       string     `json:"from"`
-	Name       string     `json:"name,omitempty"`
-	Tool       string     `json:"tool,omitempty"` // invoke or send
-	Capability string     `json:"capability,omitempty"`
-	Perception string     `json:"perception,omitempty"`
-	For        []string   `json:"for,omitempty"`
-	Verdict    string     `json:"verdict"`
-	Approved   bool       `json:"approved"`
-	Stage      string     `json:"stage,omitempty"`
-	Rule       string     `json:"rule,omitempty"`
-	Source     string     `json:"source"`
-	Why        string     `json:"why,omitempty"`
-	Count      uint64     `json:"count,omitempty"`
-	Since      *time.Time `json:"since,omitempty"`
+	a.cfg.Events.Publish(event.Event{Type: event.TypeDecision, Agent: called.Member, Name: e.Name, Why: e.Why, Part: event.Decision{
+		Kind: e.Kind, From: e.Agent, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For, Verdict: e.Verdict, Approved: e.Approved,
+		Stage: e.Stage, Rule: e.Rule, Source: e.Source, Count: e.Count, Since: e.Since,
+	}})
 }
 
 // Authorize returns nil if the rules allow a call of another node. Otherwise
@@ -139,13 +118,11 @@ func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 // users, and this node itself are skipped.
 func (a *Authorizer) principals(from community.Peer, requester []string) []authorize.Principal {
 	chain := []authorize.Principal{{Node: string(from.ID), Authority: from.Authority, Role: from.Role}}
-	seen := map[string]bool{string(from.ID): true, string(a.cfg.Node): true}
 	for _, r := range requester {
 		id, _, _ := strings.Cut(r, "/") // NODE or NODE/MEMBER
-		if seen[id] || !nodeID.MatchString(id) {
+		if id == string(a.cfg.Node) || !isNodeID(id) || slices.ContainsFunc(chain, func(p authorize.Principal) bool { return p.Node == id }) {
 			continue
 		}
-		seen[id] = true
 		p := authorize.Principal{Node: id}
 		if known, ok := a.cfg.Peer(community.NodeID(id)); ok {
 			p.Authority, p.Role = known.Authority, known.Role
@@ -155,8 +132,8 @@ func (a *Authorizer) principals(from community.Peer, requester []string) []autho
 	return chain
 }
 
-// nodeID matches the id of a node.
-var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+// isNodeID reports whether a text is the id of a node.
+func isNodeID(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }
 
 // allowBorrower changes a default denial to an approval if a node sends a
 // signal to an agent that is lent to it. Without it, every lender would need a

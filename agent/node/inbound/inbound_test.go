@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"strings"
@@ -48,9 +47,9 @@ func TestInboundDecisionsAreRecordedAndReported(t *testing.T) {
 		allowed bool
 		want    string // of the event
 	}{
-		{community.Call{Capability: "text.count", Requester: requester}, true, `"tool":"invoke","capability":"text.count"`},
-		{community.Call{Capability: "disk.wipe", Requester: requester}, false, `"tool":"invoke","capability":"disk.wipe"`},
-		{community.Call{Capability: "agent.perception.task", Member: "m", Requester: requester[:1]}, true, `"tool":"send","perception":"task"`},
+		{community.Call{Capability: "text.count", Requester: requester}, true, "invoke text.count"},
+		{community.Call{Capability: "disk.wipe", Requester: requester}, false, "invoke disk.wipe"},
+		{community.Call{Capability: "agent.perception.task", Member: "m", Requester: requester[:1]}, true, "send task"},
 	} {
 		for range 3 {
 			if err := n.Authorize(from, tt.call); (err == nil) != tt.allowed {
@@ -58,12 +57,12 @@ func TestInboundDecisionsAreRecordedAndReported(t *testing.T) {
 			}
 		}
 		e, err := tap.Next(t.Context())
-		if err != nil || e.Type != "decision" || !strings.Contains(string(e.Data), `"kind":"inbound","from":"`+string(caller)+`","name":"kitchen",`+tt.want) || e.Agent != string(tt.call.Member) {
-			t.Errorf("%s: event %s of %q, %v", tt.call.Capability, e.Data, e.Agent, err)
+		if err != nil || e.Type != "decision" || e.Name != "kitchen" || e.Agent != string(tt.call.Member) {
+			t.Errorf("%s: event %+v, %v", tt.call.Capability, e, err)
 		}
-		var f struct{ Approved bool }
-		if json.Unmarshal(e.Data, &f) != nil || f.Approved != tt.allowed {
-			t.Errorf("%s: event %s", tt.call.Capability, e.Data)
+		f := event.PartOf[event.Decision](e)
+		if f.Kind != "inbound" || f.From != string(caller) || f.Tool+" "+f.Capability+f.Perception != tt.want || f.Approved != tt.allowed {
+			t.Errorf("%s: event %+v", tt.call.Capability, e)
 		}
 	}
 	if err := n.Flush(); err != nil {

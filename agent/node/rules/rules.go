@@ -1,6 +1,6 @@
 // Package rules has the rules in force: those of the configuration, which can
-// be reloaded while the node runs, and the lasting approvals that a person has
-// given.
+// be reloaded while the node runs, and what a person has allowed from now on or
+// for a session.
 package rules
 
 import (
@@ -151,7 +151,7 @@ func (r *Rules) Reload() (changed, restart []string, err error) {
 	}
 	if err != nil {
 		r.cfg.Logger.Warn("configuration not taken up", "err", err)
-		r.cfg.Events.Warn(event.Warning{Why: "the old rules stay in force: " + err.Error()})
+		r.cfg.Events.Warn("the old rules stay in force: "+err.Error(), "")
 		return nil, nil, fmt.Errorf("the old rules stay in force: %w", err)
 	}
 	for i := range now.NumField() {
@@ -165,36 +165,37 @@ func (r *Rules) Reload() (changed, restart []string, err error) {
 		}
 	}
 	r.cfg.Logger.Info("configuration read", "changed", changed, "needs a restart", restart)
-	r.cfg.Events.Publish("reloaded", "", reloadedEvent{changed, restart})
+	r.cfg.Events.Publish(event.Event{Type: event.TypeReloaded, Part: event.Reload{Changed: changed, Restart: restart}})
 	return changed, restart, nil
 }
 
-// reloadedEvent is the event of a reload.
-type reloadedEvent struct {
-	Changed []string `json:"changed"`
-	Restart []string `json:"restart,omitempty"`
-}
-
-// Granted returns the lasting approvals that count under the rules in force. An
-// approval counts only under the rules and in the directory for which it was
+// Granted returns the approvals that count under the rules in force: the lasting ones, and those for the session of the
+// agent, which has no parent; "" is none. An approval counts only under the rules and in the directory for which it was
 // given.
-func (r *Rules) Granted() []permission.Grant {
+func (r *Rules) Granted(agent string) []permission.Grant {
 	if r.standing == nil {
 		return nil
 	}
-	return r.standing.Granted(r.inForce.Load().scope, r.cfg.Dir)
+	return r.standing.Granted(r.inForce.Load().scope, r.cfg.Dir, agent)
 }
 
-// Keep stores a lasting approval of the shown call. by says which person gave
-// it.
-func (r *Rules) Keep(granted []permission.Grant, call, by string) error {
-	return r.standing.Keep(granted, r.inForce.Load().scope, r.cfg.Dir, call, by)
+// Keep stores an approval of the person By. The rest of the entry is set here.
+func (r *Rules) Keep(e standing.Entry) error {
+	e.Scope, e.Dir = r.inForce.Load().scope, r.cfg.Dir
+	return r.standing.Keep(e)
 }
 
-// Standing returns all lasting approvals, and says why one does not count now.
+// End drops the approvals for the session of an agent that has ended.
+func (r *Rules) End(agent string) {
+	if r.standing != nil {
+		r.standing.End(agent)
+	}
+}
+
+// Standing returns all approvals, and says why one does not count now.
 func (r *Rules) Standing() (all []*symbiov1.LastingRule) {
 	for _, e := range r.standing.Entries() {
-		out := &symbiov1.LastingRule{Id: e.ID, Rule: e.Shown, Dir: e.Dir, Since: timestamppb.New(e.Since), By: e.By}
+		out := &symbiov1.LastingRule{Id: e.ID, Rule: e.Shown, Dir: e.Dir, Since: timestamppb.New(e.Since), By: e.By, Session: e.Agent != ""}
 		switch {
 		case e.Scope != r.inForce.Load().scope:
 			out.WhyNot = "the rules of the configuration have changed since the approval"
@@ -207,12 +208,12 @@ func (r *Rules) Standing() (all []*symbiov1.LastingRule) {
 	return all
 }
 
-// Forget revokes a lasting approval at once. An unknown id is
+// Forget revokes an approval at once. An unknown id is
 // community.ErrNotFound.
 func (r *Rules) Forget(id string) error {
 	found, err := r.standing.Forget(id)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: no lasting approval has the id %q; `symbio approvals rules` lists them", community.ErrNotFound, id)
+		err = fmt.Errorf("%w: no approval has the id %q; `symbio approvals rules` lists them", community.ErrNotFound, id)
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func Open(c Config) (*Sessions, error) {
 		}
 		if damage != nil {
 			c.Logger.Error("sessions", "err", damage)
-			s.Events.Warn(event.Warning{Why: damage.Error(), Mend: "the old file can be read with sqlite3 and its command .recover"})
+			s.Events.Warn(damage.Error(), "the old file can be read with sqlite3 and its command .recover")
 		}
 		store = file
 	}
@@ -242,7 +242,7 @@ func (r *Resumer) spawnKept(ctx context.Context) error {
 			_, err = r.cfg.Agents.Spawn(ctx, o)
 		}
 		if err != nil {
-			r.cfg.Sessions.Events.Warn(event.Warning{Why: fmt.Sprintf("agent %s (%s) does not live again: %v", s.Name, s.Member, err), Mend: "symbio sessions show " + s.ID})
+			r.cfg.Sessions.Events.Warn(fmt.Sprintf("agent %s (%s) does not live again: %v", s.Name, s.Member, err), "symbio sessions show "+s.ID)
 		}
 	}
 	return err
@@ -353,20 +353,9 @@ func (r *Resumer) resume(ctx context.Context, next resumption) {
 	r.relistApproval(ctx, s.ID)
 }
 
-// sessionEvent is the event of a session that begins, goes on, or was
-// interrupted.
-type sessionEvent struct {
-	ID    string `json:"id"`
-	Name  string `json:"name,omitempty"`
-	Text  string `json:"text,omitempty"` // the title
-	State string `json:"state"`
-	Why   string `json:"why,omitempty"`
-	Mend  string `json:"mend,omitempty"`
-}
-
 // publishSession publishes the state of a session.
 func (r *Resumer) publishSession(s session.Info, state session.State, why, mend string) {
-	r.cfg.Sessions.Events.Publish("session", s.Member, sessionEvent{ID: s.ID, Name: s.Name, Text: s.Title, State: string(state), Why: why, Mend: mend})
+	r.cfg.Sessions.Events.Publish(event.Event{Type: event.TypeSession, Agent: s.Member, Name: s.Name, Text: s.Title, Why: why, Part: event.Session{ID: s.ID, State: string(state), Mend: mend}})
 }
 
 // reportInterrupted publishes the tasks that the end of the node interrupted:

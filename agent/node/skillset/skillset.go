@@ -110,10 +110,10 @@ func (s *Skills) Warn() {
 	all := slices.Concat(c.Errors, c.Notes)
 	for i, problem := range all {
 		if i == maxSkillWarnings {
-			s.node.Events.Warn(event.Warning{Why: fmt.Sprintf("%d more about skills", len(all)-i), Mend: "see all: symbio skills list"})
+			s.node.Events.Warn(fmt.Sprintf("%d more about skills", len(all)-i), "see all: symbio skills list")
 			return
 		}
-		s.node.Events.Warn(event.Warning{Why: "skills: " + problem.Path + ": " + problem.Message()})
+		s.node.Events.Warn("skills: "+problem.Path+": "+problem.Message(), "")
 	}
 }
 
@@ -279,7 +279,7 @@ func (s *Skills) Run(ctx context.Context) error {
 
 // warn publishes why the skills of the registry node are not the current ones.
 func (s *Skills) warn(why string) {
-	s.node.Events.Warn(event.Warning{Why: "skills.registry: " + why, Mend: "skills that were fetched before stay; symbio nodes lists the nodes and their ids"})
+	s.node.Events.Warn("skills.registry: "+why, "skills that were fetched before stay; symbio nodes lists the nodes and their ids")
 }
 
 // sync fetches the skills of the registry node that are not here yet, and trusts those that

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"symbio/security/audit"
+	"symbio/security/lazyregexp"
 	"symbio/skills/choice"
 	"symbio/skills/share"
 	"symbio/skills/trust"
@@ -59,7 +59,7 @@ var ErrRunning = errors.New("a node of that name is running")
 
 // nodeName matches the names of nodes. They are names of directories, so they
 // have no slashes and no leading dot.
-var nodeName = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
+var nodeName = lazyregexp.New(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
 
 // maxSocketPath is the longest path of a Unix socket that every system accepts:
 // 104 bytes on BSD, with the final NUL.
@@ -214,7 +214,7 @@ func (n Node) Lock() (release func() error, err error) {
 
 // checkName returns an error unless name can be the name of a node.
 func checkName(name string) error {
-	if len(name) > 63 || !nodeName.MatchString(name) {
+	if len(name) > 63 || !nodeName().MatchString(name) {
 		return fmt.Errorf("node name %q: want up to 63 lower-case letters and digits, with single . _ or - between them", name)
 	}
 	return nil

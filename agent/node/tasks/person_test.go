@@ -60,7 +60,7 @@ func TestRulesOfATaskLiftNoRuleOfTheNodeOnALender(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.Ask(t.Context(), community.Member{Name: "b"}, "1", tt.q); got.Allow != tt.want || (len(who.denials) == 0) != tt.want {
+		if got := b.Owner().Ask(t.Context(), community.Member{Name: "b"}, "1", tt.q); got.Allow != tt.want || (len(who.denials) == 0) != tt.want {
 			t.Errorf("%s: %+v, denials %v", name, got, who.denials)
 		}
 	}

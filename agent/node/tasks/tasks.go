@@ -181,7 +181,7 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		return who.answer(reply, spent, err, false), nil
 	}
 	defer b.Close(context.WithoutCancel(ctx)) // before its place is free
-	if s.OnBehalf, err = b.Constraints(ctx); err != nil {
+	if s.OnBehalf, err = b.Owner().Constraints(ctx); err != nil {
 		return nil, err
 	}
 	reply, err := b.Send(ctx, community.MemberID(place.GetAgentId()), s)
@@ -378,11 +378,10 @@ func (t *Tasks) borrower(who *person, def definition.Definition) (*lending.Borro
 	for i := range own {
 		own[i].Group = -1 - i // none overrides another
 	}
-	return &lending.Borrower{
-		Community: t.cfg.Agents.Community, Self: t.cfg.Self,
+	owner := lending.Owner{
 		Constraints: func(ctx context.Context) ([]byte, error) {
 			guardrails, _ := tool.Guardrails(ctx)
-			return permission.EncodeConstraints(permission.Chain{{Name: t.cfg.Self.Name, Policy: who.policy(), Granted: t.cfg.Rules.Granted}}, guardrails...)
+			return permission.EncodeConstraints(permission.Chain{{Name: t.cfg.Self.Name, Policy: who.policy(), Granted: func() []permission.Grant { return t.cfg.Rules.Granted("") }}}, guardrails...)
 		},
 		OnlyReads: func() bool { return false },
 		Sandbox:   func(context.Context) (*sandbox.Portable, error) { return nil, nil },
@@ -397,6 +396,10 @@ func (t *Tasks) borrower(who *person, def definition.Definition) (*lending.Borro
 			outer, _ := tool.Guardrails(ctx)
 			return who.ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Within: slices.Concat(outer, own), Diff: func() string { return q.Diff }, Verdict: verdict}})
 		},
+	}
+	return &lending.Borrower{
+		Community: t.cfg.Agents.Community, Self: t.cfg.Self,
+		Owner: func() lending.Owner { return owner },
 	}, err
 }
 

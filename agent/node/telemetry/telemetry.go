@@ -25,9 +25,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/bridges/otelslog"
-	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -122,15 +124,15 @@ func New(ctx context.Context, c Config) (_ *Telemetry, err error) {
 	}
 	var readers []sdkmetric.Option
 	for _, s := range signals {
-		switch s {
+		switch by := (otlp{s, c.Getenv}); s {
 		case "TRACES":
-			err = t.sendTraces(ctx, from)
+			err = t.sendTraces(ctx, by, from)
 		case "METRICS":
 			var r sdkmetric.Reader
-			r, err = autoexport.NewMetricReader(ctx)
+			r, err = metricReader(ctx, by)
 			readers = append(readers, sdkmetric.WithReader(r))
 		case "LOGS":
-			err = t.sendLogs(ctx, from)
+			err = t.sendLogs(ctx, by, from)
 		}
 		if err != nil {
 			return nil, err
@@ -149,8 +151,24 @@ func New(ctx context.Context, c Config) (_ *Telemetry, err error) {
 	return t, err
 }
 
-func (t *Telemetry) sendTraces(ctx context.Context, from *resource.Resource) error {
-	to, err := autoexport.NewSpanExporter(ctx)
+func metricReader(ctx context.Context, by otlp) (sdkmetric.Reader, error) {
+	o, err := options(by, otlpmetrichttp.WithHTTPClient, otlpmetrichttp.WithEndpoint)
+	if err != nil {
+		return nil, err
+	}
+	to, err := otlpmetrichttp.New(ctx, o...)
+	if err != nil {
+		return nil, err
+	}
+	return sdkmetric.NewPeriodicReader(to), nil
+}
+
+func (t *Telemetry) sendTraces(ctx context.Context, by otlp, from *resource.Resource) error {
+	o, err := options(by, otlptracehttp.WithHTTPClient, otlptracehttp.WithEndpoint)
+	if err != nil {
+		return err
+	}
+	to, err := otlptracehttp.New(ctx, o...)
 	if err != nil {
 		return err
 	}
@@ -159,8 +177,12 @@ func (t *Telemetry) sendTraces(ctx context.Context, from *resource.Resource) err
 	return nil
 }
 
-func (t *Telemetry) sendLogs(ctx context.Context, from *resource.Resource) error {
-	to, err := autoexport.NewLogExporter(ctx)
+func (t *Telemetry) sendLogs(ctx context.Context, by otlp, from *resource.Resource) error {
+	o, err := options(by, otlploghttp.WithHTTPClient, otlploghttp.WithEndpoint)
+	if err != nil {
+		return err
+	}
+	to, err := otlploghttp.New(ctx, o...)
 	if err != nil {
 		return err
 	}

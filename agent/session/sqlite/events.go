@@ -17,8 +17,12 @@ func (s *Store) AppendEvents(events []event.Event) error {
 	return s.update(context.Background(), s.events, func(tx *sql.Tx) error {
 		insert, err := tx.Prepare("INSERT INTO events (seq, time, type, agent, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING")
 		for _, e := range events {
+			var line []byte
 			if err == nil {
-				_, err = insert.Exec(int64(e.Seq), e.Time.UnixMicro(), e.Type, e.Agent, append([]byte{}, e.Data...))
+				line, err = json.Marshal(e)
+			}
+			if err == nil {
+				_, err = insert.Exec(int64(e.Seq), e.Time.UnixMicro(), e.Type, e.Agent, line)
 			}
 		}
 		return err
@@ -40,14 +44,17 @@ func (s *Store) EventsOf(ctx context.Context, since time.Time, types ...string) 
 	return all, s.explain(err)
 }
 
-// scanEvent reads the columns of an event.
+// scanEvent reads the columns of an event. The columns count where the data differs; data of another shape
+// is left out.
 func scanEvent(rows *sql.Rows) (e event.Event, err error) {
+	var row event.Event
 	var at int64
 	var data []byte
-	err = rows.Scan(&e.Seq, &at, &e.Type, &e.Agent, &data)
-	if e.Time = time.UnixMicro(at).UTC(); len(data) > 0 {
-		e.Data = data
+	err = rows.Scan(&row.Seq, &at, &row.Type, &row.Agent, &data)
+	if json.Unmarshal(data, &e) != nil || e.Type != row.Type {
+		e = event.Event{}
 	}
+	e.Seq, e.Time, e.Type, e.Agent, e.Node = row.Seq, time.UnixMicro(at).UTC(), row.Type, row.Agent, ""
 	return e, err
 }
 
@@ -71,7 +78,7 @@ func (s *Store) LastEvent(ctx context.Context) (e event.Event, err error) {
 // reader who asks for them is told.
 func (s *Store) PruneEvents(ctx context.Context, before time.Time) error {
 	return s.update(ctx, s.events, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE events SET agent = '', type = 'gap', data = (SELECT CAST(json_object('missed', sum(iif(type = 'gap', json_extract(CAST(data AS TEXT), '$.missed'), 1))) AS BLOB) FROM events WHERE time < ?1)
+		_, err := tx.Exec(`UPDATE events SET agent = '', type = 'gap', data = (SELECT CAST(json_object('type', 'gap', 'missed', sum(iif(type = 'gap', json_extract(CAST(data AS TEXT), '$.missed'), 1))) AS BLOB) FROM events WHERE time < ?1)
 			WHERE seq = (SELECT max(seq) FROM events WHERE time < ?1);
 			DELETE FROM events WHERE time < ?1 AND seq < (SELECT max(seq) FROM events WHERE time < ?1)`, before.UnixMicro())
 		return err

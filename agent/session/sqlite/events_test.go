@@ -25,7 +25,7 @@ func TestEventsAreKeptAndPruned(t *testing.T) {
 	for i := range 10 {
 		events = append(events, event.Event{Seq: uint64(2*i + 1), Time: begun.Add(time.Duration(i) * time.Hour), Type: "tick", Agent: "x"})
 	}
-	events[1].Data = json.RawMessage(`{"n":1}`)
+	events[1].Type, events[1].Name, events[1].Part = event.TypeServed, "n", event.Call{Capability: "c"}
 	for range 2 { // the second time adds nothing
 		if err := s.AppendEvents(events); err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestEventsAreKeptAndPruned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gap := event.Event{Seq: 9, Time: events[4].Time, Type: event.Gap, Data: json.RawMessage(`{"missed":5}`)}
+	gap := event.Event{Seq: 9, Time: events[4].Time, Type: event.TypeGap, Part: event.Gap{Missed: 5}}
 	check(0, 13, 100, line(gap), line(events[5]))
 	if last, err := s.LastEvent(t.Context()); err != nil || last.Seq != 19 {
 		t.Errorf("the last is %+v, %v", last, err)

@@ -46,20 +46,11 @@ type Store struct {
 	db, readers, events *sql.DB
 	path                string
 	faults              faults
-	// commit are the statements of Commit.
-	commit statements
+	// commit makes the commits over the connection of db.
+	commit committer
 	// opened is set when the store can be used, damaged when a page of the file was found damaged.
 	opened  bool
 	damaged atomic.Bool
-}
-
-// statements are those of a commit.
-type statements struct{ setSession, addSession, addEntry, addWords, addContent *sql.Stmt }
-
-// in returns the statements for a transaction. They are made once for each, because that takes as long
-// as writing a row.
-func (s statements) in(tx *sql.Tx) statements {
-	return statements{tx.Stmt(s.setSession), tx.Stmt(s.addSession), tx.Stmt(s.addEntry), tx.Stmt(s.addWords), tx.Stmt(s.addContent)}
 }
 
 // Open opens the store in a file, and makes the file if it is missing. If the file is damaged, Open
@@ -119,7 +110,7 @@ func OpenMemory() (*Store, error) {
 	}
 	db.SetMaxOpenConns(1) // each connection has a memory of its own
 	s := &Store{db: db, readers: db, events: db, path: "memory", opened: true}
-	if err := errors.Join(s.migrate(), s.prepare()); err != nil {
+	if err := s.migrate(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -158,34 +149,13 @@ func open(path string, reader bool) (_ *Store, err error) {
 		return nil, err
 	}
 	s.events.SetMaxOpenConns(1)
-	for _, step := range []func() error{s.migrate, s.check, s.prepare} {
+	for _, step := range []func() error{s.migrate, s.check} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	s.opened = true
 	return s, nil
-}
-
-// prepare compiles the statements of Commit.
-func (s *Store) prepare() (err error) {
-	for _, p := range []struct {
-		statement **sql.Stmt
-		text      string
-	}{
-		// It does not change the index of states, because nearly no commit changes a state.
-		{&s.commit.setSession, "UPDATE sessions SET title = iif(title = '', ?2, title), updated = ?7, info = ?8 WHERE id = ?1 AND state = ?6"},
-		{&s.commit.addSession, `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`},
-		{&s.commit.addEntry, "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)"},
-		{&s.commit.addWords, "INSERT INTO words (rowid, text) VALUES (?, ?)"},
-		{&s.commit.addContent, "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
-	} {
-		if *p.statement, err = s.db.Prepare(p.text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dsn returns the name of a file for database/sql, with the settings of its connections.
@@ -267,9 +237,12 @@ func (s *Store) Close() error {
 			continue
 		}
 		release := func() error { return nil }
-		if db != s.readers && db.Stats().OpenConnections > 0 { // its only connection, which a transaction gives back at its end
+		if (db != s.readers || db == s.db) && db.Stats().OpenConnections > 0 { // its only connection, which a transaction gives back at its end
 			if writer, err := db.Conn(context.Background()); err == nil {
 				release = writer.Close
+				if db == s.db {
+					errs = append(errs, writer.Raw(func(any) error { return s.commit.close() }))
+				}
 			}
 		}
 		errs = append(errs, db.Close(), release())
@@ -295,71 +268,22 @@ func (s *Store) update(ctx context.Context, db *sql.DB, change func(*sql.Tx) err
 
 // Commit implements session.Store.
 func (s *Store) Commit(writes []session.Write) error {
+	if s.damaged.Load() {
+		return s.explain(session.ErrDamaged)
+	}
 	s.faults.reach("before")
-	err := s.update(context.Background(), s.db, func(tx *sql.Tx) error {
-		in := s.commit.in(tx)
-		for _, w := range writes {
-			if err := in.write(w); err != nil {
-				return err
-			}
-		}
-		s.faults.reach("during")
-		return nil
+	conn, err := s.db.Conn(context.Background())
+	if err != nil {
+		return s.explain(err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(conn any) error {
+		return s.commit.commit(conn, writes, func() { s.faults.reach("during") })
 	})
 	if err == nil {
 		s.faults.reach("after")
 	}
-	return err
-}
-
-// write adds one write to the transaction of the statements.
-func (s statements) write(w session.Write) error {
-	i := w.Info
-	if w.Data == nil {
-		if err := w.Encode(); err != nil {
-			return err
-		}
-	}
-	if i.Root != "" {
-		if err := s.putSession(i, w.InfoData); err != nil {
-			return err
-		}
-	}
-	for n, e := range w.Entries {
-		done, err := s.addEntry.Exec(i.ID, e.Time.UnixMicro(), string(e.Kind), w.Data[n])
-		if err != nil {
-			return err
-		}
-		if words := e.Words(); words != "" {
-			id, err := done.LastInsertId()
-			if err != nil {
-				return err
-			}
-			if _, err := s.addWords.Exec(id, words); err != nil {
-				return err
-			}
-		}
-		if e.Edit != nil && e.Edit.Content != nil {
-			if _, err := s.addContent.Exec(i.ID, e.Edit.Before, e.Edit.Content); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// putSession writes the row of a session.
-func (s statements) putSession(i session.Info, data []byte) error {
-	row := []any{i.ID, i.Title, i.Dir, i.Parent, i.Root, string(i.State), i.Updated.UnixMicro(), data}
-	done, err := s.setSession.Exec(row...)
-	if err != nil {
-		return err
-	}
-	if n, err := done.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	_, err = s.addSession.Exec(row...)
-	return err
+	return s.explain(err)
 }
 
 // Sessions implements session.Store.

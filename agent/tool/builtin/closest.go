@@ -2,9 +2,9 @@ package builtin
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -19,7 +19,7 @@ const (
 )
 
 // numbered matches the line numbers that Read puts in front of lines, which models sometimes copy.
-var numbered = regexp.MustCompile(`(?m)^ *[0-9]+\t`)
+var numbered = lazyregexp.New(`(?m)^ *[0-9]+\t`)
 
 // closest returns advice for an old_string that does not occur in text: the part of text that is
 // most similar, and the first line that differs. It is a part of an error message, without a full
@@ -28,7 +28,7 @@ func closest(text, old string) string {
 	const again = "Read the file again and copy the text exactly"
 	text, old = strings.ReplaceAll(text, "\r\n", "\n"), strings.ReplaceAll(old, "\r\n", "\n")
 	// The most frequent mistake has an answer of its own: the numbers of Read were copied.
-	if plain := numbered.ReplaceAllString(old, ""); plain != old && plain != "" && strings.Contains(text, plain) {
+	if plain := numbered().ReplaceAllString(old, ""); plain != old && plain != "" && strings.Contains(text, plain) {
 		return "It has the line numbers of Read in front of its lines, which are not part of the file: leave them out"
 	}
 	have, want := strings.Split(text, "\n"), strings.Split(strings.Trim(old, "\n"), "\n")

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // A pattern is matched as a regular expression over text in which each byte is the character of that
@@ -85,7 +87,7 @@ func character(c byte) string { return fmt.Sprintf(`\x{%x}`, c) }
 
 // namedClass matches a named class; classes are the names that git knows.
 var (
-	namedClass = regexp.MustCompile(`^\[:([^]]*):\]`)
+	namedClass = lazyregexp.New(`^\[:([^]]*):\]`)
 	classes    = strings.Fields("alnum alpha blank cntrl digit graph lower print punct space upper xdigit")
 )
 
@@ -117,8 +119,8 @@ func classOf(text string, i int) (class string, next int) {
 				class += character(byte(last)) + "-" + character(c)
 			}
 			last = -1
-		case namedClass.MatchString(text[i:]):
-			name := namedClass.FindStringSubmatch(text[i:])[1]
+		case namedClass().MatchString(text[i:]):
+			name := namedClass().FindStringSubmatch(text[i:])[1]
 			if !slices.Contains(classes, name) {
 				return "", -1
 			}

@@ -301,6 +301,30 @@ func TestEndOfACallIsToldToTheServer(t *testing.T) {
 	})
 }
 
+func TestToolThatHasToBeATaskIsOneError(t *testing.T) {
+	const refusal = "Tool a requires task augmentation (taskSupport: 'required')"
+	for how, answer := range map[string]any{"as an error of the protocol": errors.New(refusal), "as a failure of the tool": map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": refusal}}}} {
+		t.Run(how, func(t *testing.T) {
+			listed := listing(nil, described("a", ""))
+			f := &fake{answer: func(method string, params json.RawMessage) any {
+				if method == "tools/call" {
+					return answer
+				}
+				return listed(method, params)
+			}}
+			bubbled(t, Config{}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
+				one, err := m.Tool(ctx, "s", "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := one.Call(ctx, nil, ignore); !errors.Is(err, errTask) {
+					t.Errorf("got %v, want %v", err, errTask)
+				}
+			})
+		})
+	}
+}
+
 func TestProgressGoesToTheCallThatItIsOf(t *testing.T) {
 	f := &fake{}
 	f.answer = listing(func(params json.RawMessage) any {

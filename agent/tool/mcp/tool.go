@@ -124,9 +124,8 @@ func (t *Tool) Call(ctx context.Context, args map[string]any, tell func(communit
 	return answer, s.explainError(ctx, session, err)
 }
 
-// errTask is returned for a tool that requires a task over a transport that withTasks does not
-// wrap.
-var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that cannot be done with this server, or at a URL of type http; its other tools can be used")
+// errTask is returned for a tool that requires a task: a call whose result is asked for later.
+var errTask = errors.New("this tool has to be called as a task, an experiment of the protocol that is not supported; the server's other tools can be used")
 
 // asksForTask reports whether a server refuses a call because it is not a task. It has to look at
 // the words of the refusal, because the SDK does not read execution.taskSupport of the tool's
@@ -144,10 +143,6 @@ func (s *server) explainError(ctx context.Context, session *sdk.ClientSession, e
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("the MCP server %s: %w", s.Name, context.Cause(ctx))
-	}
-	var ended taskError
-	if errors.As(err, &ended) {
-		return fmt.Errorf("the MCP server %s: %w", s.Name, ended)
 	}
 	var wire *jsonrpc.Error
 	if asks := errors.As(err, &wire) && asksForTask(wire.Message); asks || errors.Is(err, errTask) {

@@ -107,9 +107,9 @@ var (
 )
 
 // Tools returns the tools for one agent, self. Capabilities that guard denies are not shown; a nil
-// guard shows none. by names, for a capability that the agent has through another tool, that tool:
+// guard shows none. by names, for a capability that the agent has through another tool, that tool, "" for others:
 // invoke_capability refuses such a capability and names it. It is shown like others.
-func Tools(c Community, self community.Member, guard tool.Guard, by map[string]string) []tool.Tool {
+func Tools(c Community, self community.Member, guard tool.Guard, by func(capability string) string) []tool.Tool {
 	p := peers{c, self, guard, by}
 	return []tool.Tool{
 		findMembers.New(p.find),
@@ -123,8 +123,8 @@ type peers struct {
 	community Community
 	self      community.Member
 	guard     tool.Guard
-	// by has the names of tools by the capabilities that only they may invoke.
-	by map[string]string
+	// by names the tool that alone may invoke a capability.
+	by func(capability string) string
 }
 
 type findArgs struct {
@@ -225,7 +225,7 @@ type invokeArgs struct {
 // invoke runs invoke_capability. Progress of the call is reported as progress of the tool, at most
 // once in progressEach. The result is the reply; the chunks of output before it are not shown.
 func (p peers) invoke(ctx context.Context, a invokeArgs) tool.Result {
-	if name := p.by[a.Capability]; name != "" {
+	if name := p.by(a.Capability); name != "" {
 		return failed(fmt.Errorf("%s is not invoked like this: use the tool %s", a.Capability, name))
 	}
 	m, err := p.findOne(a.On, func(m community.Member) bool { return m.Available && slices.Contains(m.Provides, a.Capability) })

@@ -62,7 +62,7 @@ func rules(t *testing.T) permission.Chain {
 
 func run(t *testing.T, h *house, guard, shown tool.Guard, name, args string) llm.ToolResult {
 	t.Helper()
-	set := tool.NewSet(tool.SetConfig{Guard: guard, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, peer.Tools(h, self, shown, nil)...)
+	set := tool.NewSet(tool.SetConfig{Guard: guard, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Allow: true} }}, peer.Tools(h, self, shown, noTool)...)
 	return set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: name, Args: json.RawMessage(args)}})[0]
 }
 
@@ -97,6 +97,8 @@ func TestModelReadsWhatIsWrongWithItsInput(t *testing.T) {
 }
 
 // What is heard before the result is for who watches the agent, and little of it.
+func noTool(string) string { return "" }
+
 func TestProgressOfACallIsNotTheModels(t *testing.T) {
 	h, guard := &house{}, rules(t)
 	var told []community.Progress
@@ -105,7 +107,7 @@ func TestProgressOfACallIsNotTheModels(t *testing.T) {
 			t.Errorf("progress of the call %+v", c)
 		}
 		told = append(told, p)
-	}}, peer.Tools(h, self, guard, map[string]string{"text.spawn": "replicate_agent"})...)
+	}}, peer.Tools(h, self, guard, func(c string) string { return map[string]string{"text.spawn": "replicate_agent"}[c] })...)
 	got := set.Run(t.Context(), []llm.ToolCall{{ID: "7", Name: "invoke_capability", Args: json.RawMessage(`{"capability":"text.count","data":"1"}`)}})[0]
 	if got.IsError || got.Text != "1" {
 		t.Errorf("the model reads %+v", got)

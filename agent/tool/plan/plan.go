@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	"symbio/agent/event"
 	"symbio/agent/tool"
 	"symbio/security/visible"
 )
@@ -26,36 +27,26 @@ const (
 //go:embed plan.md
 var description string
 
-// Step is a step of a plan.
-type Step struct {
-	Text  string `json:"text" jsonschema:"What is done in this step, in a short sentence."`
-	State string `json:"state" jsonschema:"pending, running or done."`
-}
-
 // states are the states of a step.
 var states = []string{"pending", "running", "done"}
 
-type args struct {
-	Steps []Step `json:"steps" jsonschema:"All steps in their order, also those that are done. They replace the plan before."`
-}
-
-var kind = tool.NewKind[args](tool.Spec{Name: Name, Description: description, ReadOnly: true})
+var kind = tool.NewKind[event.Plan](tool.Spec{Name: Name, Description: description, ReadOnly: true})
 
 // New returns the tool. publish is called with each plan that is valid, and must not block.
-func New(publish func([]Step)) tool.Tool {
-	return kind.New(func(_ context.Context, a args) tool.Result {
+func New(publish func(event.Plan)) tool.Tool {
+	return kind.New(func(_ context.Context, a event.Plan) tool.Result {
 		counts, err := check(a.Steps)
 		if err != nil {
 			return tool.Result{Text: err.Error() + ".", IsError: true}
 		}
-		publish(a.Steps)
+		publish(a)
 		return tool.Result{Text: fmt.Sprintf("The plan is shown: %d pending, %d running, %d done.", counts["pending"], counts["running"], counts["done"])}
 	})
 }
 
 // check makes the texts printable and short, and counts the steps of each state. The error tells the
 // model what to correct.
-func check(steps []Step) (map[string]int, error) {
+func check(steps []event.Step) (map[string]int, error) {
 	if len(steps) == 0 || len(steps) > maxSteps {
 		return nil, fmt.Errorf("a plan has 1 to %d steps, not %d", maxSteps, len(steps))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/plan"
@@ -13,9 +14,9 @@ import (
 )
 
 // run calls the tool and returns its result and the plans that it published.
-func run(t *testing.T, args string) (r llm.ToolResult, published [][]plan.Step) {
+func run(t *testing.T, args string) (r llm.ToolResult, published []event.Plan) {
 	t.Helper()
-	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Permissive()}}}, plan.New(func(s []plan.Step) { published = append(published, s) }))
+	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Permissive()}}}, plan.New(func(p event.Plan) { published = append(published, p) }))
 	return set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: plan.Name, Args: json.RawMessage(args)}})[0], published
 }
 
@@ -24,7 +25,7 @@ func TestPlanIsPublished(t *testing.T) {
 	if r.IsError || r.Text != "The plan is shown: 1 pending, 1 running, 1 done." {
 		t.Errorf("got %+v", r)
 	}
-	if len(published) != 1 || published[0][0] != (plan.Step{Text: "look around ", State: "done"}) || len(published[0][2].Text) > 303 {
+	if len(published) != 1 || published[0].Steps[0] != (event.Step{Text: "look around ", State: "done"}) || len(published[0].Steps[2].Text) > 303 {
 		t.Errorf("published is %+v", published)
 	}
 }

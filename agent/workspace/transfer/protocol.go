@@ -9,6 +9,7 @@ import (
 
 	"symbio/agent/content"
 	"symbio/community"
+	"symbio/security/strictjson"
 )
 
 // Capability is the name of the capability. It is reached by the rule under authorize that allows
@@ -96,9 +97,7 @@ func (c codec) decode(data []byte) (h header, body []byte, err error) {
 		data = nil
 	}
 	line, body, found := bytes.Cut(data, []byte("\n"))
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil || !found || d.More() {
+	if err := strictjson.Unmarshal(line, &h); err != nil || !found {
 		return header{}, nil, errors.New("the header of the message cannot be read")
 	}
 	if h.Size < 0 || h.Offset < 0 || len(h.Hashes) > maxHashes {

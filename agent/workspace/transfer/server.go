@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"symbio/agent/content"
 	"symbio/agent/workspace"
 	"symbio/community"
+	"symbio/security/lazyregexp"
 )
 
 // Config sets up a Server. Dir and Leases are required.
@@ -72,13 +72,13 @@ func New(cfg Config) (*Server, error) {
 }
 
 // nodeID is the form of the ids of nodes; one becomes a directory's name.
-var nodeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var nodeID = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // Provider returns what serves Capability. find returns the workspace of a member that is lent to a
 // node; nil if there is none.
 func (s *Server) Provider(find func(community.NodeID, community.MemberID) *Checkout) community.Provider {
 	return func(ctx context.Context, in community.Signal) (community.Reply, error) {
-		if len(in.Requester) == 0 || !nodeID.MatchString(in.Requester[0]) {
+		if len(in.Requester) == 0 || !nodeID().MatchString(in.Requester[0]) {
 			return community.Reply{}, refuse(errors.New("the call names no calling node"))
 		}
 		node := community.NodeID(in.Requester[0])

@@ -20,6 +20,7 @@ import (
 
 	"symbio/community/waittest"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node/control"
 	"symbio/agent/session"
@@ -265,19 +266,16 @@ func (n *CrashNode) Converse(open *symbiov1.RunRequest) (x exchange, ended bool)
 		if err = failed; err != nil {
 			break
 		}
-		var fields struct{ ID string }
-		switch e.Type {
-		case "session":
-			err = json.Unmarshal(e.Data, &fields)
-			x.Session = fields.ID
-		case "approval":
-			if err = json.Unmarshal(e.Data, &fields); err == nil {
-				_, err = n.Client.Answer(ctx, &symbiov1.AnswerRequest{Id: fields.ID, Allow: true, By: "test"})
+		switch f := e.Part.(type) {
+		case event.Session:
+			x.Session = f.ID
+		case event.Approval:
+			_, err = n.Client.Answer(ctx, &symbiov1.AnswerRequest{Id: f.ID, Allow: true, By: "test"})
+		case event.End:
+			if e.Type != event.TypeResult {
+				continue
 			}
-		case "result":
-			if err := json.Unmarshal(e.Data, &x); err != nil {
-				n.T.Fatal(err)
-			}
+			x.Text, x.Status, x.Error = e.Text, f.Status, f.Error
 			// At the end of the stream the agent has ended, and its session is free.
 			for err := stream.CloseSend(); err == nil; {
 				_, err = stream.Recv()

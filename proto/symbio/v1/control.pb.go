@@ -1896,19 +1896,13 @@ func (x *EventsRequest) GetAfter() uint64 {
 	return 0
 }
 
-// Event is something that happened. The fields beside those that each has are in data, a JSON
-// object.
+// Event is something that happened, or a part of it.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	Type  string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Node  string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
-	Agent string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	Data  []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
-	// The data goes on in the next message.
-	More bool `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`
-	// Counts the node's events, over restarts if they are kept. It orders them, also when the clock is set back.
-	Seq           uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	// A JSON object, as symbio events --json prints it. Its schema is that of symbio schema events.
+	Json []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	// The JSON goes on in the next message.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1943,37 +1937,9 @@ func (*Event) Descriptor() ([]byte, []int) {
 	return file_symbio_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
-func (x *Event) GetTime() *timestamppb.Timestamp {
+func (x *Event) GetJson() []byte {
 	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *Event) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *Event) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *Event) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Event) GetData() []byte {
-	if x != nil {
-		return x.Data
+		return x.Json
 	}
 	return nil
 }
@@ -1983,13 +1949,6 @@ func (x *Event) GetMore() bool {
 		return x.More
 	}
 	return false
-}
-
-func (x *Event) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
 }
 
 type RunRequest struct {
@@ -5005,7 +4964,9 @@ type AnswerRequest struct {
 	// What it allows is allowed from now on, also after a restart. Only for what waits here.
 	Lasting bool `protobuf:"varint,71,opt,name=lasting,proto3" json:"lasting,omitempty"`
 	// Why not, for the model that asked.
-	Reason        string `protobuf:"bytes,72,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,72,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The offer that is taken with it, counted from 1; 0 = none. It holds while the agent lives, or from now on if lasting.
+	Offer         uint32 `protobuf:"varint,73,opt,name=offer,proto3" json:"offer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5087,6 +5048,13 @@ func (x *AnswerRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *AnswerRequest) GetOffer() uint32 {
+	if x != nil {
+		return x.Offer
+	}
+	return 0
 }
 
 type AnswerReply struct {
@@ -5381,11 +5349,11 @@ func (x *RulesReply) GetRules() []*LastingRule {
 	return nil
 }
 
-// LastingRule is what a person has allowed for longer than a session.
+// LastingRule is what a person has allowed for longer than a call.
 type LastingRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The call, as it is shown to people.
+	// The call as it is shown to people, or the rules.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The working directory that it is for.
 	Dir   string                 `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
@@ -5393,8 +5361,10 @@ type LastingRule struct {
 	// Who allowed it.
 	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	// Whether it allows the call now, and why not.
-	InForce       bool   `protobuf:"varint,7,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
-	WhyNot        string `protobuf:"bytes,6,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
+	InForce bool   `protobuf:"varint,7,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	WhyNot  string `protobuf:"bytes,6,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
+	// It ends with its agent.
+	Session       bool `protobuf:"varint,8,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5476,6 +5446,13 @@ func (x *LastingRule) GetWhyNot() string {
 		return x.WhyNot
 	}
 	return ""
+}
+
+func (x *LastingRule) GetSession() bool {
+	if x != nil {
+		return x.Session
+	}
+	return false
 }
 
 type ForgetRequest struct {
@@ -5586,7 +5563,9 @@ type Approval struct {
 	Rules []string `protobuf:"bytes,74,rep,name=rules,proto3" json:"rules,omitempty"`
 	// What an edit would change, as a unified diff; empty for other calls. It is computed when it is listed, and is
 	// no part of shown.
-	Diff          string `protobuf:"bytes,75,opt,name=diff,proto3" json:"diff,omitempty"`
+	Diff string `protobuf:"bytes,75,opt,name=diff,proto3" json:"diff,omitempty"`
+	// What an answer can allow with it.
+	Offers        []*Offer `protobuf:"bytes,76,rep,name=offers,proto3" json:"offers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5733,6 +5712,84 @@ func (x *Approval) GetDiff() string {
 	return ""
 }
 
+func (x *Approval) GetOffers() []*Offer {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+// Offer is what a person can allow with a call: rules, and what they also cover.
+type Offer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// changes, words or host.
+	Kind  string   `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Text  string   `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Rules []string `protobuf:"bytes,3,rep,name=rules,proto3" json:"rules,omitempty"`
+	// Earlier calls that the rules would have allowed.
+	Covers        []string `protobuf:"bytes,4,rep,name=covers,proto3" json:"covers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Offer) Reset() {
+	*x = Offer{}
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Offer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Offer) ProtoMessage() {}
+
+func (x *Offer) ProtoReflect() protoreflect.Message {
+	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Offer.ProtoReflect.Descriptor instead.
+func (*Offer) Descriptor() ([]byte, []int) {
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *Offer) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Offer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Offer) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *Offer) GetCovers() []string {
+	if x != nil {
+		return x.Covers
+	}
+	return nil
+}
+
 type SkillsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// rescan looks at the disk again first.
@@ -5743,7 +5800,7 @@ type SkillsRequest struct {
 
 func (x *SkillsRequest) Reset() {
 	*x = SkillsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5755,7 +5812,7 @@ func (x *SkillsRequest) String() string {
 func (*SkillsRequest) ProtoMessage() {}
 
 func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[78]
+	mi := &file_symbio_v1_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5768,7 +5825,7 @@ func (x *SkillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsRequest.ProtoReflect.Descriptor instead.
 func (*SkillsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{78}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SkillsRequest) GetRescan() bool {
@@ -5797,7 +5854,7 @@ type Skill struct {
 
 func (x *Skill) Reset() {
 	*x = Skill{}
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +5866,7 @@ func (x *Skill) String() string {
 func (*Skill) ProtoMessage() {}
 
 func (x *Skill) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[79]
+	mi := &file_symbio_v1_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,7 +5879,7 @@ func (x *Skill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skill.ProtoReflect.Descriptor instead.
 func (*Skill) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{79}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Skill) GetId() string {
@@ -5910,7 +5967,7 @@ type SkillsReply struct {
 
 func (x *SkillsReply) Reset() {
 	*x = SkillsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5922,7 +5979,7 @@ func (x *SkillsReply) String() string {
 func (*SkillsReply) ProtoMessage() {}
 
 func (x *SkillsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[80]
+	mi := &file_symbio_v1_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5935,7 +5992,7 @@ func (x *SkillsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillsReply.ProtoReflect.Descriptor instead.
 func (*SkillsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{80}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SkillsReply) GetSkills() []*Skill {
@@ -5976,7 +6033,7 @@ type SkillProblem struct {
 
 func (x *SkillProblem) Reset() {
 	*x = SkillProblem{}
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5988,7 +6045,7 @@ func (x *SkillProblem) String() string {
 func (*SkillProblem) ProtoMessage() {}
 
 func (x *SkillProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[81]
+	mi := &file_symbio_v1_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6001,7 +6058,7 @@ func (x *SkillProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillProblem.ProtoReflect.Descriptor instead.
 func (*SkillProblem) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{81}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SkillProblem) GetPath() string {
@@ -6030,7 +6087,7 @@ type SkillPromptRequest struct {
 
 func (x *SkillPromptRequest) Reset() {
 	*x = SkillPromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6042,7 +6099,7 @@ func (x *SkillPromptRequest) String() string {
 func (*SkillPromptRequest) ProtoMessage() {}
 
 func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[82]
+	mi := &file_symbio_v1_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6055,7 +6112,7 @@ func (x *SkillPromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptRequest.ProtoReflect.Descriptor instead.
 func (*SkillPromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{82}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SkillPromptRequest) GetFormat() string {
@@ -6088,7 +6145,7 @@ type SkillPromptReply struct {
 
 func (x *SkillPromptReply) Reset() {
 	*x = SkillPromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6100,7 +6157,7 @@ func (x *SkillPromptReply) String() string {
 func (*SkillPromptReply) ProtoMessage() {}
 
 func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[83]
+	mi := &file_symbio_v1_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6113,7 +6170,7 @@ func (x *SkillPromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkillPromptReply.ProtoReflect.Descriptor instead.
 func (*SkillPromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{83}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SkillPromptReply) GetText() string {
@@ -6166,7 +6223,7 @@ type PromptsRequest struct {
 
 func (x *PromptsRequest) Reset() {
 	*x = PromptsRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6178,7 +6235,7 @@ func (x *PromptsRequest) String() string {
 func (*PromptsRequest) ProtoMessage() {}
 
 func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[84]
+	mi := &file_symbio_v1_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6191,7 +6248,7 @@ func (x *PromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsRequest.ProtoReflect.Descriptor instead.
 func (*PromptsRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{84}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
 }
 
 type PromptsReply struct {
@@ -6205,7 +6262,7 @@ type PromptsReply struct {
 
 func (x *PromptsReply) Reset() {
 	*x = PromptsReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6217,7 +6274,7 @@ func (x *PromptsReply) String() string {
 func (*PromptsReply) ProtoMessage() {}
 
 func (x *PromptsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[85]
+	mi := &file_symbio_v1_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6230,7 +6287,7 @@ func (x *PromptsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsReply.ProtoReflect.Descriptor instead.
 func (*PromptsReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{85}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PromptsReply) GetPrompts() []*MCPPrompt {
@@ -6261,7 +6318,7 @@ type MCPPrompt struct {
 
 func (x *MCPPrompt) Reset() {
 	*x = MCPPrompt{}
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6273,7 +6330,7 @@ func (x *MCPPrompt) String() string {
 func (*MCPPrompt) ProtoMessage() {}
 
 func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[86]
+	mi := &file_symbio_v1_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6286,7 +6343,7 @@ func (x *MCPPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPPrompt.ProtoReflect.Descriptor instead.
 func (*MCPPrompt) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{86}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *MCPPrompt) GetCommand() string {
@@ -6335,7 +6392,7 @@ type MCPArgument struct {
 
 func (x *MCPArgument) Reset() {
 	*x = MCPArgument{}
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6347,7 +6404,7 @@ func (x *MCPArgument) String() string {
 func (*MCPArgument) ProtoMessage() {}
 
 func (x *MCPArgument) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[87]
+	mi := &file_symbio_v1_control_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6360,7 +6417,7 @@ func (x *MCPArgument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MCPArgument.ProtoReflect.Descriptor instead.
 func (*MCPArgument) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{87}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *MCPArgument) GetName() string {
@@ -6395,7 +6452,7 @@ type PromptRequest struct {
 
 func (x *PromptRequest) Reset() {
 	*x = PromptRequest{}
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6407,7 +6464,7 @@ func (x *PromptRequest) String() string {
 func (*PromptRequest) ProtoMessage() {}
 
 func (x *PromptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[88]
+	mi := &file_symbio_v1_control_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6420,7 +6477,7 @@ func (x *PromptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptRequest.ProtoReflect.Descriptor instead.
 func (*PromptRequest) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{88}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PromptRequest) GetServer() string {
@@ -6453,7 +6510,7 @@ type PromptReply struct {
 
 func (x *PromptReply) Reset() {
 	*x = PromptReply{}
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6465,7 +6522,7 @@ func (x *PromptReply) String() string {
 func (*PromptReply) ProtoMessage() {}
 
 func (x *PromptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_symbio_v1_control_proto_msgTypes[89]
+	mi := &file_symbio_v1_control_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6478,7 +6535,7 @@ func (x *PromptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptReply.ProtoReflect.Descriptor instead.
 func (*PromptReply) Descriptor() ([]byte, []int) {
-	return file_symbio_v1_control_proto_rawDescGZIP(), []int{89}
+	return file_symbio_v1_control_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PromptReply) GetText() string {
@@ -6655,15 +6712,10 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05types\x18\x03 \x03(\tR\x05types\x12\x19\n" +
 	"\x05after\x18\x04 \x01(\x04H\x00R\x05after\x88\x01\x01B\b\n" +
-	"\x06_after\"\xaf\x01\n" +
-	"\x05Event\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
-	"\x04node\x18\x03 \x01(\tR\x04node\x12\x14\n" +
-	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\x12\x12\n" +
-	"\x04more\x18\x0f \x01(\bR\x04more\x12\x10\n" +
-	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xc2\x02\n" +
+	"\x06_after\"/\n" +
+	"\x05Event\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xc2\x02\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
@@ -6902,7 +6954,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\vmodel_calls\x18Z \x01(\rR\n" +
 	"modelCalls\x12\x16\n" +
 	"\x06tokens\x18[ \x01(\x04R\x06tokens\x12\x12\n" +
-	"\x04cost\x18\\ \x01(\x01R\x04cost\"\xa7\x01\n" +
+	"\x04cost\x18\\ \x01(\x01R\x04cost\"\xbd\x01\n" +
 	"\rAnswerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05allow\x18\x02 \x01(\bR\x05allow\x12\x16\n" +
@@ -6910,7 +6962,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x02by\x18= \x01(\tR\x02by\x12\x16\n" +
 	"\x06digest\x18F \x01(\tR\x06digest\x12\x18\n" +
 	"\alasting\x18G \x01(\bR\alasting\x12\x16\n" +
-	"\x06reason\x18H \x01(\tR\x06reason\">\n" +
+	"\x06reason\x18H \x01(\tR\x06reason\x12\x14\n" +
+	"\x05offer\x18I \x01(\rR\x05offer\">\n" +
 	"\vAnswerReply\x12/\n" +
 	"\bapproval\x18F \x01(\v2\x13.symbio.v1.ApprovalR\bapproval\"6\n" +
 	"\x10ApprovalsRequest\x12\x0e\n" +
@@ -6926,7 +6979,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\fRulesRequest\":\n" +
 	"\n" +
 	"RulesReply\x12,\n" +
-	"\x05rules\x18\x01 \x03(\v2\x16.symbio.v1.LastingRuleR\x05rules\"\xb9\x01\n" +
+	"\x05rules\x18\x01 \x03(\v2\x16.symbio.v1.LastingRuleR\x05rules\"\xd3\x01\n" +
 	"\vLastingRule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
@@ -6934,10 +6987,11 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x19\n" +
 	"\bin_force\x18\a \x01(\bR\ainForce\x12\x17\n" +
-	"\awhy_not\x18\x06 \x01(\tR\x06whyNot\"\x1f\n" +
+	"\awhy_not\x18\x06 \x01(\tR\x06whyNot\x12\x18\n" +
+	"\asession\x18\b \x01(\bR\asession\"\x1f\n" +
 	"\rForgetRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\r\n" +
-	"\vForgetReply\"\x97\x03\n" +
+	"\vForgetReply\"\xc1\x03\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -6955,7 +7009,13 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x05shown\x18H \x01(\fR\x05shown\x12\x16\n" +
 	"\x06digest\x18I \x01(\tR\x06digest\x12\x14\n" +
 	"\x05rules\x18J \x03(\tR\x05rules\x12\x12\n" +
-	"\x04diff\x18K \x01(\tR\x04diff\"'\n" +
+	"\x04diff\x18K \x01(\tR\x04diff\x12(\n" +
+	"\x06offers\x18L \x03(\v2\x10.symbio.v1.OfferR\x06offers\"]\n" +
+	"\x05Offer\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
+	"\x05rules\x18\x03 \x03(\tR\x05rules\x12\x16\n" +
+	"\x06covers\x18\x04 \x03(\tR\x06covers\"'\n" +
 	"\rSkillsRequest\x12\x16\n" +
 	"\x06rescan\x18P \x01(\bR\x06rescan\"\x9d\x02\n" +
 	"\x05Skill\x12\x0e\n" +
@@ -7063,7 +7123,7 @@ func file_symbio_v1_control_proto_rawDescGZIP() []byte {
 	return file_symbio_v1_control_proto_rawDescData
 }
 
-var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_symbio_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
 var file_symbio_v1_control_proto_goTypes = []any{
 	(*PromoteRequest)(nil),         // 0: symbio.v1.PromoteRequest
 	(*PromoteReply)(nil),           // 1: symbio.v1.PromoteReply
@@ -7143,97 +7203,98 @@ var file_symbio_v1_control_proto_goTypes = []any{
 	(*ForgetRequest)(nil),          // 75: symbio.v1.ForgetRequest
 	(*ForgetReply)(nil),            // 76: symbio.v1.ForgetReply
 	(*Approval)(nil),               // 77: symbio.v1.Approval
-	(*SkillsRequest)(nil),          // 78: symbio.v1.SkillsRequest
-	(*Skill)(nil),                  // 79: symbio.v1.Skill
-	(*SkillsReply)(nil),            // 80: symbio.v1.SkillsReply
-	(*SkillProblem)(nil),           // 81: symbio.v1.SkillProblem
-	(*SkillPromptRequest)(nil),     // 82: symbio.v1.SkillPromptRequest
-	(*SkillPromptReply)(nil),       // 83: symbio.v1.SkillPromptReply
-	(*PromptsRequest)(nil),         // 84: symbio.v1.PromptsRequest
-	(*PromptsReply)(nil),           // 85: symbio.v1.PromptsReply
-	(*MCPPrompt)(nil),              // 86: symbio.v1.MCPPrompt
-	(*MCPArgument)(nil),            // 87: symbio.v1.MCPArgument
-	(*PromptRequest)(nil),          // 88: symbio.v1.PromptRequest
-	(*PromptReply)(nil),            // 89: symbio.v1.PromptReply
-	nil,                            // 90: symbio.v1.LocatedMember.MetadataEntry
-	nil,                            // 91: symbio.v1.Node.RefusedEntry
-	nil,                            // 92: symbio.v1.Node.LabelsEntry
-	nil,                            // 93: symbio.v1.PromptRequest.ArgumentsEntry
-	(*timestamppb.Timestamp)(nil),  // 94: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 95: google.protobuf.Duration
-	(*Progress)(nil),               // 96: symbio.v1.Progress
-	(*Chunk)(nil),                  // 97: symbio.v1.Chunk
-	(*Capability)(nil),             // 98: symbio.v1.Capability
+	(*Offer)(nil),                  // 78: symbio.v1.Offer
+	(*SkillsRequest)(nil),          // 79: symbio.v1.SkillsRequest
+	(*Skill)(nil),                  // 80: symbio.v1.Skill
+	(*SkillsReply)(nil),            // 81: symbio.v1.SkillsReply
+	(*SkillProblem)(nil),           // 82: symbio.v1.SkillProblem
+	(*SkillPromptRequest)(nil),     // 83: symbio.v1.SkillPromptRequest
+	(*SkillPromptReply)(nil),       // 84: symbio.v1.SkillPromptReply
+	(*PromptsRequest)(nil),         // 85: symbio.v1.PromptsRequest
+	(*PromptsReply)(nil),           // 86: symbio.v1.PromptsReply
+	(*MCPPrompt)(nil),              // 87: symbio.v1.MCPPrompt
+	(*MCPArgument)(nil),            // 88: symbio.v1.MCPArgument
+	(*PromptRequest)(nil),          // 89: symbio.v1.PromptRequest
+	(*PromptReply)(nil),            // 90: symbio.v1.PromptReply
+	nil,                            // 91: symbio.v1.LocatedMember.MetadataEntry
+	nil,                            // 92: symbio.v1.Node.RefusedEntry
+	nil,                            // 93: symbio.v1.Node.LabelsEntry
+	nil,                            // 94: symbio.v1.PromptRequest.ArgumentsEntry
+	(*timestamppb.Timestamp)(nil),  // 95: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 96: google.protobuf.Duration
+	(*Progress)(nil),               // 97: symbio.v1.Progress
+	(*Chunk)(nil),                  // 98: symbio.v1.Chunk
+	(*Capability)(nil),             // 99: symbio.v1.Capability
 }
 var file_symbio_v1_control_proto_depIdxs = []int32{
-	94,  // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
+	95,  // 0: symbio.v1.StatusReply.started:type_name -> google.protobuf.Timestamp
 	7,   // 1: symbio.v1.StatusReply.sources:type_name -> symbio.v1.SourceHealth
 	6,   // 2: symbio.v1.StatusReply.models:type_name -> symbio.v1.ModelHealth
-	94,  // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
-	94,  // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
-	90,  // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
+	95,  // 3: symbio.v1.ModelHealth.wait_until:type_name -> google.protobuf.Timestamp
+	95,  // 4: symbio.v1.ModelHealth.last_until:type_name -> google.protobuf.Timestamp
+	91,  // 5: symbio.v1.LocatedMember.metadata:type_name -> symbio.v1.LocatedMember.MetadataEntry
 	9,   // 6: symbio.v1.MembersReply.members:type_name -> symbio.v1.LocatedMember
 	9,   // 7: symbio.v1.MemberChange.member:type_name -> symbio.v1.LocatedMember
 	9,   // 8: symbio.v1.MemberChange.members:type_name -> symbio.v1.LocatedMember
-	91,  // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
+	92,  // 9: symbio.v1.Node.refused:type_name -> symbio.v1.Node.RefusedEntry
 	14,  // 10: symbio.v1.Node.process:type_name -> symbio.v1.Process
-	92,  // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
+	93,  // 11: symbio.v1.Node.labels:type_name -> symbio.v1.Node.LabelsEntry
 	13,  // 12: symbio.v1.NodesReply.nodes:type_name -> symbio.v1.Node
-	95,  // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
-	95,  // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
-	96,  // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
-	97,  // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
+	96,  // 13: symbio.v1.SendRequest.timeout:type_name -> google.protobuf.Duration
+	96,  // 14: symbio.v1.CallRequest.timeout:type_name -> google.protobuf.Duration
+	97,  // 15: symbio.v1.CallEvent.progress:type_name -> symbio.v1.Progress
+	98,  // 16: symbio.v1.CallEvent.chunk:type_name -> symbio.v1.Chunk
 	22,  // 17: symbio.v1.CallEvent.reply:type_name -> symbio.v1.CallReply
-	98,  // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
+	99,  // 18: symbio.v1.OfferedCapability.capability:type_name -> symbio.v1.Capability
 	24,  // 19: symbio.v1.CapabilitiesReply.capabilities:type_name -> symbio.v1.OfferedCapability
-	94,  // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	94,  // 21: symbio.v1.Event.time:type_name -> google.protobuf.Timestamp
-	66,  // 22: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
-	29,  // 23: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
-	28,  // 24: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
-	31,  // 25: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
-	35,  // 26: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
-	36,  // 27: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
-	37,  // 28: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
-	32,  // 29: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
-	33,  // 30: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
-	34,  // 31: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
-	29,  // 32: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
-	95,  // 33: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
-	42,  // 34: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
-	50,  // 35: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
-	51,  // 36: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
-	27,  // 37: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
-	48,  // 38: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
-	94,  // 39: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
-	53,  // 40: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
-	14,  // 41: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
-	94,  // 42: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
-	53,  // 43: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
-	66,  // 44: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
-	52,  // 45: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
-	94,  // 46: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
-	66,  // 47: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
-	56,  // 48: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
-	57,  // 49: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
-	53,  // 50: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
-	58,  // 51: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
-	61,  // 52: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
-	94,  // 53: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
-	95,  // 54: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
-	77,  // 55: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
-	77,  // 56: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
-	71,  // 57: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
-	74,  // 58: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
-	94,  // 59: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
-	94,  // 60: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
-	94,  // 61: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
-	79,  // 62: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
-	81,  // 63: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
-	81,  // 64: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
-	86,  // 65: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
-	87,  // 66: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
-	93,  // 67: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
+	95,  // 20: symbio.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	66,  // 21: symbio.v1.RunRequest.budget:type_name -> symbio.v1.Budget
+	29,  // 22: symbio.v1.RunRequest.pictures:type_name -> symbio.v1.Picture
+	28,  // 23: symbio.v1.ConverseRequest.open:type_name -> symbio.v1.RunRequest
+	31,  // 24: symbio.v1.ConverseRequest.next:type_name -> symbio.v1.NextMessage
+	35,  // 25: symbio.v1.ConverseRequest.steer:type_name -> symbio.v1.SteerMessage
+	36,  // 26: symbio.v1.ConverseRequest.interrupt:type_name -> symbio.v1.Interrupt
+	37,  // 27: symbio.v1.ConverseRequest.transcript:type_name -> symbio.v1.AskTranscript
+	32,  // 28: symbio.v1.ConverseRequest.settings:type_name -> symbio.v1.ChangeSettings
+	33,  // 29: symbio.v1.ConverseRequest.compact:type_name -> symbio.v1.Compact
+	34,  // 30: symbio.v1.ConverseRequest.clear:type_name -> symbio.v1.Clear
+	29,  // 31: symbio.v1.NextMessage.pictures:type_name -> symbio.v1.Picture
+	96,  // 32: symbio.v1.SteerRequest.timeout:type_name -> google.protobuf.Duration
+	42,  // 33: symbio.v1.InspectReply.parts:type_name -> symbio.v1.ShownPart
+	50,  // 34: symbio.v1.FleetChange.nodes:type_name -> symbio.v1.FleetNode
+	51,  // 35: symbio.v1.FleetChange.agents:type_name -> symbio.v1.FleetAgent
+	27,  // 36: symbio.v1.FleetChange.events:type_name -> symbio.v1.Event
+	48,  // 37: symbio.v1.FleetPart.change:type_name -> symbio.v1.FleetChange
+	95,  // 38: symbio.v1.FleetNode.started:type_name -> google.protobuf.Timestamp
+	53,  // 39: symbio.v1.FleetNode.spent:type_name -> symbio.v1.Spending
+	14,  // 40: symbio.v1.FleetNode.process:type_name -> symbio.v1.Process
+	95,  // 41: symbio.v1.FleetAgent.since:type_name -> google.protobuf.Timestamp
+	53,  // 42: symbio.v1.FleetAgent.spent:type_name -> symbio.v1.Spending
+	66,  // 43: symbio.v1.FleetAgent.limits:type_name -> symbio.v1.Budget
+	52,  // 44: symbio.v1.FleetAgent.calls:type_name -> symbio.v1.FleetCall
+	95,  // 45: symbio.v1.FleetCall.since:type_name -> google.protobuf.Timestamp
+	66,  // 46: symbio.v1.RunTaskRequest.budget:type_name -> symbio.v1.Budget
+	56,  // 47: symbio.v1.RunTaskEvent.placed:type_name -> symbio.v1.TaskPlace
+	57,  // 48: symbio.v1.RunTaskEvent.result:type_name -> symbio.v1.TaskResult
+	53,  // 49: symbio.v1.TaskResult.spent:type_name -> symbio.v1.Spending
+	58,  // 50: symbio.v1.TaskResult.denials:type_name -> symbio.v1.Denial
+	61,  // 51: symbio.v1.ArtifactsReply.artifacts:type_name -> symbio.v1.Artifact
+	95,  // 52: symbio.v1.Artifact.created:type_name -> google.protobuf.Timestamp
+	96,  // 53: symbio.v1.Budget.wall:type_name -> google.protobuf.Duration
+	77,  // 54: symbio.v1.AnswerReply.approval:type_name -> symbio.v1.Approval
+	77,  // 55: symbio.v1.ApprovalsReply.approvals:type_name -> symbio.v1.Approval
+	71,  // 56: symbio.v1.ApprovalsReply.problems:type_name -> symbio.v1.ApprovalsProblem
+	74,  // 57: symbio.v1.RulesReply.rules:type_name -> symbio.v1.LastingRule
+	95,  // 58: symbio.v1.LastingRule.since:type_name -> google.protobuf.Timestamp
+	95,  // 59: symbio.v1.Approval.asked:type_name -> google.protobuf.Timestamp
+	95,  // 60: symbio.v1.Approval.deadline:type_name -> google.protobuf.Timestamp
+	78,  // 61: symbio.v1.Approval.offers:type_name -> symbio.v1.Offer
+	80,  // 62: symbio.v1.SkillsReply.skills:type_name -> symbio.v1.Skill
+	82,  // 63: symbio.v1.SkillsReply.errors:type_name -> symbio.v1.SkillProblem
+	82,  // 64: symbio.v1.SkillsReply.notes:type_name -> symbio.v1.SkillProblem
+	87,  // 65: symbio.v1.PromptsReply.prompts:type_name -> symbio.v1.MCPPrompt
+	88,  // 66: symbio.v1.MCPPrompt.arguments:type_name -> symbio.v1.MCPArgument
+	94,  // 67: symbio.v1.PromptRequest.arguments:type_name -> symbio.v1.PromptRequest.ArgumentsEntry
 	4,   // 68: symbio.v1.Control.Status:input_type -> symbio.v1.StatusRequest
 	8,   // 69: symbio.v1.Control.Members:input_type -> symbio.v1.MembersRequest
 	8,   // 70: symbio.v1.Control.WatchMembers:input_type -> symbio.v1.MembersRequest
@@ -7260,10 +7321,10 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	69,  // 91: symbio.v1.Control.Approvals:input_type -> symbio.v1.ApprovalsRequest
 	72,  // 92: symbio.v1.Control.Rules:input_type -> symbio.v1.RulesRequest
 	75,  // 93: symbio.v1.Control.Forget:input_type -> symbio.v1.ForgetRequest
-	78,  // 94: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
-	82,  // 95: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
-	84,  // 96: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
-	88,  // 97: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
+	79,  // 94: symbio.v1.Control.Skills:input_type -> symbio.v1.SkillsRequest
+	83,  // 95: symbio.v1.Control.SkillPrompt:input_type -> symbio.v1.SkillPromptRequest
+	85,  // 96: symbio.v1.Control.Prompts:input_type -> symbio.v1.PromptsRequest
+	89,  // 97: symbio.v1.Control.Prompt:input_type -> symbio.v1.PromptRequest
 	2,   // 98: symbio.v1.Control.Reload:input_type -> symbio.v1.ReloadRequest
 	0,   // 99: symbio.v1.Control.Promote:input_type -> symbio.v1.PromoteRequest
 	5,   // 100: symbio.v1.Control.Status:output_type -> symbio.v1.StatusReply
@@ -7285,17 +7346,17 @@ var file_symbio_v1_control_proto_depIdxs = []int32{
 	48,  // 116: symbio.v1.Control.WatchFleet:output_type -> symbio.v1.FleetChange
 	55,  // 117: symbio.v1.Control.RunTask:output_type -> symbio.v1.RunTaskEvent
 	60,  // 118: symbio.v1.Control.Artifacts:output_type -> symbio.v1.ArtifactsReply
-	97,  // 119: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
+	98,  // 119: symbio.v1.Control.GetArtifact:output_type -> symbio.v1.Chunk
 	60,  // 120: symbio.v1.Control.RemoveArtifacts:output_type -> symbio.v1.ArtifactsReply
 	65,  // 121: symbio.v1.Control.Dashboard:output_type -> symbio.v1.DashboardReply
 	68,  // 122: symbio.v1.Control.Answer:output_type -> symbio.v1.AnswerReply
 	70,  // 123: symbio.v1.Control.Approvals:output_type -> symbio.v1.ApprovalsReply
 	73,  // 124: symbio.v1.Control.Rules:output_type -> symbio.v1.RulesReply
 	76,  // 125: symbio.v1.Control.Forget:output_type -> symbio.v1.ForgetReply
-	80,  // 126: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
-	83,  // 127: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
-	85,  // 128: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
-	89,  // 129: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
+	81,  // 126: symbio.v1.Control.Skills:output_type -> symbio.v1.SkillsReply
+	84,  // 127: symbio.v1.Control.SkillPrompt:output_type -> symbio.v1.SkillPromptReply
+	86,  // 128: symbio.v1.Control.Prompts:output_type -> symbio.v1.PromptsReply
+	90,  // 129: symbio.v1.Control.Prompt:output_type -> symbio.v1.PromptReply
 	3,   // 130: symbio.v1.Control.Reload:output_type -> symbio.v1.ReloadReply
 	1,   // 131: symbio.v1.Control.Promote:output_type -> symbio.v1.PromoteReply
 	100, // [100:132] is the sub-list for method output_type
@@ -7337,15 +7398,15 @@ func file_symbio_v1_control_proto_init() {
 		(*RunTaskEvent_Placed)(nil),
 		(*RunTaskEvent_Result)(nil),
 	}
-	file_symbio_v1_control_proto_msgTypes[79].OneofWrappers = []any{}
-	file_symbio_v1_control_proto_msgTypes[83].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[80].OneofWrappers = []any{}
+	file_symbio_v1_control_proto_msgTypes[84].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_symbio_v1_control_proto_rawDesc), len(file_symbio_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   94,
+			NumMessages:   95,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"symbio/security/permission"
@@ -88,12 +89,51 @@ const perceptionPrefix = "agent.perception."
 type Rules struct {
 	rules   []Rule
 	checked bool // by New
+	known   *verdicts
+}
+
+// verdicts remembers what Rules have decided: the same nodes make the same calls again and again. It is safe for concurrent use.
+type verdicts struct {
+	mu    sync.RWMutex
+	known map[question]permission.Verdict // guarded by mu
+}
+
+// question is what a verdict depends on beside the rules.
+type question struct {
+	from Principal
+	kind Kind
+	name string
+}
+
+// The limits of verdicts: how many are kept until all are forgotten, and the longest name of one, in bytes. Other nodes choose the
+// names.
+const (
+	maxKnown     = 1024
+	maxKnownName = 256
+)
+
+// of returns the verdict on a question, which judge decides the first time.
+func (v *verdicts) of(q question, judge func() permission.Verdict) permission.Verdict {
+	v.mu.RLock()
+	known, ok := v.known[q]
+	v.mu.RUnlock()
+	if ok {
+		return known
+	}
+	verdict := judge()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.known) >= maxKnown {
+		clear(v.known)
+	}
+	v.known[q] = verdict
+	return verdict
 }
 
 // New checks the rules. An unclear rule is an error that names the rule and the reason; the Rules beside an error refuse
 // every call.
 func New(rules []Rule) (Rules, error) {
-	rs := Rules{checked: true}
+	rs := Rules{checked: true, known: &verdicts{known: map[question]permission.Verdict{}}}
 	for i, r := range rules {
 		if err := r.check(); err != nil {
 			return Rules{}, fmt.Errorf("authorize rule %d: %w", i+1, err)
@@ -131,6 +171,13 @@ func (r Rule) check() error {
 
 // Judge decides a call from another node. It does no I/O.
 func (rs Rules) Judge(from Principal, kind Kind, name string) permission.Verdict {
+	if rs.known == nil || len(name) > maxKnownName {
+		return rs.judge(from, kind, name)
+	}
+	return rs.known.of(question{from, kind, name}, func() permission.Verdict { return rs.judge(from, kind, name) })
+}
+
+func (rs Rules) judge(from Principal, kind Kind, name string) permission.Verdict {
 	wire := name
 	if p, ok := strings.CutPrefix(name, perceptionPrefix); ok && kind == KindInvoke {
 		kind, name = KindSend, p

@@ -2,10 +2,10 @@ package command
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"symbio/security/lazyregexp"
 	"symbio/security/permission/glob"
 	"symbio/security/permission/shell"
 )
@@ -214,7 +214,7 @@ func TextMayMean(spec string, c *shell.Command) shell.Certainty {
 		return maybe
 	}
 	spec = strings.TrimSuffix(strings.TrimSuffix(glob.Fold(spec), ":*"), ":")
-	at := len(firstWord.FindString(spec))
+	at := len(firstWord().FindString(spec))
 	if i := strings.Index(spec[:at], ":*"); i >= 0 {
 		at = i
 	}
@@ -261,4 +261,4 @@ func located(program string) string {
 }
 
 // firstWord matches the first word of a command.
-var firstWord = regexp.MustCompile(`^(?:[^"' \\]|"[^"]*"|'[^']*'|\\.)*`)
+var firstWord = lazyregexp.New(`^(?:[^"' \\]|"[^"]*"|'[^']*'|\\.)*`)

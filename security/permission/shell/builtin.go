@@ -1,11 +1,12 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"symbio/security/lazyregexp"
 )
 
 // builtin handles the commands that bash runs by itself. done is false for a program, and for a
@@ -74,11 +75,11 @@ func (v invocation) sets(builtin string, args []Word) {
 
 // setsByFormat matches %n in a format of printf, by which bash sets the variable that an argument
 // names. %% is removed before.
-var setsByFormat = regexp.MustCompile(`%[^%a-zA-Z]*[hjlLqtz]*n`)
+var setsByFormat = lazyregexp.New(`%[^%a-zA-Z]*[hjlLqtz]*n`)
 
 // printf is read only with a literal format that sets no variable.
 func (v invocation) printf(args []Word) {
-	if len(args) > 0 && (args[0].Dynamic || args[0].MayBeOption() || setsByFormat.MatchString(strings.ReplaceAll(args[0].Text, "%%", ""))) {
+	if len(args) > 0 && (args[0].Dynamic || args[0].MayBeOption() || setsByFormat().MatchString(strings.ReplaceAll(args[0].Text, "%%", ""))) {
 		v.runs("printf may set a variable")
 	}
 }
@@ -102,12 +103,12 @@ func (v invocation) test(name string, args []Word) {
 }
 
 // setFlags matches the options of set that only make the shell stricter or more talkative.
-var setFlags = regexp.MustCompile(`^([-+][eux]*o?|pipefail|errexit|nounset|xtrace)$`)
+var setFlags = lazyregexp.New(`^([-+][eux]*o?|pipefail|errexit|nounset|xtrace)$`)
 
 // set makes the command Free if it has only setFlags. Other options and positional parameters are Problems: set -a exports
 // every variable.
 func (v invocation) set(args []Word) {
-	if slices.ContainsFunc(args, func(w Word) bool { return w.Dynamic || !setFlags.MatchString(w.Text) }) {
+	if slices.ContainsFunc(args, func(w Word) bool { return w.Dynamic || !setFlags().MatchString(w.Text) }) {
 		v.runs("set changes how the shell reads commands, or its arguments")
 		return
 	}

@@ -1,15 +1,16 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"symbio/security/lazyregexp"
 )
 
 // givesCode matches the options by which interpreters are given code.
-var givesCode = regexp.MustCompile(`^(-[a-zA-Z]*[cdeEoprRx]|--(eval|exec|execute|expression|command|print|one-line).*)`)
+var givesCode = lazyregexp.New(`^(-[a-zA-Z]*[cdeEoprRx]|--(eval|exec|execute|expression|command|print|one-line).*)`)
 
 // interpreted adds the commands of a script that the command runs as a shell. Of programs that read another language, or run
 // their arguments elsewhere, it keeps what they are given as Code.
@@ -24,7 +25,7 @@ func (v invocation) interpreted(name string) {
 	}
 	behind, runs := programs().runners[name]
 	if runs && len(behind) == 0 && len(c.Words) > 1 || slices.ContainsFunc(c.Words[1:], func(w Word) bool {
-		return w.Dynamic && w.MayBeOption() || runs && slices.Contains(behind, w.Text) || !runs && givesCode.MatchString(w.Text)
+		return w.Dynamic && w.MayBeOption() || runs && slices.Contains(behind, w.Text) || !runs && givesCode().MatchString(w.Text)
 	}) {
 		c.Code = c.Rest()
 	}
@@ -41,7 +42,7 @@ func (v invocation) interpreted(name string) {
 // For a script file it sets Unread. Whatever cannot be told becomes a Problem. lang is the language of the shell.
 func (v invocation) shell(lang string) {
 	words := v.command().Words[1:]
-	at := slices.IndexFunc(words, func(w Word) bool { return w.Dynamic || !shellFlags.MatchString(w.Text) })
+	at := slices.IndexFunc(words, func(w Word) bool { return w.Dynamic || !shellFlags().MatchString(w.Text) })
 	commandText := slices.ContainsFunc(words[:max(at, 0)], func(w Word) bool { return strings.Contains(w.Text, "c") && !strings.HasPrefix(w.Text, "--") })
 	switch {
 	case at < 0 || words[at].Dynamic || strings.HasPrefix(words[at].Text, "-") || strings.HasPrefix(words[at].Text, "+") || words[at].Is("/dev/stdin"):
@@ -68,4 +69,4 @@ func (v invocation) shell(lang string) {
 }
 
 // shellFlags matches the options of a shell that do not change how it reads, and the value of -o.
-var shellFlags = regexp.MustCompile(`^(-[ceuxl]+|-[ceuxl]*o|pipefail|--norc|--noprofile|--posix|--version|--help)$`)
+var shellFlags = lazyregexp.New(`^(-[ceuxl]+|-[ceuxl]*o|pipefail|--norc|--noprofile|--posix|--version|--help)$`)

@@ -1,11 +1,12 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"symbio/security/lazyregexp"
 )
 
 // invocation is a command of the program that is inspected for other commands that it runs, such
@@ -122,7 +123,7 @@ func (v invocation) wrapped(name string, args []Word) {
 		return
 	}
 	w, wraps := programs().wraps[name]
-	if !wraps && !loader.MatchString(name) {
+	if !wraps && !loader().MatchString(name) {
 		return
 	}
 	at := 0
@@ -138,7 +139,7 @@ func (v invocation) wrapped(name string, args []Word) {
 }
 
 // loader matches the names of dynamic loaders, which run the program that they are given.
-var loader = regexp.MustCompile(`^(ld-linux|ld-musl|ld\.so)`)
+var loader = lazyregexp.New(`^(ld-linux|ld-musl|ld\.so)`)
 
 // operands adds the command that follows the wrapper's options and first operands. args begin at
 // word at of the command.

@@ -2,8 +2,9 @@ package shell
 
 import (
 	"os"
-	"regexp"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // assign records a variable that the program sets for the shell itself, not for one command. It is a Problem if the shell,
@@ -13,7 +14,7 @@ func (a *analysis) assign(name string) {
 	_, inherited := os.LookupEnv(name)
 	switch {
 	case SafeVariable(name):
-	case obeyed[name] || inherited || name == "PAGER" || families.MatchString(name) || strings.HasSuffix(name, "SKILL_DIR"):
+	case obeyed[name] || inherited || name == "PAGER" || families().MatchString(name) || strings.HasSuffix(name, "SKILL_DIR"):
 		a.runs("it sets the variable " + name + ", which changes what later commands do")
 	}
 }
@@ -26,7 +27,7 @@ func (a *analysis) export(name string) {
 }
 
 // families matches the names of variables of the shell, the dynamic loader and git.
-var families = regexp.MustCompile(`^(BASH|LD_|DYLD_|GIT_|COMP_|HIST|READLINE_)`)
+var families = lazyregexp.New(`^(BASH|LD_|DYLD_|GIT_|COMP_|HIST|READLINE_)`)
 
 // obeyed are variables that bash gives a meaning of its own, in which it calculates, or that change how it reads a program
 // (security.md 2.5).

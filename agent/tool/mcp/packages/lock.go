@@ -9,9 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // maxLock limits a lock file, in bytes: some ten thousand packages.
@@ -119,7 +120,7 @@ func readNPM(text []byte) (map[string]lockEntry, error) {
 }
 
 // pinned is a line of a requirements.txt, without what is behind the version.
-var pinned = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([\w.+!-]+)`)
+var pinned = lazyregexp.New(`^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([\w.+!-]+)`)
 
 // readUV reads a requirements.txt, whose continued lines have hashes.
 func readUV(text []byte) (map[string]lockEntry, error) {
@@ -127,7 +128,7 @@ func readUV(text []byte) (map[string]lockEntry, error) {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		hash, isHash := strings.CutPrefix(line, "--hash=")
-		match := pinned.FindStringSubmatch(line)
+		match := pinned().FindStringSubmatch(line)
 		switch {
 		case line == "" || line[0] == '#':
 		case isHash && last != "":

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // The package managers that install.
@@ -45,9 +46,9 @@ var (
 )
 
 var (
-	npmSpec = regexp.MustCompile(`^((?:@[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*)(?:@([\w^~*<>=][\w.^~*<>=+-]*))?$`)
-	uvSpec  = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*(?:\[[\w.,-]+\])?)(?:@(v?\d[\w.+!-]*|latest)|([=<>~!][\w.*+!<>=~,-]*))?$`)
-	program = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*$`)
+	npmSpec = lazyregexp.New(`^((?:@[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*)(?:@([\w^~*<>=][\w.^~*<>=+-]*))?$`)
+	uvSpec  = lazyregexp.New(`^([A-Za-z0-9][\w.-]*(?:\[[\w.,-]+\])?)(?:@(v?\d[\w.+!-]*|latest)|([=<>~!][\w.*+!<>=~,-]*))?$`)
+	program = lazyregexp.New(`^[A-Za-z0-9][\w.-]*$`)
 )
 
 // maxName is the longest argument that names a package, in bytes; npm allows names of 214.
@@ -82,11 +83,11 @@ func Parse(command string, args []string) (p Package, rest []string, err error) 
 	} else {
 		p.Program = rest[0]
 	}
-	match := npmSpec.FindStringSubmatch(spec)
+	match := npmSpec().FindStringSubmatch(spec)
 	if manager == UV {
-		match = uvSpec.FindStringSubmatch(spec)
+		match = uvSpec().FindStringSubmatch(spec)
 	}
-	if match == nil || len(spec) > maxName || p.Program != "" && !program.MatchString(p.Program) {
+	if match == nil || len(spec) > maxName || p.Program != "" && !program().MatchString(p.Program) {
 		return Package{}, nil, fmt.Errorf("%q is not the name of a package of a registry, with or without @VERSION, and of its program", strings.TrimSpace(p.Program+" "+spec))
 	}
 	p.Manager, p.Name, p.Version = manager, match[1], cmp.Or(match[2:]...)

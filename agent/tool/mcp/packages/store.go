@@ -43,7 +43,8 @@ type Record struct {
 // Records is the directory of the records, whose modification time changes with them.
 func (s Store) Records() string { return filepath.Join(s.Dir, "records") }
 
-func (s Store) book() private.Book[Record] {
+// records returns the records of a Store. It is no method, since each package that uses a Store would compile them.
+func records(s Store) private.Book[Record] {
 	return private.Book[Record]{Dir: s.Records(), Key: func(r Record) string { return r.Package }}
 }
 
@@ -63,7 +64,7 @@ func (s Store) Argv(command string, args []string) []string {
 
 // installed returns the record of a package and the path of its program; "" if it is not there, or not any more.
 func (s Store) installed(p Package) (Record, string) {
-	i, err := s.book().Find(p.String())
+	i, err := records(s).Find(p.String())
 	program := filepath.Join(s.Dir, i.Dir, managers()[p.Manager].bin, cmp.Or(p.Program, i.Program))
 	if _, bad := os.Stat(program); err != nil || bad != nil {
 		return Record{}, ""
@@ -159,13 +160,13 @@ func (pl *Plan) Install(ctx context.Context) error {
 	}
 	pl.After.Program = m.program(dir, pl.pkg)
 	name := cmp.Or(pl.pkg.Program, pl.After.Program)
-	if _, err := os.Stat(filepath.Join(dir, m.bin, name)); err != nil || !program.MatchString(name) {
+	if _, err := os.Stat(filepath.Join(dir, m.bin, name)); err != nil || !program().MatchString(name) {
 		return fmt.Errorf("%s %s has no program %q", pl.pkg.Name, pl.After.Version, name)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, ".cache")); err != nil {
 		return err
 	}
-	if err := in.Store.book().Put(pl.After); err != nil {
+	if err := records(in.Store).Put(pl.After); err != nil {
 		return err
 	}
 	pl.kept = true

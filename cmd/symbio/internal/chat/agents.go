@@ -41,7 +41,7 @@ func (s *Agents) Get(id string) *AgentRow { return s.byID[id] }
 // Event returns the row of the agent of an event, and creates it at the first event. The first agent that is seen is the
 // root; the depth of others follows from the parent in the event. An event without an agent, such as a warning of the node,
 // gets a row of its own that is not kept.
-func (s *Agents) Event(e event.Event, f event.Fields) *AgentRow {
+func (s *Agents) Event(e event.Event) *AgentRow {
 	if e.Agent == "" {
 		return &AgentRow{}
 	}
@@ -49,9 +49,9 @@ func (s *Agents) Event(e event.Event, f event.Fields) *AgentRow {
 	if a == nil {
 		a = &AgentRow{ID: e.Agent, Began: e.Time}
 		at := len(s.Order)
-		if p := s.byID[f.Parent]; p != nil {
+		if p := s.byID[e.Parent]; p != nil {
 			a.Depth = p.Depth + 1
-			at = slices.Index(s.Order, f.Parent) + 1 // 0 for a parent that was left out
+			at = slices.Index(s.Order, e.Parent) + 1 // 0 for a parent that was left out
 			for at < len(s.Order) && s.byID[s.Order[at]].Depth > p.Depth {
 				at++
 			}
@@ -63,12 +63,12 @@ func (s *Agents) Event(e event.Event, f event.Fields) *AgentRow {
 			s.Order = slices.Insert(s.Order, at, e.Agent)
 		}
 	}
-	if f.On != "" && f.Member != "" {
+	if f := event.PartOf[event.Spawn](e); f.On != "" && f.Member != "" {
 		if s.lent == nil {
 			s.lent = map[string]string{}
 		}
 		s.lent[f.Member] = f.On
 	}
-	a.Name, a.Node = cmp.Or(f.Name, a.Name), cmp.Or(s.lent[e.Agent], e.Node, a.Node)
+	a.Name, a.Node = cmp.Or(e.Name, a.Name), cmp.Or(s.lent[e.Agent], e.Node, a.Node)
 	return a
 }

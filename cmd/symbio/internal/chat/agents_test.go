@@ -11,7 +11,7 @@ import (
 func TestChildrenStandBelowTheirParent(t *testing.T) {
 	var all Agents
 	for _, one := range []struct{ id, parent string }{{"root", ""}, {"a", "root"}, {"b", "root"}, {"a1", "a"}, {"b1", "b"}, {"a2", "a"}, {"a11", "a1"}, {"c", "root"}, {"a12", "a1"}, {"stray", "unknown"}} {
-		all.Event(event.Event{Agent: one.id}, event.Fields{Parent: one.parent})
+		all.Event(event.Event{Agent: one.id, Parent: one.parent})
 	}
 	var got []string
 	for _, id := range all.Order {
@@ -24,9 +24,9 @@ func TestChildrenStandBelowTheirParent(t *testing.T) {
 
 func TestLentAgentIsOnItsNode(t *testing.T) {
 	var all Agents
-	all.Event(event.Event{Agent: "root", Node: "desk"}, event.Fields{})
-	all.Event(event.Event{Agent: "root", Node: "desk"}, event.Fields{Member: "a", On: "kitchen"})
-	all.Event(event.Event{Agent: "a", Node: "desk"}, event.Fields{Parent: "root"})
+	all.Event(event.Event{Agent: "root", Node: "desk"})
+	all.Event(event.Event{Agent: "root", Node: "desk", Part: event.Spawn{Member: "a", On: "kitchen"}})
+	all.Event(event.Event{Agent: "a", Node: "desk", Parent: "root"})
 	if a, root := all.Get("a").Node, all.Get("root").Node; a != "kitchen" || root != "desk" {
 		t.Errorf("the agents are on %q and %q, want kitchen and desk", a, root)
 	}

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -30,17 +29,18 @@ const maxRunningCalls = 1000
 
 // Event follows an event. For the result of a call it returns the call and how long it took; for one that is not
 // known, a call with the name of its tool and no time.
-func (c *Calls) Event(e event.Event, f event.Fields) (ended RunningCall, took string) {
+func (c *Calls) Event(e event.Event) (ended RunningCall, took string) {
+	f := event.PartOf[event.Tool](e)
 	i := slices.IndexFunc(*c, func(o *RunningCall) bool { return o.Agent == e.Agent && o.ID == f.Call })
 	switch {
-	case e.Type == "tool_call":
+	case e.Type == event.TypeToolCall:
 		if len(*c) >= maxRunningCalls {
 			*c = slices.Delete(*c, 0, maxRunningCalls/2)
 		}
 		*c = append(*c, &RunningCall{Agent: e.Agent, ID: f.Call, What: strings.TrimSpace(f.Tool + " " + ArgSummary(f.Args)), Args: string(f.Args), Began: e.Time})
-	case i >= 0 && e.Type == "progress":
-		(*c)[i].Progress = ProgressText(f)
-	case i >= 0 && e.Type == "tool_result":
+	case i >= 0 && e.Type == event.TypeProgress:
+		(*c)[i].Progress = ProgressText(e)
+	case i >= 0 && e.Type == event.TypeToolResult:
 		ended = *(*c)[i]
 		*c = slices.Delete(*c, i, i+1)
 		if !ended.Began.IsZero() {
@@ -54,23 +54,22 @@ func (c *Calls) Event(e event.Event, f event.Fields) (ended RunningCall, took st
 // Past returns what was shown of messages when they came: an Echo for each of the person's, and the events of the agent. It
 // is not known when they came, so the events have no times.
 func Past(agent string, messages []llm.Message) (shown []any) {
-	add := func(kind string, f map[string]any) {
-		data, _ := json.Marshal(f) // it cannot fail: the arguments were decoded from JSON
-		shown = append(shown, event.Event{Type: kind, Agent: agent, Data: data})
+	add := func(kind, text string, part any) {
+		shown = append(shown, event.Event{Type: kind, Agent: agent, Text: text, Part: part})
 	}
 	for i, m := range messages {
 		switch {
 		case m.Role == llm.User:
 			shown = append(shown, Echo(m.Text))
 		case m.Text != "":
-			add("text", map[string]any{"turn": i + 1, "text": m.Text})
-			add("turn", nil)
+			add(event.TypeText, m.Text, event.Turn{Turn: i + 1})
+			add(event.TypeTurn, "", event.Turn{Turn: i + 1})
 		}
 		for _, c := range m.Calls {
-			add("tool_call", map[string]any{"tool": c.Name, "call": c.ID, "args": c.Args})
+			add(event.TypeToolCall, "", event.Tool{Tool: c.Name, Call: c.ID, Args: c.Args})
 		}
 		for _, r := range m.Results {
-			add("tool_result", map[string]any{"tool": r.Name, "call": r.CallID, "text": r.Text, "failed": r.IsError})
+			add(event.TypeToolResult, r.Text, event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError})
 		}
 	}
 	return shown

@@ -63,7 +63,7 @@ func commands() []Command {
 		}},
 		{"agents", "", "show the agents of this and other nodes; Ctrl-T", func(_ context.Context, t *conversation, _ string) error { return open(t, OpenAgents{}) }},
 		{"approvals", "", "show the decisions that wait, also on other nodes", listApprovals},
-		{"permissions", "", "show what is allowed from now on", listRules},
+		{"permissions", "[forget ID]", "show what you have allowed, or take one back", listRules},
 		{"skills", "", "list the skills; /NAME starts one, $NAME names one", listSkills},
 		{"mcp", "", "list the tools of MCP servers", listMCP},
 		{"cost", "", "show what was spent", func(_ context.Context, t *conversation, _ string) error {
@@ -234,16 +234,25 @@ func listApprovals(ctx context.Context, t *conversation, _ string) error {
 	})
 }
 
-func listRules(ctx context.Context, t *conversation, _ string) error {
+func listRules(ctx context.Context, t *conversation, args string) error {
+	if id, ok := strings.CutPrefix(args, "forget "); ok {
+		return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.ForgetReply, error) {
+			return c.Forget(ctx, &symbiov1.ForgetRequest{Id: strings.TrimSpace(id)})
+		}, func(*symbiov1.ForgetReply) { t.view.note("it is asked about again") })
+	}
 	return call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.RulesReply, error) {
 		return c.Rules(ctx, &symbiov1.RulesRequest{})
 	}, func(r *symbiov1.RulesReply) {
 		var b strings.Builder
-		fmt.Fprintf(&b, "mode: %s\n\nallowed from now on: %s\n", cmp.Or(t.settings.Mode, "ask"), Plural(len(r.GetRules()), "rule"))
+		fmt.Fprintf(&b, "mode: %s\n\n%s that you have allowed\n", cmp.Or(t.settings.Mode, "ask"), Plural(len(r.GetRules()), "rule"))
 		for _, rule := range r.GetRules() {
-			fmt.Fprintf(&b, "%s  %s  %s\n", rule.GetId(), visible.Escape(rule.GetRule()), visible.Escape(rule.GetWhyNot()))
+			holds := "from now on"
+			if rule.GetSession() {
+				holds = "for the session"
+			}
+			fmt.Fprintf(&b, "%s  %s: %s  %s\n", rule.GetId(), holds, visible.Escape(rule.GetRule()), visible.Escape(rule.GetWhyNot()))
 		}
-		b.WriteString("symbio approvals forget ID takes one back; symbio permissions check TOOL says what decides")
+		b.WriteString("/permissions forget ID takes one back; symbio permissions check TOOL says what decides")
 		t.view.page("Permissions", b.String())
 	})
 }

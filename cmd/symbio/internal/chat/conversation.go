@@ -85,7 +85,7 @@ type conversation struct {
 	finished chan func() error
 	// settings are the latest that the node has sent, spent is what the latest answer cost, and root the
 	// id of the agent.
-	settings    event.Fields
+	settings    event.Settings
 	spent, root string
 	// prompts are the prompts of MCP servers and the skills for people, which are commands, too.
 	prompts []*symbiov1.MCPPrompt
@@ -156,7 +156,7 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 		t.redialer.dial = env.DialNode
 	}
 	t.session = sessionRef{resumed: req.GetSession() != "", keep: o.Keep}
-	t.settings = event.Fields{Model: req.GetModel(), Effort: req.GetEffort(), Mode: req.GetMode()}
+	t.settings = event.Settings{Model: req.GetModel(), Effort: req.GetEffort(), Mode: req.GetMode()}
 	if t.session.resumed || req.GetTask() != "" {
 		t.add(cmp.Or(req.GetTask(), resumedTask)) // without a task, the node says whether one goes on
 	}
@@ -252,31 +252,29 @@ func (t *conversation) streamEnd(err error) error {
 // events like others.
 func (t *conversation) event(ctx context.Context, e event.Event) error {
 	t.report.add(e)
-	if e.Type == "task" && (t.root == "" || t.root == e.Agent) {
+	if e.Type == event.TypeTask && (t.root == "" || t.root == e.Agent) {
 		t.root, t.session.taken = e.Agent, true
 	}
 	switch {
-	case e.Type == "session" && e.Agent != "":
+	case e.Type == event.TypeSession && e.Agent != "":
 		return t.sessionEvent(e)
-	case e.Type == "result":
+	case e.Type == event.TypeResult:
 		return t.result(e)
-	case t.closing && !t.busy() && e.Type != "receipt":
+	case t.closing && !t.busy() && e.Type != event.TypeReceipt:
 		// The node may send events after the last result; nothing is shown below the answer.
 		return nil
-	case t.isInteractive() && (e.Type == "receipt" || e.Type == "steered"):
+	case t.isInteractive() && (e.Type == event.TypeReceipt || e.Type == event.TypeSteered):
 		return t.receipt(e)
-	case t.isInteractive() && e.Type == "transcript":
+	case t.isInteractive() && e.Type == event.TypeTranscript:
 		if t.prompted { // the prompt comes again below
 			t.prompted = false
 			fmt.Fprintln(t.env.Err)
 		}
 		return t.view.printTranscript(e)
-	case (e.Type == "approval" || e.Type == "answered") && t.isInteractive():
+	case (e.Type == event.TypeApproval || e.Type == event.TypeAnswered) && t.isInteractive():
 		return t.question(ctx, e)
-	case e.Type == "settings":
-		if f, err := e.Fields(); err == nil && f.Why == "" {
-			t.settings = f
-		}
+	case e.Type == event.TypeSettings && e.Why == "":
+		t.settings = event.PartOf[event.Settings](e)
 	}
 	return t.view.event(e)
 }

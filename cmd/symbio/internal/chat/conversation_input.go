@@ -123,13 +123,10 @@ func (t *conversation) steer(text string) error {
 // covers texts that the agent never got. The first of the two is shown. Outcomes are "delivered",
 // "kept" (the agent has the text for its next turn) and "returned".
 func (t *conversation) receipt(e event.Event) error {
-	r, err := e.Fields()
-	if err != nil {
-		return err
-	}
-	i := slices.Index(t.pendingSteering, r.Text)
+	outcome := event.PartOf[event.Steering](e).Outcome
+	i := slices.Index(t.pendingSteering, e.Text)
 	// The event "steered" about the same text was shown before.
-	if i < 0 && e.Type == "receipt" {
+	if i < 0 && e.Type == event.TypeReceipt {
 		return nil
 	}
 	// This steering came from another terminal or node.
@@ -137,17 +134,17 @@ func (t *conversation) receipt(e event.Event) error {
 		return t.view.event(e)
 	}
 	// A kept text has another event when it is delivered, so it stays in the list.
-	if r.Outcome != "kept" {
+	if outcome != "kept" {
 		t.pendingSteering = slices.Delete(t.pendingSteering, i, i+1)
 	}
-	text := visible.TruncateRunes(FirstLine(r.Text), 60)
+	text := visible.TruncateRunes(FirstLine(e.Text), 60)
 	switch {
-	case r.Outcome == "delivered":
+	case outcome == "delivered":
 		t.view.note("delivered: " + text)
-	case r.Outcome == "kept" && t.options.Keep:
+	case outcome == "kept" && t.options.Keep:
 		t.view.note("kept for the next message: " + text)
 	case t.options.Keep:
-		t.unsent = append(t.unsent, r.Text)
+		t.unsent = append(t.unsent, e.Text)
 		t.view.note("not delivered, kept for your next message (Enter sends it): " + text)
 	default:
 		t.view.note("not delivered: " + text)
@@ -157,9 +154,7 @@ func (t *conversation) receipt(e event.Event) error {
 
 // question handles the events of an approval: the request, and the answer from wherever it came.
 func (t *conversation) question(ctx context.Context, e event.Event) error {
-	if err := t.questions.event(e); err != nil {
-		return err
-	}
+	t.questions.event(e)
 	t.resume()
 	return t.denyUnanswered(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -22,11 +23,17 @@ type questions struct {
 	client symbiov1.ControlClient
 	// open are the requests without an answer, the shown one first. The digest of each ties an
 	// answer to the text that was shown.
-	open []event.Fields
+	open []Question
 	// show displays a question.
-	show func(q event.Fields)
+	show func(q Question)
 	// notify displays what became of one.
 	notify func(text string)
+}
+
+// Question is an approval request: the event, and its part.
+type Question struct {
+	event.Event
+	event.Approval
 }
 
 // answeredElsewhere is shown when a question was answered before this terminal did.
@@ -34,26 +41,26 @@ const answeredElsewhere = "answered elsewhere"
 
 // event adds an approval request, or removes one that was answered elsewhere. An answer to a
 // request that is not open is ignored: this terminal gave it, or never saw the request.
-func (s *questions) event(e event.Event) error {
-	q, err := e.Fields()
-	if err != nil {
-		return err
-	}
-	if e.Type == "approval" {
-		if s.open = append(s.open, q); len(s.open) == 1 {
-			s.show(q)
+func (s *questions) event(e event.Event) {
+	if a, ok := e.Part.(event.Approval); ok {
+		if s.open = append(s.open, Question{e, a}); len(s.open) == 1 {
+			s.show(s.open[0])
 		}
-		return nil
+		return
 	}
-	i := slices.IndexFunc(s.open, func(o event.Fields) bool { return o.ID == q.ID })
+	i := s.index(event.PartOf[event.Answer](e).ID)
 	if i < 0 {
-		return nil
+		return
 	}
 	if i == 0 {
 		s.notify(answeredElsewhere)
 	}
 	s.remove(i)
-	return nil
+}
+
+// index returns the index of an open question; -1 if there is none of that id.
+func (s *questions) index(id string) int {
+	return slices.IndexFunc(s.open, func(q Question) bool { return q.ID == id })
 }
 
 // remove removes a question and shows the next one if it was the first.
@@ -76,6 +83,10 @@ func (s *questions) answer(ctx context.Context, line string) error {
 	// Without rules the choice l is not offered, and the letter is a no like any other text.
 	r.Lasting = len(q.Rules) > 0 && (reply == "l" || reply == "lasting")
 	r.Allow = r.Always || r.Lasting || reply == "y" || reply == "yes"
+	number, lasting := strings.CutSuffix(reply, "l")
+	if n, err := strconv.ParseUint(number, 10, 32); err == nil && n >= 1 && n <= uint64(len(q.Offers)) {
+		r.Allow, r.Offer, r.Lasting = true, uint32(n), lasting
+	}
 	return s.send(ctx, r)
 }
 
@@ -88,7 +99,7 @@ func (s *questions) send(ctx context.Context, r *symbiov1.AnswerRequest) error {
 		err = nil
 	}
 	// After any other error the question is removed, too; the error ends the conversation.
-	if i := slices.IndexFunc(s.open, func(q event.Fields) bool { return q.ID == r.GetId() }); i >= 0 {
+	if i := s.index(r.GetId()); i >= 0 {
 		s.remove(i)
 	}
 	return err
@@ -96,19 +107,21 @@ func (s *questions) send(ctx context.Context, r *symbiov1.AnswerRequest) error {
 
 // questionText returns everything that a person needs for the decision: the agent and its
 // requesters, the tool, the arguments, and why it needs approval.
-func questionText(q event.Fields) string {
+func questionText(q Question) string {
 	return command.DecisionText(q.Name, q.For, " wants to use ", q.Tool) + "\n" + command.CallText(q.Tool, q.Args) + "\n  " + visible.Escape(q.Why)
 }
 
 // choices returns the prompt with the possible answers, and the rules that a lasting answer would
 // keep. Enter alone is a no, as the capital letter says.
-func choices(q event.Fields) string {
-	if len(q.Rules) == 0 {
-		return "Allow it? [y = once, a = always this call while the agent lives, N] "
-	}
+func choices(q Question) string {
 	var b strings.Builder
+	more := ""
+	for i, o := range q.Offers {
+		fmt.Fprintf(&b, "  %d for the session, %dl from now on: %s\n      %s\n", i+1, i+1, visible.Escape(o.Text), strings.Join(command.OfferLines(o.Rules, o.Covers), "\n      "))
+	}
 	for _, r := range q.Rules {
 		fmt.Fprintf(&b, "  l keeps: %s\n", visible.Escape(r))
+		more = "l = from now on, "
 	}
-	return b.String() + "Allow it? [y = once, a = always this call while the agent lives, l = from now on, N] "
+	return b.String() + "Allow it? [y = once, a = always this call while the agent lives, " + more + "N] "
 }

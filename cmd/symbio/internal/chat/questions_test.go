@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/agent/event"
+	"symbio/agent/event/eventtest"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -31,14 +32,11 @@ func asked(t *testing.T, d *desk, ids ...string) (*questions, *[]string) {
 	var shown []string
 	q := &questions{
 		client: d,
-		show:   func(q event.Fields) { shown = append(shown, q.ID+": "+questionText(q)+"\n"+choices(q)) },
+		show:   func(q Question) { shown = append(shown, q.ID+": "+questionText(q)+"\n"+choices(q)) },
 		notify: func(text string) { shown = append(shown, text) },
 	}
 	for _, id := range ids {
-		e := event.Event{Type: "approval", Data: []byte(`{"id":"` + id + `","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`)}
-		if err := q.event(e); err != nil {
-			t.Fatal(err)
-		}
+		q.event(eventtest.New("approval", "", `{"id":"`+id+`","name":"worker","for":["planner"],"tool":"Write","args":{"file_path":"a\u001b[31m"},"why":"No rule.","digest":"d1","rules":["Write(/a)"]}`))
 	}
 	return q, &shown
 }
@@ -61,13 +59,31 @@ func TestQuestionAnswers(t *testing.T) {
 	}
 }
 
+func TestQuestionTakesOffersByNumber(t *testing.T) {
+	for said, want := range map[string]*symbiov1.AnswerRequest{
+		"1": {Allow: true, Offer: 1}, "2l": {Allow: true, Offer: 2, Lasting: true}, "3": {}, "0": {}, "-1": {}, "1x": {}, "": {},
+	} {
+		d := &desk{}
+		q, shown := asked(t, d)
+		data := `{"id":"7","tool":"Bash","args":{},"digest":"d","offers":[{"kind":"changes","text":"changes\u202e","rules":["Write(./*)","Edit(./*)"],"covers":["Write a"]},{"kind":"words","text":"commands","rules":["Bash(go test:*)"]}]}`
+		q.event(eventtest.New(event.TypeApproval, "", data))
+		if err := q.answer(t.Context(), said); err != nil {
+			t.Fatal(err)
+		}
+		if want.Id, want.Digest, want.By = "7", "d", "terminal"; len(d.got) != 1 || d.got[0].String() != want.String() {
+			t.Errorf("%q: answered %v, want %v", said, d.got, want)
+		}
+		if text := (*shown)[0]; !strings.Contains(text, "  1 for the session, 1l from now on: changes\\u202e\n      allows Write(./*), Edit(./*)\n      also covers Write a\n  2 for") {
+			t.Errorf("shown: %q", text)
+		}
+	}
+}
+
 func TestQuestionAnsweredElsewhereShowsNext(t *testing.T) {
 	d := &desk{}
 	q, shown := asked(t, d, "7", "8", "9")
 	for _, id := range []string{"6", "8", "7"} {
-		if err := q.event(event.Event{Type: "answered", Data: []byte(`{"id":"` + id + `"}`)}); err != nil {
-			t.Fatal(err)
-		}
+		q.event(event.Event{Type: event.TypeAnswered, Part: event.Answer{ID: id}})
 	}
 	if d.got != nil || len(q.open) != 1 || q.open[0].ID != "9" {
 		t.Errorf("answered %v, open are %v; want 9 alone", d.got, q.open)

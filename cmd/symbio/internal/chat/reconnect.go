@@ -131,16 +131,12 @@ func (t *conversation) waitForNode(ctx context.Context, end error) bool {
 // kept, and whether an interrupted task of it goes on. A person is shown the end of an earlier
 // conversation.
 func (t *conversation) sessionEvent(e event.Event) error {
-	f, err := e.Fields()
-	if err != nil {
-		return err
-	}
-	before := t.session
+	f, before := event.PartOf[event.Session](e), t.session
 	t.root = e.Agent
 	t.session.id, t.session.node, t.session.tasks, t.session.taken, t.session.gone = f.ID, e.Node, f.Tasks, f.Taken || f.Tasks > 0, false
 	notes := []string{}
 	if before.resumed && before.id == "" {
-		notes = []string{"session " + f.ID + ": " + terminal.Printable(f.Text)}
+		notes = []string{"session " + f.ID + ": " + terminal.Printable(e.Text)}
 	}
 	if before.id != "" && before.id != f.ID { // after /clear
 		notes = append(notes, "a new session begins: "+f.ID)
@@ -148,6 +144,7 @@ func (t *conversation) sessionEvent(e event.Event) error {
 	if f.Resumed {
 		notes = append(notes, "the interrupted task goes on")
 	}
+	var err error
 	if !t.isInteractive() {
 		err = t.view.event(e)
 	}

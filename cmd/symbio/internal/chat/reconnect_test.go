@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/agent/event/eventtest"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -53,13 +54,14 @@ type fakeNode struct {
 	symbiov1.ControlClient
 	workspace string
 	// before fail this often with err.
-	before  int
-	err     error
-	opened  []*symbiov1.RunRequest
-	sent    []string // what the conversations sent after that
-	events  chan *symbiov1.Event
-	failure chan error
-	prompts []*symbiov1.MCPPrompt
+	before    int
+	err       error
+	opened    []*symbiov1.RunRequest
+	sent      []string // what the conversations sent after that
+	events    chan *symbiov1.Event
+	failure   chan error
+	prompts   []*symbiov1.MCPPrompt
+	forgotten []string // the rules that were taken back
 	// sessions are the events of conversations that go on with these sessions, not by events; it has no session whose
 	// channel is closed.
 	sessions map[string]chan *symbiov1.Event
@@ -77,7 +79,7 @@ func (n *fakeNode) Converse(ctx context.Context, _ ...grpc.CallOption) (symbiov1
 }
 
 func (n *fakeNode) emit(kind, data string) {
-	n.events <- &symbiov1.Event{Type: kind, Node: "a", Agent: "1", Data: []byte(data)}
+	n.events <- &symbiov1.Event{Json: eventtest.Line(kind, "a", "1", data)}
 }
 
 type fakeStream struct {
@@ -223,7 +225,7 @@ func TestChatLeavesWhileItsNodeIsGone(t *testing.T) {
 			_, _, signals, over := chatOn(t, n, Options{Keep: c.keep, Reconnect: true}, &symbiov1.RunRequest{Task: "x"})
 			n.emit("session", `{"id":"s1","state":"idle",`+c.session+`}`)
 			if c.task != "" {
-				n.events <- &symbiov1.Event{Type: "task", Agent: c.task}
+				n.events <- &symbiov1.Event{Json: eventtest.Line("task", "", c.task, "")}
 			}
 			synctest.Wait()
 			n.before, n.err = 1<<30, errGone
@@ -316,8 +318,8 @@ func TestChatGoesOnWithAnotherSessionOnlyIfThatBegins(t *testing.T) {
 		n.emit("result", `{"tasks":1,"text":"1","status":"done"}`)
 		synctest.Wait()
 		io.WriteString(in, "/resume s2\n")
-		second <- &symbiov1.Event{Type: "session", Node: "a", Agent: "2", Data: []byte(`{"id":"s2","text":"count","state":"done","tasks":1}`)}
-		second <- &symbiov1.Event{Type: "transcript", Node: "a", Agent: "2", Data: []byte(`{"transcript":[{"role":"user","text":"m1"}]}`)}
+		second <- &symbiov1.Event{Json: eventtest.Line("session", "a", "2", `{"id":"s2","text":"count","state":"done","tasks":1}`)}
+		second <- &symbiov1.Event{Json: eventtest.Line("transcript", "a", "2", `{"transcript":[{"role":"user","text":"m1"}]}`)}
 		synctest.Wait()
 		if want := []string{"hello", "transcript"}; !slices.Equal(n.sent, want) || !strings.Contains(shown.String(), "> m1\n") {
 			t.Errorf("sent %q, want %q; shown: %q", n.sent, want, shown)

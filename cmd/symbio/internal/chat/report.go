@@ -44,18 +44,21 @@ type Denial struct {
 	YesTo []string `json:"yes_to"`
 }
 
-// add takes what the report needs from an event. Events that cannot be decoded fail elsewhere.
+// add takes what the report needs from an event.
 func (r *report) add(e event.Event) {
-	f, err := e.Fields()
-	switch {
-	case err != nil:
-	case e.Type == "session" && e.Agent != "":
-		r.Session, r.Agent = f.ID, e.Agent
-	case e.Type == "result":
-		r.Text, r.Status, r.Error, r.Spent = f.Text, f.Status, f.Error, f.Spent
-	case e.Type != "decision" || !f.Unasked || f.Approved:
-	default:
-		r.Add(Denial{Agent: f.Name, Tool: f.Tool, Args: f.Args, Why: f.Why, YesTo: append([]string{}, f.Missing...)})
+	switch f := e.Part.(type) {
+	case event.Session:
+		if e.Agent != "" {
+			r.Session, r.Agent = f.ID, e.Agent
+		}
+	case event.End:
+		if e.Type == event.TypeResult {
+			r.Text, r.Status, r.Error, r.Spent = e.Text, f.Status, f.Error, f.Spent
+		}
+	case event.Decision:
+		if f.Unasked && !f.Approved {
+			r.Add(Denial{Agent: e.Name, Tool: f.Tool, Args: f.Args, Why: e.Why, YesTo: append([]string{}, f.Missing...)})
+		}
 	}
 }
 

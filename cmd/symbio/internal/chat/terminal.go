@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -44,7 +43,7 @@ type (
 	// Page is a text that is opened above the conversation, until the person closes it.
 	Page struct{ Title, Text string }
 	// Questions are the approvals that wait here, the one to be answered first in front.
-	Questions []event.Fields
+	Questions []Question
 	// Approvals are the decisions that wait on all nodes. They are opened as a list.
 	Approvals []*symbiov1.Approval
 	// Sessions are the conversations to go on with. They are opened as a list.
@@ -176,7 +175,7 @@ func showState(t *conversation) {
 		t.shown = s
 		t.term.Show(s)
 	}
-	ids := command.Map(t.questions.open, func(q event.Fields) string { return q.ID })
+	ids := command.Map(t.questions.open, func(q Question) string { return q.ID })
 	if !slices.Equal(ids, t.shownQuestions) {
 		t.shownQuestions = ids
 		t.term.Show(Questions(slices.Clone(t.questions.open)))

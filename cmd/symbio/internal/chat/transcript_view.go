@@ -38,102 +38,100 @@ func newTranscriptView(s *screen, prose bool) *transcriptView {
 	return &transcriptView{screen: s, prose: prose}
 }
 
-// event shows one event. An event whose fields cannot be decoded is shown without them. Every event
-// must be passed to it once, because it learns the tree of agents from them.
+// event shows one event. Every event must be passed to it once, because it learns the tree of agents
+// from them.
 func (s *transcriptView) event(e event.Event) {
-	f, _ := e.Fields()
-	row := s.agents.Event(e, f)
+	row := s.agents.Event(e)
 	switch e.Type {
-	case "task":
+	case event.TypeTask:
 		if row.Began = e.Time; row.Depth > 0 {
-			s.agentLine(row, StyleBold, f.Text)
+			s.agentLine(row, StyleBold, e.Text)
 		}
-	case "text":
-		s.text(row, f)
-	case "tool_call":
+	case event.TypeText:
+		s.text(row, e)
+	case event.TypeThought:
+	case event.TypeToolCall:
 		// A call of the first agent ends its row of prose. Its line is printed when it ends, so that each call takes one
 		// line.
-		if s.calls.Event(e, f); e.Agent == s.agents.Root {
+		if s.calls.Event(e); e.Agent == s.agents.Root {
 			s.screen.finish()
 			s.release()
 		}
-	case "progress":
-		s.calls.Event(e, f)
-	case "tool_result":
-		s.endCall(e, row, f)
-	case "turn":
+	case event.TypeProgress:
+		s.calls.Event(e)
+	case event.TypeToolResult:
+		s.endCall(e, row)
+	case event.TypeTurn:
 		if row.Depth == 0 {
 			s.screen.finish()
 			s.release()
 		}
-	case "done":
+	case event.TypeDone:
 		if row.Depth > 0 {
-			s.agentLine(row, styleDim, "is done  "+UsageAndTime(f.Spent, e.Time.Sub(row.Began)))
+			s.agentLine(row, styleDim, "is done  "+UsageAndTime(event.PartOf[event.End](e).Spent, e.Time.Sub(row.Began)))
 		}
-	case "failed":
+	case event.TypeFailed:
 		if row.Depth > 0 {
-			s.agentLine(row, styleBad, "failed: "+f.Why+"  "+UsageAndTime(f.Spent, e.Time.Sub(row.Began)))
+			s.agentLine(row, styleBad, "failed: "+e.Why+"  "+UsageAndTime(event.PartOf[event.End](e).Spent, e.Time.Sub(row.Began)))
 		}
 	default:
-		s.notice(e, row, f)
+		style := styleDim
+		if e.Type == event.TypeNotice || e.Type == event.TypeWarning {
+			style = stylePlain
+		}
+		if text := NoticeText(e); text != "" {
+			s.agentLine(row, style, text)
+		}
 	}
 }
 
 // textOnly shows only the text of the first agent, for a terminal that gets the answer but not the
 // events.
 func (s *transcriptView) textOnly(e event.Event) {
-	f, _ := e.Fields()
-	row := s.agents.Event(e, f)
+	row := s.agents.Event(e)
 	switch {
 	case row.Depth > 0 || e.Agent == "":
-	case e.Type == "text":
-		s.text(row, f)
+	case e.Type == event.TypeText:
+		s.text(row, e)
 	default:
 		s.screen.finish()
 	}
 }
 
-// notice shows events that are neither text nor a tool call. Unknown types are ignored.
-func (s *transcriptView) notice(e event.Event, row *AgentRow, f event.Fields) {
-	style := styleDim
-	if e.Type == "notice" || e.Type == "warning" {
-		style = stylePlain
-	}
-	if text := NoticeText(e, f); text != "" {
-		s.agentLine(row, style, text)
-	}
-}
-
 // NoticeText returns an event that is neither text nor a tool call in a line for people; "" for one that
 // they need not see.
-func NoticeText(e event.Event, f event.Fields) string {
-	switch e.Type {
-	case "retry":
+func NoticeText(e event.Event) string {
+	switch f := e.Part.(type) {
+	case event.Retry:
 		when := fmt.Sprintf("in %.3gs", f.Wait)
 		if f.Wait >= 100 {
 			when = "in " + time.Duration(f.Wait*float64(time.Second)).Round(time.Second).String()
 		} else if f.Wait == 0 {
 			when = "now"
 		}
-		return fmt.Sprintf("calls %s %s: %s", cmp.Or(f.Next, "the model again"), when, strings.TrimPrefix(f.Why, "model "+f.Next+": "))
-	case "spawned":
-		if f.On != "" && f.Why != "" {
-			return "spawns a sub-agent on " + f.On + ": " + f.Why
+		return fmt.Sprintf("calls %s %s: %s", cmp.Or(f.Next, "the model again"), when, strings.TrimPrefix(e.Why, "model "+f.Next+": "))
+	case event.Spawn:
+		if f.On != "" && e.Why != "" {
+			return "spawns a sub-agent on " + f.On + ": " + e.Why
 		}
-	case "queued":
-		return f.Text + " waits for a place"
-	case "repeated":
-		return "is started anew: " + f.Why
-	case "skill":
-		return "activates the skill " + f.Text
-	case "notice", "warning":
-		return cmp.Or(f.Text, f.Why)
-	case "compacted":
-		return "shortens its context: " + f.Text
-	case "steered":
-		return f.Outcome + ", from elsewhere: " + f.Text
-	case "gap":
+	case event.Steering:
+		if e.Type == event.TypeSteered {
+			return f.Outcome + ", from elsewhere: " + e.Text
+		}
+	case event.Gap:
 		return Plural(f.Missed, "event") + " dropped: there were too many at once"
+	}
+	switch e.Type {
+	case event.TypeQueued:
+		return e.Text + " waits for a place"
+	case event.TypeRepeated:
+		return "is started anew: " + e.Why
+	case event.TypeSkill:
+		return "activates the skill " + e.Text
+	case event.TypeNotice, event.TypeWarning:
+		return cmp.Or(e.Text, e.Why)
+	case event.TypeCompacted:
+		return "shortens its context: " + e.Text
 	}
 	return ""
 }
@@ -141,14 +139,14 @@ func NoticeText(e event.Event, f event.Fields) string {
 // text shows a piece of streamed text. Text of sub-agents is for their parents, not for the person.
 // A new turn number begins a new text. Lines that were held back are shown when a row of prose is
 // complete.
-func (s *transcriptView) text(row *AgentRow, f event.Fields) {
+func (s *transcriptView) text(row *AgentRow, e event.Event) {
 	if row.Depth > 0 {
 		return
 	}
-	if f.Turn != s.turn {
-		s.turn, s.turnText = f.Turn, ""
+	if turn := event.PartOf[event.Turn](e).Turn; turn != s.turn {
+		s.turn, s.turnText = turn, ""
 	}
-	text := f.Text
+	text := e.Text
 	if s.turnText == "" {
 		text = strings.TrimLeft(text, "\n")
 	}
@@ -164,11 +162,11 @@ func (s *transcriptView) text(row *AgentRow, f event.Fields) {
 // endCall shows a call that has ended: the tool, the result in a few words, and how long it took.
 // The row is cut to the terminal; the result gets at most half of it when the call is long. A
 // result without a known call is shown with the name of the tool and without a time.
-func (s *transcriptView) endCall(e event.Event, row *AgentRow, f event.Fields) {
-	call, time := s.calls.Event(e, f)
-	style, summary := styleDim, ResultSummary(f.Text)
-	if f.Failed {
-		style, summary = styleBad, "failed: "+FirstLine(f.Text)
+func (s *transcriptView) endCall(e event.Event, row *AgentRow) {
+	call, time := s.calls.Event(e)
+	style, summary := styleDim, ResultSummary(e.Text)
+	if event.PartOf[event.Tool](e).Failed {
+		style, summary = styleBad, "failed: "+FirstLine(e.Text)
 	}
 	// 4 columns separate the three parts of the row.
 	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
@@ -273,11 +271,11 @@ func FirstLine(text string) string {
 
 // ProgressText returns progress in words, with a percentage when the total is known. Done and Total
 // are in units of the tool.
-func ProgressText(f event.Fields) string {
-	if f.Total > 0 {
-		return fmt.Sprintf("%.0f%% %s", 100*f.Done/f.Total, terminal.Printable(f.Text))
+func ProgressText(e event.Event) string {
+	if f := event.PartOf[event.Tool](e); f.Total > 0 {
+		return fmt.Sprintf("%.0f%% %s", 100*f.Done/f.Total, terminal.Printable(e.Text))
 	}
-	return terminal.Printable(f.Text)
+	return terminal.Printable(e.Text)
 }
 
 // DurationText returns a duration rounded for people; "" for a negative one, which clocks of two

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"symbio/agent/budget"
-	"symbio/agent/event"
+	"symbio/agent/event/eventtest"
 	"symbio/cmd/symbio/internal/terminal"
 )
 
@@ -18,7 +18,9 @@ func played(columns int, prose bool, events ...[3]string) (*transcriptView, stri
 	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, e := range events {
 		at = at.Add(50 * time.Millisecond)
-		s.event(event.Event{Time: at, Type: e[0], Agent: e[1], Data: []byte(e[2])})
+		shown := eventtest.New(e[0], e[1], e[2])
+		shown.Time = at
+		s.event(shown)
 	}
 	return s, strings.TrimRight(b.String(), "\n")
 }

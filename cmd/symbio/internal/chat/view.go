@@ -77,7 +77,8 @@ func (s *view) event(e event.Event) error {
 		s.transcriptView.textOnly(e)
 	}
 	// The text comes whole with the result, and a line for each piece of it, or of the thoughts, would fill the log.
-	if e.Type == "text" || e.Type == "turn" || e.Type == "thought" || e.Type == "settings" {
+	switch e.Type {
+	case event.TypeText, event.TypeTurn, event.TypeThought, event.TypeSettings:
 		return nil
 	}
 	_, err := fmt.Fprintln(s.env.Err, e.Time.Local().Format("15:04:05"), command.EventLine(e))
@@ -85,7 +86,7 @@ func (s *view) event(e event.Event) error {
 }
 
 // problem returns the error text of a result whose status is not "done".
-func problem(r event.Fields) string {
+func problem(r event.End) string {
 	if r.Status == "interrupted" {
 		return "the task was interrupted"
 	}
@@ -101,11 +102,9 @@ func problem(r event.Fields) string {
 }
 
 // result shows the end of a turn: the answer, if it was not streamed, and what was spent. It
-// returns the fields of the event, whose status the caller evaluates.
-func (s *view) result(e event.Event) (r event.Fields, err error) {
-	if r, err = e.Fields(); err != nil {
-		return r, err
-	}
+// returns the part of the event, whose status the caller evaluates.
+func (s *view) result(e event.Event) (r event.End, err error) {
+	r = event.PartOf[event.End](e)
 	if s.env.JSON {
 		return r, s.event(e)
 	}
@@ -114,10 +113,10 @@ func (s *view) result(e event.Event) (r event.Fields, err error) {
 	case s.term != nil:
 		s.term.Show(e)
 	case s.screen != nil:
-		s.transcriptView.finish(r.Text)
+		s.transcriptView.finish(e.Text)
 	}
-	if !s.env.OutIsTerminal && r.Text != "" {
-		err = s.env.PrintPayload([]byte(r.Text))
+	if !s.env.OutIsTerminal && e.Text != "" {
+		err = s.env.PrintPayload([]byte(e.Text))
 	}
 	if r.Spent != nil {
 		s.note(SpentText(*r.Spent))
@@ -135,13 +134,10 @@ func (s *view) gap() {
 // printTranscript shows what the agent remembers: for /transcript, or before a conversation goes on, when pastNotes are
 // set, which are shown below. The node sends the latest messages only and counts the others in Omitted.
 func (s *view) printTranscript(e event.Event) error {
-	t, err := e.Fields()
-	if err != nil {
-		return err
-	}
+	t := event.PartOf[event.Transcript](e)
 	for i := len(t.Transcript) - 1; s.pastNotes != nil && s.pastShown && i > 0; i-- {
 		if t.Transcript[i].Role == llm.User {
-			t.Omitted, t.Transcript = t.Omitted+uint64(i), t.Transcript[i:]
+			t.Omitted, t.Transcript = t.Omitted+i, t.Transcript[i:]
 			break
 		}
 	}
@@ -150,7 +146,7 @@ func (s *view) printTranscript(e event.Event) error {
 		title = "The agent remembers nothing yet"
 	}
 	if t.Omitted > 0 {
-		title += fmt.Sprintf(" (%s before these, not shown)", Plural(int(t.Omitted), "message"))
+		title += fmt.Sprintf(" (%s before these, not shown)", Plural(t.Omitted, "message"))
 	}
 	if t.PendingSteering > 0 {
 		title += fmt.Sprintf(" (not yet delivered: %d)", t.PendingSteering)
@@ -162,7 +158,7 @@ func (s *view) printTranscript(e event.Event) error {
 	case notes == nil || t.Omitted > 0:
 		s.note(title)
 	}
-	err = s.past(e.Agent, t.Transcript)
+	err := s.past(e.Agent, t.Transcript)
 	for _, text := range s.pastNotes {
 		s.note(text)
 	}
@@ -198,7 +194,7 @@ func (s *view) newAgent() {
 
 // question shows an approval request and a prompt, behind which the answer follows on the same line.
 // Events are held back until release. A terminal shows all open questions at once; see draw.
-func (s *view) question(q event.Fields) {
+func (s *view) question(q Question) {
 	if s.term != nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"symbio/agent/event"
+	"symbio/agent/event/eventtest"
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
 )
@@ -21,10 +22,10 @@ func onTerminals(out, err bool) (a *command.Env, stdout, stderr *bytes.Buffer) {
 
 func TestViewPrintsAnswerToStdout(t *testing.T) {
 	events := []event.Event{
-		{Type: "text", Agent: "r", Data: []byte(`{"turn":1,"text":"I look."}`)},
-		{Type: "tool_call", Agent: "r", Data: []byte(`{"tool":"Read","call":"1","args":{"file_path":"a"}}`)},
-		{Type: "tool_result", Agent: "r", Data: []byte(`{"tool":"Read","call":"1","text":"1"}`)},
-		{Type: "text", Agent: "r", Data: []byte(`{"turn":2,"text":"The answer."}`)},
+		eventtest.New("text", "r", `{"turn":1,"text":"I look."}`),
+		eventtest.New("tool_call", "r", `{"tool":"Read","call":"1","args":{"file_path":"a"}}`),
+		eventtest.New("tool_result", "r", `{"tool":"Read","call":"1","text":"1"}`),
+		eventtest.New("text", "r", `{"turn":2,"text":"The answer."}`),
 	}
 	for _, c := range []struct {
 		out, err       bool
@@ -43,7 +44,7 @@ func TestViewPrintsAnswerToStdout(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.result(event.Event{Type: "result", Data: []byte(`{"text":"The answer.","status":"done","spent":{"model_calls":2,"tokens":9,"wall":1}}`)}); err != nil {
+		if _, err := s.result(eventtest.New("result", "", `{"text":"The answer.","status":"done","spent":{"model_calls":2,"tokens":9,"wall":1}}`)); err != nil {
 			t.Fatal(err)
 		}
 		if stdout.String() != c.stdout || stderr.String() != c.stderr {
@@ -55,8 +56,8 @@ func TestViewPrintsAnswerToStdout(t *testing.T) {
 func TestViewHoldsEventsDuringQuestion(t *testing.T) {
 	a, stdout, stderr := onTerminals(true, true)
 	s := newView(a)
-	s.question(event.Fields{Name: "general", Tool: "Write", Why: "No rule."})
-	if err := s.event(event.Event{Type: "text", Agent: "r", Data: []byte(`{"text":"meanwhile"}`)}); err != nil {
+	s.question(Question{event.Event{Name: "general", Why: "No rule."}, event.Approval{Tool: "Write"}})
+	if err := s.event(eventtest.New("text", "r", `{"text":"meanwhile"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "N] ") {
@@ -74,8 +75,8 @@ func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 		c := &conversation{env: a, options: Options{Keep: true}, view: newView(a), outbox: outbox{pendingSteering: []string{"stop that"}}}
 		for _, o := range order {
 			kind, outcome, _ := strings.Cut(o, ":")
-			data := []byte(`{"text": "stop that", "outcome": "` + outcome + `"}`)
-			if err := c.receipt(event.Event{Type: kind, Agent: "a", Data: data}); err != nil {
+			data := `{"text": "stop that", "outcome": "` + outcome + `"}`
+			if err := c.receipt(eventtest.New(kind, "a", data)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +89,7 @@ func TestOwnSteeringIsNotFromElsewhere(t *testing.T) {
 func TestViewPrintsPastAsItWasShown(t *testing.T) {
 	a, stdout, stderr := onTerminals(true, true)
 	s := newView(a)
-	past := event.Event{Agent: "a", Data: []byte(`{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)}
+	past := eventtest.New("transcript", "a", `{"transcript":[{"role":"user","text":"hi"},{"role":"assistant","text":"I look","calls":[{"id":"1","name":"Read","args":{"file_path":"a"}}]},{"role":"tool","results":[{"call_id":"1","name":"Read","text":"b\nc"}]}],"omitted":2,"pending_steering":1}`)
 	const messages = "> hi\nI look\n  Read a  2 lines\n"
 	for _, c := range []struct {
 		notes []string
@@ -137,8 +138,8 @@ func TestPersonReadsHowToGoOn(t *testing.T) {
 	} {
 		a, stdout, stderr := onTerminals(true, true)
 		a.InIsTerminal = true
-		c2 := &conversation{env: a, options: Options{Keep: true}, view: newView(a), settings: event.Fields{Mode: mode}}
-		if err := c2.result(event.Event{Type: "result", Data: []byte(c.result)}); err != nil {
+		c2 := &conversation{env: a, options: Options{Keep: true}, view: newView(a), settings: event.Settings{Mode: mode}}
+		if err := c2.result(eventtest.New("result", "", c.result)); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.ReplaceAll(stdout.String()+stderr.String(), "\n", " "); !strings.Contains(got, c.want) {
@@ -153,11 +154,11 @@ func TestPersonReadsReasonAlone(t *testing.T) {
 		"send task to general: model m: too long":                                 "the task failed: model m: too long",
 		"the budget of the model: is spent":                                       "the task failed: the budget of the model: is spent",
 	} {
-		if got := problem(event.Fields{Status: "failed", Error: text}); got != want {
+		if got := problem(event.End{Status: "failed", Error: text}); got != want {
 			t.Errorf("of %q the person reads %q, want %q", text, got, want)
 		}
 	}
-	if got, want := NoticeText(event.Event{Type: "retry"}, event.Fields{Next: "m", Wait: 1, Why: "model m: busy"}), "calls m in 1s: busy"; got != want {
+	if got, want := NoticeText(event.Event{Type: event.TypeRetry, Why: "model m: busy", Part: event.Retry{Next: "m", Wait: 1}}), "calls m in 1s: busy"; got != want {
 		t.Errorf("of a retry the person reads %q, want %q", got, want)
 	}
 }

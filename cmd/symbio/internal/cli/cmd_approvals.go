@@ -114,7 +114,7 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			if timeLeft(p) == "" {
 				left = "; its node was started again meanwhile, and the task goes on with your answer"
 			}
-			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), " on node "+terminal.Printable(p.GetNodeName())+" wants to use ", p.GetTool()), left, command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), lastingRulesText(p.GetRules()), diffText(p.GetDiff()))
+			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), " on node "+terminal.Printable(p.GetNodeName())+" wants to use ", p.GetTool()), left, command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), offersText(p), diffText(p.GetDiff()))
 			return err
 		}),
 	}
@@ -130,12 +130,15 @@ func diffText(diff string) string {
 	return b.String()
 }
 
-// lastingRulesText returns the rules that an answer with --lasting would keep, a line each. It is
-// "" when the call cannot be allowed for good.
-func lastingRulesText(rules []string) string {
+// offersText returns what an answer can allow with the call: what --lasting would keep, and the offers. It is
+// "" when the call can be allowed only once, or while the agent lives.
+func offersText(p *symbiov1.Approval) string {
 	var b strings.Builder
-	for _, r := range rules {
+	for _, r := range p.GetRules() {
 		fmt.Fprintf(&b, "  --lasting would keep: %s\n", visible.Escape(r))
+	}
+	for i, o := range p.GetOffers() {
+		fmt.Fprintf(&b, "  --offer %d: %s\n    %s\n", i+1, visible.Escape(o.GetText()), strings.Join(command.OfferLines(o.GetRules(), o.GetCovers()), "\n    "))
 	}
 	return b.String()
 }
@@ -152,7 +155,8 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "also allow the same call again while the agent lives")
 	cmd.Flags().StringVar(&r.Reason, "text", "", "the answer to a question of an MCP server: a value, or NAME: VALUE for each of several fields")
-	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "the same call is allowed from now on, also after a restart")
+	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "the same call, or what --offer allows, is allowed from now on, also after a restart")
+	cmd.Flags().Uint32Var(&r.Offer, "offer", 0, "also allow what this offer of `symbio approvals show` allows while the agent lives, by its number (default: none)")
 	return cmd
 }
 
@@ -198,8 +202,8 @@ func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) fun
 	})
 }
 
-// cmdApprovalsRules returns the command approvals rules, which lists the calls that are allowed for
-// good. They are those of the running node; other nodes have their own.
+// cmdApprovalsRules returns the command approvals rules, which lists what is allowed from now on, or for the session of an
+// agent. They are those of the running node; other nodes have their own.
 func cmdApprovalsRules(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "rules",
@@ -219,6 +223,9 @@ func cmdApprovalsRules(env *command.Env) *cobra.Command {
 // approval was given.
 func ruleRow(r *symbiov1.LastingRule) []string {
 	counts := "in force"
+	if r.GetSession() {
+		counts = "for the session"
+	}
 	if !r.GetInForce() {
 		counts = "not in force: " + r.GetWhyNot()
 	}

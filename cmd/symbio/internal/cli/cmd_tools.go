@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/agent"
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node/agentinfo"
 	"symbio/agent/tool"
@@ -190,12 +191,14 @@ func callTool(ctx context.Context, env *command.Env, o *agentinfo.Inspection, na
 	// Run reports the decision before it returns, so refused is final below.
 	refused := false
 	// The decision about the call is an event of the agent, not a part of the result.
-	o.Report = func(e agent.Event) {
-		switch e.Type {
-		case agent.EventDecision:
-			refused = e.Approved != nil && !*e.Approved
-		case agent.EventProgress:
-			command.NoteProgress(env, community.Progress{Message: e.Text, Done: e.Done, Total: e.Total})
+	o.Report = func(e event.Event) {
+		switch p := e.Part.(type) {
+		case event.Decision:
+			refused = !p.Approved
+		case event.Tool:
+			if e.Type == event.TypeProgress {
+				command.NoteProgress(env, community.Progress{Message: e.Text, Done: p.Done, Total: p.Total})
+			}
 		}
 	}
 	// Only a tool of an MCP server needs the servers to be started.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,21 +16,18 @@ import (
 // this format is no contract.
 func EventLine(e event.Event) string {
 	var f map[string]any
-	if json.Unmarshal(e.Data, &f) != nil {
+	if line, err := json.Marshal(e); err != nil || json.Unmarshal(line, &f) != nil {
 		f = nil
 	}
-	name, _ := f["name"].(string)
-	if name == "" {
-		name = e.Agent
-	}
+	name := cmp.Or(e.Name, e.Agent)
 	parts := []string{terminal.Printable(e.Node), e.Type, terminal.Printable(name)}
 	// 100 characters keep a line readable; of a warning and an interrupted session all is shown,
 	// because they say what to do.
 	limit := 100
-	if e.Type == "warning" || e.Type == "session" {
+	if e.Type == event.TypeWarning || e.Type == event.TypeSession {
 		limit = 400
 	}
-	if id, _ := f["id"].(string); e.Type == "session" && id != "" { // commands take it
+	if id := event.PartOf[event.Session](e).ID; id != "" { // commands take it
 		parts = append(parts[:2], terminal.Printable(id), "agent="+terminal.Printable(name))
 	}
 	for _, key := range []string{"server", "state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {

@@ -196,6 +196,15 @@ func DecisionText(name string, behalf []string, verb, of string) string {
 	return agent + verb + visible.Escape(of)
 }
 
+// OfferLines returns what an offer allows, and what it would have allowed of earlier calls.
+func OfferLines(rules, covers []string) []string {
+	lines := []string{"allows " + visible.Escape(strings.Join(rules, ", "))}
+	if len(covers) > 0 {
+		lines = append(lines, "also covers "+visible.Escape(strings.Join(covers, "; ")))
+	}
+	return lines
+}
+
 // CallText returns the arguments of a call of the tool of, or of a question, for a person who has to decide about it, indented
 // by two columns: the fields of a form, or each argument with its name, the command of Bash before all others and without it.
 // Texts are shown line by line, other values as JSON.

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -53,11 +53,11 @@ type turn = llm.Message
 // answer returns the next turn. The first line of the task says whether it is for the whole
 // directory, for a part, or an item of symbio map.
 func (c *conversation) answer(ctx context.Context, places chan struct{}) (turn, error) {
-	if part := partTask.FindStringSubmatch(c.task); part != nil {
+	if part := partTask().FindStringSubmatch(c.task); part != nil {
 		return c.surveyPart(part[1]), nil
-	} else if survey := surveyTask.FindStringSubmatch(c.task); survey != nil {
+	} else if survey := surveyTask().FindStringSubmatch(c.task); survey != nil {
 		return c.survey(survey[1], survey[2]), nil
-	} else if word := shoutTask.FindStringSubmatch(c.task); word != nil {
+	} else if word := shoutTask().FindStringSubmatch(c.task); word != nil {
 		return shout(ctx, places, word[1])
 	}
 	return turn{Text: "I survey directories, and know nothing else."}, nil
@@ -65,9 +65,9 @@ func (c *conversation) answer(ctx context.Context, places chan struct{}) (turn, 
 
 // The tasks that the model understands. They must match what the tour and spawnAll write.
 var (
-	surveyTask = regexp.MustCompile(`^Survey the directory (.+) and write the report to (.+)$`)
-	partTask   = regexp.MustCompile(`(?m)^Survey the part ([^\n]+)`)
-	shoutTask  = regexp.MustCompile(`^Shout (\w+)$`)
+	surveyTask = lazyregexp.New(`^Survey the directory (.+) and write the report to (.+)$`)
+	partTask   = lazyregexp.New(`(?m)^Survey the part ([^\n]+)`)
+	shoutTask  = lazyregexp.New(`^Shout (\w+)$`)
 )
 
 // shout answers an item of symbio map when it has one of the places.
@@ -217,9 +217,9 @@ func render(s Survey) llm.ToolCall {
 }
 
 var (
-	listed    = regexp.MustCompile(`(?m)^([^#\n].*)/("?)$`)
-	topFiles  = regexp.MustCompile(`total\t[1-9][0-9]* file`)
-	notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	listed    = lazyregexp.New(`(?m)^([^#\n].*)/("?)$`)
+	topFiles  = lazyregexp.New(`total\t[1-9][0-9]* file`)
+	notInName = lazyregexp.New(`[^A-Za-z0-9._-]+`)
 )
 
 // spawnAll returns the calls that spawn a sub-agent for each part: each directory at the top, and
@@ -228,10 +228,10 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 	listing := c.resultsOf("Glob")
 	text := listing[len(listing)-1].Text
 	var parts []string
-	if topFiles.MatchString(text) {
+	if topFiles().MatchString(text) {
 		parts = []string{"."}
 	}
-	for _, found := range listed.FindAllStringSubmatch(text, -1) {
+	for _, found := range listed().FindAllStringSubmatch(text, -1) {
 		name := found[1]
 		if found[2] != "" && json.Unmarshal([]byte(name+`"`), &name) != nil {
 			continue
@@ -246,7 +246,7 @@ func (c *conversation) spawnAll() (calls []llm.ToolCall) {
 	for i, part := range parts {
 		name := "survey-top"
 		if part != "." {
-			name = "survey-" + notInName.ReplaceAllString(part, "-")
+			name = "survey-" + notInName().ReplaceAllString(part, "-")
 			name = name[:min(len(name), 47)]
 		}
 		task := "Survey the part " + part
@@ -349,7 +349,7 @@ func (c *conversation) parts() (list []Part) {
 }
 
 // aboutSize finds the one question that the model can answer: which part is the largest.
-var aboutSize = regexp.MustCompile(`(?i)largest|biggest`)
+var aboutSize = lazyregexp.New(`(?i)largest|biggest`)
 
 // note returns the answer to the remarks of the person, as far as the model knows one; else "".
 func (c *conversation) note() string {
@@ -359,7 +359,7 @@ func (c *conversation) note() string {
 			largest = p
 		}
 	}
-	if largest.Part == "" || !slices.ContainsFunc(c.remarks, aboutSize.MatchString) {
+	if largest.Part == "" || !slices.ContainsFunc(c.remarks, aboutSize().MatchString) {
 		return ""
 	}
 	return fmt.Sprintf("The largest part is %s, with %s.", largest.Part, visible.Plural(largest.Lines, "line"))

@@ -2,12 +2,12 @@ package demo
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"symbio/agent/llm"
+	"symbio/security/lazyregexp"
 	"symbio/security/visible"
 )
 
@@ -26,7 +26,7 @@ func (c *conversation) surveyPart(part string) turn {
 	switch {
 	case c.turns == 0:
 		return turn{Calls: c.countPart(part)}
-	case c.turns == 1 && slices.ContainsFunc(c.last, func(r toolResult) bool { return topFiles.MatchString(r.Text) }):
+	case c.turns == 1 && slices.ContainsFunc(c.last, func(r toolResult) bool { return topFiles().MatchString(r.Text) }):
 		return turn{Calls: []llm.ToolCall{call("Read", object{"file_path": c.bestSummaryFile(), "limit": 40})}}
 	}
 	return turn{Text: encode(c.describe(part))}
@@ -57,9 +57,9 @@ func (c *conversation) countPart(part string) []llm.ToolCall {
 }
 
 var (
-	foundFile  = regexp.MustCompile("(?m)^[^#\n\t]+$")
-	readmeFile = regexp.MustCompile(`(?i)(^|/)(readme|doc\.go|skill\.md)`)
-	unlikely   = regexp.MustCompile(`_test\.|^\.|/\.`)
+	foundFile  = lazyregexp.New("(?m)^[^#\n\t]+$")
+	readmeFile = lazyregexp.New(`(?i)(^|/)(readme|doc\.go|skill\.md)`)
+	unlikely   = lazyregexp.New(`_test\.|^\.|/\.`)
 )
 
 // bestSummaryFile returns the listed file that most likely says what the part is for: near the top,
@@ -69,14 +69,14 @@ func (c *conversation) bestSummaryFile() string {
 	rank := func(file string) int {
 		n := 10 * strings.Count(file, "/")
 		switch {
-		case readmeFile.MatchString(file):
+		case readmeFile().MatchString(file):
 			n -= 15
-		case unlikely.MatchString(file):
+		case unlikely().MatchString(file):
 			n += 5
 		}
 		return n
 	}
-	files := foundFile.FindAllString(listing[len(listing)-1].Text, -1)
+	files := foundFile().FindAllString(listing[len(listing)-1].Text, -1)
 	if len(files) == 0 {
 		return "README"
 	}
@@ -146,11 +146,11 @@ func rows(text string) (list []row, total row) {
 }
 
 var (
-	lineNumber = regexp.MustCompile(`^\s*[0-9]+\t`)
+	lineNumber = lazyregexp.New(`^\s*[0-9]+\t`)
 	// marks are what comments, headings and HTML put around a sentence.
-	marks = regexp.MustCompile("^[\\s/*#<>!\"'=;%-]+|[*_`\\[\\]]|<[^>]*>|[\\s*>-]+$")
+	marks = lazyregexp.New("^[\\s/*#<>!\"'=;%-]+|[*_`\\[\\]]|<[^>]*>|[\\s*>-]+$")
 	// noSentence finds lines that do not describe anything: licences, badges, imports, code, links.
-	noSentence = regexp.MustCompile(`(?i)copyright|licen[cs]e|spdx|badge|^import|^from |[{}]$|://`)
+	noSentence = lazyregexp.New(`(?i)copyright|licen[cs]e|spdx|badge|^import|^from |[{}]$|://`)
 )
 
 // firstSentence returns the first line of at least four words in the output of Read that describes
@@ -158,8 +158,8 @@ var (
 // none.
 func firstSentence(text string) string {
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(marks.ReplaceAllString(lineNumber.ReplaceAllString(strings.TrimRight(line, "\r\n"), ""), ""))
-		if len(strings.Fields(line)) < 4 || noSentence.MatchString(line) {
+		line = strings.TrimSpace(marks().ReplaceAllString(lineNumber().ReplaceAllString(strings.TrimRight(line, "\r\n"), ""), ""))
+		if len(strings.Fields(line)) < 4 || noSentence().MatchString(line) {
 			continue
 		}
 		return visible.TruncateRunes(line, 161)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"symbio/agent/budget"
-	"symbio/agent/event"
 	"symbio/agent/node/state"
+	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -214,7 +214,7 @@ const remark = "Also say which part is the largest."
 // have it rendered as soon as node b can; every other one is denied. While the first question waits, a remark is added.
 func (t *tour) answer(ctx context.Context, g *errgroup.Group) error {
 	for first := true; ; first = false {
-		var q event.Fields
+		var q chat.Question
 		select {
 		case <-ctx.Done():
 			return nil

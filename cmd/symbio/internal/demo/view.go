@@ -17,6 +17,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/security/visible"
+	"symbio/skills"
 )
 
 // view shows the events of both nodes, one line each, with how much of the survey is done; with --json the events. It also
@@ -27,7 +28,7 @@ type view struct {
 	columns int
 	color   bool
 	// questions are those of agents on node a.
-	questions chan event.Fields
+	questions chan chat.Question
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -69,7 +70,7 @@ type agents struct {
 // during the tour keeps the first layout.
 func newView(env *command.Env) *view {
 	v := &view{
-		env: env, questions: make(chan event.Fields, 1000), result: result{Type: "result"},
+		env: env, questions: make(chan chat.Question, 1000), result: result{Type: "result"},
 		peer:   peer{met: make(chan struct{}), lentWorks: make(chan struct{}), ready: make(chan struct{}), provided: map[string]bool{}},
 		agents: agents{homes: map[string]string{}, parts: map[string]string{}, asked: map[string]bool{}, granted: map[string][]string{}},
 	}
@@ -83,12 +84,8 @@ func newView(env *command.Env) *view {
 func (v *view) event(e event.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f, err := e.Fields()
-	if err != nil {
-		return
-	}
-	line := v.line(e, f)
-	v.count(e, f)
+	line := v.line(e)
+	v.count(e)
 	if v.env.JSON {
 		if v.err == nil {
 			v.err = v.env.PrintLine(e)
@@ -113,7 +110,7 @@ func (v *view) event(e event.Event) {
 
 // note shows a remark of the tour itself as an event of the node.
 func (v *view) note(node, text string) {
-	v.event(event.Event{Time: time.Now().UTC(), Type: "note", Node: node, Data: json.RawMessage(encode(object{"text": text}))})
+	v.event(event.Event{Time: time.Now().UTC(), Type: "note", Node: node, Text: text})
 }
 
 // layOut returns a line as it is written. On a terminal a highlight is bold and wraps over several
@@ -175,34 +172,30 @@ var lines = map[string]string{
 }
 
 // line returns an event in words; "" for an event that is not worth a line.
-func (v *view) line(e event.Event, f event.Fields) string {
+func (v *view) line(e event.Event) string {
 	// Of the sub-agents on node a only the end is shown. Before the first task no agent is a sub-agent.
 	sub := v.agents.root != "" && e.Agent != v.agents.root
 	quiet := sub && e.Node == "a"
 	key := e.Type
-	switch e.Type {
-	case "node":
+	switch f := e.Part.(type) {
+	case event.Node:
 		key += " " + f.State
-	case "joined", "left":
-		key = v.memberKey(e, f, sub)
-	case "updated":
-		key = v.memberKey(e, f, true)
-	case "served":
+	case event.Member:
+		key = v.memberKey(e, f, sub || e.Type == "updated")
+	case event.Call:
 		key += " " + f.Capability
-	case "steered":
+	case event.Steering:
 		key += " " + f.Outcome
-	case "decision":
+	case event.Decision:
 		key += " " + v.verdict(e, f)
-	case "tool_call":
-		key += " " + f.Tool
-	case "progress":
-		if key += " of " + v.agents.homes[e.Agent]; f.Tool != "" || f.Parent == "" {
-			return ""
+	case event.Tool:
+		if key += " " + f.Tool; e.Type == event.TypeProgress && f.Tool == "" && e.Parent != "" {
+			key += "of " + v.agents.homes[e.Agent]
 		}
 	}
 	switch {
 	// The event that the sub-agent joined, and that of its spawning, have a line of their own.
-	case key == "", key == "served "+lendCapability, key == "tool_call replicate_agent", e.Type == "done" && e.Node != "a", e.Type == "skill_deactivated" && f.Why != "given back",
+	case key == "", key == "served "+lendCapability, key == "tool_call replicate_agent", e.Type == "done" && e.Node != "a", e.Type == "skill_deactivated" && e.Why != "given back",
 		quiet && slices.Contains([]string{"task", "tool_call", "catalog", "skill_granted", "skill_deactivated"}, e.Type), sub && (e.Type == "tool_call" || e.Type == "catalog"):
 		return ""
 	}
@@ -211,14 +204,17 @@ func (v *view) line(e event.Event, f event.Fields) string {
 		text = lines[e.Type]
 	}
 	var fields map[string]any
-	_ = json.Unmarshal(e.Data, &fields) // an event without fields has none to show
-	return strings.TrimSpace(os.Expand(strings.NewReplacer("$", "", "{", "${").Replace(text), func(key string) string { return v.value(e, f, fields, key) }))
+	if data, err := json.Marshal(e); err != nil || json.Unmarshal(data, &fields) != nil {
+		return ""
+	}
+	return strings.TrimSpace(os.Expand(strings.NewReplacer("$", "", "{", "${").Replace(text), func(key string) string { return v.value(e, fields, key) }))
 }
 
 // memberKey returns the key of the line about a member that comes, changes or goes. For a member of another node the line
 // names what that node provides.
-func (v *view) memberKey(e event.Event, f event.Fields, sub bool) string {
+func (v *view) memberKey(e event.Event, f event.Member, sub bool) string {
 	switch {
+	case strings.HasPrefix(e.Type, "became "):
 	case f.Local && (e.Type == "updated" || sub && e.Node == "a"):
 		return ""
 	case f.Local && sub && e.Type == "joined":
@@ -238,7 +234,7 @@ func own(provides []string) []string {
 
 // verdict returns which line a decision has: refused ones, those that a skill granted and a rule denied all the same, and the
 // first call that a skill allows although it needed approval before. The order of the cases matters.
-func (v *view) verdict(e event.Event, f event.Fields) string {
+func (v *view) verdict(e event.Event, f event.Decision) string {
 	call := e.Agent + " " + f.Tool
 	switch {
 	case f.Verdict == "ask":
@@ -259,79 +255,86 @@ func (v *view) verdict(e event.Event, f event.Fields) string {
 }
 
 // value returns what stands for {KEY} in a line.
-func (v *view) value(e event.Event, f event.Fields, fields map[string]any, key string) string {
+func (v *view) value(e event.Event, fields map[string]any, key string) string {
 	switch key {
 	case "args":
-		return chat.ArgSummary(f.Args)
+		return chat.ArgSummary(append(event.PartOf[event.Tool](e).Args, event.PartOf[event.Approval](e).Args...)) // it has one of them
 	case "name":
-		return cmp.Or(f.Name, "an agent")
+		return cmp.Or(e.Name, "an agent")
 	case "provides":
-		return strings.Join(own(f.Provides), ", ")
+		return strings.Join(own(event.PartOf[event.Member](e).Provides), ", ")
 	case "rules":
-		return strings.Join(f.Rules, ", ")
+		return strings.Join(event.PartOf[skills.Event](e).Rules, ", ")
 	case "spent":
 		text := ""
-		if home := v.agents.homes[e.Agent]; f.Parent != "" && home != "" && home != "a" {
+		if home := v.agents.homes[e.Agent]; e.Parent != "" && home != "" && home != "a" {
 			text = " on node " + home
 		}
-		if f.Spent != nil {
-			text += fmt.Sprintf(": %s, %s tokens", chat.Plural(f.Spent.ModelCalls, "model call"), budget.Rounded(f.Spent.Tokens))
+		if spent := event.PartOf[event.End](e).Spent; spent != nil {
+			text += fmt.Sprintf(": %s, %s tokens", chat.Plural(spent.ModelCalls, "model call"), budget.Rounded(spent.Tokens))
 		}
-		if f.Parent == "" {
+		if e.Parent == "" {
 			text += ", with all sub-agents"
 		}
 		return text
 	case "tools":
-		return chat.Plural(f.Tools, "tool")
+		return chat.Plural(event.PartOf[event.Server](e).Tools, "tool")
 	}
 	return fmt.Sprint(fields[key])
 }
 
 // count keeps what the result and later lines need of an event. The caller holds mu.
-func (v *view) count(e event.Event, f event.Fields) {
+func (v *view) count(e event.Event) {
 	r := &v.result
 	switch e.Type {
-	case "joined", "updated", "became available":
-		v.meet(e, f)
-	case "task":
+	case event.TypeTask:
 		v.agents.root = cmp.Or(v.agents.root, e.Agent)
-	case "spawned":
-		v.agents.spawned++
-		v.agents.parts[f.Member] = strings.TrimPrefix(f.Text, "survey ")
-	case "done", "failed":
-		if e.Node == "a" && f.Parent != "" {
+	case event.TypeDone, event.TypeFailed:
+		if e.Node == "a" && e.Parent != "" {
 			v.agents.done++
 		}
-		if e.Type == "failed" {
+		if e.Type == event.TypeFailed {
 			delete(v.agents.parts, e.Agent)
 		}
-	case "turn":
+	case event.TypeTurn:
 		if e.Node == "b" {
 			closeOnce(v.peer.lentWorks)
 		}
-	case "skill_granted":
-		v.agents.granted[e.Agent] = f.Rules
-	case "skill_deactivated":
-		delete(v.agents.granted, e.Agent)
-	case "served":
-		if f.Capability == renderCapability && f.Error == "" {
+	case event.TypeRefused:
+		r.Denied++
+	case event.TypeSession:
+		r.Interrupted++
+	}
+	switch f := e.Part.(type) {
+	case event.Member:
+		if e.Type != "left" && e.Type != "became unavailable" {
+			v.meet(e, f)
+		}
+	case event.Spawn:
+		v.agents.spawned++
+		v.agents.parts[f.Member] = strings.TrimPrefix(e.Text, "survey ")
+	case skills.Event:
+		switch e.Type {
+		case string(skills.EventGranted):
+			v.agents.granted[e.Agent] = f.Rules
+		case string(skills.EventDeactivated):
+			delete(v.agents.granted, e.Agent)
+		}
+	case event.Call:
+		if e.Type == event.TypeServed && f.Capability == renderCapability && f.Error == "" {
 			r.MCPCalls++
 		}
-	case "decision":
-		// A refused call of another node has an event "refused" as well, which is counted below.
+	case event.Decision:
+		// A refused call of another node has an event "refused" as well, which is counted above.
 		if !f.Approved && f.Kind == "" {
 			r.Denied++
 		}
-	case "refused":
-		r.Denied++
-	case "session":
-		r.Interrupted++
-	case "approval":
+	case event.Approval:
 		r.Approvals.Asked++
 		if e.Node == "a" {
-			v.questions <- f
+			v.questions <- chat.Question{Event: e, Approval: f}
 		}
-	case "answered":
+	case event.Answer:
 		if f.Allow {
 			r.Approvals.Allowed++
 		} else {
@@ -341,7 +344,7 @@ func (v *view) count(e event.Event, f event.Fields) {
 }
 
 // meet records where a member lives, and what a knows of b. The caller holds mu.
-func (v *view) meet(e event.Event, f event.Fields) {
+func (v *view) meet(e event.Event, f event.Member) {
 	if f.On != "" {
 		v.agents.homes[e.Agent] = f.On
 	}

@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/security/lazyregexp"
 )
 
 // maxItem is the largest line and the largest file of the input, in bytes: the largest message that a node can be
@@ -120,12 +120,12 @@ func (in *input) err() error {
 }
 
 // placeholder is a field in a template, such as {path}. Other braces, such as those of JSON, stay as they are.
-var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
+var placeholder = lazyregexp.New(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // expand fills a template with the fields of an item. In a template that is JSON, text is written as it is between quotes.
 func (in *input) expand(template string, isJSON bool, it *item) (string, error) {
 	var problems []error
-	text := placeholder.ReplaceAllStringFunc(template, func(m string) string {
+	text := placeholder().ReplaceAllStringFunc(template, func(m string) string {
 		value, err := in.field(it, m[1:len(m)-1])
 		problems = append(problems, err)
 		var text string

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/agent/event"
+	nodefleet "symbio/agent/node/fleet"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -108,7 +109,7 @@ func printChanges(ctx context.Context, env *command.Env, stream receiver, change
 func jsonChange(c *symbiov1.FleetChange) any {
 	return map[string]any{
 		"nodes": append([]*symbiov1.FleetNode{}, c.GetNodes()...), "agents": append([]*symbiov1.FleetAgent{}, c.GetAgents()...),
-		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...), "events": append([]event.Event{}, eventsOf(c)...),
+		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...), "events": append([]event.Event{}, nodefleet.Events(c)...),
 	}
 }
 

@@ -43,20 +43,8 @@ func (f *fleet) apply(c *symbiov1.FleetChange) {
 			f.self = n
 		}
 	}
-	f.events = append(f.events, eventsOf(c)...)
+	f.events = append(f.events, nodefleet.Events(c)...)
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
-}
-
-// eventsOf returns the events of a change. Data that is no JSON is left out.
-func eventsOf(c *symbiov1.FleetChange) (all []event.Event) {
-	for _, e := range c.GetEvents() {
-		one := event.Event{Seq: e.GetSeq(), Time: e.GetTime().AsTime(), Type: e.GetType(), Node: e.GetNode(), Agent: e.GetAgent()}
-		if json.Valid(e.GetData()) {
-			one.Data = e.GetData()
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // total returns what all nodes together have, as if they were one.

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/tui"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/visible"
@@ -30,6 +31,15 @@ import (
 
 // noon is the time of the tests.
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// message is an event as the node sends it.
+func message(e event.Event) *symbiov1.Event {
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	return &symbiov1.Event{Json: line}
+}
 
 func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(-d)) }
 
@@ -120,7 +130,10 @@ func community() *symbiov1.FleetChange {
 			{Id: "i", Name: "cook", Node: "k", NodeName: "kitchen", Definition: "general", State: "idle", Task: "boil water"},
 			{Id: "w", Name: "writer", Node: "d", NodeName: "desk", Definition: "writer", Parent: "g", State: "working", Task: "the first chapter", Since: ago(time.Minute), Turn: 4},
 		},
-		Events: []*symbiov1.Event{{Time: ago(time.Minute), Type: "task", Node: "desk", Agent: "g", Seq: 1, Data: []byte(`{"name":"general","text":"write it"}`)}, {Time: ago(9 * time.Second), Type: "approval", Node: "desk", Agent: "g", Seq: 2, Data: []byte(`{"name":"general","tool":"Write","why":"No rule matches."}`)}},
+		Events: []*symbiov1.Event{
+			message(event.Event{Time: ago(time.Minute).AsTime(), Type: event.TypeTask, Node: "desk", Agent: "g", Seq: 1, Name: "general", Text: "write it"}),
+			message(event.Event{Time: ago(9 * time.Second).AsTime(), Type: event.TypeApproval, Node: "desk", Agent: "g", Seq: 2, Name: "general", Why: "No rule matches.", Part: event.Approval{Tool: "Write"}}),
+		},
 	}
 }
 
@@ -521,7 +534,7 @@ func TestForeignTextCannotMoveCursorOrHide(t *testing.T) {
 			views := []string{s.show(s.changed(&symbiov1.FleetChange{
 				Nodes:  []*symbiov1.FleetNode{{Id: "d", Self: true, Name: text, State: text, Addr: text, Version: text, Protocol: text, Why: &text, Problems: []string{text, text}, Agents: 1}},
 				Agents: []*symbiov1.FleetAgent{{Id: "g", Node: "d", Name: text, NodeName: text, Definition: text, State: text, Task: text, Model: text, Session: text, Window: 1, Calls: []*symbiov1.FleetCall{{Tool: text, Args: text}}}, {Id: "z", Parent: "g", Name: text, Task: text}},
-				Events: []*symbiov1.Event{{Type: text, Node: text, Agent: text, Data: []byte(`{"text":` + string(quoted) + `}`)}},
+				Events: []*symbiov1.Event{message(event.Event{Type: text, Node: text, Agent: text, Text: text})},
 			}))}
 			for _, keys := range []string{"m", "esc a", "esc i", "x", "n enter", "tab", "tab", "esc tab", "tab enter", "esc shift+tab enter", "esc tab enter", "esc / 'x enter", "?"} {
 				views = append(views, s.keys(strings.Fields(keys)...))

@@ -10,7 +10,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"symbio/agent/budget"
-	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -83,7 +82,7 @@ func indented(v any) string {
 type question struct {
 	m        *model
 	decision *symbiov1.Approval
-	fields   event.Fields
+	fields   chat.Question
 	choices  []tui.Choice
 	// chosen is the marked choice.
 	chosen int
@@ -122,6 +121,9 @@ func (q *question) below(columns int) (rows []string) {
 	rows = strings.Split(tui.Paint(q.m.st.Dim, strings.Join(tui.Wrap(text, columns), "\n")), "\n")
 	for i, c := range q.choices {
 		rows = append(rows, q.m.row(c.Key+"  "+c.Text, i == q.chosen))
+		for _, line := range c.More {
+			rows = append(rows, tui.Indented(q.m.st, line, columns)...)
+		}
 	}
 	return rows
 }

@@ -22,7 +22,7 @@ func BenchmarkKeystrokeOnScreen(b *testing.B) {
 	d := newDesk(b, 80, 24)
 	own := startTyping(b, d.model, func(p *tea.Program) {
 		for i := range 2000 {
-			p.Send(event.Event{Type: "text", Agent: "r", Data: fmt.Appendf(nil, `{"turn":1,"text":"line %d of the answer\n\n"}`, i)})
+			p.Send(event.Event{Type: event.TypeText, Agent: "r", Text: fmt.Sprintf("line %d of the answer\n\n", i), Part: event.Turn{Turn: 1}})
 		}
 	})
 	floor := startTyping(b, new(echo), func(*tea.Program) {})

@@ -38,7 +38,7 @@ type model struct {
 	width, height int
 	state         chat.State
 	// settings are the latest of the node; context of window tokens are filled, cost was spent.
-	settings event.Fields
+	settings event.Settings
 	// askedMode is the mode that Shift-Tab asked for and that the node has not answered yet; "" = none. The next Shift-Tab
 	// goes on from it.
 	askedMode       string
@@ -271,28 +271,27 @@ func (m *model) interrupt() tea.Cmd {
 
 // event handles an event of the node.
 func (m *model) event(e event.Event) {
-	f, _ := e.Fields()
-	switch e.Type {
-	case "settings":
-		if f.Why != "" {
-			m.printText(Paint(m.st.Bad, m.wrapped("not changed: "+clean(f.Why), "  ")))
+	switch f := e.Part.(type) {
+	case event.Settings:
+		if e.Why != "" {
+			m.printText(Paint(m.st.Bad, m.wrapped("not changed: "+clean(e.Why), "  ")))
 		}
 		m.settings, m.window = f, cmp.Or(f.Window, m.window)
-		if f.Why != "" || f.Mode == m.askedMode {
+		if e.Why != "" || f.Mode == m.askedMode {
 			m.askedMode = ""
 		}
-	case "plan":
+	case event.Plan:
 		m.plan = f.Steps
-	case "turn":
+	case event.Turn:
 		if f.Window > 0 && e.Agent == m.transcript.agents.Root {
 			m.context, m.window = f.Context, f.Window
 		}
-	case "result":
-		if f.Spent != nil {
+	case event.End:
+		if f.Spent != nil && e.Type == event.TypeResult {
 			m.cost += f.Spent.Cost
 		}
 	}
-	m.printAll(m.transcript.event(m, e, f))
+	m.printAll(m.transcript.event(m, e))
 }
 
 // nextFrame asks for the next frame while something moves by itself.

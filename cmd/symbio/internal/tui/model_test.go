@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"symbio/agent/event"
+	"symbio/agent/event/eventtest"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
@@ -70,7 +71,9 @@ func (d *desk) printed() string {
 }
 
 func (d *desk) event(kind, agent, data string) {
-	d.show(event.Event{Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Type: kind, Node: "n", Agent: agent, Data: []byte(data)})
+	e := eventtest.New(kind, agent, data)
+	e.Time, e.Node = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), "n"
+	d.show(e)
 }
 
 // hostile are texts that try to move the cursor, to change colors, or to hide something.
@@ -108,9 +111,12 @@ func (d *desk) everything(text string) (drawn string) {
 	d.event("retry", "r", quoted(`{"next":%s,"why":%s,"wait":1}`, 2))
 	d.event("result", "r", quoted(`{"text":%s,"status":"done"}`, 1))
 	d.show(chat.Note{Text: text}, chat.Note{Text: text, Bad: true}, chat.Text(text), chat.Echo(text), chat.State{Busy: true, Node: text, Gone: true})
-	d.show(chat.Questions{{ID: "1", Name: text, For: []string{text}, Tool: text, Args: []byte(`{"command":` + jsonString(text) + `}`), Why: text, Rules: []string{text}}, {ID: "2", Diff: text}})
+	d.show(chat.Questions{
+		{Event: event.Event{Name: text, Why: text}, Approval: event.Approval{ID: "1", For: []string{text}, Tool: text, Args: []byte(`{"command":` + jsonString(text) + `}`), Keepable: permission.Keepable{Rules: []string{text}, Offers: []permission.Offer{{Kind: "words", Text: text, Rules: []string{text}, Covers: []string{text}}}}}},
+		{Approval: event.Approval{ID: "2", Diff: text}},
+	})
 	drawn += "\n" + d.view.Content
-	d.show(chat.Questions{{ID: "2", Name: text, Diff: text}})
+	d.show(chat.Questions{{Event: event.Event{Name: text}, Approval: event.Approval{ID: "2", Diff: text}}})
 	drawn += "\n" + d.view.Content
 	d.show(chat.Questions{}, chat.Skills{text}, filesMsg{text})
 	d.input.history = []string{text}
@@ -206,7 +212,7 @@ func TestViewFitsTerminalWithAllParts(t *testing.T) {
 		}
 		d.event("plan", "r", `{"steps":[`+strings.Join(steps, ",")+`]}`)
 		d.event("text", "r", `{"turn":1,"text":`+jsonString(strings.Repeat("a line\n", 100))+`}`)
-		d.show(chat.Questions{{ID: "1", Name: "general", Tool: "Bash", Args: []byte(`{"command":` + jsonString(strings.Repeat("echo\n", 100)) + `}`), Why: "No rule.", Rules: []string{"Bash(x)"}}}, frameMsg{})
+		d.show(chat.Questions{{Event: event.Event{Name: "general", Why: "No rule."}, Approval: event.Approval{ID: "1", Tool: "Bash", Args: []byte(`{"command":` + jsonString(strings.Repeat("echo\n", 100)) + `}`), Keepable: permission.Keepable{Rules: []string{"Bash(x)"}}}}}, frameMsg{})
 		rows := strings.Split(d.view.Content, "\n")
 		if len(rows) > size[1] {
 			t.Errorf("at %v the view has %d rows", size, len(rows))
@@ -222,8 +228,8 @@ func TestViewFitsTerminalWithAllParts(t *testing.T) {
 func TestRequestOfServerForModelHasWordsOfItsOwn(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.show(chat.Questions{
-		{ID: "1", Name: "general", Tool: "mcp_sampling__files", Args: []byte(`{"messages":["user: how?"]}`)},
-		{ID: "2", Name: "worker", For: []string{"general"}, Tool: "mcp_sampling__notes\x1b"},
+		{Event: event.Event{Name: "general"}, Approval: event.Approval{ID: "1", Tool: "mcp_sampling__files", Args: []byte(`{"messages":["user: how?"]}`)}},
+		{Event: event.Event{Name: "worker"}, Approval: event.Approval{ID: "2", For: []string{"general"}, Tool: "mcp_sampling__notes\x1b"}},
 	}, frameMsg{})
 	for _, want := range []string{"The MCP server files asks the model of general  (1 of 2)\n", `"user: how?"`, `then: The MCP server notes\x1b asks the model of worker <- general`} {
 		if !strings.Contains(d.view.Content, want) {
@@ -237,7 +243,7 @@ func TestRequestOfServerForModelHasWordsOfItsOwn(t *testing.T) {
 }
 
 func TestQuestionKeys(t *testing.T) {
-	q := chat.Questions{{ID: "7", Digest: "d", Name: "general", Tool: "Bash", Args: []byte(`{"command":"ls"}`), Rules: []string{"Bash(ls)"}}}
+	q := chat.Questions{{Event: event.Event{Name: "general"}, Approval: event.Approval{ID: "7", Digest: "d", Tool: "Bash", Args: []byte(`{"command":"ls"}`), Keepable: permission.Keepable{Rules: []string{"Bash(ls)"}}}}}
 	for keys, want := range map[string]*symbiov1.AnswerRequest{
 		"y":                       {Id: "7", Digest: "d", Allow: true},
 		"a":                       {Id: "7", Digest: "d", Allow: true, Lasting: true},
@@ -265,7 +271,7 @@ func TestQuestionKeys(t *testing.T) {
 func TestTypedWordDoesNotAnswerQuestion(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.keys("'maybe")
-	d.show(chat.Questions{{ID: "7", Name: "general", Tool: "Bash"}})
+	d.show(chat.Questions{{Event: event.Event{Name: "general"}, Approval: event.Approval{ID: "7", Tool: "Bash"}}})
 	d.keys("'any", "enter")
 	if len(d.got) != 1 || d.got[0].Text != "maybeany" || d.got[0].Answer != nil {
 		t.Fatalf("got %+v, want the text alone", d.got)
@@ -286,7 +292,7 @@ func TestCallOfQuestionScrolls(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDesk(t, 80, 24)
-	d.show(chat.Questions{{ID: "7", Name: "general", Tool: "Bash", Args: args, Rules: []string{"Bash(x)"}}})
+	d.show(chat.Questions{{Event: event.Event{Name: "general"}, Approval: event.Approval{ID: "7", Tool: "Bash", Args: args, Keepable: permission.Keepable{Rules: []string{"Bash(x)"}}}}})
 	if !strings.Contains(d.view.Content, "echo 0\n") && !strings.Contains(d.view.Content, "echo 0 ") || !strings.Contains(d.view.Content, "of 60; PgUp and PgDn") {
 		t.Errorf("at first:\n%s", d.view.Content)
 	}
@@ -339,7 +345,7 @@ func TestViewStaysWhileRowsArePrinted(t *testing.T) {
 	m.printText("row")
 	m.Update(chat.State{})
 	before := m.View().Content // with it was counted how many rows fit
-	m.Update(chat.Questions{{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}})
+	m.Update(chat.Questions{{Approval: event.Approval{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}}})
 	if now := m.View().Content; now != before {
 		t.Errorf("the view changed to\n%s\nfrom\n%s", now, before)
 	}
@@ -361,7 +367,7 @@ func TestPrintFitsBesideEachFrameThatMayBeDrawn(t *testing.T) {
 		open, close tea.Msg
 		left        []int // at once, and after each of two frames
 	}{
-		{"question", chat.Questions{{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}}, chat.Questions{}, []int{10, 0, 0}},
+		{"question", chat.Questions{{Approval: event.Approval{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}}}, chat.Questions{}, []int{10, 0, 0}},
 		{"overlay", chat.Page{Title: "page", Text: "text"}, press("q"), []int{20, 20, 3}},
 		{"nothing", chat.Note{Text: "a"}, chat.Note{Text: "b"}, []int{3, 0, 0}},
 	}
@@ -692,11 +698,50 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// What an answer for the session allows is said once, at its key.
-func TestQuestionSaysOnceWhatTheSessionAllows(t *testing.T) {
-	d := newDesk(t, 80, 24)
-	d.show(chat.Questions{{ID: "7", Name: "general", Tool: "Bash", Why: "No rule matches `make`." + permission.ForSession + "commands may change files below /w; security: workspace never asks."}})
-	if n := strings.Count(strings.ToLower(d.view.Content), "for the session"); n != 1 || !strings.Contains(d.view.Content, "No rule matches `make`.\n") && !strings.Contains(d.view.Content, "No rule matches `make`. ") {
-		t.Errorf("%d times:\n%s", n, d.view.Content)
+// offering is a question with what an answer can allow with it.
+var offering = chat.Question{Event: event.Event{Name: "general", Why: "No rule matches `go test ./...`."}, Approval: event.Approval{ID: "7", Digest: "d", Tool: "Bash", Args: []byte(`{"command":"go test ./..."}`), Keepable: permission.Keepable{Rules: []string{"exactly this call"}, Offers: []permission.Offer{
+	{Kind: permission.OfferChanges, Text: "changes of files below /w", Rules: []string{"Write(./*)", "Bash(box:work)"}, Covers: []string{"Edit a.go", "Bash make"}},
+	{Kind: permission.OfferWords, Text: "commands that begin with go test", Rules: []string{"Bash(go test:*)"}},
+	{Kind: permission.OfferHost, Text: "requests to go.dev", Rules: []string{"WebFetch(domain:go.dev)"}},
+}}}}
+
+func TestQuestionTakesOffers(t *testing.T) {
+	for keys, want := range map[string]*symbiov1.AnswerRequest{
+		"s": {Offer: 1}, "S": {Offer: 1, Lasting: true}, "p": {Offer: 2}, "P": {Offer: 2, Lasting: true}, "f": {Offer: 3}, "F": {Offer: 3, Lasting: true},
+		"a": {Lasting: true}, "down enter": {Offer: 1}, "down down enter": {Offer: 1, Lasting: true},
+	} {
+		d := newDesk(t, 80, 24)
+		d.show(chat.Questions{offering})
+		d.keys(strings.Fields(keys)...)
+		if want.Id, want.Digest, want.Allow = "7", "d", true; len(d.got) != 1 || d.got[0].Answer.String() != want.String() {
+			t.Errorf("%s: %v, want %v", keys, d.got, want)
+		}
 	}
+}
+
+// The rules of an offer and what they cover are shown where there is room, its choices always.
+func TestQuestionShowsWhatOffersAllow(t *testing.T) {
+	d := newDesk(t, 80, 30)
+	d.show(chat.Questions{offering})
+	for _, want := range []string{"  s  for the session: changes of files below /w\n", "allows Write(./*), Bash(box:work)", "also covers Edit a.go; Bash make", "  S  the same from now on", "allows Bash(go test:*)", "  a  always: keep exactly"} {
+		if !strings.Contains(squeeze(d.view.Content), want) {
+			t.Errorf("%q is missing in\n%s", want, d.view.Content)
+		}
+	}
+	d = newDesk(t, 80, 16)
+	d.show(chat.Questions{offering})
+	for _, want := range []string{"s  for the session: changes of files below /w", "p  for the session: commands that begin with go test", "r  no, with"} {
+		if !strings.Contains(d.view.Content, want) {
+			t.Errorf("with few rows %q is missing in\n%s", want, d.view.Content)
+		}
+	}
+}
+
+// squeeze removes the blanks at the ends of rows.
+func squeeze(text string) string {
+	rows := strings.Split(text, "\n")
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return strings.Join(rows, "\n")
 }

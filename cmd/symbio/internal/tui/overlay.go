@@ -13,6 +13,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	symbiov1 "symbio/proto/symbio/v1"
+	"symbio/security/permission"
 )
 
 // overlay is a text or a list above the conversation, on the alternate screen.
@@ -96,14 +97,21 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 }
 
 // QuestionOf returns a decision that waits as the event about it has it.
-func QuestionOf(a *symbiov1.Approval) event.Fields {
-	return event.Fields{ID: a.GetId(), Name: a.GetName(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Why: a.GetWhy(), Digest: a.GetDigest(), Rules: a.GetRules(), Diff: a.GetDiff()}
+func QuestionOf(a *symbiov1.Approval) chat.Question {
+	var offers []permission.Offer
+	for _, o := range a.GetOffers() {
+		offers = append(offers, permission.Offer{Kind: o.GetKind(), Text: o.GetText(), Rules: o.GetRules(), Covers: o.GetCovers()})
+	}
+	return chat.Question{
+		Event:    event.Event{Name: a.GetName(), Why: a.GetWhy()},
+		Approval: event.Approval{ID: a.GetId(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Digest: a.GetDigest(), Keepable: permission.Keepable{Rules: a.GetRules(), Offers: offers}, Diff: a.GetDiff()},
+	}
 }
 
 // first puts a decision that the person chose in front of the questions.
 func (p *questionPanel) first(a *symbiov1.Approval, in *input) {
 	q := QuestionOf(a)
-	open := []event.Fields{q}
+	open := []chat.Question{q}
 	for _, o := range p.open {
 		if o.ID != q.ID {
 			open = append(open, o)

@@ -11,7 +11,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"symbio/agent/event"
 	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
@@ -23,7 +22,7 @@ import (
 // questionPanel shows the first of the approvals that wait, and takes the answer: by a letter, or with
 // the arrow keys and Enter.
 type questionPanel struct {
-	open []event.Fields
+	open []chat.Question
 	// total counts the decisions since there was none, open or answered.
 	total int
 	// chosen is the marked choice, scroll the part of the call that is on the screen.
@@ -43,50 +42,64 @@ type questionPanel struct {
 // typingPause is how long no key was pressed when a person is not typing on.
 const typingPause = time.Second
 
-// Choice is one possible answer to a question. Set writes it into the request; it is nil if a text belongs to it.
+// Choice is one possible answer to a question. More are lines that say exactly what it allows. Set writes it into the request;
+// it is nil if a text belongs to it.
 type Choice struct {
 	Key, Text string
+	More      []string
 	Set       func(*symbiov1.AnswerRequest)
 }
 
+// offerKeys are the keys of offers by their kinds: the small letter is for the session, the capital one from now on.
+var offerKeys = map[string]string{permission.OfferChanges: "s", permission.OfferWords: "p", permission.OfferHost: "f"}
+
+// offered returns the choices for the i-th offer of a question.
+func offered(i int, o permission.Offer) []Choice {
+	key, take := offerKeys[o.Kind], func(lasting bool) func(*symbiov1.AnswerRequest) {
+		return func(r *symbiov1.AnswerRequest) { r.Allow, r.Offer, r.Lasting = true, uint32(i+1), lasting }
+	}
+	return []Choice{
+		{key, "for the session: " + visible.Escape(o.Text), command.OfferLines(o.Rules, o.Covers), take(false)},
+		{strings.ToUpper(key), "the same from now on", nil, take(true)},
+	}
+}
+
 // IsQuestion reports whether a server asks for a text, and not an agent for a call.
-func IsQuestion(q event.Fields) bool { return strings.HasPrefix(q.Tool, tool.QuestionOf) }
+func IsQuestion(q chat.Question) bool { return strings.HasPrefix(q.Tool, tool.QuestionOf) }
 
 // Choices returns the possible answers to a question.
-func Choices(q event.Fields) []Choice {
+func Choices(q chat.Question) []Choice {
 	if IsQuestion(q) {
 		return []Choice{
-			{"y", "yes, with the defaults of the form", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
-			{"n", "no", func(*symbiov1.AnswerRequest) {}},
-			{"r", "fill it in", nil},
+			{"y", "yes, with the defaults of the form", nil, func(r *symbiov1.AnswerRequest) { r.Allow = true }},
+			{"n", "no", nil, func(*symbiov1.AnswerRequest) {}},
+			{"r", "fill it in", nil, nil},
 		}
 	}
-	session := "this call for the session, while the agent lives"
-	if _, all, found := strings.Cut(q.Why, permission.ForSession); found {
-		session, _, _ = strings.Cut(all, ";")
-		session = "for the session: " + visible.Escape(session)
+	all := []Choice{{"y", "yes, once", nil, func(r *symbiov1.AnswerRequest) { r.Allow = true }}}
+	for i, o := range q.Offers {
+		all = append(all, offered(i, o)...)
 	}
-	all := []Choice{
-		{"y", "yes, once", func(r *symbiov1.AnswerRequest) { r.Allow = true }},
-		{"s", session, func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }},
+	if len(all) == 1 || all[1].Key != "s" {
+		all = append(all, Choice{"s", "this call for the session, while the agent lives", nil, func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }})
 	}
 	if len(q.Rules) > 0 {
-		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
+		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), nil, func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
 	}
 	return append(all,
-		Choice{"n", "no", func(*symbiov1.AnswerRequest) {}},
-		Choice{"r", "no, with a reason for the agent", nil})
+		Choice{"n", "no", nil, func(*symbiov1.AnswerRequest) {}},
+		Choice{"r", "no, with a reason for the agent", nil, nil})
 }
 
 // set replaces the questions.
-func (p *questionPanel) set(open []event.Fields, in *input) {
+func (p *questionPanel) set(open []chat.Question, in *input) {
 	if len(open) == 0 || len(p.open) == 0 || open[0].ID != p.open[0].ID {
 		p.chosen, p.scroll, p.armed, p.filled, p.wrong = 0, Scroll{}, false, nil, ""
 		p.endReason(in)
 		p.arm(in)
 	}
 	for _, q := range open {
-		if !slices.ContainsFunc(p.open, func(o event.Fields) bool { return o.ID == q.ID }) {
+		if !slices.ContainsFunc(p.open, func(o chat.Question) bool { return o.ID == q.ID }) {
 			p.total++
 		}
 	}
@@ -159,7 +172,7 @@ func (p *questionPanel) key(k tea.KeyPressMsg, in *input, send func(chat.Input))
 }
 
 // reasonKey handles a key while a reason is typed.
-func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send func(chat.Input)) bool {
+func (p *questionPanel) reasonKey(name string, q chat.Question, in *input, send func(chat.Input)) bool {
 	switch name {
 	case "esc":
 		p.endReason(in)
@@ -178,7 +191,7 @@ func (p *questionPanel) reasonKey(name string, q event.Fields, in *input, send f
 
 // fill takes what was typed: the reason of a no, or a value of the next field of a form. complete is false while a field is
 // left or the value does not fit.
-func (p *questionPanel) fill(q event.Fields, in *input) (text string, complete bool) {
+func (p *questionPanel) fill(q chat.Question, in *input) (text string, complete bool) {
 	names, form := formFields(q)
 	if text = in.area.Value(); len(names) == 0 {
 		return text, true
@@ -212,12 +225,12 @@ func (p *questionPanel) fill(q event.Fields, in *input) (text string, complete b
 }
 
 // formFields returns the form of a question and the names of its fields in their order.
-func formFields(q event.Fields) ([]string, tool.Form) {
+func formFields(q chat.Question) ([]string, tool.Form) {
 	form := tool.FormOf(q.Tool, q.Args)
 	return slices.Sorted(maps.Keys(form.Fields)), form
 }
 
-func (p *questionPanel) answer(q event.Fields, c Choice, in *input, send func(chat.Input)) {
+func (p *questionPanel) answer(q chat.Question, c Choice, in *input, send func(chat.Input)) {
 	if c.Set == nil {
 		p.reasoning, p.draft, p.filled, p.wrong = true, in.area.Value(), nil, ""
 		in.area.Reset()
@@ -241,7 +254,7 @@ func (p *questionPanel) endReason(in *input) {
 const goesOn = "      "
 
 // Question returns what a person sees of a question: who asks for what, and the rows of the call or of what it would change.
-func Question(s Styles, q event.Fields, columns int) (head string, body []string) {
+func Question(s Styles, q chat.Question, columns int) (head string, body []string) {
 	head = command.DecisionText(q.Name, q.For, " wants to use ", q.Tool)
 	if q.Diff != "" {
 		return head, DiffRows(s, q.Diff, columns, maxQuestionRows)
@@ -253,6 +266,42 @@ func Question(s Styles, q event.Fields, columns int) (head string, body []string
 		}
 	}
 	return head, body
+}
+
+// belowCall returns the rows below the call: why it is asked about, and the choices. With whole they are not cut, and say
+// exactly what each choice allows.
+func (p *questionPanel) belowCall(s Styles, q chat.Question, columns int, whole bool) (rows []string) {
+	why := visible.Escape(q.Why)
+	lines := []string{Cut(why, columns-2)}
+	if whole {
+		lines = Wrap(why, columns-2)
+	}
+	for _, line := range lines {
+		rows = append(rows, Paint(s.Dim, "  "+line))
+	}
+	for i, c := range Choices(q) {
+		row := Cut("  "+c.Key+"  "+c.Text, columns)
+		if i == p.chosen {
+			row = Paint(s.Selected, row)
+		}
+		if !p.reasoning {
+			rows = append(rows, row)
+		}
+		for _, line := range c.More {
+			if whole && !p.reasoning {
+				rows = append(rows, Indented(s, line, columns)...)
+			}
+		}
+	}
+	return rows
+}
+
+// Indented returns a line below a choice, as dim rows.
+func Indented(s Styles, line string, columns int) (rows []string) {
+	for _, row := range Wrap(line, columns-len(goesOn)) {
+		rows = append(rows, Paint(s.Dim, goesOn+row))
+	}
+	return rows
 }
 
 // maxQuestionRows bounds the rows of the difference in a question.
@@ -279,18 +328,13 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
 	}
 	rows := []string{Paint(m.st.Bold, Cut(head, columns))}
-	why, _, _ := strings.Cut(q.Why, permission.ForSession) // the choice says it
-	below := []string{Paint(m.st.Dim, Cut("  "+visible.Escape(why), columns))}
+	below := p.belowCall(m.st, q, columns, true)
+	if len(rows)+len(below)+min(len(body), 4) > room {
+		below = p.belowCall(m.st, q, columns, false)
+	}
 	if p.reasoning {
 		below = append(below, prompt...)
 	} else {
-		for i, c := range Choices(q) {
-			row := Cut("  "+c.Key+"  "+c.Text, columns)
-			if i == p.chosen {
-				row = Paint(m.st.Selected, row)
-			}
-			below = append(below, row)
-		}
 		below = append(below, p.waitingRows(m, columns)...)
 	}
 	fits := max(2, room-len(rows)-len(below))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/chat"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -71,7 +72,7 @@ func TestLongMessageIsShownShort(t *testing.T) {
 func TestFormIsFilledFieldByField(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	form := `{"message":"Which door?","form":{"color":{"type":"string","required":true,"enum":["red","blue"],"description":"of the door"},"doors":{"type":"integer","default":1},"note":{"type":"string"},"sure":{"type":"boolean"}}}`
-	d.show(chat.Questions{{ID: "1", Tool: "question of s", Digest: "d", Args: []byte(form)}})
+	d.show(chat.Questions{{Approval: event.Approval{ID: "1", Tool: "question of s", Digest: "d", Args: []byte(form)}}})
 	if view := d.view.Content; !strings.Contains(view, "color: string, required, one of red, blue: of the door\n") {
 		t.Errorf("the question:\n%s", view)
 	}

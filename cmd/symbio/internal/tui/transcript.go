@@ -53,53 +53,54 @@ func (t *transcript) add(e entry) {
 func (e entry) size() int { return len(e.head) + len(e.body) + len(e.diff) }
 
 // event handles an event and returns the texts that are finished.
-func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []string) {
-	row := t.agents.Event(e, f)
-	if t.wait(e, f) {
+func (t *transcript) event(m *model, e event.Event) (done []string) {
+	row := t.agents.Event(e)
+	if t.wait(e) {
 		return nil
 	}
 	switch e.Type {
-	case "task":
-		row.Began, row.Task, row.State = e.Time, f.Text, "working"
+	case event.TypeTask:
+		row.Began, row.Task, row.State = e.Time, e.Text, "working"
 		if row.Depth > 0 {
-			done = append(done, t.line(m, row, m.st.Bold.Render(OneLine(f.Text))))
+			done = append(done, t.line(m, row, m.st.Bold.Render(OneLine(e.Text))))
 		}
-	case "text":
+	case event.TypeText:
 		if row.Depth == 0 && e.Agent != "" {
-			done = t.text(m, f)
+			done = t.text(m, e)
 		}
-	case "thought":
+	case event.TypeThought:
 		if row.Depth == 0 {
-			t.thought.WriteString(f.Text)
+			t.thought.WriteString(e.Text)
 		}
-	case "turn":
-		row.Tokens = cmp.Or(f.Context, row.Tokens)
+	case event.TypeTurn:
+		row.Tokens = cmp.Or(event.PartOf[event.Turn](e).Context, row.Tokens)
 		if row.Depth == 0 {
 			done = t.flush(m)
 		}
-	case "tool_call":
+	case event.TypeToolCall:
 		if e.Agent == t.agents.Root {
 			done = t.flush(m)
 		}
-		t.running.Event(e, f)
+		t.running.Event(e)
 		row.State = t.running[len(t.running)-1].What
-	case "progress":
-		t.running.Event(e, f)
-	case "tool_result":
-		done = t.endCall(m, e, row, f)
-	case "done", "failed":
-		row.State, row.Spent = e.Type, cmp.Or(f.Spent, row.Spent)
+	case event.TypeProgress:
+		t.running.Event(e)
+	case event.TypeToolResult:
+		done = t.endCall(m, e, row)
+	case event.TypeDone, event.TypeFailed:
+		spent := event.PartOf[event.End](e).Spent
+		row.State, row.Spent = e.Type, cmp.Or(spent, row.Spent)
 		if row.Depth > 0 {
 			text, style := "is done", m.st.Dim
-			if e.Type == "failed" {
-				text, style = "failed: "+f.Why, m.st.Bad
+			if e.Type == event.TypeFailed {
+				text, style = "failed: "+e.Why, m.st.Bad
 			}
-			done = append(done, t.line(m, row, style.Render(OneLine(text+"  "+chat.UsageAndTime(f.Spent, e.Time.Sub(row.Began))))))
+			done = append(done, t.line(m, row, style.Render(OneLine(text+"  "+chat.UsageAndTime(spent, e.Time.Sub(row.Began))))))
 		}
-	case "result":
-		done = t.result(m, f)
+	case event.TypeResult:
+		done = t.result(m, e.Text)
 	default:
-		if text := chat.NoticeText(e, f); text != "" {
+		if text := chat.NoticeText(e); text != "" {
 			done = append(done, t.line(m, row, m.st.Dim.Render(OneLine(text))))
 		}
 	}
@@ -107,11 +108,12 @@ func (t *transcript) event(m *model, e event.Event, f event.Fields) (done []stri
 }
 
 // wait notes the wait for a model that an event begins or ends. It reports whether the countdown alone shows it: it follows another one.
-func (t *transcript) wait(e event.Event, f event.Fields) bool {
-	if e.Agent == t.waiting || e.Type == "result" {
+func (t *transcript) wait(e event.Event) bool {
+	if e.Agent == t.waiting || e.Type == event.TypeResult {
 		t.waiting, t.waitEnd = "", time.Time{}
 	}
-	if e.Type != "retry" || f.Wait <= 0 {
+	f := event.PartOf[event.Retry](e)
+	if f.Wait <= 0 {
 		return false
 	}
 	t.waiting, t.waitFor = e.Agent, OneLine(f.Next)
@@ -142,13 +144,13 @@ func (t *transcript) nameOf(id string) string {
 }
 
 // text adds a piece of the answer and returns the blocks that it completes.
-func (t *transcript) text(m *model, f event.Fields) (done []string) {
+func (t *transcript) text(m *model, e event.Event) (done []string) {
 	done = t.flushThought(m)
-	if f.Turn != t.turn {
-		t.turn = f.Turn
+	if turn := event.PartOf[event.Turn](e).Turn; turn != t.turn {
+		t.turn = turn
 		t.turnText.Reset()
 	}
-	text := f.Text
+	text := e.Text
 	if t.turnText.Len() == 0 {
 		text = strings.TrimLeft(text, "\n")
 	}
@@ -187,14 +189,15 @@ func (t *transcript) flush(m *model) (done []string) {
 }
 
 // endCall returns the line of a call that has ended, and the change that it made.
-func (t *transcript) endCall(m *model, e event.Event, row *chat.AgentRow, f event.Fields) []string {
-	call, took := t.running.Event(e, f)
+func (t *transcript) endCall(m *model, e event.Event, row *chat.AgentRow) []string {
+	call, took := t.running.Event(e)
+	f := event.PartOf[event.Tool](e)
 	row.State = "working"
-	style, mark, summary := m.st.Dim, m.st.Good.Render("✓ "), chat.ResultSummary(f.Text)
+	style, mark, summary := m.st.Dim, m.st.Good.Render("✓ "), chat.ResultSummary(e.Text)
 	if f.Failed {
-		style, mark, summary = m.st.Bad, m.st.Bad.Render("✗ "), "failed: "+chat.FirstLine(f.Text)
+		style, mark, summary = m.st.Bad, m.st.Bad.Render("✗ "), "failed: "+chat.FirstLine(e.Text)
 	}
-	t.add(entry{head: strings.TrimSpace(row.Name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + f.Text), diff: f.Diff})
+	t.add(entry{head: strings.TrimSpace(row.Name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + e.Text), diff: f.Diff})
 	// The summary gets at most half of the row when the call is long.
 	room := m.width - 12 - 2*row.Depth - ansi.StringWidth(took)
 	what := Cut(OneLine(call.What), max(room-ansi.StringWidth(summary), room/2))
@@ -207,12 +210,12 @@ func (t *transcript) endCall(m *model, e event.Event, row *chat.AgentRow, f even
 }
 
 // result returns the answer if it was not streamed. Calls without a result are forgotten.
-func (t *transcript) result(m *model, f event.Fields) (done []string) {
+func (t *transcript) result(m *model, text string) (done []string) {
 	done = t.flush(m)
 	t.running, t.turn = nil, 0
-	if m.prose && f.Text != "" && strings.TrimSpace(f.Text) != strings.TrimSpace(t.turnText.String()) {
-		t.add(entry{head: "answer", body: f.Text})
-		done = append(done, m.markdown(f.Text))
+	if m.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(t.turnText.String()) {
+		t.add(entry{head: "answer", body: text})
+		done = append(done, m.markdown(text))
 	}
 	t.turnText.Reset()
 	return done

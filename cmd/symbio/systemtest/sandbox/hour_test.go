@@ -46,7 +46,7 @@ approvals: {unattended: true}
 `
 
 // A person who has a model work in three repositories for an hour is asked at most three times under the preset standard, if
-// edits by tools are answered in advance (--mode edits) and each answer holds for the session; and all the work is done.
+// each answer takes the first offer, for the session; and all the work is done.
 func TestAnHourOfWorkAsksThreeTimes(t *testing.T) {
 	var (
 		mu    sync.Mutex
@@ -79,7 +79,7 @@ func TestAnHourOfWorkAsksThreeTimes(t *testing.T) {
 	})
 }
 
-// do lets the model work, and returns the calls that a person was asked about, who says yes for the session.
+// do lets the model work, and returns the calls that a person was asked about, who takes the first offer.
 func (w hourOfWork) do(t *testing.T) (asked []string) {
 	dir := w.repository(t)
 	var steps [][]symbiotest.ModelCall
@@ -99,7 +99,7 @@ func (w hourOfWork) do(t *testing.T) (asked []string) {
 		c.Dir, c.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+home, "XDG_CONFIG_HOME="+home, "OPENAI_API_KEY=k")
 		return c
 	}
-	run := symbio("run", "--json", "--mode", "edits", "--max-turns", "100", "--config", config, w.Task)
+	run := symbio("run", "--json", "--max-turns", "100", "--config", config, w.Task)
 	run.Stderr = os.Stderr
 	out, err := run.StdoutPipe()
 	if err != nil {
@@ -122,7 +122,7 @@ func (w hourOfWork) do(t *testing.T) (asked []string) {
 		switch l.Type {
 		case "approval":
 			asked = append(asked, l.Tool+" "+string(l.Args))
-			if out, err := symbio("approvals", "allow", l.ID, "--always").CombinedOutput(); err != nil {
+			if out, err := symbio("approvals", "allow", l.ID, "--offer", "1").CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		case "tool_result":

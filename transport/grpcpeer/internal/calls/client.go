@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -39,6 +41,9 @@ const (
 	// requesterSize what a requester costs besides its name.
 	overhead      = 64
 	requesterSize = 16
+	// maxQueued is how many calls may wait until others have ended: their callers wait anyway, so it only stops a program that
+	// starts callers without end.
+	maxQueued = 4096
 	// maxUnsent is how many bytes of sends may wait for the stream: enough to keep it busy until a refused
 	// sender tries again.
 	maxUnsent = 1 << 20
@@ -56,7 +61,7 @@ var (
 type ClientConfig struct {
 	// MaxMessage is the longest payload of an answer that this node announces to take, in bytes.
 	MaxMessage int
-	// MaxCalls is how many calls may be under way, and how many of them may listen.
+	// MaxCalls is how many calls may be under way, and how many of them may listen. Calls without a listener wait for their turn.
 	MaxCalls int
 	// Stuck ends the connection when a call that is alone cannot be sent for so long, by Clock.
 	Stuck time.Duration
@@ -73,8 +78,10 @@ type ClientConfig struct {
 type Client struct {
 	cfg       ClientConfig
 	rpc       pb.PeerClient
-	maxSends  int           // at a time
-	listening chan struct{} // one per call in a stream of its own
+	maxSends  int                 // at a time
+	listening chan struct{}       // one per call in a stream of its own
+	places    *semaphore.Weighted // has one for each of waiting, and those of calls that begin
+	queued    atomic.Int64        // calls that wait for a place
 	lanes     [lanes]*outbox
 	loops     sync.WaitGroup
 	broken    context.Context // ends when a lane has ended, and with it all calls
@@ -91,7 +98,7 @@ type Client struct {
 // Open opens both lanes of a connection and starts their goroutines, six in all. It returns an
 // error when the streams cannot be opened before ctx ends. The caller must call Close.
 func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
-	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
+	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls), places: semaphore.NewWeighted(int64(cfg.MaxCalls)),
 		maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
 	c.broken, c.lose = context.WithCancelCause(context.Background())
 	// A node may let no more streams begin; that must not hold up more than this connection.
@@ -155,6 +162,7 @@ func (c *Client) end(why error) {
 	for _, w := range all {
 		w <- nil
 	}
+	c.places.Release(int64(len(all)))
 	if sent > 0 {
 		c.cfg.Undelivered(community.DeliveryFailure{Count: uint64(sent), Err: community.ErrUnavailable})
 	}
@@ -187,6 +195,7 @@ func (c *Client) dispatch(answers []*pb.Answer) {
 	for _, a := range answers {
 		if w := c.waiting[a.GetId()]; w != nil {
 			delete(c.waiting, a.GetId())
+			c.places.Release(1)
 			w <- a
 		}
 	}
@@ -221,9 +230,12 @@ func (c *Client) Invoke(ctx context.Context, call community.Call) (community.Rep
 	case call.Listen != nil || call.Accept != nil:
 		return c.invokeStream(ctx, call)
 	}
-	id, w, alone, err := c.register()
-	if err != nil {
+	if err := c.acquire(ctx); err != nil {
 		return community.Reply{}, err
+	}
+	id, w, alone := c.register()
+	if w == nil {
+		return community.Reply{}, community.ErrUnavailable
 	}
 	at, _ := ctx.Deadline()
 	i := item{call: &pb.Call{Id: id, Request: requestTo(call, time.Until(at))}, size: len(call.Payload) + envelope}
@@ -263,22 +275,35 @@ func notCanceled(err error) error {
 	return err
 }
 
-// register reserves an id and a channel for the answer. alone reports that no other call is in
-// flight, so the call can be sent at once. It returns ErrBusy at MaxCalls, and ErrUnavailable after
-// the end of a lane.
-func (c *Client) register() (id uint64, w chan *pb.Answer, alone bool, err error) {
+// acquire waits for a place among MaxCalls, in the order of the callers, until ctx ends. ErrBusy: maxQueued calls wait
+// already.
+func (c *Client) acquire(ctx context.Context) error {
+	if c.places.TryAcquire(1) {
+		return nil
+	}
+	defer c.queued.Add(-1)
+	if c.queued.Add(1) > maxQueued {
+		return busyWith(c.cfg.MaxCalls)
+	}
+	if c.places.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// register reserves an id and a channel for the answer of a call that has a place. alone reports that no other call is in
+// flight, so the call can be sent at once. After the end of a lane there is no channel, and no place any more.
+func (c *Client) register() (id uint64, w chan *pb.Answer, alone bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.waiting == nil:
-		return 0, nil, false, community.ErrUnavailable
-	case len(c.waiting) >= c.cfg.MaxCalls:
-		return 0, nil, false, busyWith(c.cfg.MaxCalls)
+	if c.waiting == nil {
+		c.places.Release(1)
+		return 0, nil, false
 	}
 	c.last++
 	w = make(chan *pb.Answer, 1)
 	c.waiting[c.last] = w
-	return c.last, w, len(c.waiting) == 1, nil
+	return c.last, w, len(c.waiting) == 1
 }
 
 // abandon cancels a call whose caller has given up. A call that was not sent yet is withdrawn. One
@@ -290,7 +315,10 @@ func (c *Client) abandon(id uint64, out *outbox) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.waiting, id)
+	if c.waiting[id] != nil {
+		delete(c.waiting, id)
+		c.places.Release(1)
+	}
 }
 
 // Tell queues a one-way send and returns at once. It returns ErrBusy when too many are

@@ -80,9 +80,9 @@ type job struct {
 	call *pb.InvokeRequest
 }
 
-// maxIdle is how many workers of a lane stay for the next call. A fresh goroutine would have to grow its stack
+// maxIdle is how many workers of a lane stay for the next call, 8 KiB each. A fresh goroutine would have to grow its stack
 // first, which costs more than the call.
-const maxIdle = 64
+const maxIdle = 1024
 
 // close cancels the calls of the lane and returns when they have ended. Nothing is sent on the
 // stream afterwards, as gRPC requires of a handler that returns.
