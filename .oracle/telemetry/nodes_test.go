@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
@@ -104,19 +105,19 @@ func doTask(t *testing.T) (output string) {
 				case <-events.Ready():
 				}
 				for e, ok := events.Take(); ok; e, ok = events.Take() {
-					f, err := e.Fields()
-					if err != nil {
-						return err
-					}
-					switch {
-					case e.Type == "approval":
-						if _, err := n.Approvals().Answer(ctx, &symbiov1.AnswerRequest{Id: f.ID, Digest: f.Digest, Allow: true}); err != nil {
+					switch part := e.Part.(type) {
+					case event.Approval:
+						if _, err := n.Approvals().Answer(ctx, &symbiov1.AnswerRequest{Id: part.ID, Digest: part.Digest, Allow: true}); err != nil {
 							return err
 						}
-					case e.Type == "tool_result" && f.Failed:
-						t.Errorf("%s failed: %s", f.Tool, f.Text)
-					case e.Type == "tool_result" && f.Tool == "Bash":
-						output = f.Text
+					case event.Tool:
+						switch {
+						case e.Type != event.TypeToolResult:
+						case part.Failed:
+							t.Errorf("%s failed: %s", part.Tool, e.Text)
+						case part.Tool == "Bash":
+							output = e.Text
+						}
 					}
 				}
 			}
