@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"sync"
 
 	"symbio/agent/content"
@@ -143,16 +142,14 @@ func (a *artifacts) open(ctx context.Context, hash string) (io.ReadSeekCloser, e
 	return a.cfg.Store.Open(h)
 }
 
-var artifactName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b` + tool.ArtifactPrefix + `([0-9a-f]{64})\b`) })
-
 // pass lets the receiver of data read the artifacts that it names and the sender may read. Of the two
 // trees, one is nil if it is at another node.
 func pass(ctx context.Context, data []byte, from, to *artifacts, node community.NodeID) {
 	if from == to {
 		return
 	}
-	for _, m := range artifactName().FindAllSubmatch(data, maxNamed) {
-		h, _ := content.ParseHash(string(m[1])) // it is one, by the expression
+	for _, hash := range tool.ArtifactsNamed(data, maxNamed) {
+		h, _ := content.ParseHash(hash) // it is one, by ArtifactsNamed
 		if from == nil {
 			to.add(h, "", node)
 		} else if f, err := from.open(ctx, h.String()); err == nil { // else it only looks like one, or is gone

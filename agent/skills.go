@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -428,7 +427,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 		catalog := s.registry.Now().Catalog
 		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
 		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
-			if !mayBeSkill().MatchString(m.Name) {
+			if !mayBeSkill(m.Name) {
 				continue // a variable of a shell, such as $HOME
 			}
 			if !errors.As(err, new(*skills.LoadError)) {
@@ -449,8 +448,10 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 	return b.String()
 }
 
-// mayBeSkill matches what a person may have taken for the name of a skill.
-var mayBeSkill = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]*$`) })
+// mayBeSkill reports whether a person may have taken a word for the name of a skill.
+func mayBeSkill(name string) bool {
+	return name != "" && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
 
 // maxNearest is how many skills are named in place of one that does not exist.
 const maxNearest = 5

@@ -14,10 +14,10 @@ import (
 
 // receiver is the collector's receiver of OTLP, and what it got.
 type receiver struct {
-	grpc, http string // its addresses
-	traces     consumertest.TracesSink
-	metrics    consumertest.MetricsSink
-	logs       consumertest.LogsSink
+	address string
+	traces  consumertest.TracesSink
+	metrics consumertest.MetricsSink
+	logs    consumertest.LogsSink
 }
 
 // freeAddress returns an address of this machine that is free now.
@@ -34,11 +34,11 @@ func freeAddress(t *testing.T) string {
 // startReceiver starts a receiver for the test.
 func startReceiver(t *testing.T) *receiver {
 	t.Helper()
-	r := &receiver{grpc: freeAddress(t), http: freeAddress(t)}
+	r := &receiver{address: freeAddress(t)}
 	factory := otlpreceiver.NewFactory()
 	config := factory.CreateDefaultConfig()
 	if err := confmap.NewFromStringMap(map[string]any{"protocols": map[string]any{
-		"grpc": map[string]any{"endpoint": r.grpc}, "http": map[string]any{"endpoint": r.http},
+		"http": map[string]any{"endpoint": r.address},
 	}}).Unmarshal(config); err != nil {
 		t.Fatal(err)
 	}

@@ -69,29 +69,24 @@ var wantPaths = []string{
 }
 
 func TestTaskOverTwoNodesIsOneTrace(t *testing.T) {
-	for protocol, address := range map[string]func(*receiver) string{"grpc": func(r *receiver) string { return r.grpc }, "http/protobuf": func(r *receiver) string { return r.http }} {
-		t.Run(protocol, func(t *testing.T) {
-			r := startReceiver(t)
-			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+address(r))
-			t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-			t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key="+headerWord)
-			t.Setenv("OTEL_SERVICE_NAME", "house")
-			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-			if out := doTask(t); strings.Contains(out, headerWord) || !strings.Contains(out, argsWord) {
-				t.Errorf("the command has the headers of the exporters, or did not run:\n%s", out)
-			}
-			checkTrace(t, r.spans())
-			checkResources(t, r)
-			checkContent(t, r, false)
-			checkMetrics(t, r)
-			checkLogs(t, r)
-		})
+	r := startReceiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+r.address)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key="+headerWord)
+	t.Setenv("OTEL_SERVICE_NAME", "house")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+	if out := doTask(t); strings.Contains(out, headerWord) || !strings.Contains(out, argsWord) {
+		t.Errorf("the command has the headers of the exporters, or did not run:\n%s", out)
 	}
+	checkTrace(t, r.spans())
+	checkResources(t, r)
+	checkContent(t, r, false)
+	checkMetrics(t, r)
+	checkLogs(t, r)
 }
 
 func TestContentIsSentIfAskedFor(t *testing.T) {
 	r := startReceiver(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://"+r.http+"/v1/traces")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://"+r.address+"/v1/traces")
 	t.Setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "span_only")
 	doTask(t)
 	checkContent(t, r, true)
@@ -102,7 +97,7 @@ func TestContentIsSentIfAskedFor(t *testing.T) {
 
 func TestNothingIsSentByDefault(t *testing.T) {
 	r := startReceiver(t)
-	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + r.http, "OTEL_SDK_DISABLED": "true"} {
+	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + r.address, "OTEL_SDK_DISABLED": "true"} {
 		t.Setenv(name, value)
 	}
 	doTask(t)

@@ -110,8 +110,6 @@ func (x *exchange) run(do func(*exchange) error) error {
 		}
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
-		if errors.Is(err, ErrInterrupted) {
-		}
 		x.keepWhole(session.Interrupted, err)
 	case x.resumed, errors.Is(err, ErrTurns), errors.Is(err, ErrNoAnswer):
 		x.keepWhole(session.Failed, err)

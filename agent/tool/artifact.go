@@ -5,11 +5,24 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"symbio/security/lazyregexp"
 )
 
 // ArtifactPrefix begins the path of an artifact: a content that SetConfig.Keep stored here or at another
 // node. The hash follows. No such path is one of the file system.
 const ArtifactPrefix = "artifact:"
+
+var artifactName = lazyregexp.New(`\b` + ArtifactPrefix + `([0-9a-f]{64})\b`)
+
+// ArtifactsNamed returns the hashes of the artifacts that a text names, in their order: at most the first
+// most ones.
+func ArtifactsNamed(text []byte, most int) (hashes []string) {
+	for _, m := range artifactName().FindAllSubmatch(text, most) {
+		hashes = append(hashes, string(m[1]))
+	}
+	return hashes
+}
 
 // OpenArtifact opens the artifact that a path names, if the agent of ctx's call was given it. ok is false
 // if the path is another one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,11 +72,16 @@ func newPlace(t *testing.T, network *grpcpeertest.LAN, name string, m model, too
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex // a model sees one request at a time, so that it may keep what it saw
 	p.factory = agent.NewFactory(agent.Config{
 		Community: p.community, Tools: append(workspace.Tools(), tools...), Dir: workspace.Dir(), Journal: p.journal,
 		Artifacts: agent.Artifacts{Store: p.store, Give: p.server.Give, Fetch: p.server.Fetch},
 		Model: func(context.Context, string) (llm.Model, error) {
-			return llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) { return llm.Response{Message: m(r)}, nil }), nil
+			return llm.Func(func(_ context.Context, r llm.Request) (llm.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return llm.Response{Message: m(r)}, nil
+			}), nil
 		},
 	})
 	ctx, stop := context.WithCancel(context.Background())

@@ -13,6 +13,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,15 +125,18 @@ func New(ctx context.Context, c Config) (_ *Telemetry, err error) {
 	}
 	var readers []sdkmetric.Option
 	for _, s := range signals {
-		switch by := (otlp{s, c.Getenv}); s {
+		if err := checkExporter(c.Getenv, s); err != nil {
+			return nil, err
+		}
+		switch s {
 		case "TRACES":
-			err = t.sendTraces(ctx, by, from)
+			err = t.sendTraces(ctx, from)
 		case "METRICS":
-			var r sdkmetric.Reader
-			r, err = metricReader(ctx, by)
-			readers = append(readers, sdkmetric.WithReader(r))
+			var to sdkmetric.Exporter
+			to, err = otlpmetrichttp.New(ctx)
+			readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(to)))
 		case "LOGS":
-			err = t.sendLogs(ctx, by, from)
+			err = t.sendLogs(ctx, from)
 		}
 		if err != nil {
 			return nil, err
@@ -151,24 +155,22 @@ func New(ctx context.Context, c Config) (_ *Telemetry, err error) {
 	return t, err
 }
 
-func metricReader(ctx context.Context, by otlp) (sdkmetric.Reader, error) {
-	o, err := options(by, otlpmetrichttp.WithHTTPClient, otlpmetrichttp.WithEndpoint)
-	if err != nil {
-		return nil, err
+// checkExporter returns an error that names the variable if the environment asks for another exporter of a
+// signal than OTLP over HTTP, which all collectors receive.
+func checkExporter(getenv func(string) string, signal string) error {
+	if e := getenv("OTEL_" + signal + "_EXPORTER"); e != "" && e != "otlp" {
+		return fmt.Errorf("OTEL_%s_EXPORTER is %q: set it to otlp or none", signal, e)
 	}
-	to, err := otlpmetrichttp.New(ctx, o...)
-	if err != nil {
-		return nil, err
+	p := cmp.Or(getenv("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
+	if p != "http/protobuf" {
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: symbio sends http/protobuf alone: "+
+			"leave the variable out, and name the collector's port for HTTP, 4318 as a rule, in OTEL_EXPORTER_OTLP_ENDPOINT", p)
 	}
-	return sdkmetric.NewPeriodicReader(to), nil
+	return nil
 }
 
-func (t *Telemetry) sendTraces(ctx context.Context, by otlp, from *resource.Resource) error {
-	o, err := options(by, otlptracehttp.WithHTTPClient, otlptracehttp.WithEndpoint)
-	if err != nil {
-		return err
-	}
-	to, err := otlptracehttp.New(ctx, o...)
+func (t *Telemetry) sendTraces(ctx context.Context, from *resource.Resource) error {
+	to, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,12 +179,8 @@ func (t *Telemetry) sendTraces(ctx context.Context, by otlp, from *resource.Reso
 	return nil
 }
 
-func (t *Telemetry) sendLogs(ctx context.Context, by otlp, from *resource.Resource) error {
-	o, err := options(by, otlploghttp.WithHTTPClient, otlploghttp.WithEndpoint)
-	if err != nil {
-		return err
-	}
-	to, err := otlploghttp.New(ctx, o...)
+func (t *Telemetry) sendLogs(ctx context.Context, from *resource.Resource) error {
+	to, err := otlploghttp.New(ctx)
 	if err != nil {
 		return err
 	}

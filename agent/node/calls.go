@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"symbio/actor"
+	"symbio/agent/node/approvals"
+	"symbio/agent/node/artifacts"
+	"symbio/agent/node/inbound"
+	"symbio/agent/node/peers"
+	"symbio/community"
+	"symbio/security/audit"
+)
+
+// calls are the community of a node, and the parts that authorize, record and approve its calls.
+type calls struct {
+	node      *Node
+	system    *actor.System
+	community *community.Community
+	inbound   *inbound.Authorizer
+	audit     *audit.Log
+	approvals *approvals.Queue
+	artifacts *artifacts.Server
+}
+
+// openCalls makes calls. The record comes first: a node that cannot record must not start. self is this node with its
+// labels; lent reports whether an agent is lent to a node. With an error it returns what it has opened so far.
+func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter, lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
+	c = &calls{node: n}
+	cfg, l := n.cfg, n.cfg.Settings.Limits
+	if c.audit, err = audit.Open(n.kept.Audit(), audit.Config{Checkpoint: n.kept.Checkpoint(), Signer: peers.Identity, Logger: cfg.Logger}); err != nil {
+		return c, err
+	}
+	c.inbound = inbound.New(inbound.Config{
+		Node: self.Node, Rules: n.rules.Inbound, Append: c.record, Events: n.events,
+		Peer:  func(id community.NodeID) (community.Peer, bool) { return c.community.Peer(id) },
+		Lent:  lent,
+		Given: func(to community.NodeID) bool { return c.artifacts.HasGiven(to) },
+	})
+	var onCall func(context.Context, community.CallInfo) (context.Context, func(error))
+	if n.telemetry != nil {
+		onCall = n.telemetry.Call
+	}
+	c.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: cfg.Logger})
+	c.community = community.New(community.Config{
+		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Authorize: c.inbound.Authorize, OnRefused: report.refused, OnUndelivered: report.undelivered, OnLeftOut: report.leftOut, OnCall: onCall, Logger: cfg.Logger,
+		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
+		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
+	})
+	if c.artifacts, err = artifacts.Open(artifacts.Config{
+		Dir: n.kept.Artifacts(), MaxSize: int64(cfg.Settings.Artifacts.MaxSize), Community: c.community, Allowed: func(from community.NodeID) bool { return c.inbound.Allowed(from, artifacts.Capability) },
+		MaxMessage: l.Message, Keep: time.Duration(cfg.Settings.Artifacts.Keep), Sessions: n.sessions.Store(),
+	}); err != nil {
+		return c, err
+	}
+	c.approvals = approvals.New(approvals.Config{
+		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: n.events, Keep: n.rules.Keep,
+	})
+	return c, nil
+}
+
+// close waits until the actors have ended, and closes the record then, because an agent that ends may
+// still record a decision.
+func (c *calls) close() {
+	if c.system != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		if err := c.system.Shutdown(ctx); err != nil {
+			c.node.cfg.Logger.Warn("actors still running at the end", "err", err)
+		}
+	}
+	if c.audit != nil {
+		if err := errors.Join(c.inbound.Flush(), c.audit.Close()); err != nil {
+			c.node.cfg.Logger.Warn("closing the audit log", "err", err)
+		}
+	}
+}
+
+// record appends to the record of decisions. If that fails the call is denied,
+// and a warning event tells the person who runs the node.
+func (c *calls) record(e audit.Entry) error {
+	if c.node.telemetry != nil && !e.Approved {
+		c.node.telemetry.Refused(e.Tool)
+	}
+	err := c.audit.Append(e)
+	if err != nil {
+		c.node.events.Warn("all calls are denied now: "+err.Error(), "symbio doctor")
+	}
+	return err
+}
