@@ -32,10 +32,7 @@ func (r *Rule) allowsArgument(f *facts) reach {
 	if name == "" || !ok {
 		return no
 	}
-	head, prefix := strings.CutSuffix(pattern, ":*")
-	if !prefix {
-		head, prefix = strings.CutSuffix(pattern, " *")
-	}
+	head, prefix := cutRest(pattern)
 	switch {
 	case prefix && value == head:
 		return yes

@@ -38,7 +38,7 @@ type redirection struct {
 // ran returns what the call would run, parsed at the first call; nil for a tool that runs no
 // commands. Other methods use f.shell after one call of ran.
 func (f *facts) ran() *execution {
-	if !f.isShell() {
+	if f.subject.matter != matterCommand && f.subject.matter != matterGit {
 		return nil
 	}
 	if f.shell != nil {

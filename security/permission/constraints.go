@@ -1,15 +1,14 @@
 package permission
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"symbio/security/strictjson"
 	"symbio/security/visible"
 )
 
@@ -171,15 +170,8 @@ func DecodeConstraints(data []byte) (Chain, error) {
 		return nil, nil
 	}
 	var in constraintsJSON
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
+	if err := strictjson.Unmarshal(data, &in); err != nil {
 		return nil, errors.New("they cannot be read")
-	}
-	// A second value would be ignored by this decoder, but not by another reader of the same
-	// bytes.
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows them")
 	}
 	if len(in.Links) == 0 || len(in.Links) > maxConstraintLinks {
 		return nil, fmt.Errorf("they have %d links", len(in.Links))
@@ -198,13 +190,14 @@ func DecodeConstraints(data []byte) (Chain, error) {
 				return nil, errors.New("a guardrail in them that does not decide has a default")
 			}
 		}
+		rules += len(l.FinalDeny) + len(l.Deny) + len(l.Override) + len(l.Allow) + len(asks) + len(l.Granted)
+		if rules > maxConstraintRules {
+			return nil, fmt.Errorf("they have over %d rules", maxConstraintRules)
+		}
 		for _, list := range []struct {
 			from []string
 			to   *[]Rule
 		}{{l.FinalDeny, &p.FinalDeny}, {l.Deny, &p.Deny}, {l.Override, &p.Override}, {l.Allow, &p.Allow}, {asks, &link.ask}} {
-			if rules += len(list.from); rules > maxConstraintRules {
-				return nil, fmt.Errorf("they have over %d rules", maxConstraintRules)
-			}
 			for _, text := range list.from {
 				r, err := ParseRule(text)
 				if err != nil {
@@ -212,9 +205,6 @@ func DecodeConstraints(data []byte) (Chain, error) {
 				}
 				*list.to = append(*list.to, r)
 			}
-		}
-		if rules += len(l.Granted); rules > maxConstraintRules {
-			return nil, fmt.Errorf("they have over %d rules", maxConstraintRules)
 		}
 		var granted []Grant
 		for _, g := range l.Granted {

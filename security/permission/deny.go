@@ -79,7 +79,7 @@ func (r commandRule) deniesExecution(f *facts, lifted []bool, files bool) reach 
 		return no
 	}
 	of := r.deniesAny(f, lifted)
-	if of != yes && r.form != formTool && s.unknown() && !allTrue(lifted) {
+	if of != yes && r.form != formTool && (s.runs || s.unclear) && !allTrue(lifted) {
 		of = maybe // it may be what the tree does not show
 		if r.spec == s.text {
 			return yes
@@ -109,11 +109,6 @@ var (
 // allTrue reports whether an override lifts every command. A nil list lifts none.
 func allTrue(list []bool) bool {
 	return list != nil && !slices.Contains(list, false)
-}
-
-// unknown reports whether something may run that is not among the parsed commands.
-func (s *execution) unknown() bool {
-	return s.runs || s.unclear
 }
 
 // deniesCommand returns how certain it is that a deny rule covers command i. A mention of the denied program is maybe in

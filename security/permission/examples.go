@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -50,29 +51,16 @@ func (r Rule) example(text string) Call {
 	c := Call{Tool: r.tool, Args: map[string]any{}, Dir: os.TempDir()}
 	// A rule may be written for an alias. Of several tools with one alias any will do: their
 	// rules look at the same argument.
-	for tool, alias := range aliases {
-		if alias == c.Tool {
-			c.Tool = tool
-		}
-	}
+	c.Tool = cmp.Or(aliased[c.Tool], c.Tool)
 	s := subjectOf(c.Tool)
 	argument, _ := r.named()
 	switch {
 	case s.matter == matterGit:
-		words := strings.Fields(text)
-		if len(words) > 0 {
-			args := make([]any, len(words)-1)
-			for i, w := range words[1:] {
-				args[i] = w
-			}
-			c.Args["command"], c.Args["args"] = words[0], args
-		}
+		c.Args["command"] = text
 	case len(s.args) > 0:
 		c.Args[s.args[0]] = text
-	case argument != "":
-		c.Args[argument] = text
 	default:
-		c.Args["text"] = text
+		c.Args[cmp.Or(argument, "text")] = text
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -122,10 +123,7 @@ func (c Chain) at(v Verdict) string {
 	if v.Source != "config" || v.Rule == "" {
 		return v.Source
 	}
-	list := map[Stage]string{StageFinalDeny: "final_deny", StageDeny: "deny", StageOverride: "override"}[v.Stage]
-	if list == "" {
-		list = "allow"
-	}
+	list := cmp.Or(map[Stage]string{StageFinalDeny: "final_deny", StageDeny: "deny", StageOverride: "override"}[v.Stage], "allow")
 	for _, l := range c {
 		if at := l.Policy.at[list+" "+v.Rule]; at != "" && l.Name == v.Link {
 			return at
@@ -167,7 +165,8 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	}
 	changes = c.fewest(changes, call, Allow)
 	if len(changes) == 1 && changes[0].List == "allow" {
-		if text := wide(changes[0].Rule); text != "" && c.with([]Change{{changes[0].Link, "allow", text}}).Judge(call).Action == Allow {
+		text, _ := leadingRule(changes[0].Rule)
+		if r, err := ParseRule(text); err == nil && r.Warning() == "" && text != changes[0].Rule && c.with([]Change{{changes[0].Link, "allow", text}}).Judge(call).Action == Allow {
 			wider = text
 		}
 	}
@@ -245,11 +244,8 @@ func (c Chain) with(changes []Change) Chain {
 			continue
 		}
 		for i := range c {
-			if c[i].Name != change.Link {
-				continue
-			}
 			for _, list := range c[i].Policy.lists() {
-				if list.name == change.List {
+				if c[i].Name == change.Link && list.name == change.List {
 					*list.rules = append(slices.Clone(*list.rules), r)
 				}
 			}
@@ -361,39 +357,9 @@ func known(tool, command string) string {
 		}
 		words = append(words, quoted(w.Text))
 	}
-	return leading(tool, words)
-}
-
-// leading returns the rule for commands that begin with the words; "" for none, and for one that would allow everything that the
-// sandbox permits.
-func leading(tool string, words []string) string {
 	r, err := ParseRule(fmt.Sprintf("%s(%s:*)", tool, strings.Join(words, " ")))
 	if len(words) == 0 || err != nil || r.Warning() != "" {
 		return ""
 	}
 	return r.text
-}
-
-// wide returns a prefix rule of two words for commands like the one of an exact rule, as Bash(git
-// log:*) for Bash(git log -1); "" when none is sensible: the second word is an option, a file, or
-// no plain name.
-func wide(exact string) string {
-	r, err := ParseRule(exact)
-	words := r.words.Words()
-	if err != nil || r.form != formExact || len(words) < 2 || strings.HasPrefix(words[1], "-") || r.words.SetsVariables() {
-		return ""
-	}
-	words = words[:2]
-	if r.tool == "Git" {
-		words = words[1:]
-	}
-	for _, w := range words {
-		if strings.Trim(w, argumentName+"./") != "" {
-			return ""
-		}
-	}
-	if len(r.words.Words()) == 2 && r.tool != "Git" && strings.ContainsAny(words[1], "./") {
-		return "" // one file
-	}
-	return leading(r.tool, words)
 }

@@ -28,15 +28,13 @@ func ParseGrant(text string) (Rule, error) {
 			return bad(star, "a skill has to name the tool: * may only stand after mcp__SERVER__")
 		}
 	}
-	if subjectOf(tool).matter == matterCommand && strings.Trim(spec, "* :") == "" {
+	m := subjectOf(tool).matter
+	if m == matterCommand && strings.Trim(spec, "* :") == "" || (m == matterCommand || m == matterGit) && strings.HasPrefix(spec, boxMark) {
 		return bad(0, "a skill is not granted every command: name the command, as in Bash(git status)")
 	}
 	// Only paths have a base of their own. All other specs are read as in a configuration.
-	if subjectOf(tool).matter != matterPath || spec == "" {
+	if m != matterPath || spec == "" {
 		r, err := ParseRule(text)
-		if r.form == formBox {
-			return bad(0, "a skill is not granted every command: name the command, as in Bash(git status)")
-		}
 		r.granted = err == nil
 		return r, err
 	}

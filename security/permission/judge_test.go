@@ -362,10 +362,6 @@ func TestMemoryHoldsForExactlyTheSameCall(t *testing.T) {
 			t.Errorf("%s: got %v, want ask", name, v.Action)
 		}
 	}
-	m.Forget()
-	if v := chain.Judge(bash("git status")); !fits(v, permission.Ask) {
-		t.Errorf("after Forget: got %v, want ask", v.Action)
-	}
 }
 
 func TestMemoryOfAnOuterScopeLiftsNoInnerDeny(t *testing.T) {

@@ -76,11 +76,6 @@ func look(c Call) *facts {
 	return f
 }
 
-// isShell reports whether the call runs commands: Bash, Git or an alias of them.
-func (f *facts) isShell() bool {
-	return f.subject.matter == matterCommand || f.subject.matter == matterGit
-}
-
 // targets returns one Endpoint for each URL of the call, parsed once.
 func (f *facts) targets() []endpoint.Endpoint {
 	if f.goals == nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxRemembered bounds a Memory. A person who answers once a second needs an hour to fill it;
+// maxRemembered bounds a Memory. A person who answers once a second needs half an hour to fill it;
 // beyond it nothing more is remembered, and they are asked again.
 const maxRemembered = 4096
 
@@ -18,11 +18,10 @@ const maxRemembered = 4096
 // may be called from many goroutines.
 type Memory struct {
 	mu sync.Mutex
-	// answers has by call (key) and policy (Policy.scope) what was answered; guarded by mu. It is
-	// nil until the first answer.
-	answers map[string]map[string]Action // call -> policy -> answer; guarded by mu
-	// count is the number of answers in all; guarded by mu.
-	count int // guarded by mu
+	// allowed has the calls (key) with the policy under which each was allowed (Policy.scope), denied those that
+	// were denied under any; guarded by mu, and nil until the first answer.
+	allowed map[[2]string]bool
+	denied  map[string]bool
 }
 
 // Remember keeps an answer given under a policy. It does not keep Ask, a call that cannot be
@@ -35,28 +34,19 @@ func (m *Memory) Remember(c Call, under Policy, answer Action) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.answers[k]
-	if _, again := of[under.scope()]; !again {
-		if m.count >= maxRemembered {
-			return
+	switch {
+	case len(m.allowed)+len(m.denied) >= maxRemembered:
+	case answer == Allow:
+		if m.allowed == nil {
+			m.allowed = map[[2]string]bool{}
 		}
-		m.count++
+		m.allowed[[2]string{k, ""}], m.allowed[[2]string{k, under.scope()}] = true, true
+	default:
+		if m.denied == nil {
+			m.denied = map[string]bool{}
+		}
+		m.denied[k] = true
 	}
-	if m.answers == nil {
-		m.answers = map[string]map[string]Action{}
-	}
-	if of == nil {
-		of = map[string]Action{}
-		m.answers[k] = of
-	}
-	of[under.scope()] = answer
-}
-
-// Forget drops all answers.
-func (m *Memory) Forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.answers, m.count = nil, 0
 }
 
 // recall returns the answer for a call. here is whether it was given under this very policy:
@@ -68,21 +58,16 @@ func (m *Memory) recall(c Call, under Policy) (answer Action, here, found bool) 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.count == 0 {
+	if len(m.allowed)+len(m.denied) == 0 {
 		return Deny, false, false
 	}
-	k, ok := key(c)
-	of := m.answers[k]
-	if !ok || len(of) == 0 {
-		return Deny, false, false
+	switch k, ok := key(c); {
+	case ok && m.denied[k]:
+		return Deny, true, true
+	case ok && m.allowed[[2]string{k, ""}]:
+		return Allow, m.allowed[[2]string{k, under.scope()}], true
 	}
-	for _, a := range of {
-		if a != Allow {
-			return Deny, true, true
-		}
-	}
-	_, here = of[under.scope()]
-	return Allow, here, true
+	return Deny, false, false
 }
 
 // key encodes a call so that two calls have the same key only if they are the same. json.Marshal

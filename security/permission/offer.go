@@ -78,29 +78,15 @@ func (c Call) Offers(p *Plan, with func(...Grant) Chain) (all []Offer) {
 	return all
 }
 
-// leadingRules returns a rule for each command to approve, for its program and the plain word behind it, and these words; none
-// if one has no such rule: it is not literal, or the program runs whatever it is given.
+// leadingRules returns a rule for each command to approve (leadingRule), and the words with which these begin; none
+// if one has no such rule.
 func leadingRules(p *Plan) (rules, words []string) {
 	if p == nil {
 		return nil, nil
 	}
 	for _, a := range p.Approve {
-		exact, err := ParseRule(a.Rule)
-		all := exact.words.Words()
-		if err != nil || len(all) == 0 {
-			return nil, nil
-		}
-		n := 1
-		if len(all) > 1 && strings.Trim(all[1], argumentName) == "" && all[1][:1] != "-" {
-			n = 2
-		}
-		begin := quoted(all[0])
-		if n == 2 {
-			begin += " " + all[1]
-		}
-		text := fmt.Sprintf("%s(%s:*)", exact.tool, strings.TrimPrefix(begin, map[bool]string{true: "git "}[exact.tool == "Git"]))
-		r, err := ParseRule(text)
-		if err != nil || n == 1 && (r.Warning() != "" || r.tool == "Git") {
+		text, begin := leadingRule(a.Rule)
+		if text == "" {
 			return nil, nil
 		}
 		if !slices.Contains(rules, text) {
@@ -108,6 +94,27 @@ func leadingRules(p *Plan) (rules, words []string) {
 		}
 	}
 	return rules, words
+}
+
+// leadingRule returns the rule for all commands that begin as the one of an exact rule: with its program and the plain word
+// behind it, as Bash(git log:*) for Bash(git log -1). begin is these words. It returns "" if there is none: the command is
+// not literal, or the program runs whatever it is given.
+func leadingRule(exact string) (text, begin string) {
+	of, err := ParseRule(exact)
+	all := of.words.Words()
+	if err != nil || len(all) == 0 {
+		return "", ""
+	}
+	begin = quoted(all[0])
+	two := len(all) > 1 && strings.Trim(all[1], argumentName) == "" && all[1][:1] != "-"
+	if two {
+		begin += " " + all[1]
+	}
+	text = fmt.Sprintf("%s(%s:*)", of.tool, strings.TrimPrefix(begin, map[bool]string{true: "git "}[of.tool == "Git"]))
+	if r, err := ParseRule(text); err != nil || !two && (r.Warning() != "" || r.tool == "Git") {
+		return "", ""
+	}
+	return text, begin
 }
 
 // Covers reports whether the rules of the offer would have allowed an earlier call. c is the chain with the offer's grants. A

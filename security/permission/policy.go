@@ -59,10 +59,7 @@ func (p Policy) Rules() (all []LocatedRule) {
 // sortedTexts returns the texts of rules, sorted, each once, so that digests do not depend on
 // the order in a file.
 func sortedTexts(rules []Rule) []string {
-	all := make([]string, len(rules))
-	for i, r := range rules {
-		all[i] = r.text
-	}
+	all := texts(rules)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

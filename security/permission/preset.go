@@ -65,9 +65,21 @@ func ReadOnly() Policy {
 // Permissive returns the preset that allows what no rule denies. The sandbox still holds.
 func Permissive() Policy { return Policy{Default: Allow} }
 
+// presets are the presets by name, in the order in which people are shown them. "none" has no rules and asks.
+var presets = []struct {
+	name   string
+	policy func() Policy
+}{
+	{"standard", Standard}, {"workspace", Workspace}, {"development", Development}, {"restrictive", Restrictive}, {"read_only", ReadOnly},
+	{"permissive", Permissive}, {"none", func() Policy { return Policy{Default: Ask} }},
+}
+
 // PresetNames returns the names that Preset knows, without other spellings.
-func PresetNames() []string {
-	return []string{"standard", "workspace", "development", "restrictive", "read_only", "permissive", "none"}
+func PresetNames() (names []string) {
+	for _, p := range presets {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 // PresetSpellings returns the other spellings of names of presets: readOnly is that of the spec.
@@ -82,24 +94,13 @@ func PresetName(name string) string {
 	return name
 }
 
-// Preset returns a policy by its name, in each of its spellings. "none" has no rules and asks. An
-// unknown name is an error, and the Policy beside it denies everything.
+// Preset returns a policy by its name, in each of its spellings. An unknown name is an error, and the Policy beside it
+// denies everything.
 func Preset(name string) (Policy, error) {
-	switch PresetName(name) {
-	case "standard":
-		return Standard(), nil
-	case "workspace":
-		return Workspace(), nil
-	case "development":
-		return Development(), nil
-	case "restrictive":
-		return Restrictive(), nil
-	case "read_only":
-		return ReadOnly(), nil
-	case "permissive":
-		return Permissive(), nil
-	case "none":
-		return Policy{Default: Ask}, nil
+	for _, p := range presets {
+		if p.name == PresetName(name) {
+			return p.policy(), nil
+		}
 	}
 	return Policy{}, fmt.Errorf("there is no permission preset %q: write one of %s", name, strings.Join(PresetNames(), ", "))
 }

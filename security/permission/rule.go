@@ -76,15 +76,11 @@ type RuleError struct {
 }
 
 func (e *RuleError) Error() string {
-	where := ""
-	if e.List != "" {
-		where = e.List + " "
-	}
-	at := ""
+	text := strings.TrimSpace(fmt.Sprintf("%s rule %q", e.List, e.Rule))
 	if e.At != "" {
-		at = " (" + e.At + ")"
+		text += " (" + e.At + ")"
 	}
-	return fmt.Sprintf("%srule %q%s, column %d: %s", where, e.Rule, at, e.Column, e.Reason)
+	return fmt.Sprintf("%s, column %d: %s", text, e.Column, e.Reason)
 }
 
 // String is the rule as it was written.
@@ -228,10 +224,7 @@ func (r *Rule) readCommand() (at int, reason string) {
 	if strings.HasPrefix(r.spec, boxMark) {
 		return readBox(r)
 	}
-	head, prefix := strings.CutSuffix(r.spec, ":*")
-	if !prefix {
-		head, prefix = strings.CutSuffix(r.spec, " *")
-	}
+	head, prefix := cutRest(r.spec)
 	switch {
 	case strings.Trim(r.spec, "*") == "":
 		r.form, r.spec = formTool, ""
@@ -261,6 +254,14 @@ func operandSpec(spec string) bool {
 		return false
 	}
 	return !strings.Contains(spec[star:], " ") && strings.Trim(spec[:star-1], " ") != ""
+}
+
+// cutRest cuts the :* or " *" that stands for any rest off the end of a pattern.
+func cutRest(pattern string) (head string, ok bool) {
+	if head, ok = strings.CutSuffix(pattern, ":*"); !ok {
+		head, ok = strings.CutSuffix(pattern, " *")
+	}
+	return head, ok
 }
 
 // readDomain reads the spec of a WebFetch rule: domain:HOST, domain:*.HOST or ip:ADDRESS. An

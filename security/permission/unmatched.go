@@ -17,10 +17,7 @@ import (
 // call is an error, too.
 func ParseAllow(text string) (Rule, error) {
 	r, err := ParseRule(text)
-	if err == nil {
-		err = r.CheckMatches(false)
-	}
-	if err != nil {
+	if err = cmp.Or(err, r.CheckMatches(false)); err != nil {
 		return Rule{}, err
 	}
 	return r, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -114,6 +115,9 @@ func (b *Box) Check(p Policy) error {
 // always are the variables that every command may have.
 var always = []string{"PATH", "HOME", "LANG", "TERM", "TMPDIR"}
 
+// alwaysWindows are those without which programs of Windows cannot start.
+var alwaysWindows = []string{"SystemRoot", "TEMP", "TMP", "PATHEXT", "USERPROFILE"}
+
 // systemPath is where programs are on every system that has a sandbox.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -123,7 +127,10 @@ const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 // secret's, and to give one that the policy does not name. home is the HOME of a command that has
 // one of its own.
 func (b *Box) environment(p Policy, given []string, temp, home string) ([]string, error) {
-	allowed := slices.Concat(always, systemNames, p.Env)
+	allowed := slices.Concat(always, p.Env)
+	if runtime.GOOS == "windows" {
+		allowed = append(allowed, alwaysWindows...)
+	}
 	values := map[string]string{"PATH": systemPath}
 	for _, kv := range gitenv.Hardened() {
 		name, v, _ := strings.Cut(kv, "=")

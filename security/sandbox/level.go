@@ -32,19 +32,10 @@ const (
 
 // String returns the level's name for people and scripts.
 func (l Level) String() string {
-	switch l {
-	case Off:
-		return "off"
-	case Seatbelt:
-		return "seatbelt"
-	case Landlock:
-		return "landlock+seccomp"
-	case Bwrap:
-		return "bwrap"
-	case Native:
-		return "native"
+	if l < None || l > Native {
+		l = None
 	}
-	return "none"
+	return [...]string{"none", "off", "seatbelt", "landlock+seccomp", "bwrap", "native"}[l]
 }
 
 // Status is what this machine can do, for people.

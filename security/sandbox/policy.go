@@ -40,13 +40,10 @@ const (
 
 // String returns none, local or full.
 func (n Network) String() string {
-	switch n {
-	case NetworkLocal:
-		return "local"
-	case NetworkFull:
-		return "full"
+	if n < NetworkNone || n > NetworkFull {
+		n = NetworkNone
 	}
-	return "none"
+	return [...]string{"none", "local", "full"}[n]
 }
 
 // Limits bound one command. Each is raised to its least value, so that the zero Limits are the
@@ -99,9 +96,7 @@ func Look(read []string) (Policy, error) {
 // returns an error if dir does not exist.
 func Standard(dir string) (Policy, error) {
 	files, err := WorkingDirectoryOnly(dir)
-	return Policy{
-		Files: files, Network: NetworkLocal, Subprocess: true, Limits: working,
-	}, err
+	return Policy{Files: files, Network: NetworkLocal, Subprocess: true, Limits: working}, err
 }
 
 // Permissive returns the policy with the machine's network and all files that the user may write.
