@@ -117,7 +117,7 @@ func (l *Log) resume(files []segment) (err error) {
 		missing, err = l.compare(files)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; `symbio audit verify` says more. To begin a new log, move %s away, and the checkpoint %s", err, l.dir, l.cfg.Checkpoint)
+		return fmt.Errorf("%w; `symbio permissions audit verify` says more. To begin a new log, move %s away, and the checkpoint %s", err, l.dir, l.cfg.Checkpoint)
 	}
 	if missing {
 		l.cfg.Logger.Warn("the audit log has no checkpoint: records may have been cut off at its end", "record", l.seq, "file", l.cfg.Checkpoint)

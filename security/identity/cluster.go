@@ -114,7 +114,7 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 // removedHere returns ErrRemoved with what the removed node's user can do. The node, not the
 // authority, shows it.
 func removedHere(cluster string) error {
-	return fmt.Errorf("this node: %w (%s); to take it back: symbio cluster leave, which keeps its old identity aside, then symbio join with a new token", ErrRemoved, cluster)
+	return fmt.Errorf("this node: %w (%s); to take it back: symbio cluster leave, which keeps its old identity aside, then symbio cluster join with a new token", ErrRemoved, cluster)
 }
 
 // JoinTLS returns the configuration of a listener for nodes that ask to be admitted, or for a new
@@ -216,7 +216,7 @@ func (c *Cluster) checkName(id NodeID, name string, now time.Time) error {
 	}
 	for _, r := range all {
 		if name != "" && r.Name == name && r.ID != id && !r.Removed && now.Before(r.Expires) {
-			return fmt.Errorf("%w: %s is %s…; join under another name, with symbio --node NAME join, and the token is still good; or if that node is gone, remove it where the authority is: symbio cluster remove %[3]s", ErrNameTaken, name, r.ID[:8])
+			return fmt.Errorf("%w: %s is %s…; join under another name, with symbio --node NAME cluster join, and the token is still good; or if that node is gone, remove it where the authority is: symbio cluster remove %[3]s", ErrNameTaken, name, r.ID[:8])
 		}
 	}
 	return nil

@@ -80,7 +80,7 @@ func newToken(hash [sha256.Size]byte) Token {
 // the secret. So the same secret gives another key in another cluster.
 func makeToken(hash [sha256.Size]byte, secret []byte) Token {
 	seed := sha256.New()
-	seed.Write([]byte("symbio join token v1\n"))
+	seed.Write([]byte("symbio cluster join token v1\n"))
 	seed.Write(hash[:])
 	seed.Write(secret)
 	text := strings.Join([]string{tokenStart, base32Plain.EncodeToString(hash[:]), base32Plain.EncodeToString(secret)}, "-")
@@ -201,7 +201,7 @@ func proofText(s tls.ConnectionState, request []byte) ([]byte, error) {
 		return nil, fmt.Errorf("bind to the connection: %w", err)
 	}
 	sum := sha256.Sum256(request)
-	return append(append([]byte("symbio join v1\n"), channel...), sum[:]...), nil
+	return append(append([]byte("symbio cluster join v1\n"), channel...), sum[:]...), nil
 }
 
 // Accept checks the reply to a Request for key k. The certificate must be signed by the token's

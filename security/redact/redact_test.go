@@ -49,7 +49,7 @@ var secrets = []string{
 	"hook «" + slack + "» end",
 	"id «" + jwt + "»",
 	"key «AIza" + "SyA1234567890abcdefghijklmnopqrstuv»",
-	"symbio join «SYM1-" + "MXZNT6WRABCDEFGHIJKLMNOP-25474ZRSABCDEFGHIJKLMNOP» 192.0.2.10:7946",
+	"symbio cluster join «SYM1-" + "MXZNT6WRABCDEFGHIJKLMNOP-25474ZRSABCDEFGHIJKLMNOP» 192.0.2.10:7946",
 	"git clone https://me:«p%40ss»@example.com/r.git",
 	"postgres://app:«p@ss»@db:5432/x?sslmode=off",
 	"redis://:«hunter2»@cache:6379",

@@ -28,7 +28,7 @@ func listen(cfg Config) (net.Listener, error) {
 	if ok && !tcp.IP.IsLoopback() && cfg.Identity.Authority() == identity.Local {
 		l.Close()
 		return nil, fmt.Errorf("listen for other nodes on %s: other machines reach that address, and this node has no cluster identity "+
-			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first (symbio cluster init, symbio join)", l.Addr(), tcp.Port)
+			"to tell friends from strangers there; listen on 127.0.0.1:%d, or make or join a cluster first (symbio cluster init, symbio cluster join)", l.Addr(), tcp.Port)
 	}
 	return l, nil
 }

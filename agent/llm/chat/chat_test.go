@@ -214,7 +214,7 @@ func TestNextNodeIsAskedAndAbsentOnesAreSaid(t *testing.T) {
 			t.Errorf("%v: %q, %v; want another node asked: %v", kind, got.Message.Text, err, next)
 		}
 	}
-	if _, err := llm.Collect(use(t).Stream(t.Context(), earlier), nil); !errors.Is(err, llm.ErrNoModel) || !strings.Contains(err.Error(), "symbio models") {
+	if _, err := llm.Collect(use(t).Stream(t.Context(), earlier), nil); !errors.Is(err, llm.ErrNoModel) || !strings.Contains(err.Error(), "symbio agents models") {
 		t.Errorf("no node: %v", err)
 	}
 }

@@ -63,7 +63,7 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Chunk) err
 	}
 	providers := m.cfg.Find()
 	if len(providers) == 0 {
-		return &llm.Error{Model: m.cfg.Name, Detail: "no connected node offers it as " + Capability + "; `symbio models` lists what there is", Err: llm.ErrNoModel}
+		return &llm.Error{Model: m.cfg.Name, Detail: "no connected node offers it as " + Capability + "; `symbio agents models` lists what there is", Err: llm.ErrNoModel}
 	}
 	var failed error
 	for _, p := range providers {

@@ -29,7 +29,7 @@ import (
 const closeTimeout = 5 * time.Second
 
 // Inspection shows what the agents of a node would have, without a running
-// node. It is for `symbio agents` and `symbio tools`. MCP servers start when
+// node. It is for `symbio agents` and `symbio agents tools`. MCP servers start when
 // their tools are asked for, and end with Close. It is not safe for concurrent
 // use.
 type Inspection struct {

@@ -230,7 +230,7 @@ func (s *Server) Find(prefix string) (content.Hash, error) {
 	prefix = strings.TrimPrefix(prefix, tool.ArtifactPrefix)
 	found := slices.DeleteFunc(s.store.All(), func(e content.Entry) bool { return !strings.HasPrefix(e.Hash.String(), prefix) })
 	if len(found) != 1 || prefix == "" {
-		return content.Hash{}, fmt.Errorf("artifact %q: %w: the hashes of %d begin with it, want 1; symbio artifacts list has them", prefix, community.ErrNotFound, len(found))
+		return content.Hash{}, fmt.Errorf("artifact %q: %w: the hashes of %d begin with it, want 1; symbio sessions artifacts list has them", prefix, community.ErrNotFound, len(found))
 	}
 	return found[0].Hash, nil
 }

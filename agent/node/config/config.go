@@ -83,7 +83,7 @@ type Approvals struct {
 	// Timeout is how long a call waits for a decision. After it the call is
 	// denied.
 	Timeout time.Duration `yaml:"timeout"`
-	// Unattended lets agents without a terminal (symbio spawn, and agents
+	// Unattended lets agents without a terminal (symbio agents spawn, and agents
 	// behind a capability) wait for a decision by `symbio approvals`. Without
 	// it, a call of theirs that needs a decision is denied at once.
 	Unattended bool `yaml:"unattended"`

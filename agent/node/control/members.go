@@ -73,7 +73,7 @@ func (d directory) notOffered(capability string) error {
 	for _, p := range d.cfg.Community.Capabilities() {
 		known = append(known, p.Name)
 	}
-	return fmt.Errorf("capability %q: no other node provides it: %w%s; `symbio capabilities` shows all", capability, community.ErrNotFound, visible.Suggest(capability, known))
+	return fmt.Errorf("capability %q: no other node provides it: %w%s; `symbio nodes capabilities` shows all", capability, community.ErrNotFound, visible.Suggest(capability, known))
 }
 
 // find returns the member with this id, beginning of an id, or name. If several members have the name, fits selects
@@ -122,7 +122,7 @@ func (d directory) find(name string, fits func(community.Member) bool) (communit
 func (d directory) withAdvice(err error, m community.Member, verb, name string) error {
 	switch {
 	case errors.Is(err, community.ErrInvalid) && verb == "invoke":
-		return fmt.Errorf("%w; `symbio capabilities %s --json` shows its arguments", err, name)
+		return fmt.Errorf("%w; `symbio nodes capabilities %s --json` shows its arguments", err, name)
 	case errors.Is(err, community.ErrDenied) && m.Node != d.cfg.Peers.Identity.ID() && community.Explanation(err) == "": // by authorize
 		from := "local"
 		if cluster := d.cfg.Peers.Identity.Authority(); cluster != identity.Local {

@@ -86,5 +86,5 @@ func makeToken(ctx context.Context, v *view, form url.Values) (string, error) {
 		return "", err
 	}
 	addr, _, err := clusterinfo.JoinAddress(ctx, v.cfg.State, v.cfg.Name)
-	return fmt.Sprintf("On the other machine, once, within %v: symbio join %s %s", identity.TokenLife, token.Text(), addr), err
+	return fmt.Sprintf("On the other machine, once, within %v: symbio cluster join %s %s", identity.TokenLife, token.Text(), addr), err
 }

@@ -139,7 +139,7 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 
 		{"listen", "free", nil, []string{"ok|127.0.0.1:0"}},
 		{"listen", "taken", func(w *World) { w.Listen = func(string) error { return bad } }, []string{"fail|127.0.0.1:0: it is broken|--listen"}},
-		{"listen", "beyond loopback without a cluster", func(w *World) { w.Options.Settings.Node.Listen = "0.0.0.0:7946" }, []string{"fail|certificate of a cluster|symbio join TOKEN ADDRESS"}},
+		{"listen", "beyond loopback without a cluster", func(w *World) { w.Options.Settings.Node.Listen = "0.0.0.0:7946" }, []string{"fail|certificate of a cluster|symbio cluster join TOKEN ADDRESS"}},
 		{"listen", "beyond loopback in a cluster", lan, []string{"ok|0.0.0.0:7946"}},
 		{"listen", "a running node", func(w *World) { w.Nodes = running() }, []string{"ok|node a answers on 127.0.0.1:7"}},
 		{"listen", "a running node that does not answer", func(w *World) { w.Nodes = running(); w.Dial = refuse("127.0.0.1:7") }, []string{"fail|connection refused|firewall"}},
@@ -153,7 +153,7 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 			peers("kitchen:7")(w)
 			w.Resolver, w.Dial = names{"kitchen": {"10.0.0.7", "10.0.0.8"}}, refuse("10.0.0.7")
 		}, []string{"ok|kitchen:7 answers at 10.0.0.8:7"}},
-		{"peer", "on another machine, without a cluster", peers("10.0.0.7:7"), []string{"fail|without a cluster|symbio join TOKEN ADDRESS"}},
+		{"peer", "on another machine, without a cluster", peers("10.0.0.7:7"), []string{"fail|without a cluster|symbio cluster join TOKEN ADDRESS"}},
 
 		{"dns", "a group", func(w *World) {
 			lan(w)
@@ -195,7 +195,7 @@ func TestDoctorFindsFaultAndNamesRemedy(t *testing.T) {
 		}, []string{"warn|sees b at 10.0.0.7:7 and cannot reach it: no route to host|firewall", "ok|0 other"}},
 		{"seen", "refused", func(w *World) {
 			w.Nodes = running(&peer{State: "refused", Addr: "10.0.0.7", Why: new("another authority")})
-		}, []string{"warn|an unknown node at 10.0.0.7 and they refuse each other: another authority|symbio join", "ok"}},
+		}, []string{"warn|an unknown node at 10.0.0.7 and they refuse each other: another authority|symbio cluster join", "ok"}},
 		{"seen", "refused, with a remedy of its own", func(w *World) {
 			w.Nodes = running(&peer{Name: "b", State: "refused", Addr: "10.0.0.7", Why: new("its certificate has expired: it ended at 9; set the clock here if it is ahead")})
 		}, []string{"warn|b at 10.0.0.7 and they refuse each other: its certificate has expired: it ended at 9|set the clock here", "ok"}},

@@ -165,7 +165,7 @@ func model(ctx context.Context, w *World) []Finding {
 	why, fix, _ := strings.Cut(err.Error(), "\n")
 	switch {
 	case errors.Is(err, provider.ErrElsewhere):
-		return []Finding{ok("%s is asked of another node, when it is needed; `symbio models` lists what those offer", spec)}
+		return []Finding{ok("%s is asked of another node, when it is needed; `symbio agents models` lists what those offer", spec)}
 	case errors.Is(err, provider.ErrUnlisted):
 		return []Finding{warn("check the name, or load that model on the server", "%s", why)}
 	case errors.Is(err, provider.ErrNone):

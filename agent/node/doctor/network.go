@@ -122,7 +122,7 @@ func listen(ctx context.Context, w *World) (out []Finding) {
 	// A node outside of a cluster has a certificate of the user's own authority only, and refuses
 	// to start on such an address.
 	if !onLoopback(addr) && !w.Clustered {
-		return []Finding{fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init; or listen on 127.0.0.1:0",
+		return []Finding{fail("join a cluster: symbio cluster join TOKEN ADDRESS, or begin one: symbio cluster init; or listen on 127.0.0.1:0",
 			"%s can be reached from other machines, and a node may listen there only under the certificate of a cluster", addr)}
 	}
 	if err := w.Listen(addr); err != nil {

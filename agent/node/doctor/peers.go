@@ -75,7 +75,7 @@ const firewall = "start the node there (symbio up), and let the firewalls betwee
 // worthDialling has removed all.
 func (w *World) reach(ctx context.Context, who string, addrs []string) Finding {
 	if len(addrs) == 0 {
-		return fail("join a cluster: symbio join TOKEN ADDRESS, or begin one: symbio cluster init",
+		return fail("join a cluster: symbio cluster join TOKEN ADDRESS, or begin one: symbio cluster init",
 			"%s is on another machine, and without a cluster nodes talk on their own machine only", who)
 	}
 	// A node dials no more addresses of a peer than this.
@@ -209,7 +209,7 @@ func nodesSeen(_ context.Context, w *World) (out []Finding) {
 				}
 				out = append(out, warn(firewall, "%s and cannot reach it: %s", who, p.GetWhy()))
 			case "refused":
-				why, fix := splitAdvice(p.GetWhy(), "put both under one authority: symbio join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
+				why, fix := splitAdvice(p.GetWhy(), "put both under one authority: symbio cluster join TOKEN ADDRESS on the one that is to join; on one machine, run both as one user")
 				out = append(out, warn(fix, "%s and they refuse each other: %s", who, why))
 			case "incompatible":
 				out = append(out, warn("run the same release on both: symbio version", "%s and they do not speak the same protocol: %s", who, p.GetWhy()))

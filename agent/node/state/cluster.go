@@ -301,7 +301,7 @@ func (n Node) Outsider(listens string) string {
 	own, _ := n.dir.OwnIDs() // a key that cannot be read belongs to a node that does not start
 	for _, other := range slices.Sorted(maps.Values(own)) {
 		if cluster, _, err := identity.MemberOf(n.dir.Node(other).member()); err == nil {
-			return fmt.Sprintf("node %s is another node than %s, which is of cluster %s, and not of that cluster: to make it one, run `symbio cluster token` where the authority is, then here: symbio --node %s join TOKEN ADDRESS",
+			return fmt.Sprintf("node %s is another node than %s, which is of cluster %s, and not of that cluster: to make it one, run `symbio cluster token` where the authority is, then here: symbio --node %s cluster join TOKEN ADDRESS",
 				n.name, other, cluster, n.name)
 		}
 	}

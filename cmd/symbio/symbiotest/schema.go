@@ -8,10 +8,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema returns what symbio schema prints for the name.
+// Schema returns what symbio config schema prints for the name.
 func Schema(t *testing.T, name string) *jsonschema.Resolved {
 	t.Helper()
-	text, err := exec.Command("symbio", "schema", name).Output()
+	text, err := exec.Command("symbio", "config", "schema", name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

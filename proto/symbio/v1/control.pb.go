@@ -1899,7 +1899,7 @@ func (x *EventsRequest) GetAfter() uint64 {
 // Event is something that happened, or a part of it.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A JSON object, as symbio events --json prints it. Its schema is that of symbio schema events.
+	// A JSON object, as symbio events --json prints it. Its schema is that of symbio config schema events.
 	Json []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
 	// The JSON goes on in the next message.
 	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`

@@ -85,11 +85,11 @@ func root(env *command.Env) *cobra.Command {
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON: one value, or one object per line for streams")
 	root.SetFlagErrorFunc(command.FlagError)
 	root.AddCommand(command.NodeFlag(env,
-		cmdRun(env), cmdChat(env), clustercmd.Join(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSpawn(env), cmdTerminate(env), cmdSend(env), cmdSteer(env), cmdInvoke(env),
-		cmdCapabilities(env), cmdModels(env), cmdEvents(env), cmdApprovals(env), cmdArtifacts(env), cmdAudit(env), cmdDoctor(env), cmdConfig(env), cmdReload(env), cmdDashboard(env), sessioncmd.Cost(env), topcmd.New(env), mapcmd.New(env),
+		cmdRun(env), cmdChat(env), clustercmd.New(env), cmdMembers(env), cmdNodes(env), cmdSend(env), cmdInvoke(env),
+		cmdEvents(env), cmdApprovals(env), cmdDoctor(env), cmdConfig(env), cmdDashboard(env), topcmd.New(env), mapcmd.New(env),
 	)...)
 	root.AddCommand(
-		demo.New(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdTools(env), cmdPermissions(env), cmdSchema(env), cmdVersion(env), demo.Reports(env),
+		demo.New(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdPermissions(env), cmdVersion(env), demo.Reports(env),
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its

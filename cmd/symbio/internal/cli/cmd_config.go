@@ -9,7 +9,7 @@ import (
 
 // cmdConfig returns the command config, which prints every value of the configuration in force with
 // its origin. It reads the file that a node started here would read; the configuration of a running
-// node can be older (see symbio reload). It has no effect on a running node.
+// node can be older (see symbio config reload). It has no effect on a running node.
 func cmdConfig(env *command.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -28,7 +28,7 @@ func cmdConfig(env *command.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")
-	cmd.AddCommand(cmdConfigReference(env))
+	cmd.AddCommand(cmdConfigReference(env), cmdReload(env), cmdSchema(env))
 	return cmd
 }
 

@@ -35,7 +35,7 @@ func cmdMembers(env *command.Env) *cobra.Command {
 			}
 			if len(reply.GetMembers()) == 0 && !env.JSON {
 				// Only a person gets the hint: the empty list of JSON says the same.
-				env.Notef("no members match; `symbio spawn general` starts an agent, and other nodes appear by themselves")
+				env.Notef("no members match; `symbio agents spawn general` starts an agent, and other nodes appear by themselves")
 			}
 			return printMembers(env, reply.GetMembers())
 		}),

@@ -20,7 +20,7 @@ import (
 // were seen but cannot be reached, with the reason. Seen means that a source of discovery named an
 // address; such a node may have no id yet.
 func cmdNodes(env *command.Env) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:  "nodes",
 		Args: command.NoArgs,
 		RunE: env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
@@ -31,6 +31,8 @@ func cmdNodes(env *command.Env) *cobra.Command {
 			return printNodes(env, reply.GetNodes())
 		}),
 	}
+	cmd.AddCommand(cmdCapabilities(env))
+	return cmd
 }
 
 // nodeHeading has the names of the columns of nodeRow.

@@ -23,8 +23,8 @@ import (
 )
 
 // cmdPermissions returns the command permissions, which groups the commands that explain and test
-// rules. They need no running node. Both run the code that judges the calls of agents; they execute
-// no call.
+// rules, and show the record of decisions. check and test need no running node: both run the code that
+// judges the calls of agents, and execute no call.
 func cmdPermissions(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "permissions",
@@ -32,6 +32,7 @@ func cmdPermissions(env *command.Env) *cobra.Command {
 		RunE: command.RequireSubcommand,
 	}
 	cmd.AddCommand(cmdPermissionsCheck(env), cmdPermissionsTest(env))
+	cmd.AddCommand(command.NodeFlag(env, cmdAudit(env))...)
 	return cmd
 }
 

@@ -51,7 +51,7 @@ func cmdSchema(env *command.Env) *cobra.Command {
 			}
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return command.NotFound(fmt.Errorf("there is no schema %q%s\nsymbio schema --list prints all", args[0], visible.Suggest(args[0], names)))
+				return command.NotFound(fmt.Errorf("there is no schema %q%s\nsymbio config schema --list prints all", args[0], visible.Suggest(args[0], names)))
 			}
 			schema, err := schemaSources()[i].make()
 			if err != nil {

@@ -25,6 +25,6 @@ func cmdSessions(env *command.Env, parent *cobra.Command) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&on, "on", "", "go on with the interrupted task of a session of another `NODE` of the community, in the background there (default this machine)")
-	parent.AddCommand(cmd)
+	parent.AddCommand(cmd, cmdArtifacts(env))
 	return parent
 }

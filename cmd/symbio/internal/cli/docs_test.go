@@ -43,10 +43,10 @@ func TestPagesNameCommandsAndFlagsOfTheProgram(t *testing.T) {
 			if n := slices.IndexFunc(args, func(a string) bool { return !word.MatchString(a) }); n >= 0 {
 				args = args[:n]
 			}
-			args = args[:min(len(args), 2)]
 			help, known := helps[strings.Join(append([]string{"symbio"}, args...), " ")]
-			if !known && len(args) == 2 { // the second word may be an argument
-				help, known = helps["symbio "+args[0]]
+			for !known && len(args) > 1 { // the last word may be an argument
+				args = args[:len(args)-1]
+				help, known = helps["symbio "+strings.Join(args, " ")]
 				known = known && !strings.Contains(help, "\nAvailable Commands:")
 			}
 			if !known {

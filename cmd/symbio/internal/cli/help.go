@@ -79,8 +79,9 @@ func helpOnDemand(root *cobra.Command, args []string) error {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return addHelp(root)
 	}
-	// Only flags are printed in another way than by cobra itself, which does not wrap them.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)))
+	// Only flags, which cobra does not wrap, and the last line, which is too long, are printed in another way than by cobra itself.
+	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns),
+		`Use "{{.CommandPath}} [command] --help" for more information about a command.`, "More about one of them: {{.CommandPath}} COMMAND --help").Replace(root.UsageTemplate()))
 	// The texts are set when help is shown: HelpFunc is looked up at the command and then at those
 	// above it, so the one of root serves all.
 	show := root.HelpFunc()

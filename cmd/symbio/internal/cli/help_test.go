@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,6 +112,9 @@ func TestHelpIsOfCommandsThatExist(t *testing.T) {
 	}
 }
 
+// maxFirstLevel is how many commands a person finds one in at a glance, completion and help included.
+const maxFirstLevel = 24
+
 func TestOverviewFits24Rows(t *testing.T) {
 	root := root(new(command.Env))
 	text, err := overview(root)
@@ -126,8 +130,12 @@ func TestOverviewFits24Rows(t *testing.T) {
 			t.Errorf("%q is too wide", line)
 		}
 	}
+	root.InitDefaultHelpCmd()
+	if n := len(slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool { return c.Hidden })); n > maxFirstLevel {
+		t.Errorf("%d commands at the first level, want at most %d: put them below a group", n, maxFirstLevel)
+	}
 	for _, c := range root.Commands() {
-		if c.GroupID == "" && !c.Hidden && c.Name() != "completion" {
+		if c.GroupID == "" && !c.Hidden && c.Name() != "completion" && c.Name() != "help" {
 			t.Errorf("%s is in no group", c.Name())
 		}
 	}

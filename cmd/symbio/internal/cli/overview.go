@@ -17,10 +17,10 @@ type group struct {
 
 // groups has every command of symbio once. What `symbio` alone prints of them fits a terminal of 24 rows.
 var groups = []group{
-	{"Give work to agents", "run chat map", "cost sessions send spawn steer terminate artifacts"},
-	{"Bring machines together", "up cluster join nodes", "config dashboard demo doctor members reload version"},
-	{"Choose what agents can do", "agents skills mcp", "capabilities invoke models schema tools"},
-	{"Watch, and decide what agents may do", "top approvals permissions", "audit events"},
+	{"Give work to agents", "run chat map", "sessions send invoke"},
+	{"Bring machines together", "up cluster nodes members", "config demo doctor version"},
+	{"Choose what agents can do", "agents skills mcp", ""},
+	{"Watch, and decide what agents may do", "top approvals permissions", "dashboard events"},
 }
 
 // addGroups puts the commands of root into their groups.

@@ -40,7 +40,7 @@ func New(env *command.Env) *cobra.Command {
 		named.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 		cmd.AddCommand(named)
 	}
-	cmd.AddCommand(cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env))
+	cmd.AddCommand(cmdClusterJoin(env), cmdClusterNodes(env), cmdClusterPromote(env), cmdClusterRemove(env))
 	return cmd
 }
 
@@ -157,7 +157,7 @@ func createToken(ctx context.Context, env *command.Env, state statedir.Dir, memb
 	}
 	out := tokenJSON{
 		Cluster: c.Name(), Tag: c.Tag(), Node: member, ID: id, Token: token.Text(), Address: addr,
-		Join: "symbio join " + token.Text() + " " + addr, Expires: time.Now().Add(life).UTC().Truncate(time.Second),
+		Join: "symbio cluster join " + token.Text() + " " + addr, Expires: time.Now().Add(life).UTC().Truncate(time.Second),
 	}
 	if env.JSON {
 		return env.PrintJSON(out)

@@ -26,11 +26,11 @@ type joinJSON struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Join returns the command `symbio join`. Its exit status is 3 when the cluster refuses the token,
+// cmdClusterJoin returns the command `symbio cluster join`. Its exit status is 3 when the cluster refuses the token,
 // and 5 when the address cannot be reached. The membership is written only after the other side
 // has proved that it is of the cluster in the token. A node that runs here then restarts as a
 // member.
-func Join(env *command.Env) *cobra.Command {
+func cmdClusterJoin(env *command.Env) *cobra.Command {
 	var listen, file string
 	var ifNeeded bool
 	cmd := &cobra.Command{

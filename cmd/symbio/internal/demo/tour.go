@@ -221,12 +221,12 @@ func (t *tour) answer(ctx context.Context, g *errgroup.Group) error {
 		case q = <-t.view.questions:
 		}
 		if first {
-			t.view.note("a", "YOU ADD: "+remark+" (symbio steer surveyor)")
+			t.view.note("a", "YOU ADD: "+remark+" (symbio agents steer surveyor)")
 			read := make(chan struct{})
 			g.Go(func() error {
 				defer close(read)
 				// It ends when the model has read the remark. A task that ends before is no error of the tour.
-				_, _ = t.symbio(ctx, "", "steer", "surveyor", remark)
+				_, _ = t.symbio(ctx, "", "agents", "steer", "surveyor", remark)
 				return nil
 			})
 			if err := t.waitForRemark(ctx, read); err != nil {

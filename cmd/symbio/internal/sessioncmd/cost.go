@@ -29,9 +29,9 @@ type costFlags struct {
 	on            string
 }
 
-// Cost returns the command cost, which adds up the model calls in the files of this machine's nodes or, by
+// cmdCost returns the command sessions cost, which adds up the model calls in the files of this machine's nodes or, by
 // --on and --all-nodes, in those of other nodes.
-func Cost(env *command.Env) *cobra.Command {
+func cmdCost(env *command.Env) *cobra.Command {
 	f := costFlags{query: session.BillQuery{Since: time.Now().AddDate(0, 0, -7)}}
 	q := &f.query
 	cmd := &cobra.Command{Use: "cost", Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {

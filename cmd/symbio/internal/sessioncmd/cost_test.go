@@ -44,8 +44,8 @@ func TestCostOnTerminalHasTotal(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cmd := sessioncmd.Cost(env)
-	cmd.SetArgs([]string{"--by", "model", "--until", time.Now().AddDate(0, 0, 2).Format(time.DateOnly)})
+	cmd := sessioncmd.New(env)
+	cmd.SetArgs([]string{"cost", "--by", "model", "--until", time.Now().AddDate(0, 0, 2).Format(time.DateOnly)})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}

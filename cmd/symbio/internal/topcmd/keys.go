@@ -156,7 +156,7 @@ func (m *model) steer(a *symbiov1.FleetAgent, text string) tea.Cmd {
 // stop ends an agent of this node after a yes.
 func (m *model) stop(a *symbiov1.FleetAgent, who string) {
 	if a.GetNode() != m.self.GetId() {
-		m.say(fmt.Sprintf("%s can be stopped on its node only, there with: symbio terminate %s\ni interrupts its task from here", who, a.GetId()))
+		m.say(fmt.Sprintf("%s can be stopped on its node only, there with: symbio agents terminate %s\ni interrupts its task from here", who, a.GetId()))
 		m.bad = true
 		return
 	}

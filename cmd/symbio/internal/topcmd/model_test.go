@@ -341,7 +341,7 @@ func TestActionsOnAgents(t *testing.T) {
 		{"x n enter", "> general", ""},
 		{"x enter", "> general", ""},
 		{"down down i", "counter on kitchen was interrupted", `member:"c"`},
-		{"down down x", "can be stopped on its node only, there with: symbio\nterminate c\n", ""},
+		{"down down x", "can be stopped on its node only, there with: symbio agents\nterminate c\n", ""},
 		{"tab tab i", "choose an agent first", ""}, // a node is chosen
 		{"enter m 'hi enter", "general: delivered", `member:"g" text:"hi" timeout:{seconds:54}`},
 	} {

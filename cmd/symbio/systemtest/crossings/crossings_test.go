@@ -78,7 +78,7 @@ RUN a --continue w:work
 cp unconfigured.yaml w.yaml
 START w
 cp configured.yaml w.yaml
-exec symbio reload --node w
+exec symbio config reload --node w
 RUN w --agent worker work
 `},
 	{"removed-node", "cluster with a removed node", `env STATE=$XDG_STATE_HOME
@@ -107,7 +107,7 @@ exec symbio run --node x w:work
 stdout 'no node "w" lends agents'
 cd ..
 env XDG_STATE_HOME=$STATE
-exec symbio audit show --node w
+exec symbio permissions audit show --node w
 ! stdout .
 RUN a w:work
 `},
@@ -248,7 +248,7 @@ exec symbio cluster token --node c --json
 capture TOKEN '"token":"([^"]+)"'
 capture ADDR '"address":"([^"]+)"'
 env XDG_STATE_HOME=%[2]s
-exec symbio --node %[1]s join $TOKEN $ADDR --listen 127.0.0.1:0
+exec symbio --node %[1]s cluster join $TOKEN $ADDR --listen 127.0.0.1:0
 `
 
 // script returns the cell of a feature and a place as a script with its files.
@@ -294,7 +294,7 @@ func (f *feature) line(place string, words []string, line string) string {
 	case "START":
 		up := fmt.Sprintf("node-up %[1]s --config %[1]s.yaml\n", words[1])
 		for _, node := range strings.Fields(f.part("nodes", place)) {
-			up += fmt.Sprintf("poll 'node.info\t%[2]s\tavailable' symbio capabilities --node %[1]s\n", words[1], node)
+			up += fmt.Sprintf("poll 'node.info\t%[2]s\tavailable' symbio nodes capabilities --node %[1]s\n", words[1], node)
 		}
 		return up
 	case "JOIN":
@@ -306,7 +306,7 @@ func (f *feature) line(place string, words []string, line string) string {
 		}
 		return up
 	case "SEES":
-		return fmt.Sprintf("poll 'agents.spawn\t%[2]s\tavailable' symbio capabilities --node %[1]s\n", words[1], words[2])
+		return fmt.Sprintf("poll 'agents.spawn\t%[2]s\tavailable' symbio nodes capabilities --node %[1]s\n", words[1], words[2])
 	case "HANG":
 		return fmt.Sprintf("cd %[1]s\nexec sh -c 'symbio run --node %[1]s %[2]s %[3]s; true' &hang&\nenv NODE=%[1]s\n%[4]scd ..\n", words[1], flags, strings.Join(words[2:], " "), f.part("hanging", place))
 	case "RUN", "MAP":

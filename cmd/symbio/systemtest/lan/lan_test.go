@@ -27,7 +27,7 @@ func TestThreeMachinesOnALANBecomeOneCluster(t *testing.T) {
 		nodes[a].Expect(t, "ready", func(l symbiotest.Line) bool { return l.Type == "ready" })
 		for _, h := range []*symbiotest.Host{b, c} {
 			line := a.Symbio("cluster", "token", "--node", a.Name())
-			pasted := regexp.MustCompile(`symbio (join SYM1-\S+ \S+)`).FindStringSubmatch(line)
+			pasted := regexp.MustCompile(`symbio (cluster join SYM1-\S+ \S+)`).FindStringSubmatch(line)
 			if pasted == nil {
 				t.Fatalf("no line to paste in %q", line)
 			}

@@ -35,7 +35,7 @@ func TestDialOutOnlyNodeIsReachable(t *testing.T) {
 		nodes := map[*symbiotest.Host]*symbiotest.Process{a: up(a)}
 		for _, h := range []*symbiotest.Host{b, c} {
 			line := a.Symbio("cluster", "token", "--node", a.Name())
-			pasted := regexp.MustCompile(`symbio (join SYM1-\S+ \S+)`).FindStringSubmatch(line)
+			pasted := regexp.MustCompile(`symbio (cluster join SYM1-\S+ \S+)`).FindStringSubmatch(line)
 			if pasted == nil {
 				t.Fatalf("no line to paste in %q", line)
 			}

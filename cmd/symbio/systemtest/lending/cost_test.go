@@ -15,10 +15,10 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// bill returns what `symbio cost` prints about all nodes of the state directory, by the node's name if by is node.
+// bill returns what `symbio sessions cost` prints about all nodes of the state directory, by the node's name if by is node.
 func bill(n *symbiotest.CrashNode, by string) map[string]session.BillRow {
 	n.T.Helper()
-	cmd := exec.Command(n.Binary, "cost", "--json", "--since", "1h", "--by", by)
+	cmd := exec.Command(n.Binary, "sessions", "cost", "--json", "--since", "1h", "--by", by)
 	cmd.Env = n.Command("").Env
 	out, err := cmd.Output()
 	if err != nil {

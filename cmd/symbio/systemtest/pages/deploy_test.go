@@ -24,7 +24,7 @@ type reader struct {
 }
 
 // joinLine is a line as the page and the program print it.
-var joinLine = regexp.MustCompile(`symbio join SYM1-\S+ (\S+)`)
+var joinLine = regexp.MustCompile(`symbio cluster join SYM1-\S+ (\S+)`)
 
 // follows runs the lines of a block in a shell of the machine; pasted takes the place of the page's
 // example of a token. It returns what was printed.

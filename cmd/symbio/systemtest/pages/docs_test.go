@@ -85,7 +85,7 @@ func (r *reading) follow(b symbiotest.Block) {
 		r.meet()
 		if name, ok := b.Words["wait"]; ok {
 			r.eventually("a capability "+name, func() bool {
-				return r.shell("symbio capabilities --node desk "+name).Run() == nil
+				return r.shell("symbio nodes capabilities --node desk "+name).Run() == nil
 			})
 		}
 	case b.Lang == "sh" && b.Has("background"):

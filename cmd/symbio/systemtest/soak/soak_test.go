@@ -107,7 +107,7 @@ func soakCluster(t *testing.T) []*soaked {
 			s.Symbio("cluster", "init", "--name", "lab", "--node", s.Name(), "--listen", listen)
 		} else {
 			line := all[0].Symbio("cluster", "token", "--node", all[0].Name())
-			pasted := regexp.MustCompile(`symbio (join SYM1-\S+ \S+)`).FindStringSubmatch(line)
+			pasted := regexp.MustCompile(`symbio (cluster join SYM1-\S+ \S+)`).FindStringSubmatch(line)
 			if pasted == nil {
 				t.Fatalf("no line to paste in %q", line)
 			}
