@@ -188,7 +188,11 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	}
 	i.report(event.Event{Type: event.TypeDone, Text: text, Part: event.End{Spent: new(i.account.Total())}})
 	text = a.answer(ctx, text, s)
-	return community.Reply{Data: []byte(text), ContentType: "text/plain"}, nil
+	reply := community.Reply{Data: []byte(text), ContentType: "text/plain"}
+	if i.def.Output != nil {
+		reply.ContentType = "application/json"
+	}
+	return reply, nil
 }
 
 // runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is recorded, and only

@@ -63,11 +63,19 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 			return nil, err
 		}
 		a.toldMode = a.instance.settings.currentMode()
-		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), missingPart(a.missing)), nil
+		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), missingPart(a.missing), outputPart(a.instance.def.Output)), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next
 		next = func(ctx context.Context) ([]conversation.Part, error) { return m(ctx, a.instance.self, inner) }
 	}
 	return next(ctx)
+}
+
+// outputPart returns the part that tells the model what its answer has to fit, if anything.
+func outputPart(f *llm.Form) []conversation.Part {
+	if f == nil {
+		return nil
+	}
+	return []conversation.Part{{Name: "output", Text: "\n\n" + f.Output().Instruction()}}
 }

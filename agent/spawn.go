@@ -98,6 +98,7 @@ func (a *Agent) addChild(c *team.Child, as session.ChildAgent) error {
 // must close the account if the sub-agent does not start.
 func (i *instance) newChild(ctx context.Context, w team.SpawnRequest) (*instance, error) {
 	def := i.def
+	def.Output = nil // it is the answer of the whole task that a program reads
 	_, model := i.settings.models()
 	var most budget.Limits
 	if w.Definition != "" && w.Definition != i.def.Name {

@@ -92,9 +92,9 @@ func doTask(t *testing.T) (output string) {
 			defer events.Close()
 			answer := make(chan error, 1)
 			go func() {
-				text, err := n.Ask(ctx, "general", taskWord)
-				if err == nil && text != answerWord {
-					t.Errorf("the answer is %q", text)
+				a, err := n.Ask(ctx, "general", taskWord)
+				if err == nil && a.Text != answerWord {
+					t.Errorf("the answer is %q", a.Text)
 				}
 				answer <- err
 			}()

@@ -51,6 +51,10 @@ type Config struct {
 	NewSession func(Session) Session
 	// Thinking is that of each llm.Request.
 	Thinking int
+	// Form is what an answer has to fit, if it is set; the answer is then the document (Form.Document). The model knows
+	// of it by the system prompt. An answer that does not fit is sent back, once in an exchange, and the
+	// error of the second is llm.ErrUnfit.
+	Form *llm.Form
 	// MaxTurns is how often the model may be asked in an exchange. Default 32: what a long task
 	// needs; a loop that turns more often is stuck.
 	MaxTurns int
@@ -267,7 +271,7 @@ func (c *Conversation) Interrupt() error {
 	if c.live == nil {
 		return ErrIdle
 	}
-	c.live.running.End(ErrInterrupted)
+	c.live.ctx.End(ErrInterrupted)
 	return nil
 }
 

@@ -16,11 +16,10 @@ import (
 )
 
 // exchange is one user message and the turns of the model that answer it. Only the goroutine of its Send
-// uses it, except for turn and running, which any goroutine may read.
+// uses it, except for turn and ctx, which any goroutine may read.
 type exchange struct {
-	c       *Conversation
-	ctx     context.Context // the same as running
-	running *term.Term
+	c   *Conversation
+	ctx *term.Term
 	// turn counts from 1. Only the goroutine of Send writes it.
 	turn  atomic.Int32
 	reply Reply
@@ -43,6 +42,8 @@ type exchange struct {
 	// kept is set when the conversation has taken over history, resumed when the exchange began in the
 	// past.
 	kept, resumed bool
+	// corrected is set when an answer was sent back because it did not fit the form.
+	corrected bool
 	// idle is set if there is no message to answer: the history is compacted and that is all.
 	idle bool
 	// next is steering that goes before the message. If the exchange ends before the model answers, it goes
@@ -59,8 +60,7 @@ type exchange struct {
 // open makes x the current exchange of the conversation. close must be called when it ends.
 func (x *exchange) open(ctx context.Context) {
 	c := x.c
-	x.running = term.New(ctx)
-	x.ctx, x.received = x.running, x.onChunk
+	x.ctx, x.received = term.New(ctx), x.onChunk
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.next, c.next = c.next, nil
@@ -81,7 +81,7 @@ func (x *exchange) takeHistory() {
 // close ends the exchange for its callers. Steering that the model was not given is returned to its senders.
 func (x *exchange) close() {
 	c := x.c
-	defer x.running.Close()
+	defer x.ctx.Close()
 	c.mu.Lock()
 	left := append(x.said, c.mid...)
 	c.mid, c.live = nil, nil
@@ -111,7 +111,7 @@ func (x *exchange) run(do func(*exchange) error) error {
 	case x.ctx.Err() != nil:
 		err = context.Cause(x.ctx)
 		x.keepWhole(session.Interrupted, err)
-	case x.resumed, errors.Is(err, ErrTurns), errors.Is(err, ErrNoAnswer):
+	case x.resumed, errors.Is(err, ErrTurns), errors.Is(err, ErrNoAnswer), errors.Is(err, llm.ErrUnfit):
 		x.keepWhole(session.Failed, err)
 	case errors.Is(err, ErrIdle):
 	default:
@@ -284,23 +284,41 @@ const (
 	droppedNote = "[You wanted to call a tool, but no call arrived. Make the call again, or answer in words.]"
 )
 
-// askAgain requests another answer in place of one that has neither a call nor a text, or that was to have calls and has
-// none. After maxAsks tries the error is ErrNoAnswer. The first answers are recorded by what they cost.
+// askAgain requests another answer in place of one that has neither a call nor a text, that was to have calls and has
+// none, or that does not fit the form. After maxAsks tries the error is ErrNoAnswer, after one for the form llm.ErrUnfit.
+// The answers before are recorded by what they cost.
 func (x *exchange) askAgain(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; err == nil && x.ctx.Err() == nil; i++ {
-		note := missing(answer)
-		if note == "" {
-			return answer, nil
+		failed, last := fmt.Errorf("%w, %d times", ErrNoAnswer, i), i > maxAsks
+		more := []llm.Message{{Role: llm.User, Text: missing(answer)}}
+		if more[0].Text == "" {
+			doc, wrong := document(x.c.cfg.Form, answer)
+			if wrong == nil {
+				answer.Message.Text = doc
+				return answer, nil
+			}
+			failed, last = &llm.Error{Model: x.history.session.Model.Name(), Detail: wrong.Error(), Err: llm.ErrUnfit}, x.corrected
+			x.corrected = true
+			more = []llm.Message{{Role: llm.Assistant, Text: answer.Message.Text}, {Role: llm.User, Text: x.c.cfg.Form.Correction(wrong)}}
 		}
 		addReport(x, answer.Usage, x.begun, nil)
-		if i > maxAsks {
-			return answer, fmt.Errorf("%w, %d times", ErrNoAnswer, i)
+		if last {
+			return answer, failed
 		}
 		name := x.history.session.Model.Name()
-		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), llm.Retry{Model: name, Next: name, Attempt: i, Err: ErrNoAnswer}))
-		answer, err = x.resume(x.request(llm.Message{Role: llm.User, Text: note}))
+		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), llm.Retry{Model: name, Next: name, Attempt: i, Err: errors.Unwrap(failed)}))
+		answer, err = x.resume(x.request(more...))
 	}
 	return answer, err
+}
+
+// document returns the text of an answer as it fits the form, if there is one: of calls, and of an answer that was cut or
+// refused, nothing is asked.
+func document(form *llm.Form, answer llm.Response) (string, error) {
+	if form == nil || len(answer.Message.Calls) > 0 || answer.Stop == llm.StopLength || answer.Stop == llm.StopFilter {
+		return answer.Message.Text, nil
+	}
+	return form.Document(answer.Message.Text)
 }
 
 // missing returns what to tell a model whose answer is neither calls nor an answer; "" if it is one. An answer that was cut
@@ -376,7 +394,7 @@ func (x *exchange) onChunk(chunk llm.Chunk) {
 	if chunk.Thought != "" {
 		x.report(event.TypeThought, chunk.Thought, event.Turn{})
 	}
-	if chunk.Text != "" {
+	if chunk.Text != "" && x.c.cfg.Form == nil { // else done reports what fits
 		x.report(event.TypeText, chunk.Text, event.Turn{})
 	}
 }
@@ -395,11 +413,11 @@ func (x *exchange) runCalls(calls []llm.ToolCall) []llm.ToolResult {
 }
 
 // done checks why the last answer ended. An answer cut at the length limit gets lengthNote, or is ErrCut if
-// it has no text. An answer stopped by the provider's filter is ErrRefused.
+// it has no text or was to fit a form. An answer stopped by the provider's filter is ErrRefused.
 func (x *exchange) done(answer llm.Response) error {
 	switch answer.Stop {
 	case llm.StopLength:
-		if strings.TrimSpace(answer.Message.Text) != "" {
+		if strings.TrimSpace(answer.Message.Text) != "" && x.c.cfg.Form == nil {
 			answer.Message.Text += lengthNote
 			x.onChunk(llm.Chunk{Text: lengthNote})
 			break
@@ -409,6 +427,9 @@ func (x *exchange) done(answer llm.Response) error {
 		return fmt.Errorf("the model refused to answer: %w", llm.ErrRefused)
 	}
 	x.reply.Text = answer.Message.Text
+	if x.c.cfg.Form != nil {
+		x.report(event.TypeText, x.reply.Text, event.Turn{})
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"symbio/agent/budget"
+	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/guardrail"
 	"symbio/security/lazyregexp"
@@ -43,6 +44,9 @@ type Definition struct {
 	Budget budget.Limits
 	// MaxTurns limits the model's turns for one task. Default: 32.
 	MaxTurns int
+	// Output is what an answer has to fit: the JSON schema under the key output; nil = any text. Copies that an agent
+	// spawns of itself answer in any text.
+	Output *llm.Form
 	// Thinking is the number of tokens that the model may use for thinking before each answer, if
 	// it can (llm.Request.Thinking). 0 keeps the model's setting; a negative value switches
 	// thinking off.

@@ -120,6 +120,7 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"sandbox":     f.sandbox(&d.Sandbox),
 		"budget":      f.budget(&d.Budget),
 		"max_turns":   f.number("max_turns", 0, &d.MaxTurns),
+		"output":      outputField(f.addProblem, &d.Output),
 		"thinking":    f.thinking(&d.Thinking),
 		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
 		"keep":        f.boolean("keep", &d.Keep),

@@ -1,15 +1,19 @@
 package definition
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/budget"
+	"symbio/agent/llm"
 	"symbio/agent/tool/guardrail"
 	"symbio/security/lazyregexp"
 	"symbio/security/permission"
@@ -244,3 +248,27 @@ func plainError(err error) string {
 
 // goType matches the names of Go types in messages of the YAML decoder.
 var goType = lazyregexp.New(`(?:permission|agent|time)\.[A-Za-z]+|\[\][A-Za-z.]+`)
+
+// maxOutput limits the schema of an output, in bytes, because it goes into every prompt.
+const maxOutput = 64 << 10
+
+// outputField returns a function that reads the JSON schema of answers. bad gets a problem with its line.
+func outputField(bad func(line int, format string, args ...any), to **llm.Form) field {
+	read := func(p pair) {
+		var v map[string]any
+		schema, err := []byte(nil), p.value.Decode(&v)
+		if err == nil {
+			schema, err = json.Marshal(v)
+		}
+		if err == nil && len(schema) > maxOutput {
+			err = fmt.Errorf("it is larger than %d KiB", maxOutput>>10)
+		}
+		if err == nil {
+			*to, err = llm.NewForm(llm.Output{Name: "answer", Schema: schema})
+		}
+		if err != nil {
+			bad(p.value.Line, "output is no JSON schema: %v", err)
+		}
+	}
+	return field{read, &jsonschema.Schema{Type: "object"}}
+}

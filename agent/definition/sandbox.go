@@ -1,10 +1,10 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"symbio/security/sandbox"
 )
@@ -103,19 +103,11 @@ func (s Sandbox) rest(p sandbox.Policy, write []string) sandbox.Policy {
 	only.Subprocess = p.Subprocess && !s.NoSubprocess
 	l := s.Limits
 	only.Limits = sandbox.Limits{
-		CPU: smaller(l.CPU, p.Limits.CPU), FileSize: smaller(l.FileSize, p.Limits.FileSize), OpenFiles: smaller(l.OpenFiles, p.Limits.OpenFiles),
-		Processes: smaller(l.Processes, p.Limits.Processes), Memory: smaller(l.Memory, p.Limits.Memory),
+		CPU: cmp.Or(l.CPU, p.Limits.CPU), FileSize: cmp.Or(l.FileSize, p.Limits.FileSize), OpenFiles: cmp.Or(l.OpenFiles, p.Limits.OpenFiles),
+		Processes: cmp.Or(l.Processes, p.Limits.Processes), Memory: cmp.Or(l.Memory, p.Limits.Memory),
 	}
 	return sandbox.Meet(p, only)
 }
 
 // networks are the values of Sandbox.Network; "" is not among them and changes nothing.
 var networks = map[string]sandbox.Network{"none": sandbox.NetworkNone, "local": sandbox.NetworkLocal, "full": sandbox.NetworkFull}
-
-// smaller returns the smaller of two limits; one that is zero is no limit.
-func smaller[N int | int64 | time.Duration](a, b N) N {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
-}

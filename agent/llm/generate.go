@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"reflect"
 	"strings"
 
@@ -49,7 +47,7 @@ func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generation[T]
 	if wrong == nil {
 		return g, nil
 	}
-	r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: correctionPrompt(wrong, f.output)})
+	r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: f.Correction(wrong)})
 	if text, err = g.ask(ctx, m, r); err != nil {
 		return g, err
 	}
@@ -76,28 +74,12 @@ func (g *Generation[T]) ask(ctx context.Context, m Model, r Request) (string, er
 	return got.Message.Text, nil
 }
 
-// correctionPrompt returns the message that asks the model to correct its answer.
-func correctionPrompt(wrong error, o *Output) string {
-	return fmt.Sprintf("That does not fit: %v.\nAnswer once more, whole and corrected. %s", wrong, o.Instruction())
-}
-
 // decode validates an answer and reads it into a value of the form's type. The errors are texts for
 // the model. into is zero if there is an error.
 func (f *outputType) decode(text string, into any) error {
-	doc := stripCodeBlock(text)
-	var instance any
-	dec := json.NewDecoder(strings.NewReader(doc))
-	if err := dec.Decode(&instance); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("there is no JSON in it")
-		}
-		return fmt.Errorf("it is not JSON: %s", shorten(err.Error()))
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more behind the JSON document")
-	}
-	if err := f.resolved.Validate(instance); err != nil {
-		return errors.New(shorten(err.Error()))
+	doc, err := f.Document(text)
+	if err != nil {
+		return err
 	}
 	raw := []byte(doc)
 	if f.wrapped {

@@ -36,9 +36,8 @@ func OutputFor[T any]() (*Output, error) {
 
 // outputType is the schema of a Go type, as it is sent and as answers are validated.
 type outputType struct {
-	output   *Output
-	resolved *jsonschema.Resolved
-	wrapped  bool
+	*Form
+	wrapped bool
 }
 
 // outputTypeOf returns the form of a type. It is not cached: inferring it takes far less time than
@@ -75,11 +74,8 @@ func newOutputType(t reflect.Type) (*outputType, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.resolved, err = s.Resolve(nil); err != nil {
-		return nil, err
-	}
-	f.output = &Output{Name: outputName(t), Schema: text}
-	return f, nil
+	f.Form, err = NewForm(Output{Name: outputName(t), Schema: text})
+	return f, err
 }
 
 // addEnums adds the schemas of the Enumerated types in t to known. seen are the visited types,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"symbio/agent"
+	"symbio/agent/llm"
 	"symbio/agent/node/config"
 	"symbio/agent/node/models"
 	"symbio/community"
@@ -82,7 +83,11 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 		}
 		out.Description = cmp.Or(out.Description, def.Description)
 		if out.Output != nil {
-			def.Instructions += "\n\nYour answer is read by a program: nothing but JSON that fits this JSON schema.\n" + string(out.Output)
+			if def.Output, err = llm.NewForm(llm.Output{Name: "answer", Schema: out.Output}); err != nil {
+				return fmt.Errorf("output: %w", err)
+			}
+		} else if def.Output != nil {
+			out.Output = def.Output.Output().Schema
 		}
 		provide = p.agents.spawner.Provider(c, def)
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -237,23 +236,6 @@ func (n *Node) Definition(name string) (definition.Definition, error) {
 func (n *Node) Spawn(ctx context.Context, o agent.Order) (community.Member, error) {
 	o.Session.Keep = o.Session.Keep || o.Definition.Keep
 	return n.parts.Load().agents.spawner.Spawn(ctx, o)
-}
-
-// Ask spawns an agent of the named definition, gives it a task and returns its
-// answer. The agent ends with the task. Ask blocks until then; the limits are
-// those of the node's budget.
-func (n *Node) Ask(ctx context.Context, definition, task string) (string, error) {
-	p := n.parts.Load()
-	def, err := p.agents.defined.Find(definition)
-	if err != nil {
-		return "", err
-	}
-	data, err := json.Marshal(task)
-	if err != nil {
-		return "", err
-	}
-	reply, _, err := p.agents.spawner.Do(ctx, agent.Order{Definition: def}, community.Signal{Data: data})
-	return string(reply.Data), err
 }
 
 // RunTask gives a task to a new agent of the named definition, here or on another node that lends it

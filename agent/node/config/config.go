@@ -333,9 +333,6 @@ func Parse(file string, text []byte) (Config, Origins, error) {
 		return Config{}, nil, fmt.Errorf("%s: line %d: write keys and their values, such as model: auto", file, doc.Content[0].Line)
 	}
 	from.read(file, "", &doc)
-	if err := from.checkRenamed(); err != nil {
-		return Config{}, nil, err
-	}
 	if _, ok := from["authorize"]; ok {
 		c.Authorize = nil // the decoder would write into the default's slice; a file's rules replace the default ones
 	}

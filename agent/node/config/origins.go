@@ -22,30 +22,6 @@ type Origins map[string]string
 // --name".
 func (o Origins) Set(key, where string) { o[key] = where }
 
-// renamed has the keys that were renamed, with their new names. A file with an
-// old name is refused rather than read: two names for one value would need a
-// rule for files with both. Remove an entry a year after its release.
-var renamed = [][2]string{
-	{"windows", "context_windows"}, {"mcp.start", "mcp.start_timeout"}, {"mcp.call", "mcp.call_timeout"},
-	{"limits.partial", "limits.stream"}, {"limits.rate", "limits.refusal_rate"}, {"limits.burst", "limits.refusal_burst"},
-	{"limits.depth", "limits.json_depth"}, {"limits.call", "limits.call_timeout"}, {"limits.per_node", "limits.node_connections"},
-	{"limits.joins", "limits.joins_per_minute"}, {"limits.grace", "limits.certificate_grace"},
-}
-
-// checkRenamed returns an error for each key of the file that has a new name.
-func (o Origins) checkRenamed() error {
-	var wrong []error
-	for _, r := range renamed {
-		for key, at := range o {
-			if key == r[0] || strings.HasPrefix(key, r[0]+".") {
-				wrong = append(wrong, fmt.Errorf("%s: the key %s is now called %s; rename it", at, r[0], r[1]))
-				break
-			}
-		}
-	}
-	return errors.Join(wrong...)
-}
-
 // index matches the index of an element in a message of Check, as in capabilities[0].
 var index = lazyregexp.New(`\[(\d+)\]`)
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,11 +60,7 @@ func (s Session) check(bad func(format string, args ...any)) {
 	}{
 		{"store", s.Store, []string{StoreSQLite, StoreMemory, StoreOff}}, {"resume", s.Resume, []string{ResumeAsk, ResumeAuto}}, {"clock", s.Clock, []string{ClockRunning, ClockReal}},
 	} {
-		known := false
-		for _, k := range c.known {
-			known = known || k == c.value
-		}
-		if !known {
+		if !slices.Contains(c.known, c.value) {
 			bad("session.%s: %q is none of %s", c.key, c.value, strings.Join(c.known, ", "))
 		}
 	}

@@ -73,7 +73,7 @@ func (c *server) converse(ctx context.Context, open *symbiov1.RunRequest, recv f
 		return err
 	}
 	d := &conversationStream{
-		server: c, member: member, events: tap, tree: &tree{members: map[string]bool{string(member.ID): true}}, send: send,
+		server: c, member: member, events: tap, tree: event.NewTree(string(member.ID)), send: send,
 		queue: make(chan *turn, maxQueued), outgoing: make(chan privateEvent),
 	}
 	err = d.run(ctx, open.GetTask(), open.GetPictures(), c.cfg.Agents.Session(member.ID), recv)
@@ -123,7 +123,7 @@ type conversationStream struct {
 	// events has the events of all agents of the node. sendLoop is its only reader.
 	events *event.Subscription
 	// tree selects the events of this agent and its descendants; used by sendLoop only.
-	tree *tree
+	tree *event.Tree
 	// session is the event about the session; nil = it was sent, or none is kept. It is sent when the session is durable: at
 	// once, or with the event of its first task. Used by sendLoop only.
 	session *event.Event
@@ -439,7 +439,7 @@ func (d *conversationStream) sendPrivate(e event.Event) error {
 // sendEvents sends the events that are available without waiting.
 func (d *conversationStream) sendEvents() error {
 	for e, ok := d.events.Take(); ok; e, ok = d.events.Take() {
-		if !d.tree.has(e) {
+		if !d.tree.Has(e) {
 			continue
 		}
 		// The event of the task may be in a gap; the others follow it.

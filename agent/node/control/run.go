@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
 	"symbio/agent/event"
+	"symbio/agent/llm"
 	"symbio/agent/node/tasks"
 	"symbio/community"
 	symbiov1 "symbio/proto/symbio/v1"
@@ -118,13 +120,20 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 	return o, nil
 }
 
-// setOptions sets the effort, the mode and the limit of turns that a request has.
+// setOptions sets the effort, the mode, the limit of turns and the schema of answers that a request has.
 func setOptions(o *agent.Order, r *symbiov1.RunRequest) error {
 	asked := agent.Settings{Effort: r.GetEffort(), Mode: agent.Mode(r.GetMode())}
 	o.Mode = cmp.Or(asked.Mode, o.Mode) // that of a resumed session holds if the person does not say another
 	o.Definition.Effort = cmp.Or(asked.Effort, o.Definition.Effort)
 	if r.GetMaxTurns() > 0 {
 		o.Definition.MaxTurns = int(min(r.GetMaxTurns(), math.MaxInt32))
+	}
+	if schema := r.GetOutputSchema(); schema != "" {
+		form, err := llm.NewForm(llm.Output{Name: "answer", Schema: json.RawMessage(schema)})
+		if err != nil {
+			return fmt.Errorf("%w: the output schema: %w", community.ErrInvalid, err)
+		}
+		o.Definition.Output = form
 	}
 	return asked.Check()
 }
@@ -155,26 +164,6 @@ func (c *server) turn(ctx context.Context, task string, member community.Member)
 		r.Spent = &spent
 	}
 	return event.Event{Type: event.TypeResult, Text: text, Part: r}
-}
-
-// tree has the ids of an agent and its descendants. It learns descendants from
-// the events that name their parent, and is used by one goroutine.
-type tree struct {
-	// members has the ids. Agents that ended stay in it, because their last events may still come.
-	members map[string]bool
-}
-
-// has reports whether an event belongs to the tree, and adds its agent if the parent is in the
-// tree. Gaps belong to every tree: the reader must learn that events are missing.
-func (t *tree) has(e event.Event) bool {
-	if e.Type == event.TypeGap || t.members[e.Agent] {
-		return true
-	}
-	if t.members[e.Parent] {
-		t.members[e.Agent] = true
-		return true
-	}
-	return false
 }
 
 // budgetError returns the message of a task that ended at a limit, with what to

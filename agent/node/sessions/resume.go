@@ -194,7 +194,7 @@ func (r *Resumer) resume(ctx context.Context, next resumption) {
 		err = e
 	} else {
 		o.Ask = next.ask
-		_, _, err = r.cfg.Agents.Do(ctx, o, community.Signal{})
+		_, err = r.cfg.Agents.Do(ctx, o, community.Signal{})
 	}
 	switch {
 	case err == nil:

@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -58,4 +60,22 @@ func (c *calls) Invoke(ctx context.Context, on community.MemberID, capability st
 		return community.Reply{}, fmt.Errorf("%w: it did not accept the task: %v", community.ErrBusy, err)
 	}
 	return reply, err
+}
+
+// asJSON returns the reply of an agent as JSON: as it is if it is JSON, without
+// a Markdown code block around it, else as a JSON string. The schema check of
+// the community decides whether it fits.
+func asJSON(r community.Reply) community.Reply {
+	text := bytes.TrimSpace(r.Data)
+	if inner, ok := bytes.CutPrefix(text, []byte("```json")); ok {
+		text = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("```")))
+	}
+	if !json.Valid(text) {
+		quoted, err := json.Marshal(string(r.Data))
+		if err != nil {
+			return r
+		}
+		text = quoted
+	}
+	return community.Reply{Data: text, ContentType: "application/json"}
 }

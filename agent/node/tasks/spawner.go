@@ -1,10 +1,8 @@
 package tasks
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -57,50 +55,55 @@ func (s *Spawner) Provider(c config.Capability, def definition.Definition) commu
 		if c.Input != nil {
 			task.OnBehalf = nil
 		}
-		reply, _, err := s.Do(ctx, agent.Order{Definition: def, Limits: limits}, task)
-		if err == nil && c.Output != nil {
-			reply = asJSON(reply)
-		}
-		return reply, err
+		a, err := s.Do(ctx, agent.Order{Definition: def, Limits: limits}, task)
+		return a.reply(), err
 	}
 }
 
-// Do spawns an agent, sends it a task and terminates it. It returns what the agent used, too. An error after
-// the spawn is ErrAgentFailed even if the signal was refused: otherwise the
-// caller would send the task to another node, too.
-func (s *Spawner) Do(ctx context.Context, o agent.Order, task community.Signal) (community.Reply, budget.Spent, error) {
+// Answer is what an agent answered to a task, and what the task took.
+type Answer struct {
+	// Text is the answer: a JSON document if the definition has an Output.
+	Text string
+	// Spent is what the task used, with all sub-agents.
+	Spent budget.Spent
+	// Agent is the agent, which has ended, and Session the id of its conversation; "" = none is kept.
+	Agent   community.MemberID
+	Session string
+	contentType string // of Text
+}
+
+// String returns the text.
+func (a Answer) String() string { return a.Text }
+
+// reply returns the answer as that of a capability.
+func (a Answer) reply() community.Reply {
+	return community.Reply{Data: []byte(a.Text), ContentType: a.contentType}
+}
+
+// Do spawns an agent and has it Finish a task.
+func (s *Spawner) Do(ctx context.Context, o agent.Order, task community.Signal) (Answer, error) {
 	m, err := s.Spawn(ctx, o)
 	if err != nil {
-		return community.Reply{}, budget.Spent{}, err
+		return Answer{}, err
 	}
+	return s.Finish(ctx, m, task)
+}
+
+// Finish sends an agent a task and terminates it. Beside an error the Answer has what the task took. An error is
+// ErrAgentFailed even if the signal was refused: otherwise the caller would send the task to another
+// node, too.
+func (s *Spawner) Finish(ctx context.Context, m community.Member, task community.Signal) (Answer, error) {
 	task.Perception = m.Accepts[0]
 	reply, err := s.Community.Send(ctx, m.ID, task)
 	if community.NotBegun(err) {
 		err = fmt.Errorf("%w: %v", community.ErrAgentFailed, err)
 	}
-	spent, _ := s.Factory.Spent(m.ID)
+	a := Answer{Text: string(reply.Data), Agent: m.ID, Session: s.Factory.Session(m.ID).ID, contentType: reply.ContentType}
+	a.Spent, _ = s.Factory.Spent(m.ID)
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	if endErr := s.Community.Terminate(endCtx, m.ID); endErr != nil {
 		s.Logger.Warn("agent of a task not terminated", "agent", m.ID, "err", endErr)
 	}
-	return reply, spent, err
-}
-
-// asJSON returns the reply of an agent as JSON: as it is if it is JSON, without
-// a Markdown code block around it, else as a JSON string. The schema check of
-// the community decides whether it fits.
-func asJSON(r community.Reply) community.Reply {
-	text := bytes.TrimSpace(r.Data)
-	if inner, ok := bytes.CutPrefix(text, []byte("```json")); ok {
-		text = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("```")))
-	}
-	if !json.Valid(text) {
-		quoted, err := json.Marshal(string(r.Data))
-		if err != nil {
-			return r
-		}
-		text = quoted
-	}
-	return community.Reply{Data: text, ContentType: "application/json"}
+	return a, err
 }

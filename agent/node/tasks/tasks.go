@@ -168,11 +168,11 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		return nil, err
 	}
 	if lent == nil {
-		reply, spent, err := t.cfg.Agents.Do(agent.WithData(ctx), agent.Order{Definition: def, Limits: limits, Rules: who.policy, Ask: who.ask, Session: session.Info{Item: true}}, s)
+		a, err := t.cfg.Agents.Do(agent.WithData(ctx), agent.Order{Definition: def, Limits: limits, Rules: who.policy, Ask: who.ask, Session: session.Info{Item: true}}, s)
 		if community.NotBegun(err) {
 			return nil, err
 		}
-		return who.answer(reply, spent, err, false), nil
+		return who.answer(a.reply(), a.Spent, err, false), nil
 	}
 	defer b.Close(context.WithoutCancel(ctx)) // before its place is free
 	if s.OnBehalf, err = b.Owner().Constraints(ctx); err != nil {

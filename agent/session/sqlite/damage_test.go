@@ -29,7 +29,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 }
 
-func TestMigrationFromVersion0(t *testing.T) {
+func TestFileWithoutTablesGetsThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	exec(t, path, "VACUUM") // a database without tables
 	s := open(t, path)
@@ -39,40 +39,22 @@ func TestMigrationFromVersion0(t *testing.T) {
 	}
 }
 
-func TestMigrationFromVersion1KeepsSessions(t *testing.T) {
+// A command of another symbio may read while the file is new; it must not take it for damaged.
+func TestOtherVersionIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	filled(t, path)
-	for _, change := range []string{
-		"DROP TABLE bill", "DROP TABLE requests", "DROP TABLE billed", "DROP VIEW calls", "DROP INDEX sessions_state", "CREATE INDEX sessions_state ON sessions (state, updated)", "CREATE INDEX sessions_updated ON sessions (updated)", "PRAGMA user_version = 1",
-	} {
-		exec(t, path, change)
-	}
-	s := open(t, path)
-	if all, err := s.Sessions(t.Context(), session.Filter{}); err != nil || len(all) != 4 {
-		t.Errorf("%d sessions after the migration, %v", len(all), err)
-	}
-	if indexes := query(t, path, "SELECT group_concat(sql) FROM sqlite_master WHERE name IN ('sessions_state', 'sessions_updated')"); indexes != "CREATE INDEX sessions_state ON sessions (state)" {
-		t.Errorf("the indexes are %s", indexes)
-	}
-	if version := query(t, path, "PRAGMA user_version"); version != "4" {
-		t.Errorf("the version is %s", version)
-	}
-}
-
-// A command of a newer symbio may read while the file is new; it must not take it for damaged.
-func TestNewerVersionIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sessions.db")
-	filled(t, path)
-	exec(t, path, "PRAGMA user_version = 7")
-	before := read(t, path)
-	for name, open := range map[string]func(string) (*sqlite.Store, error){"Open": sqlite.Open, "OpenReader": sqlite.OpenReader} {
-		s, err := open(path)
-		if s != nil || err == nil || errors.Is(err, session.ErrDamaged) || !strings.Contains(err.Error(), "version 7, this one knows 4") || !strings.Contains(err.Error(), "update symbio") || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s of a newer version: %v, %v", name, s, err)
+	for version, mend := range map[int]string{7: "update symbio", 2: "move it away"} {
+		exec(t, path, fmt.Sprint("PRAGMA user_version = ", version))
+		before := read(t, path)
+		for name, open := range map[string]func(string) (*sqlite.Store, error){"Open": sqlite.Open, "OpenReader": sqlite.OpenReader} {
+			s, err := open(path)
+			if s != nil || err == nil || errors.Is(err, session.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("version %d, this one knows 4", version)) || !strings.Contains(err.Error(), mend) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s of version %d: %v, %v", name, version, s, err)
+			}
 		}
-	}
-	if !bytes.Equal(read(t, path), before) {
-		t.Error("the file was changed")
+		if !bytes.Equal(read(t, path), before) {
+			t.Errorf("the file of version %d was changed", version)
+		}
 	}
 }
 

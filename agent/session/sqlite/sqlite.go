@@ -1,6 +1,6 @@
 // Package sqlite is a session.Store in a SQLite file: one writer with grouped commits (WAL,
 // synchronous=FULL), any number of readers, also in other processes. The file is private to its
-// user. Its schema has a version and is migrated forward; a file of a newer version is refused.
+// user. Its schema has a version; a file of another version is refused.
 //
 // A damaged file is set aside under another name and reported; it is never removed or overwritten.
 //
@@ -110,7 +110,7 @@ func OpenMemory() (*Store, error) {
 	}
 	db.SetMaxOpenConns(1) // each connection has a memory of its own
 	s := &Store{db: db, readers: db, events: db, path: "memory", opened: true}
-	if err := s.migrate(); err != nil {
+	if err := s.create(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -149,7 +149,7 @@ func open(path string, reader bool) (_ *Store, err error) {
 		return nil, err
 	}
 	s.events.SetMaxOpenConns(1)
-	for _, step := range []func() error{s.migrate, s.check} {
+	for _, step := range []func() error{s.create, s.check} {
 		if err := step(); err != nil {
 			return nil, err
 		}

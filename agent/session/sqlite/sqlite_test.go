@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"symbio/agent/llm"
@@ -123,42 +122,6 @@ func sizeOf(t testing.TB, path string) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
-}
-
-// The bill of an older file is made of its entries. A fork has some of another session, from before it began.
-func TestMigrationFromVersion2BillsOldEntries(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sessions.db")
-	s, err := sqlite.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := session.Entry{Kind: session.Task, Message: &llm.Message{Text: "x"}}
-	request := session.Entry{Kind: session.Request, Usage: &llm.Usage{Input: 1000}}
-	answer := session.Entry{Kind: session.Answer, Message: &llm.Message{}, Usage: &llm.Usage{Input: 80, Output: 5, CacheRead: 60, Cost: new(0.25)}}
-	ended := session.Entry{Kind: session.End, Status: session.Failed}
-	log := session.NewJournal(s, "n").Create(session.Info{Agent: "general", Model: "m"})
-	log.SetRequester("kitchen/cook", "kitchen")
-	if err := log.Commit(task, request, answer, request, session.Entry{Kind: session.Resume}, request, answer, session.Entry{Kind: session.End, Status: session.Done}, task, request, ended, task, request); err != nil {
-		t.Fatal(err)
-	}
-	exec(t, path, "UPDATE entries SET time = time - 5000000")
-	exec(t, path, "UPDATE sessions SET info = CAST(replace(CAST(info AS TEXT), '\"created\":\"20', '\"created\":\"19') AS BLOB)")
-	if _, err := session.Fork(t.Context(), s, log.Info(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	exec(t, path, "DROP TABLE bill")
-	exec(t, path, "DROP TABLE requests")
-	exec(t, path, "DROP TABLE billed")
-	exec(t, path, "DROP VIEW calls")
-	exec(t, path, "PRAGMA user_version = 2")
-	got, err := session.Bill(t.Context(), open(t, path), session.BillQuery{By: []string{"agent", "model", "user"}})
-	want := []session.BillRow{{Agent: "general", Model: "m", User: "kitchen", Calls: 4, Input: 160, Output: 10, CacheRead: 120, Cost: 0.5, Estimated: 2000, Unpriced: 2}}
-	if d := cmp.Diff(want, got); d != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, d)
-	}
 }
 
 // What cannot be written as a whole is an error, and nothing of it is there.

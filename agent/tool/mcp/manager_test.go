@@ -325,6 +325,21 @@ func TestToolThatHasToBeATaskIsOneError(t *testing.T) {
 	}
 }
 
+func TestResultThatTheSDKRefusesIsMended(t *testing.T) {
+	f := &fake{answer: listing(func(json.RawMessage) any {
+		return map[string]any{"content": []any{"only text", map[string]any{"type": "chart"}}}
+	}, described("a", ""))}
+	bubbled(t, Config{}, f.open, func(t *testing.T, ctx context.Context, m *Manager) {
+		one, err := m.Tool(ctx, "s", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := one.Call(ctx, nil, ignore); err != nil || !strings.HasPrefix(got.Text, "only text\n[content that cannot be read here: ") {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 func TestProgressGoesToTheCallThatItIsOf(t *testing.T) {
 	f := &fake{}
 	f.answer = listing(func(params json.RawMessage) any {

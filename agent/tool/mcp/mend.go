@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -12,6 +13,27 @@ import (
 	"symbio/agent/tool"
 	"symbio/security/visible"
 )
+
+// tolerantTransport is a transport whose messages are mended. The SDK knows its connection for streamable HTTP by its type, so
+// that one stays as it is: there the SDK gives each request its own stream.
+type tolerantTransport struct{ sdk.Transport }
+
+// Connect connects the transport.
+func (t tolerantTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if _, http := t.Transport.(*sdk.StreamableClientTransport); http || err != nil {
+		return c, err
+	}
+	return tolerantConnection{c}, nil
+}
+
+type tolerantConnection struct{ sdk.Connection }
+
+// Read returns the next message of the server, mended.
+func (c tolerantConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	return mended(m), err
+}
 
 // mended returns a message of a server as the protocol wants it, where it is clear what is meant: the id of a response that came
 // back as a string, and content of a result that the SDK would refuse as a whole for one item.

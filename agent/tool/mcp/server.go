@@ -217,7 +217,7 @@ func (s *server) connect(parent context.Context) (ready bool, err error) {
 	}
 	client := s.client()
 	client.AddSendingMiddleware(limitAnswers)
-	session, err := client.Connect(ctx, l.transport, nil)
+	session, err := client.Connect(ctx, tolerantTransport{l.transport}, nil)
 	if err != nil {
 		return false, fail(fmt.Errorf("the handshake: %w", err))
 	}

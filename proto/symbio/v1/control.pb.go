@@ -1975,7 +1975,9 @@ type RunRequest struct {
 	// How often the model may be asked for each message; 0 = as the definition says.
 	MaxTurns uint32 `protobuf:"varint,10,opt,name=max_turns,json=maxTurns,proto3" json:"max_turns,omitempty"`
 	// Pictures that belong to the task.
-	Pictures      []*Picture `protobuf:"bytes,11,rep,name=pictures,proto3" json:"pictures,omitempty"`
+	Pictures []*Picture `protobuf:"bytes,11,rep,name=pictures,proto3" json:"pictures,omitempty"`
+	// A JSON schema that the answers have to fit; empty = as the definition says.
+	OutputSchema  string `protobuf:"bytes,12,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2085,6 +2087,13 @@ func (x *RunRequest) GetPictures() []*Picture {
 		return x.Pictures
 	}
 	return nil
+}
+
+func (x *RunRequest) GetOutputSchema() string {
+	if x != nil {
+		return x.OutputSchema
+	}
+	return ""
 }
 
 // Picture is an image for a model.
@@ -6715,7 +6724,7 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x06_after\"/\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xc2\x02\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xe7\x02\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
@@ -6729,7 +6738,8 @@ const file_symbio_v1_control_proto_rawDesc = "" +
 	"\x04mode\x18\t \x01(\tR\x04mode\x12\x1b\n" +
 	"\tmax_turns\x18\n" +
 	" \x01(\rR\bmaxTurns\x12.\n" +
-	"\bpictures\x18\v \x03(\v2\x12.symbio.v1.PictureR\bpictures\"1\n" +
+	"\bpictures\x18\v \x03(\v2\x12.symbio.v1.PictureR\bpictures\x12#\n" +
+	"\routput_schema\x18\f \x01(\tR\foutputSchema\"1\n" +
 	"\aPicture\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\xa9\x03\n" +

@@ -80,9 +80,6 @@ func (p *Pattern) Words() (all []string) {
 	return all
 }
 
-// SetsVariables reports whether the pattern has variables before its first word, as in LANG=C sort.
-func (p *Pattern) SetsVariables() bool { return len(p.env) > 0 }
-
 // Match returns how many words of the command the pattern spells; ok is false if the command does
 // not begin with them. It serves allow rules, so every compared word has to be literal. With
 // whole the command has to consist of the words and of exactly the pattern's variables. With

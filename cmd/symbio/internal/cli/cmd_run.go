@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
 	"symbio/agent/llm/replay"
 	"symbio/agent/node"
@@ -69,7 +70,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 // person could be asked, and 5 when the node cannot be reached.
 func cmdRun(env *command.Env) *cobra.Command {
 	var f runFlags
-	var format string
+	var format, schema string
 	cmd := &cobra.Command{
 		Use:               "run [TASK]",
 		ValidArgsFunction: completeTask(env),
@@ -79,6 +80,16 @@ func cmdRun(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err = f.setFormat(env, format); err != nil {
 				return err
+			}
+			if schema != "" {
+				text, err := os.ReadFile(schema)
+				if err != nil {
+					return err
+				}
+				if _, err := llm.NewForm(llm.Output{Schema: text}); err != nil {
+					return command.Usage(fmt.Errorf("%s: %w", schema, err))
+				}
+				f.req.OutputSchema = string(text)
 			}
 			// Without a task, the one that was interrupted goes on.
 			if args = f.session.takeID(args); len(args) > 0 || !f.session.given() {
@@ -98,6 +109,7 @@ func cmdRun(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().StringVar(&schema, "output-schema", "", "JSON schema `FILE` that the answer has to fit, and then is nothing but JSON")
 	cmd.Flags().StringVar(&format, "output-format", "text", "`FORMAT` of the output: text, json (one object at the end) or stream-json (an event per line, as --json)")
 	cmd.Flags().BoolVarP(&f.options.Keep, "interactive", "i", false, "stay in the conversation after the answer: until you leave, or without a terminal until standard input ends")
 	return cmd

@@ -83,8 +83,7 @@ func within(limits []Limit) ([]Limit, error) {
 // What the child was doing when it failed.
 const (
 	// The steps of fork in their order. The order of doings must be the same.
-	doingNothing = iota
-	doingSession
+	doingSession = iota + 1
 	doingLimits
 	doingCapabilities
 	doingPrivileges
