@@ -67,8 +67,8 @@ type Answer struct {
 	// Spent is what the task used, with all sub-agents.
 	Spent budget.Spent
 	// Agent is the agent, which has ended, and Session the id of its conversation; "" = none is kept.
-	Agent   community.MemberID
-	Session string
+	Agent       community.MemberID
+	Session     string
 	contentType string // of Text
 }
 
