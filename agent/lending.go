@@ -12,6 +12,7 @@ import (
 	"symbio/agent/content"
 	"symbio/agent/event"
 	"symbio/agent/lending"
+	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/team"
 	"symbio/agent/tool"
@@ -213,11 +214,16 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 
 // errorForCaller returns the error of a task as its caller may read it. Errors lose their text on
 // the way to another node. A reached limit is no secret, and its text has the summary of what is
-// done so far, so that error keeps it.
+// done so far, so that error keeps it; of an answer that does not fit, the caller learns that alone.
 func errorForCaller(s community.Signal, err error) error {
 	var over *budget.ExceededError
-	if callingNode(s) == "" || !errors.As(err, &over) {
+	switch {
+	case callingNode(s) == "":
 		return err
+	case errors.As(err, &over):
+		return community.Explain(community.ErrAgentFailed, over.Error())
+	case errors.Is(err, llm.ErrUnfit):
+		return community.Explain(community.ErrAgentFailed, "its answer does not fit its output schema")
 	}
-	return community.Explain(community.ErrAgentFailed, over.Error())
+	return err
 }
