@@ -289,15 +289,16 @@ const (
 // The answers before are recorded by what they cost.
 func (x *exchange) askAgain(answer llm.Response, err error) (llm.Response, error) {
 	for i := 1; err == nil && x.ctx.Err() == nil; i++ {
+		note, name := missing(answer), x.history.session.Model.Name()
+		doc, wrong := document(x.c.cfg.Form, answer)
+		if note == "" && wrong == nil {
+			answer.Message.Text = doc
+			return answer, nil
+		}
 		failed, last := fmt.Errorf("%w, %d times", ErrNoAnswer, i), i > maxAsks
-		more := []llm.Message{{Role: llm.User, Text: missing(answer)}}
-		if more[0].Text == "" {
-			doc, wrong := document(x.c.cfg.Form, answer)
-			if wrong == nil {
-				answer.Message.Text = doc
-				return answer, nil
-			}
-			failed, last = &llm.Error{Model: x.history.session.Model.Name(), Detail: wrong.Error(), Err: llm.ErrUnfit}, x.corrected
+		more := []llm.Message{{Role: llm.User, Text: note}}
+		if note == "" {
+			failed, last = &llm.Error{Model: name, Detail: wrong.Error(), Err: llm.ErrUnfit}, x.corrected
 			x.corrected = true
 			more = []llm.Message{{Role: llm.Assistant, Text: answer.Message.Text}, {Role: llm.User, Text: x.c.cfg.Form.Correction(wrong)}}
 		}
@@ -305,7 +306,6 @@ func (x *exchange) askAgain(answer llm.Response, err error) (llm.Response, error
 		if last {
 			return answer, failed
 		}
-		name := x.history.session.Model.Name()
 		x.c.cfg.Watch(x.ctx, retried(x.turn.Load(), llm.Retry{Model: name, Next: name, Attempt: i, Err: errors.Unwrap(failed)}))
 		answer, err = x.resume(x.request(more...))
 	}
