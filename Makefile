@@ -22,7 +22,7 @@ module: ## give the module another name, so that others can import it (NAME=exam
 	$(MAKE) generate
 
 catalog: ## write the table of models, their windows and prices
-	cd .tools && $(GO) run ./modelcatalog > ../agent/llm/catalog/models.tsv.new && mv ../agent/llm/catalog/models.tsv.new ../agent/llm/catalog/models.tsv
+	cd .tools && $(GO) run ./modelcatalog > ../internal/agent/llm/catalog/models.tsv.new && mv ../internal/agent/llm/catalog/models.tsv.new ../internal/agent/llm/catalog/models.tsv
 
 build: ## the binary, ./symbio (static, no C compiler)
 	CGO_ENABLED=0 $(GO) build -trimpath -o symbio ./cmd/symbio

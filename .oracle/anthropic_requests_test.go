@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/wire"
+	"symbio/internal/agent/llm/anthropic"
+	"symbio/internal/agent/llm/wire"
 )
 
 // adaptiveModel is a model that is asked for an effort, budgetModel one that is asked for a number of

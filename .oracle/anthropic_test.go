@@ -8,8 +8,8 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/wire"
+	"symbio/internal/agent/llm/anthropic"
+	"symbio/internal/agent/llm/wire"
 )
 
 func anthropicClient(server roundTrip) sdk.Client {

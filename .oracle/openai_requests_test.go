@@ -18,7 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/openai"
+	"symbio/internal/agent/llm/openai"
 )
 
 // openaiLeftOut are the fields of the SDK's requests that ours never have, each with the reason. The list is exact: a field of

@@ -13,7 +13,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/openai"
+	"symbio/internal/agent/llm/openai"
 )
 
 // openaiAnswer is what OpenAI's own client makes of an answer.

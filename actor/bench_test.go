@@ -10,7 +10,7 @@ import (
 	proto "github.com/asynkron/protoactor-go/actor"
 
 	"symbio/actor"
-	"symbio/actor/actortest"
+	"symbio/internal/actor/actortest"
 )
 
 // The floor of each figure is Proto.Actor itself, measured in the same run; an x-floor of 1 is as fast,

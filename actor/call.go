@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"symbio/actor/term"
+	"symbio/internal/actor/term"
 )
 
 // call is a message on its way to one actor, and the way back for the answer. It is what

@@ -44,6 +44,6 @@
 //   - The gate of a mailbox: a full one of Proto.Actor's makes its sender spin, or drops the oldest message silently
 //     and then spins for ever.
 //   - Back-off: the strategy of Proto.Actor's never gives up and its pauses grow by a constant.
-//   - The dispatcher and actor/term: the fresh stack of a goroutine for each message, and three contexts of package
+//   - The dispatcher and internal/actor/term: the fresh stack of a goroutine for each message, and three contexts of package
 //     context for each call, were a third of what a call between nodes cost. Shutdown can wait for our goroutines.
 package actor

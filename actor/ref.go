@@ -10,7 +10,7 @@ import (
 
 	proto "github.com/asynkron/protoactor-go/actor"
 
-	"symbio/actor/term"
+	"symbio/internal/actor/term"
 )
 
 // Ref is a handle on an actor. It stays valid, and refuses, when the actor has ended; it never reaches

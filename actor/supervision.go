@@ -6,7 +6,7 @@ import (
 
 	proto "github.com/asynkron/protoactor-go/actor"
 
-	"symbio/actor/backoff"
+	"symbio/internal/actor/backoff"
 )
 
 // failureState is what an actor needs once it has failed. Most actors never do, so it is allocated

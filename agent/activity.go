@@ -13,7 +13,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // maxTaskShown and maxArgsShown bound the texts of an Activity in bytes: what people recognise a

@@ -12,19 +12,19 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"symbio/agent/content"
 	"symbio/agent/conversation"
 	"symbio/agent/event"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/team"
 	"symbio/agent/tool"
-	"symbio/agent/tool/peer"
-	"symbio/agent/tool/plan"
 	"symbio/agent/tool/replicate"
-	"symbio/agent/workspace/transfer"
 	"symbio/community"
+	"symbio/internal/agent/content"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/team"
+	"symbio/internal/agent/tool/peer"
+	"symbio/internal/agent/tool/plan"
+	"symbio/internal/agent/workspace/transfer"
 )
 
 // ErrTurns is the error of a task that was not done within the definition's limit of turns. It is

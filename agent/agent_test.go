@@ -21,7 +21,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/security/audit"
+	"symbio/internal/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )

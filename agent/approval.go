@@ -10,9 +10,9 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/security/audit"
+	"symbio/internal/security/audit"
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // ApprovalRequest is a decision that is put to a person: a tool call, or the rules that a skill

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"sync"
 
-	"symbio/agent/content"
-	"symbio/agent/lending"
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/internal/agent/content"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/tool/peer"
 )
 
 // Artifacts says where a Factory keeps what is too large for a model, and pictures.

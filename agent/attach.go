@@ -9,7 +9,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
-	"symbio/agent/workcontext"
+	"symbio/internal/agent/workcontext"
 )
 
 // Limits of what is attached to one message. The text is bounded as that of the files for agents: 16,000 tokens, an eighth of

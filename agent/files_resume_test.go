@@ -13,8 +13,8 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/session/undo"
 	"symbio/agent/tool/builtin"
+	"symbio/internal/agent/session/undo"
 	"symbio/security/permission"
 )
 

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"symbio/agent/team"
 	"symbio/agent/tool"
 	"symbio/agent/tool/replicate"
+	"symbio/internal/agent/team"
 	"symbio/security/permission"
 	"symbio/skills"
 )

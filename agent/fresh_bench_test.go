@@ -10,8 +10,8 @@ import (
 	"symbio/agent"
 	"symbio/agent/definition"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/community"
+	"symbio/internal/agent/session/sqlite"
 	"symbio/security/permission"
 )
 

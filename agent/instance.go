@@ -12,14 +12,14 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/lending"
 	"symbio/agent/session"
-	"symbio/agent/team"
 	"symbio/agent/tool"
-	"symbio/agent/tool/peer"
 	"symbio/agent/tool/replicate"
 	"symbio/agent/tool/security"
 	"symbio/community"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/team"
+	"symbio/internal/agent/tool/peer"
 	"symbio/skills"
 )
 

@@ -15,8 +15,8 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/community"
+	"symbio/internal/agent/session/sqlite"
 	"symbio/security/permission"
 )
 

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"symbio/agent"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/internal/agent/lending"
 	"symbio/security/permission"
 	"symbio/transport/grpcpeer/grpcpeertest"
 )

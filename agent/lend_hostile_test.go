@@ -12,9 +12,9 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/budget"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/community"
+	"symbio/internal/agent/lending"
 	"symbio/transport/grpcpeer/grpcpeertest"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/tool/guardrail"
 	"symbio/community"
+	"symbio/internal/agent/lending"
 	"symbio/security/sandbox"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/internal/agent/lending"
 	"symbio/security/permission"
 	"symbio/skills"
 )

@@ -9,7 +9,7 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/budget"
-	"symbio/agent/lending"
+	"symbio/internal/agent/lending"
 )
 
 // A limit of living agents counts those that live, on whatever node: 40 of 64 start over two nodes, and of the default all 16.

@@ -13,8 +13,8 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/definition"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
+	"symbio/internal/agent/lending"
 	"symbio/skills"
 )
 

@@ -9,15 +9,15 @@ import (
 	"strings"
 
 	"symbio/agent/budget"
-	"symbio/agent/content"
 	"symbio/agent/event"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/team"
 	"symbio/agent/tool"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
+	"symbio/internal/agent/content"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/team"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )

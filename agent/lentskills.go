@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"symbio/agent/lending"
+	"symbio/internal/agent/lending"
 	"symbio/security/permission"
 	"symbio/skills"
 )

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"sync"
 
-	"symbio/agent/lending"
-	"symbio/agent/team"
 	"symbio/agent/tool"
-	"symbio/agent/tool/plan"
 	"symbio/agent/tool/replicate"
 	"symbio/community"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/team"
+	"symbio/internal/agent/tool/plan"
 	"symbio/security/permission"
 )
 

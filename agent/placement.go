@@ -9,10 +9,10 @@ import (
 
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/lending"
-	"symbio/agent/placement"
-	"symbio/agent/team"
 	"symbio/community"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/placement"
+	"symbio/internal/agent/team"
 	"symbio/security/permission"
 )
 

@@ -13,10 +13,10 @@ import (
 	"symbio/agent"
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
-	"symbio/agent/placement"
 	"symbio/community"
+	"symbio/internal/agent/lending"
+	"symbio/internal/agent/placement"
 )
 
 // placed is the node a of a lan whose sub-agents are placed, and what its agents reported.

@@ -13,7 +13,7 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // record is the session of an agent: what is kept of it over restarts. The zero value keeps nothing.

@@ -13,8 +13,8 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/community"
+	"symbio/internal/agent/session/sqlite"
 )
 
 // interruptedTree writes the sessions of a task that a restart interrupted: its sub-agent is working, that

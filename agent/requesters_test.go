@@ -10,7 +10,7 @@ import (
 	"symbio/agent"
 	"symbio/agent/llm"
 	"symbio/community"
-	"symbio/security/audit"
+	"symbio/internal/security/audit"
 )
 
 // A deputy that may do more than who asks it does no more than that for them (security.md 7.3).

@@ -15,8 +15,8 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/internal/agent/tool/peer"
 )
 
 // journaled returns a house that keeps sessions in the store.

@@ -11,7 +11,7 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
+	"symbio/internal/agent/llm/retry"
 )
 
 // broken is a model that is not there.

@@ -3,8 +3,8 @@ package agent
 import (
 	"testing"
 
-	"symbio/agent/lending"
 	"symbio/community"
+	"symbio/internal/agent/lending"
 	"symbio/security/permission"
 )
 

@@ -13,7 +13,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/agent/tool"
-	"symbio/security/audit"
+	"symbio/internal/security/audit"
 )
 
 // sampler is a tool whose server asks the model with a prompt, as an MCP server does.

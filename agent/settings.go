@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 
 	"symbio/agent/budget"
-	"symbio/agent/lending"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
+	"symbio/internal/agent/lending"
 )
 
 // Mode says which calls of an agent a person has answered in advance.

@@ -19,7 +19,7 @@ import (
 	"symbio/agent/session"
 	"symbio/agent/tool"
 	"symbio/community"
-	"symbio/security/audit"
+	"symbio/internal/security/audit"
 	"symbio/security/permission"
 )
 

@@ -11,11 +11,11 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/conversation"
 	"symbio/agent/event"
-	"symbio/agent/placement"
 	"symbio/agent/session"
-	"symbio/agent/team"
-	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/internal/agent/placement"
+	"symbio/internal/agent/team"
+	"symbio/internal/agent/tool/peer"
 )
 
 // Replicate spawns a copy of the agent: the same definition and model, at most the same

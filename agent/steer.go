@@ -10,9 +10,9 @@ import (
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/team"
-	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/internal/agent/team"
+	"symbio/internal/agent/tool/peer"
 )
 
 // Steer delivers a text to an agent of this node while it works. The model reads the text before

@@ -7,9 +7,9 @@ import (
 
 	"symbio/agent/session"
 	"symbio/agent/tool"
+	"symbio/internal/skills/trust"
 	"symbio/security/permission"
 	"symbio/skills"
-	"symbio/skills/trust"
 )
 
 // trustingRegistry is the skill registry of one agent. When the agent activates a skill of the

@@ -19,7 +19,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/skill"
 	"symbio/community"
-	"symbio/security/audit"
+	"symbio/internal/security/audit"
 	"symbio/security/permission"
 	"symbio/skills"
 )

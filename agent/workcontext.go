@@ -7,7 +7,7 @@ import (
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool/skill"
-	"symbio/agent/workcontext"
+	"symbio/internal/agent/workcontext"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )

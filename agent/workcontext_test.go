@@ -11,7 +11,7 @@ import (
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
 	"symbio/agent/tool/builtin"
-	"symbio/agent/tool/shell"
+	"symbio/internal/agent/tool/shell"
 	"symbio/security/permission"
 )
 

@@ -18,10 +18,10 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
-	"symbio/agent/workspace"
-	"symbio/agent/workspace/transfer"
 	"symbio/community"
-	"symbio/community/waittest"
+	"symbio/internal/agent/workspace"
+	"symbio/internal/agent/workspace/transfer"
+	"symbio/internal/community/waittest"
 	"symbio/security/permission"
 	"symbio/transport/grpcpeer/grpcpeertest"
 )

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"path/filepath"
 
-	"symbio/agent/content"
-	"symbio/agent/team"
 	"symbio/agent/tool"
-	"symbio/agent/workspace"
-	"symbio/agent/workspace/transfer"
 	"symbio/community"
+	"symbio/internal/agent/content"
+	"symbio/internal/agent/team"
+	"symbio/internal/agent/workspace"
+	"symbio/internal/agent/workspace/transfer"
 	"symbio/security/permission"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"symbio/actor"
-	"symbio/actor/actortest"
 	"symbio/community"
+	"symbio/internal/actor/actortest"
 )
 
 // BenchmarkSend is a signal to an agent of this node. Its floor, measured in the same run, is a

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // What a member may say of itself, here or on a peer. The numbers are far above what people need,

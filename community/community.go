@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"symbio/actor"
-	"symbio/actor/awake"
+	"symbio/internal/actor/awake"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"symbio/security/strictjson"
+	"symbio/internal/security/strictjson"
 )
 
 // MaxDepth is the default of Config.MaxDepth: how deep a JSON payload may be nested. It is far more than people

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // What callers tell apart. Transports map each to a code of theirs and back.

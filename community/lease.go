@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"symbio/actor/awake"
-	"symbio/actor/term"
-	"symbio/security/visible"
+	"symbio/internal/actor/awake"
+	"symbio/internal/actor/term"
+	"symbio/internal/security/visible"
 )
 
 // What happens when a node connects and disconnects: its Network calls Attach, which returns a Lease,

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"symbio/actor/awake"
 	"symbio/community"
+	"symbio/internal/actor/awake"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

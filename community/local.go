@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"symbio/actor"
-	"symbio/actor/term"
+	"symbio/internal/actor/term"
 
 	"golang.org/x/sync/errgroup"
 )

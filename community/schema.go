@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // A schema can come from another node, and the JSON schema library has no limits of its own. A schema that

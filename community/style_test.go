@@ -23,7 +23,7 @@ const (
 	maxMethods       = 30     // of one type
 	maxComplexity    = 30     // cyclomatic, of one function
 	maxComplexityP95 = 11     // that 95 of 100 functions keep to
-	maxCode          = 98_294 // lines that are neither blank nor a comment
+	maxCode          = 98_277 // lines that are neither blank nor a comment
 )
 
 // vague package names say where code was put, not what it does.
@@ -32,7 +32,7 @@ var vague = map[string]bool{"util": true, "utils": true, "common": true, "helper
 // atRoot is what the repository's root holds, beside dot-files.
 var atRoot = []string{
 	"Makefile", "README.md", "go.mod", "go.sum", "symbio", // symbio: what `make build` writes
-	"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent", "cmd", "deploy",
+	"proto", "actor", "security", "discovery", "community", "skills", "transport", "agent", "internal", "cmd", "deploy",
 }
 
 func TestRootHoldsWhatTheDesignLists(t *testing.T) {

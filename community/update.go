@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Progress says how far a call is.

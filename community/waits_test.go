@@ -19,8 +19,8 @@ var clockCalls = words(`time.After time.AfterFunc time.NewTimer time.NewTicker t
 // clockUsers are functions of tests that use the clock of the machine, with the reason why no machine is too slow for them.
 var clockUsers = map[string]string{
 	"agent/conversation/conversation_test.go tools":                                                     "how long a tool works that the examples do not call",
-	"agent/llm/llmtest/suite_test.go endsWithTheContext":                                                "input: the deadline of a call that is never answered",
-	"agent/node/exec/command_test.go TestCommandEndsWithItsCallAndItsChildrenWithIt":                    "input: when a command that would run for a day has to end",
+	"internal/agent/llm/llmtest/suite_test.go endsWithTheContext":                                       "input: the deadline of a call that is never answered",
+	"internal/agent/node/exec/command_test.go TestCommandEndsWithItsCallAndItsChildrenWithIt":           "input: when a command that would run for a day has to end",
 	"cmd/symbio/symbiotest/main.go Pause":                                                               "how long something lasts that the test does; nothing fails by it",
 	"cmd/symbio/symbiotest/strict_model.go StrictModel.ServeHTTP":                                       "how long the model takes for an answer",
 	"cmd/symbio/systemtest/crash/kill_nine_test.go killAtMoments":                                       "input: the random moment of a kill",
@@ -45,14 +45,14 @@ func TestCodeWaitsForEventsNotClocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, d := range outsideBubbles(sources(t)) {
 		name, folder := d.file.path+" "+d.name, path.Dir(d.file.path)
-		if len(d.clocks) == 0 || folder == "community/waittest" {
+		if len(d.clocks) == 0 || folder == "internal/community/waittest" {
 			continue
 		}
 		if used[name] = true; clockUsers[name] != "" {
 			continue
 		}
 		for _, call := range d.clocks {
-			t.Errorf("%s, run by %s: wait for the event, by community/waittest, or in a bubble of testing/synctest", call, d.reason)
+			t.Errorf("%s, run by %s: wait for the event, by internal/community/waittest, or in a bubble of testing/synctest", call, d.reason)
 		}
 	}
 	for name := range clockUsers {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"symbio/discovery"
-	"symbio/discovery/discoverytest"
+	"symbio/internal/discovery/discoverytest"
 )
 
 // memoryHub is a network in memory whose sources see each other at once. The zero value is an empty one.

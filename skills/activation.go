@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Activation is the result of activating a skill for one agent. It is a value: later changes of the

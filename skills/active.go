@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // Initiator is the kind of requester that activates a skill for an agent. The zero value counts as

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"symbio/security/lazyregexp"
-	"symbio/skills/walk"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/skills/walk"
 )
 
 // MaxArguments is the limit of ActivateRequest.Arguments, in bytes.

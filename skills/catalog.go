@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 	"symbio/skills/format"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 	"symbio/skills/format"
 )
 

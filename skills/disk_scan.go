@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/internal/skills/walk"
 	"symbio/skills/format"
-	"symbio/skills/walk"
 )
 
 // batch is how many skills a worker takes at a time: enough that the channel costs little, few

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/skills/walk"
+	"symbio/internal/skills/walk"
 )
 
 // The limits of a list of a skill's files (skills.md R60, F22). The list goes into a prompt, so it

@@ -3,8 +3,8 @@ package skills
 import (
 	"io/fs"
 
+	"symbio/internal/skills/walk"
 	"symbio/skills/format"
-	"symbio/skills/walk"
 )
 
 // inlinePrefix begins the paths of skills that a program made. They are not paths on the disk.

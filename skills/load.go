@@ -19,8 +19,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"symbio/internal/skills/walk"
 	"symbio/skills/format"
-	"symbio/skills/walk"
 )
 
 // bundledPrefix begins the paths of skills inside the program. They are not paths on the disk.

@@ -3,7 +3,7 @@ package skills
 import (
 	"strings"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // Mention is a skill that a person names in a message: $name, or [$name](path).

@@ -20,8 +20,8 @@ func TestEveryOperationOfTheSpecsExistsHere(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for name, dir := range map[string]string{
-		"skills": ".", "choice": "choice", "format": "format", "permission": "../security/permission", "definition": "../agent/definition", "agent": "../agent", "skill": "../agent/tool/skill", "config": "../agent/node/config",
-		"install": "install", "share": "share", "trigger": "trigger", "skilluse": "../agent/skilluse",
+		"skills": ".", "choice": "../internal/skills/choice", "format": "format", "permission": "../security/permission", "definition": "../agent/definition", "agent": "../agent", "skill": "../agent/tool/skill", "config": "../agent/node/config",
+		"install": "../internal/skills/install", "share": "../internal/skills/share", "trigger": "../internal/skills/trigger", "skilluse": "../internal/agent/skilluse",
 	} {
 		declared(t, name, filepath.FromSlash(dir), names)
 	}

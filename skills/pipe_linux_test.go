@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"symbio/skills/walk"
+	"symbio/internal/skills/walk"
 )
 
 // TestFileReplacedByPipeDoesNotBlock opens a pipe in the place of a file that a listing has shown, and hangs

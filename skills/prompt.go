@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // PromptFormat selects how the catalog is written into a prompt (skills.md C18).

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 
 	"symbio/actor"
+	"symbio/internal/skills/search"
+	"symbio/internal/skills/trigger"
 	"symbio/security/permission"
-	"symbio/skills/search"
-	"symbio/skills/trigger"
 )
 
 // Registry is the one place that knows which skills there are and which agent has activated which.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/skills/walk"
+	"symbio/internal/skills/walk"
 )
 
 // Root is a directory in which skills are searched.

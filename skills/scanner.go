@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"symbio/skills/walk"
+	"symbio/internal/skills/walk"
 )
 
 // scanner scans repeatedly, and reads only the files that have changed. If an edit breaks a skill,

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"symbio/internal/skills/walk"
 	"symbio/security/permission"
-	"symbio/skills/walk"
 )
 
 // NetworkRule is the rule that a skill asks for so that its scripts get the network that commands

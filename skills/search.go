@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/skills/search"
+	"symbio/internal/skills/search"
 )
 
 // MatchReason is why a skill matches a query.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"symbio/internal/skills/trigger"
 	"symbio/skills/format"
-	"symbio/skills/trigger"
 )
 
 // TriggerMatch is a skill whose triggers match a task.

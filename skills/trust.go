@@ -9,7 +9,7 @@ import (
 
 	"symbio/security/permission"
 
-	"symbio/skills/walk"
+	"symbio/internal/skills/walk"
 )
 
 // Trust answers which skills a person trusts that grant nothing by themselves (security: D12). The

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"symbio/internal/skills/walk"
 	"symbio/skills/format"
-	"symbio/skills/walk"
 )
 
 // Report is the result of validating one SKILL.md.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"symbio/internal/skills/bundled"
 	"symbio/skills"
-	"symbio/skills/bundled"
 	"symbio/skills/format"
 )
 

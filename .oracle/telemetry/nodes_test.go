@@ -14,11 +14,11 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/state"
-	"symbio/community/waittest"
+	"symbio/internal/agent/node/state"
+	"symbio/internal/community/waittest"
+	"symbio/internal/security/permission/authorize"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
-	"symbio/security/permission/authorize"
 )
 
 // The words of the task that are content, and a secret of the exporters.

@@ -1,4 +1,4 @@
-// Command modelcatalog prints the table of package agent/llm/catalog from the data of the module
+// Command modelcatalog prints the table of package internal/agent/llm/catalog from the data of the module
 // charm.land/catwalk.
 package main
 

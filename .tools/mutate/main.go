@@ -24,7 +24,8 @@ import (
 // defaultAreas are the parts of the product that decide who may do what, and what survives.
 var defaultAreas = []string{
 	"community", "actor", "security/permission", "security/sandbox", "agent/budget",
-	"agent/session", "agent/lending", "agent/team", "skills", "transport/grpcpeer",
+	"agent/session", "skills", "transport/grpcpeer", "internal/actor", "internal/security/permission",
+	"internal/agent/session", "internal/agent/lending", "internal/agent/team", "internal/skills",
 }
 
 // The outcomes of a mutant.

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"time"
 
-	"symbio/actor/term"
 	"symbio/agent/llm"
+	"symbio/internal/actor/term"
 )
 
 // ExceededError is the error of a task that has reached a limit. It wraps ErrExceeded. Its text is

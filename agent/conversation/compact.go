@@ -10,7 +10,7 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Compaction keeps a conversation below the context window of its model. Before each request fit

@@ -12,9 +12,9 @@ import (
 
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
 	"symbio/agent/session"
 	"symbio/agent/tool"
+	"symbio/internal/agent/llm/retry"
 )
 
 // What callers tell apart.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"symbio/actor/term"
 	"symbio/agent/event"
 	"symbio/agent/llm"
 	"symbio/agent/session"
 	"symbio/community"
+	"symbio/internal/actor/term"
 )
 
 // exchange is one user message and the turns of the model that answer it. Only the goroutine of its Send

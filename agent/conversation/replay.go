@@ -9,7 +9,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Journal records a conversation, so that it can be built again from the entries (Config.Past). A

@@ -14,10 +14,10 @@ import (
 
 	"symbio/agent/conversation"
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/openai"
-	"symbio/agent/llm/wire"
 	"symbio/agent/session"
+	"symbio/internal/agent/llm/anthropic"
+	"symbio/internal/agent/llm/openai"
+	"symbio/internal/agent/llm/wire"
 )
 
 // errRefused is what a server of refusingServer answers with.

@@ -17,7 +17,7 @@ import (
 	"symbio/agent/conversation"
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/llm/retry"
+	"symbio/internal/agent/llm/retry"
 )
 
 // interject says something in a goroutine of its own.

@@ -8,7 +8,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 //go:embed summary.md

@@ -8,8 +8,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // claudeKeys returns the keys of definitions of Claude Code that have another name here. Those that

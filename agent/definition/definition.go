@@ -10,7 +10,7 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/guardrail"
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 	"symbio/security/permission"
 	"symbio/skills"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 	"symbio/skills/format"
 )
 

@@ -10,10 +10,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"gopkg.in/yaml.v3"
 
-	"symbio/agent/placement"
 	"symbio/agent/tool"
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/agent/placement"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 	"symbio/skills/format"
 )
 

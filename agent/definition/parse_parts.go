@@ -15,9 +15,9 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/llm"
 	"symbio/agent/tool/guardrail"
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // sandbox returns a function that reads a Sandbox. A word alone is its preset.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"symbio/community"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // maxListed is how many names fit a message that a person reads at a glance.

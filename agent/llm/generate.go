@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Generation is a value that a model produced.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 )
 
 const (

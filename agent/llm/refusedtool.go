@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // The patterns match what servers say of a tool: its place in the list, and that it is about tools or their schemas at all.

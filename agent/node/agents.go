@@ -8,16 +8,16 @@ import (
 	"symbio/agent/definition"
 	"symbio/agent/event"
 	"symbio/agent/node/config"
-	"symbio/agent/node/exec"
-	"symbio/agent/node/mcpservers"
-	"symbio/agent/node/models"
-	"symbio/agent/node/places"
-	"symbio/agent/node/skillset"
-	"symbio/agent/node/tasks"
-	"symbio/agent/node/tools"
 	"symbio/agent/tool"
 	"symbio/agent/tool/mcp"
 	"symbio/community"
+	"symbio/internal/agent/node/exec"
+	"symbio/internal/agent/node/mcpservers"
+	"symbio/internal/agent/node/models"
+	"symbio/internal/agent/node/places"
+	"symbio/internal/agent/node/skillset"
+	"symbio/internal/agent/node/tasks"
+	"symbio/internal/agent/node/tools"
 )
 
 // agents are the parts that the agents of a node are made with.

@@ -11,8 +11,8 @@ import (
 	"symbio/agent"
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/node/tasks"
 	"symbio/community"
+	"symbio/internal/agent/node/tasks"
 )
 
 // Answer is what an agent answered to a task, and what the task took.

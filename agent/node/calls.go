@@ -8,12 +8,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"symbio/actor"
-	"symbio/agent/node/approvals"
-	"symbio/agent/node/artifacts"
-	"symbio/agent/node/inbound"
-	"symbio/agent/node/peers"
 	"symbio/community"
-	"symbio/security/audit"
+	"symbio/internal/agent/node/approvals"
+	"symbio/internal/agent/node/artifacts"
+	"symbio/internal/agent/node/inbound"
+	"symbio/internal/agent/node/peers"
+	"symbio/internal/security/audit"
 )
 
 // calls are the community of a node, and the parts that authorize, record and approve its calls.

@@ -12,8 +12,8 @@ import (
 	"symbio/agent"
 	"symbio/agent/llm"
 	"symbio/agent/node/config"
-	"symbio/agent/node/models"
 	"symbio/community"
+	"symbio/internal/agent/node/models"
 )
 
 // offerAll offers the capabilities of the node itself and those of the

@@ -13,18 +13,21 @@ import (
 
 	"symbio/agent"
 	"symbio/agent/llm"
-	"symbio/agent/llm/replay"
 	"symbio/agent/node/config"
-	"symbio/agent/node/control"
-	"symbio/agent/node/exec"
-	"symbio/agent/node/mcpservers"
-	"symbio/agent/node/skillset"
-	"symbio/agent/node/state"
-	"symbio/agent/node/tools"
 	"symbio/agent/tool"
+	"symbio/internal/agent/llm/replay"
+	"symbio/internal/agent/node/control"
+	"symbio/internal/agent/node/exec"
+	"symbio/internal/agent/node/mcpservers"
+	"symbio/internal/agent/node/skillset"
+	"symbio/internal/agent/node/state"
+	"symbio/internal/agent/node/tools"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )
+
+// StateDir is a directory that keeps what nodes of a user have to remember: identities, sessions, trust.
+type StateDir = state.Dir
 
 // Config sets up a Node. The zero Config is what `symbio up` does without a
 // configuration file.
@@ -32,8 +35,8 @@ type Config struct {
 	// Settings are what symbio.yaml says. Default: config.Default(), from which
 	// any other must be made.
 	Settings config.Config
-	// State is where the user's nodes keep what lasts. Default: state.Default.
-	State state.Dir
+	// State is where the user's nodes keep what lasts. Default: the directory symbio of the system's place for state.
+	State StateDir
 	// Dir is where the node is started, Home the user's home directory, Host
 	// the machine's name. Default: those of the process.
 	Dir, Home, Host string

@@ -18,8 +18,8 @@ import (
 
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/control"
-	"symbio/agent/node/state"
+	"symbio/internal/agent/node/control"
+	"symbio/internal/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

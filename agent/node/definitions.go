@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"symbio/agent/definition"
-	"symbio/agent/node/models"
-	"symbio/agent/node/tools"
 	"symbio/agent/tool/mcp"
+	"symbio/internal/agent/node/models"
+	"symbio/internal/agent/node/tools"
 	"symbio/security/permission"
 	"symbio/skills"
 )

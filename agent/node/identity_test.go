@@ -11,9 +11,9 @@ import (
 
 	"symbio/agent/event"
 	"symbio/agent/node/config"
-	"symbio/agent/node/state"
 	"symbio/agent/session"
-	"symbio/community/waittest"
+	"symbio/internal/agent/node/state"
+	"symbio/internal/community/waittest"
 )
 
 // steps is a model that calls a tool, and is never heard after it, unless it is told of a restart.

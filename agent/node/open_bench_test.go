@@ -15,9 +15,9 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/state"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
+	"symbio/internal/agent/node/state"
+	"symbio/internal/agent/session/sqlite"
 )
 
 // BenchmarkOpen is the time until a node can be used whose file of sessions has 1 GiB. x-empty is its ratio to

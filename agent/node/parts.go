@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"symbio/agent/event"
-	"symbio/agent/node/peers"
-	"symbio/agent/node/places"
-	"symbio/agent/node/sessions"
-	"symbio/agent/node/skillset"
-	"symbio/agent/node/tasks"
 	"symbio/community"
+	"symbio/internal/agent/node/peers"
+	"symbio/internal/agent/node/places"
+	"symbio/internal/agent/node/sessions"
+	"symbio/internal/agent/node/skillset"
+	"symbio/internal/agent/node/tasks"
 )
 
 // parts are the parts of a node under one identity.

@@ -14,7 +14,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/node/control"
+	"symbio/internal/agent/node/control"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

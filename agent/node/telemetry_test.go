@@ -12,7 +12,7 @@ import (
 
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/state"
+	"symbio/internal/agent/node/state"
 )
 
 func TestNodeSaysOnItsSocketThatItServes(t *testing.T) {

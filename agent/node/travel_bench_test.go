@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"symbio/actor"
-	"symbio/agent/content"
-	"symbio/agent/workspace"
-	"symbio/agent/workspace/transfer"
 	"symbio/community"
 	"symbio/discovery"
+	"symbio/internal/agent/content"
+	"symbio/internal/agent/workspace"
+	"symbio/internal/agent/workspace/transfer"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"
 )

@@ -12,10 +12,10 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"symbio/agent/content"
-	"symbio/agent/workspace"
-	"symbio/agent/workspace/transfer"
 	"symbio/community"
+	"symbio/internal/agent/content"
+	"symbio/internal/agent/workspace"
+	"symbio/internal/agent/workspace/transfer"
 	"symbio/security/identity"
 )
 

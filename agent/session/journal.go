@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Journal groups the writes of all sessions of a node: while one commit runs, the next one collects

@@ -14,7 +14,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
+	"symbio/internal/agent/session/sqlite"
 )
 
 func TestMemory(t *testing.T) { testStore(t, inMemory) }

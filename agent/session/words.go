@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Words returns the text of an entry by which a search finds it; "" = it is not searched.

@@ -16,8 +16,8 @@ import (
 
 	"symbio/agent/step"
 	"symbio/agent/tool/guardrail"
-	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/internal/agent/tool/peer"
 	"symbio/transport/grpcpeer/grpcpeertest"
 )
 

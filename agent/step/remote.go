@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
-	"symbio/agent/tool/peer"
 	"symbio/community"
+	"symbio/internal/agent/tool/peer"
 	"symbio/security/permission"
 )
 

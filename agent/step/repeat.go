@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"symbio/actor/backoff"
 	"symbio/community"
+	"symbio/internal/actor/backoff"
 )
 
 // Again says how Retry repeats. The zero value tries three times.

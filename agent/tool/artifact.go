@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // ArtifactPrefix begins the path of an artifact: a content that SetConfig.Keep stored here or at another

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // The lengths of brief descriptions, in bytes: one sentence each.

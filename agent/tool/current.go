@@ -8,9 +8,9 @@ import (
 	"reflect"
 
 	"symbio/community"
+	"symbio/internal/security/permission/endpoint"
+	"symbio/internal/security/permission/file"
 	"symbio/security/permission"
-	"symbio/security/permission/endpoint"
-	"symbio/security/permission/file"
 )
 
 // current is the call that a context belongs to. Set.tool stores it in the context of each running

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"symbio/security/strictjson"
+	"symbio/internal/security/strictjson"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // Repair returns a call as the model certainly meant it: the name of a tool with a prefix, other case or white space around it,

@@ -16,8 +16,8 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
+	"symbio/internal/security/permission/file"
 	"symbio/security/permission"
-	"symbio/security/permission/file"
 )
 
 // by is a guard of fixed answers, by tool; others are denied.

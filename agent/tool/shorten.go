@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 )
 
 // Shorten cuts text to about most bytes. It keeps the beginning and the end, and says between them

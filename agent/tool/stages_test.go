@@ -14,8 +14,8 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
+	"symbio/internal/security/permission/file"
 	"symbio/security/permission"
-	"symbio/security/permission/file"
 )
 
 func TestCallGoesThroughTheStagesInTheirOrder(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"symbio/cmd/symbio/symbiotest"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"github.com/rogpeppe/go-internal/txtar"
 )

@@ -23,7 +23,7 @@ import (
 	"slices"
 	"time"
 
-	"symbio/discovery/lookup"
+	"symbio/internal/discovery/lookup"
 )
 
 // maxNames bounds the entries: each stands for a whole group.

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/discovery"
-	"symbio/discovery/discoverytest"
 	"symbio/discovery/dns"
-	"symbio/discovery/lookup"
+	"symbio/internal/discovery/discoverytest"
+	"symbio/internal/discovery/lookup"
 )
 
 // zone is a resolver in memory. A name it does not have does not exist.

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"symbio/discovery"
-	"symbio/discovery/lookup"
+	"symbio/internal/discovery/lookup"
 )
 
 // LookUp looks the names of cfg up once and returns what Run would report, and the errors, by name.

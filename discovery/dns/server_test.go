@@ -10,9 +10,9 @@ import (
 
 	wire "github.com/miekg/dns"
 
-	"symbio/community/waittest"
 	"symbio/discovery"
 	"symbio/discovery/dns"
+	"symbio/internal/community/waittest"
 )
 
 // nameServer is a real one, on loopback: a Kubernetes headless service as its name server shows it.

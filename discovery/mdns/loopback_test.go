@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	responder "github.com/hashicorp/mdns"
 

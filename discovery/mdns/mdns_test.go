@@ -14,7 +14,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"symbio/discovery/discoverytest"
+	"symbio/internal/discovery/discoverytest"
 )
 
 // twoOnALAN starts nodes 1 and 2 on one segment and waits until they know each other.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 const (

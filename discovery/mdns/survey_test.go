@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"symbio/discovery"
-	"symbio/discovery/lookup"
+	"symbio/internal/discovery/lookup"
 )
 
 // maxPeers bounds the entries. One reachable peer is enough to meet the others, and all names are

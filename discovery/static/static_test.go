@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/discovery"
-	"symbio/discovery/discoverytest"
 	"symbio/discovery/static"
+	"symbio/internal/discovery/discoverytest"
 )
 
 // names is a resolver in memory.

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"symbio/internal/security/private"
 	pb "symbio/proto/symbio/v1"
-	"symbio/security/private"
 )
 
 // ErrClusterExists means that the directory already has the authority of a cluster.

@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"symbio/internal/security/private"
 	pb "symbio/proto/symbio/v1"
-	"symbio/security/private"
 )
 
 // ErrNotEntrusted says that what came does not make a node hold its cluster's authority: it was not

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"symbio/security/private"
+	"symbio/internal/security/private"
 )
 
 // secretSize is the most bytes of a file with a key, a certificate, a token or a record: far more

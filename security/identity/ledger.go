@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"symbio/security/private"
+	"symbio/internal/security/private"
 )
 
 // Limits of tokens.

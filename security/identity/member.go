@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"symbio/internal/security/private"
 	pb "symbio/proto/symbio/v1"
-	"symbio/security/private"
 )
 
 // memberFile holds two certificates in PEM: the node's, then the authority's. The node's key is in

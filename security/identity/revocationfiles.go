@@ -16,8 +16,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"symbio/internal/security/private"
 	pb "symbio/proto/symbio/v1"
-	"symbio/security/private"
 )
 
 // read takes over one stored list. It returns fs.ErrNotExist if the file is gone. A damaged file is

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/shell"
 )
 
 // deniesCommands reports whether some rule of the policy denies commands. Only then does a

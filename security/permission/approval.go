@@ -7,8 +7,8 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"symbio/security/permission/shell"
-	"symbio/security/visible"
+	"symbio/internal/security/permission/shell"
+	"symbio/internal/security/visible"
 )
 
 // Plan is what a call that runs commands has to execute, and nothing else: it is what was judged

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/glob"
+	"symbio/internal/security/permission/glob"
 )
 
 // A rule for a tool that nothing is known of, such as one of an MCP server, may name the argument that it is

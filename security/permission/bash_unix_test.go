@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"symbio/internal/security/permission/shell"
 	"symbio/security/permission"
-	"symbio/security/permission/shell"
 )
 
 // What the rules allow is run by the real bash, in a directory where every program is a stub that logs

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/file"
+	"symbio/internal/security/permission/file"
 )
 
 // Box is what holds a command while it runs; "" for calls that run none.

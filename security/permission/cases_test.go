@@ -47,7 +47,7 @@ type aCase struct {
 	SkillScope  string     `yaml:"skillScope"`
 	ParentRules *caseRules `yaml:"parentRules"`
 	OnBehalfOf  *caseRules `yaml:"onBehalfOf"`
-	// Cases with these are judged where there are tools and networks: agent/tool/cases.
+	// Cases with these are judged where there are tools and networks: internal/agent/tool/cases.
 	OS        string              `yaml:"os"`
 	ArgsRaw   string              `yaml:"argsRaw"`
 	Resolve   map[string][]string `yaml:"resolve"`

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/file"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/shell"
 )
 
 // execution is what a call of Bash or Git would run. It is parsed once for all rules of a chain.

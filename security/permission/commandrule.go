@@ -3,8 +3,8 @@ package permission
 import (
 	"strings"
 
-	"symbio/security/permission/command"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/command"
+	"symbio/internal/security/permission/shell"
 )
 
 // everyWord is the number of words that a rule spells which means the whole command: more than

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/strictjson"
-	"symbio/security/visible"
+	"symbio/internal/security/strictjson"
+	"symbio/internal/security/visible"
 )
 
 // maxLinkName is the length in bytes of a link's name that another node may send. It is shown

@@ -3,7 +3,7 @@ package permission
 import (
 	"slices"
 
-	"symbio/security/permission/file"
+	"symbio/internal/security/permission/file"
 )
 
 // FileDenials are the rules that keep files from what a call runs, so that a sandbox can do the

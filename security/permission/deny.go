@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/command"
-	"symbio/security/permission/glob"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/command"
+	"symbio/internal/security/permission/glob"
+	"symbio/internal/security/permission/shell"
 )
 
 // about returns a sentence that names the command that a rule denies, "" where it would only

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/shell"
 )
 
 // Explanation is a verdict, where the rule that decided is written, and the smallest change that

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/file"
-	"symbio/security/permission/glob"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/glob"
+	"symbio/internal/security/permission/shell"
 )
 
 // deniesFiles returns how certain it is that the call uses a file which a rule for Read, Edit or

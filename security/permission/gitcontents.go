@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/lazyregexp"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/permission/shell"
 )
 
 var (

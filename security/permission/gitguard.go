@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/shell"
 )
 
 // gitPlain are the sub-commands of git that a rule for git, or for the beginning of a git command, covers where no sandbox

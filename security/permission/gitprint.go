@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/file"
+	"symbio/internal/security/permission/file"
 )
 
 // A denial to read is also one for what git has stored of the file. The commands that print that are run with pathspecs that

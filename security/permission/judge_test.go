@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"symbio/internal/security/permission/authorize"
 	"symbio/security/permission"
-	"symbio/security/permission/authorize"
 )
 
 // rules reads a policy written as "list: rule; rule | list: …", for tables.

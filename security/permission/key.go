@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/file"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/shell"
 )
 
 // Key returns a text that identifies what a call does: two calls have the same Key only if

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/command"
-	"symbio/security/permission/endpoint"
-	"symbio/security/permission/file"
-	"symbio/security/permission/glob"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/command"
+	"symbio/internal/security/permission/endpoint"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/glob"
+	"symbio/internal/security/permission/shell"
 )
 
 // reach is how certain it is that a rule applies to a call. Allow rules need yes. Deny rules

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Offer is an answer to a question that holds for more than the call: rules that a person allows in addition. It lifts no

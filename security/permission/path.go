@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"symbio/security/permission/file"
-	"symbio/security/permission/glob"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/glob"
 )
 
 // base is the directory that a path rule is relative to. The zero value is the root.

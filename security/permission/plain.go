@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/permission/file"
-	"symbio/security/permission/shell"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/shell"
 )
 
 // plainPrograms are the programs that only look, with the letters and long options that may be given to them: what runs

@@ -6,11 +6,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"symbio/security/permission/command"
-	"symbio/security/permission/endpoint"
-	"symbio/security/permission/file"
-	"symbio/security/permission/glob"
-	"symbio/security/visible"
+	"symbio/internal/security/permission/command"
+	"symbio/internal/security/permission/endpoint"
+	"symbio/internal/security/permission/file"
+	"symbio/internal/security/permission/glob"
+	"symbio/internal/security/visible"
 )
 
 // maxRule is the length of a rule in bytes. It is far beyond what a person writes; a longer

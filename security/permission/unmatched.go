@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/lazyregexp"
-	"symbio/security/permission/glob"
-	"symbio/security/permission/shell"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/permission/glob"
+	"symbio/internal/security/permission/shell"
+	"symbio/internal/security/visible"
 )
 
 // ParseAllow reads a rule by which a person allows calls: as ParseRule, but a rule that can match no

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"symbio/security/permission/endpoint"
-	"symbio/security/permission/file"
+	"symbio/internal/security/permission/endpoint"
+	"symbio/internal/security/permission/file"
 )
 
 // Action is what may happen with a call. The zero value denies; a larger one is more permissive.

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"net/netip"
 
-	"symbio/security/permission/endpoint"
+	"symbio/internal/security/permission/endpoint"
 )
 
 // dial returns the addresses that every link of the chain allows by an ip: rule. The tool has to

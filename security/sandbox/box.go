@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/gitenv"
-	"symbio/security/secret"
+	"symbio/internal/security/gitenv"
+	"symbio/internal/security/secret"
 )
 
 // Config configures a Box. The zero value is usable; its commands have no HOME and a PATH of the

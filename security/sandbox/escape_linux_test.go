@@ -15,7 +15,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	"symbio/security/sandbox"
 )
 

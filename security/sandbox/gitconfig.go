@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // gitEntry is one setting of a git configuration. section is in lower case but for its middle part,

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/protected"
+	"symbio/internal/security/protected"
 )
 
 // protection collects what keeps a command from the protected names in the directories that it may

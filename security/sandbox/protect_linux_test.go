@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/security/protected"
+	"symbio/internal/security/protected"
 	"symbio/security/sandbox"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"symbio/security/protected"
+	"symbio/internal/security/protected"
 )
 
 const (

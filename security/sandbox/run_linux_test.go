@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	"symbio/security/sandbox"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"symbio/security/protected"
+	"symbio/internal/security/protected"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 // Tests of the second tier, which cmd/symbio/systemtest/sandbox runs.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Compat has the fields of other agent programs that have an effect here. A skill can ask for them;

@@ -9,8 +9,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // The limits of the specification, in characters.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"gopkg.in/yaml.v3"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 const (

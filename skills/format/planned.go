@@ -8,8 +8,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 )
 
 // The fields of this file are not in the specification. Each may stand at the top or under metadata;

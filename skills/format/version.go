@@ -6,7 +6,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // field is one top-level entry of front matter.

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"time"
 
-	"symbio/actor/awake"
 	"symbio/community"
+	"symbio/internal/actor/awake"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"symbio/community"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 // A node that says that it cannot call has lost the connection that it was offered before.

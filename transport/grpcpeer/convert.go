@@ -2,8 +2,8 @@ package grpcpeer
 
 import (
 	"symbio/community"
+	"symbio/internal/security/visible"
 	pb "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // Catalogs and their changes are converted to and from the types of package community here. Missing fields become

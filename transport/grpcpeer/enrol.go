@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"symbio/internal/security/visible"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
-	"symbio/security/visible"
 	"symbio/transport/grpcpeer/internal/calls"
 )
 

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/community"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"symbio/actor/awake"
 	"symbio/community"
+	"symbio/internal/actor/awake"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer/internal/calls"

@@ -7,8 +7,8 @@ import (
 	"net"
 	"time"
 
-	"symbio/actor/backoff"
 	"symbio/community"
+	"symbio/internal/actor/backoff"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer/internal/introduced"
 )

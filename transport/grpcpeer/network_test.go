@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"symbio/actor/awake"
 	"symbio/community"
 	"symbio/discovery"
+	"symbio/internal/actor/awake"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"symbio/community"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 	"symbio/transport/grpcpeer"

@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/community"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	pb "symbio/proto/symbio/v1"
 	"symbio/transport/grpcpeer"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/catalog"
+	"symbio/internal/agent/llm/catalog"
 )
 
 // AssumedWindow is the context window of a model that nothing is known of, in tokens.

@@ -6,8 +6,8 @@
 // that the same environment always gives the same model. Several specifications with commas between
 // them are a list: if one model fails, the next is asked. Every error says what to do about it.
 //
-// To add a provider: implement llm.Model (agent/llm/model.go) in a package of its own below agent/llm, as agent/llm/openai
-// does, add its name and environment variables to service.go, and let the suite of agent/llm/llmtest run on it.
+// To add a provider: implement llm.Model (agent/llm/model.go) in a package of its own below agent/llm, as internal/agent/llm/openai
+// does, add its name and environment variables to service.go, and let the suite of internal/agent/llm/llmtest run on it.
 //
 // The package does not read the environment itself: FromEnv takes the lookup, so that only commands
 // read it.
@@ -25,13 +25,13 @@ import (
 	"time"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/ollama"
-	"symbio/agent/llm/openai"
-	"symbio/agent/llm/retry"
 	"symbio/agent/llm/scripted"
-	"symbio/agent/llm/wire"
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/agent/llm/ollama"
+	"symbio/internal/agent/llm/openai"
+	"symbio/internal/agent/llm/retry"
+	"symbio/internal/agent/llm/wire"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 )
 
 // ErrNone means that auto found no model. The message says in two lines how to get one.

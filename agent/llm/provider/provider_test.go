@@ -14,7 +14,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
-	"symbio/agent/llm/retry"
+	"symbio/internal/agent/llm/retry"
 )
 
 func TestParseReadsWhatPeopleWrite(t *testing.T) {

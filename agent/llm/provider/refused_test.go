@@ -12,7 +12,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
-	"symbio/agent/llm/retry"
+	"symbio/internal/agent/llm/retry"
 )
 
 // strictServer has both wires. It refuses tools with anyOf at the top, as the real ones do, and the tool mcp__s__never in any form, and

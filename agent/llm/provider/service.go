@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/openai"
-	"symbio/agent/llm/wire"
+	"symbio/internal/agent/llm/anthropic"
+	"symbio/internal/agent/llm/openai"
+	"symbio/internal/agent/llm/wire"
 )
 
 // serviceNames are the providers that a key or an address sets up, in the order in which auto asks

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"symbio/agent/llm"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // pieces is how many chunks a text is streamed in, so that readers must join them.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // placeholder is a name between {{ and }}.

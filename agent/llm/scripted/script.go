@@ -15,7 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/llm"
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // maxFile limits the size of a script in bytes, far above what a person writes.

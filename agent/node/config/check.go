@@ -9,12 +9,12 @@ import (
 	"reflect"
 	"strings"
 
-	"symbio/agent/lending"
 	"symbio/agent/tool/security"
 	"symbio/discovery/dns"
 	"symbio/discovery/static"
-	"symbio/security/lazyregexp"
-	"symbio/security/permission/authorize"
+	"symbio/internal/agent/lending"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/permission/authorize"
 )
 
 // capabilityName matches the names that a capability may have: the names that

@@ -16,11 +16,11 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/llm"
 	"symbio/agent/tool/security"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/permission/authorize"
+	"symbio/internal/security/visible"
 	"symbio/security/identity"
-	"symbio/security/lazyregexp"
 	"symbio/security/permission"
-	"symbio/security/permission/authorize"
-	"symbio/security/visible"
 )
 
 // Config is a whole configuration file. reference.yaml describes each key; a

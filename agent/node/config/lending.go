@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"symbio/agent/budget"
-	"symbio/agent/lending"
+	"symbio/internal/agent/lending"
+	"symbio/internal/security/permission/authorize"
 	"symbio/security/permission"
-	"symbio/security/permission/authorize"
 )
 
 // Lending has the keys of the capability agents.spawn, with which agents of

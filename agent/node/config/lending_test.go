@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"symbio/agent/budget"
-	"symbio/agent/lending"
 	"symbio/agent/node/config"
+	"symbio/internal/agent/lending"
 )
 
 func TestAgentsAreLentAsTheFileSays(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"symbio/agent/llm/chat"
 	"symbio/agent/llm/provider"
+	"symbio/internal/agent/llm/chat"
 )
 
 // Models is a list of models in order of preference: when one fails, the next

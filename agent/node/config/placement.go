@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/agent/placement"
+	"symbio/internal/agent/placement"
 )
 
 // Placement says where the sub-agents of agents run for which the model names no node.

@@ -9,9 +9,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"symbio/internal/security/secret"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
-	"symbio/security/secret"
 )
 
 // Sandbox says what commands may do: those that agents run and those that

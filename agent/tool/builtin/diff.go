@@ -8,7 +8,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 const (

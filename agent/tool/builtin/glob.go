@@ -12,7 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 //go:embed glob.md

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/agent/tool/gitignore"
+	"symbio/internal/agent/tool/gitignore"
 )
 
 // maxIgnoreFile limits what is read of a .gitignore file, in bytes. The rest of a longer one is

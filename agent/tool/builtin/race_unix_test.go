@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	"symbio/security/permission"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 //go:embed read.md

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
-	"symbio/agent/tool/gitignore"
-	"symbio/security/visible"
+	"symbio/internal/agent/tool/gitignore"
+	"symbio/internal/security/visible"
 )
 
 // folder is one directory of a walk. Its names are sorted.

@@ -15,8 +15,8 @@ import (
 
 	"symbio/agent/tool"
 	"symbio/agent/tool/security"
-	"symbio/agent/tool/shell"
 	"symbio/agent/tool/web"
+	"symbio/internal/agent/tool/shell"
 	"symbio/security/sandbox"
 )
 

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 //go:embed write.md

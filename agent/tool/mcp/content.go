@@ -10,7 +10,7 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Answer is the result of a call.

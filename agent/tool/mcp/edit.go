@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"symbio/security/private"
-	"symbio/security/visible"
+	"symbio/internal/security/private"
+	"symbio/internal/security/visible"
 )
 
 // ErrExists is returned for a server that a file has already.

@@ -17,7 +17,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"symbio/security/private"
+	"symbio/internal/security/private"
 )
 
 // vendor is an MCP server behind a login, and the server for that login.

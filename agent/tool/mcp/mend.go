@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // tolerantTransport is a transport whose messages are mended. The SDK knows its connection for streamable HTTP by its type, so
@@ -118,9 +118,6 @@ func readable(one json.RawMessage) bool {
 }
 
 func textContent(text string) json.RawMessage {
-	item, err := json.Marshal(map[string]string{"type": "text", "text": tool.Readable([]byte(text))})
-	if err != nil {
-		return json.RawMessage(`{"type":"text","text":"[content that cannot be read here]"}`)
-	}
+	item, _ := json.Marshal(map[string]string{"type": "text", "text": tool.Readable([]byte(text))}) // strings have a JSON form
 	return item
 }

@@ -10,9 +10,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"symbio/actor/backoff"
 	"symbio/agent/tool"
 	"symbio/community"
+	"symbio/internal/actor/backoff"
 )
 
 const (

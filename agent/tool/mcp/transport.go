@@ -19,7 +19,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"symbio/agent/tool"
-	"symbio/agent/tool/mcp/packages"
+	"symbio/internal/agent/tool/mcp/packages"
 	"symbio/security/sandbox"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Terminal returns a Handler that shows each call on out and reads the answer, a line, from in. It

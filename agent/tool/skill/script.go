@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
-	"symbio/agent/tool/shell"
+	"symbio/internal/agent/tool/shell"
 	"symbio/skills"
 )
 

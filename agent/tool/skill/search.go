@@ -8,7 +8,7 @@ import (
 	_ "embed"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 	"symbio/skills"
 )
 

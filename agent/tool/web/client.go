@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"symbio/security/permission/endpoint"
+	"symbio/internal/security/permission/endpoint"
 )
 
 // Config sets up a Fetcher. The zero value works.

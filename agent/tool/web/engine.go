@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"symbio/agent/llm"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // EngineConfig sets up an Engine.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 //go:embed websearch.md

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/html/charset"
 
 	"symbio/agent/tool"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 //go:embed webfetch.md

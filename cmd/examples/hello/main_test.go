@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"symbio/agent/node"
-	"symbio/agent/node/state"
 	"symbio/agent/step"
 )
 
@@ -19,9 +18,9 @@ func Example() {
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	go func() { ended <- run(ctx, node.Config{State: state.Dir(dir), Host: "hello"}) }()
+	go func() { ended <- run(ctx, node.Config{State: node.StateDir(dir), Host: "hello"}) }()
 
-	other, err := node.New(node.Config{State: state.Dir(dir), Host: "other"})
+	other, err := node.New(node.Config{State: node.StateDir(dir), Host: "other"})
 	if err != nil {
 		panic(err)
 	}

@@ -18,13 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/node/control"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
+	"symbio/internal/agent/node/control"
+	"symbio/internal/agent/session/sqlite"
 	symbiov1 "symbio/proto/symbio/v1"
 
 	"google.golang.org/grpc"

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
-	statedir "symbio/agent/node/state"
+	statedir "symbio/internal/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 
 	"google.golang.org/protobuf/types/known/durationpb"

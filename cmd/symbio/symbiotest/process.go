@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 // ShortDir is a directory whose path is short enough for a socket below it.

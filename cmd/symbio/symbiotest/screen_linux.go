@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"

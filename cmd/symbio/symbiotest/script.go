@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

@@ -11,13 +11,13 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"symbio/agent/event"
-	"symbio/agent/node/control"
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/agent/node/control"
+	"symbio/internal/security/private"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/private"
-	"symbio/security/visible"
 )
 
 // Command is a command that is typed with a slash.

@@ -15,9 +15,9 @@ import (
 
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/session/undo"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/agent/session/undo"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

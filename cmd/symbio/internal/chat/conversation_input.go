@@ -8,8 +8,8 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // lines returns the channel of the next line of input, nil while no line is wanted. Through a pipe

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"symbio/actor/backoff"
 	"symbio/agent/event"
-	"symbio/agent/node/control"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/actor/backoff"
+	"symbio/internal/agent/node/control"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // questions are the approval requests that wait for the person at this terminal. Only the first is

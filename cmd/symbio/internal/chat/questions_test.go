@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/agent/event"
-	"symbio/agent/event/eventtest"
+	"symbio/internal/agent/event/eventtest"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

@@ -12,7 +12,7 @@ import (
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // sessionRef is what a conversation knows of its session.

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"symbio/agent/event/eventtest"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/event/eventtest"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

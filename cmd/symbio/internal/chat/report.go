@@ -9,7 +9,7 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // report collects what a script learns at the end of a conversation that no person attends. Its

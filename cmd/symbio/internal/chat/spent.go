@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"symbio/agent/budget"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // SpentText returns in one line what a tree of agents has used: agents, model calls, tokens, cost

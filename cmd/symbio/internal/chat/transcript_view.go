@@ -11,7 +11,7 @@ import (
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // transcriptView shows the events of a conversation at a terminal: the text of the first agent as

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"symbio/agent/budget"
-	"symbio/agent/event/eventtest"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/agent/event/eventtest"
 )
 
 // played is what a terminal of so many columns shows of a tree's events, each a type, the agent and its data.

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
-	"symbio/agent/session/undo"
+	"symbio/internal/agent/session/sqlite"
+	"symbio/internal/agent/session/undo"
 )
 
 // askUndo shows what /undo puts back and asks; answerUndo does it after a yes. It works on the file of the

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"symbio/agent/event"
-	"symbio/agent/event/eventtest"
 	"symbio/agent/llm"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/event/eventtest"
 )
 
 // onTerminals is an Env whose outputs are collected; which of them are terminals is said.

@@ -17,12 +17,12 @@ import (
 
 	"symbio/agent/definition"
 	"symbio/agent/node"
-	"symbio/agent/node/agentinfo"
 	"symbio/agent/node/config"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/agent/node/agentinfo"
+	"symbio/internal/security/visible"
 	"symbio/skills"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // cmdApprovals returns the command approvals, which groups the commands for decisions that wait for

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // cmdArtifacts returns the command artifacts, which groups the commands for what a node keeps of results

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	statedir "symbio/agent/node/state"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/audit"
-	"symbio/security/visible"
+	statedir "symbio/internal/agent/node/state"
+	"symbio/internal/security/audit"
+	"symbio/internal/security/visible"
 )
 
 // cmdAudit returns the command audit, which groups the commands for the record of decisions. They

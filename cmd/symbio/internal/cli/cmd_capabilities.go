@@ -10,8 +10,8 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // capabilityJSON is one capability. The JSON names are a contract. A schema that is null accepts

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/private"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/private"
 )
 
 // cmdDashboard returns the command dashboard. It makes the node serve the dashboard and prints an

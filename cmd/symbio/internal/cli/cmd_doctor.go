@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/agent/node/config"
-	"symbio/agent/node/doctor"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/visible"
+	"symbio/internal/agent/node/doctor"
+	"symbio/internal/security/visible"
 )
 
 // cmdDoctor returns the command doctor, which checks this machine and its nodes. Its exit status is

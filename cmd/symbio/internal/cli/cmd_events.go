@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent/event"
-	"symbio/agent/node/control"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/node/control"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

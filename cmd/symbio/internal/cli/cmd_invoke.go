@@ -17,8 +17,8 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // cmdInvoke returns the command invoke, which calls a capability of another node. It passes the

@@ -12,11 +12,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/catalog"
-	"symbio/agent/llm/chat"
 	"symbio/agent/node"
-	"symbio/agent/node/models"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/llm/catalog"
+	"symbio/internal/agent/llm/chat"
+	"symbio/internal/agent/node/models"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

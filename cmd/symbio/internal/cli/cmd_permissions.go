@@ -14,12 +14,12 @@ import (
 
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/tool/cases"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/agent/tool/cases"
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
-	"symbio/security/visible"
 )
 
 // cmdPermissions returns the command permissions, which groups the commands that explain and test

@@ -19,17 +19,17 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
-	"symbio/agent/llm/replay"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/control"
-	"symbio/agent/node/models"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/sessioncmd"
 	"symbio/cmd/symbio/internal/tui"
+	"symbio/internal/agent/llm/replay"
+	"symbio/internal/agent/node/control"
+	"symbio/internal/agent/node/models"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // runFlags are the flags of run and chat.

@@ -12,7 +12,7 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/node/config"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 	"symbio/skills/format"
 )
 

@@ -14,13 +14,13 @@ import (
 	"symbio/agent"
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/node/agentinfo"
 	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/community"
+	"symbio/internal/agent/node/agentinfo"
+	"symbio/internal/security/visible"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // cmdTools returns the command tools, which groups the commands for the tools of agents. They need

@@ -19,8 +19,8 @@ import (
 	"symbio/agent/event"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/nodelog"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/node/nodelog"
 )
 
 // nodeFlags are the flags of the commands that can run a node: up, run and chat.

@@ -10,7 +10,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/skillcmd"
 	"symbio/cmd/symbio/internal/tui"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // completeTask returns a function that completes the last word of a task in a shell, as chat does: files behind @, skills

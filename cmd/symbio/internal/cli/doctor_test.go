@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"symbio/agent/node/doctor"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/node/doctor"
 )
 
 func TestFindingsAreForPeopleOrForScripts(t *testing.T) {

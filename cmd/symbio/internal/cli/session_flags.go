@@ -14,7 +14,7 @@ import (
 
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // sessionFlags are the flags with which run and chat go on with a session.

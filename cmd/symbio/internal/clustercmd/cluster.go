@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/agent/node/clusterinfo"
-	"symbio/agent/node/doctor"
-	statedir "symbio/agent/node/state"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/node/clusterinfo"
+	"symbio/internal/agent/node/doctor"
+	statedir "symbio/internal/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
 )

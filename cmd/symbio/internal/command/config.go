@@ -9,7 +9,7 @@ import (
 
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	statedir "symbio/agent/node/state"
+	statedir "symbio/internal/agent/node/state"
 )
 
 // LoadConfig reads the configuration file that a flag names, else the user's own, and returns it

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	statedir "symbio/agent/node/state"
+	statedir "symbio/internal/agent/node/state"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // ErrNoNode is returned by Dial and DialWorkspace when no node of this user is running on this

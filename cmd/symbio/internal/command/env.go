@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"symbio/agent/llm"
-	statedir "symbio/agent/node/state"
 	"symbio/cmd/symbio/internal/terminal"
+	statedir "symbio/internal/agent/node/state"
 )
 
 // Env is what a command works with: the streams, the environment and the global flags. Its fields

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // The exit statuses. They are a contract with scripts, see the command line's documentation: 0

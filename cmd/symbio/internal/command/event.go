@@ -8,7 +8,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // EventLine returns an event as one line for people: the node, the type, the agent, and the

@@ -13,7 +13,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/community"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // PrintJSON prints one value as JSON to standard output: indented on a terminal, on one line

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
+	"symbio/internal/agent/session/sqlite"
 )
 
 // Sessions returns the sessions that the nodes of this user have kept, running or not, the latest

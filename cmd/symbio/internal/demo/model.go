@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"symbio/agent/llm"
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 )
 
 // The names under which the nodes of the tour know their models: configurations name them "func:survey" and so on.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"symbio/agent/llm"
-	"symbio/security/lazyregexp"
-	"symbio/security/visible"
+	"symbio/internal/security/lazyregexp"
+	"symbio/internal/security/visible"
 )
 
 // notesRequest is given to the first sub-agent besides its part. Its tools do not allow writing, so

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // Survey is the input of the capability report.render: what node a asks node b to render.

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"symbio/agent/budget"
-	"symbio/agent/node/state"
 	"symbio/cmd/symbio/internal/chat"
+	"symbio/internal/agent/node/state"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

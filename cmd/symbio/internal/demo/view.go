@@ -16,7 +16,7 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 	"symbio/skills"
 )
 

@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"symbio/agent/node/state"
-	"symbio/agent/placement"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/node/state"
+	"symbio/internal/agent/placement"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // maxParallel is how many items can be worked on at once.

@@ -15,7 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/lazyregexp"
+	"symbio/internal/security/lazyregexp"
 )
 
 // maxItem is the largest line and the largest file of the input, in bytes: the largest message that a node can be

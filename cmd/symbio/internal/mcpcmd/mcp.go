@@ -15,7 +15,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/community"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // New returns the command mcp, which groups the commands for MCP servers. They use servers of

@@ -10,9 +10,9 @@ import (
 
 	"symbio/agent/node"
 	"symbio/agent/tool/mcp"
-	"symbio/agent/tool/mcp/packages"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/agent/tool/mcp/packages"
 )
 
 // packageJSON is the package of a server. The JSON names are a contract.

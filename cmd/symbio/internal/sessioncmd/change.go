@@ -12,9 +12,9 @@ import (
 
 	"symbio/agent/node/config"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/session/sqlite"
 )
 
 // changeCommand returns a command that calls do with each session that its first n arguments name, and

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/agent/node/sessions"
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/node/sessions"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

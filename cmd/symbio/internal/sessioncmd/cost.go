@@ -14,12 +14,12 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/node/config"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/session/sqlite"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/identity"
-	"symbio/security/visible"
 )
 
 // costFlags are flags of the command cost.

@@ -9,9 +9,9 @@ import (
 
 	"symbio/agent/llm"
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/sessioncmd"
+	"symbio/internal/agent/session/sqlite"
 )
 
 // A person at a terminal gets a heading, a line of the total, and what the figures do not say.

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/session/sqlite"
 )
 
 // filesReader returns a reader of the sessions of this user's nodes on this machine.

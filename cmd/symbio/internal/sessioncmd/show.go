@@ -14,7 +14,7 @@ import (
 	"symbio/agent/session"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // cmdShow returns the command sessions show. Its exit status is 4 if there is no such session.

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/agent/session"
-	"symbio/agent/session/sqlite"
-	"symbio/agent/session/undo"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/agent/session/sqlite"
+	"symbio/internal/agent/session/undo"
 )
 
 // cmdUndo returns the command sessions undo. Its exit status is 1 if a file was not put back, 3 after

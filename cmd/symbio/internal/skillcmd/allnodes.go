@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/share"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
-	"symbio/skills/share"
 )
 
 // nodeTime limits how long one node is asked for its skills. Their hashes take a call each; those

@@ -5,7 +5,7 @@
 // directory is scanned as a node would do it (list.go); and other nodes share theirs (fetch.go).
 //
 // Three stores below the state directory are the user's and shared by all nodes of this machine:
-// the skills that were switched off (skills/choice), the records of trust (skills/trust) and the
-// fetched skills (skills/share). A command that changes one of them makes the running nodes scan
+// the skills that were switched off (internal/skills/choice), the records of trust (internal/skills/trust) and the
+// fetched skills (internal/skills/share). A command that changes one of them makes the running nodes scan
 // again; see rescan.
 package skillcmd

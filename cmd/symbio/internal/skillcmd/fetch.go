@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/share"
+	"symbio/internal/skills/trust"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 	"symbio/skills"
 	"symbio/skills/format"
-	"symbio/skills/share"
-	"symbio/skills/trust"
 )
 
 // cmdSkillsFetch returns the command skills fetch. Without an argument it lists fetched skills,

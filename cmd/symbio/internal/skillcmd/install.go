@@ -15,9 +15,9 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
-	"symbio/skills/install"
-	"symbio/skills/trust"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/install"
+	"symbio/internal/skills/trust"
 )
 
 // installation is one run of a command about installed skills.

@@ -18,11 +18,11 @@ import (
 	"symbio/agent/node/config"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/choice"
+	"symbio/internal/skills/trust"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 	"symbio/skills"
-	"symbio/skills/choice"
-	"symbio/skills/trust"
 )
 
 // New returns the command `symbio skills` with all commands below it. On a terminal it opens the

@@ -16,8 +16,8 @@ import (
 
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/skills/lint"
 	"symbio/skills/format"
-	"symbio/skills/lint"
 )
 
 // drafts are the files of a new skill, as templates of a draft.

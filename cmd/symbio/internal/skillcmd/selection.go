@@ -18,11 +18,11 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/node"
 	"symbio/agent/node/config"
-	"symbio/agent/node/models"
 	"symbio/agent/tool/skill"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/agent/node/models"
+	"symbio/internal/security/visible"
 	"symbio/skills"
 )
 

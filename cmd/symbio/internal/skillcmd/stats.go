@@ -8,10 +8,10 @@ import (
 
 	"symbio/agent/event"
 	"symbio/agent/node/config"
-	"symbio/agent/session/sqlite"
-	"symbio/agent/skilluse"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/security/visible"
+	"symbio/internal/agent/session/sqlite"
+	"symbio/internal/agent/skilluse"
+	"symbio/internal/security/visible"
 )
 
 // oftenShown is how often a skill was shown, and not taken, before stats suggests to switch it off: by

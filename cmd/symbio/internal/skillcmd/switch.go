@@ -12,9 +12,9 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/cmd/symbio/internal/tui"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/choice"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
-	"symbio/skills/choice"
 )
 
 // cmdSkillsSwitch returns the command skills enable (on is true) or skills disable.

@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"symbio/agent/node/proposal"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
+	"symbio/internal/agent/node/proposal"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/share"
+	"symbio/internal/skills/trust"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 	"symbio/skills"
-	"symbio/skills/share"
-	"symbio/skills/trust"
 )
 
 // cmdSkillsTrust returns the command skills trust. A no has exit status 3. It needs no running

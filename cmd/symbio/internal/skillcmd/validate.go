@@ -17,10 +17,10 @@ import (
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
+	"symbio/internal/skills/lint"
 	"symbio/skills"
 	"symbio/skills/format"
-	"symbio/skills/lint"
 )
 
 // cmdSkillsValidate returns the command skills validate. Its exit status is 1 if any skill has an

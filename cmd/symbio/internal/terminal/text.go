@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
-	"symbio/security/visible"
+	"symbio/internal/security/visible"
 )
 
 // defaultColumns is the width of a terminal that does not report one, and of a pipe.

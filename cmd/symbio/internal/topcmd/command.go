@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/agent/event"
-	nodefleet "symbio/agent/node/fleet"
 	"symbio/cmd/symbio/internal/command"
+	nodefleet "symbio/internal/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

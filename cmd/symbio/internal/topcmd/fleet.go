@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"symbio/agent/event"
-	nodefleet "symbio/agent/node/fleet"
 	"symbio/cmd/symbio/internal/chat"
+	nodefleet "symbio/internal/agent/node/fleet"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // maxEvents bounds the events that are remembered; the oldest go first.

@@ -14,10 +14,10 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"google.golang.org/grpc"
 
-	"symbio/actor/backoff"
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/cmd/symbio/internal/tui"
+	"symbio/internal/actor/backoff"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 

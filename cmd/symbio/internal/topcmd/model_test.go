@@ -25,8 +25,8 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/tui"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // noon is the time of the tests.

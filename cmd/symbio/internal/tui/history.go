@@ -11,7 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"symbio/security/private"
+	"symbio/internal/security/private"
 )
 
 // The limits of a history: its messages, the bytes of each, and the bytes of the file, which have room

@@ -12,8 +12,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"symbio/cmd/symbio/internal/chat"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
-	"symbio/security/visible"
 )
 
 // input is what the person types: a text of several lines, its history, and a list of completions.

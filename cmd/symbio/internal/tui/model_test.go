@@ -17,11 +17,11 @@ import (
 	"pgregory.net/rapid"
 
 	"symbio/agent/event"
-	"symbio/agent/event/eventtest"
 	"symbio/cmd/symbio/internal/chat"
+	"symbio/internal/agent/event/eventtest"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // desk is a model and what it gave to the conversation.

@@ -14,9 +14,9 @@ import (
 	"symbio/agent/tool"
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
+	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 	"symbio/security/permission"
-	"symbio/security/visible"
 )
 
 // questionPanel shows the first of the approvals that wait, and takes the answer: by a letter, or with

@@ -8,7 +8,7 @@ import (
 
 	"symbio/cmd/symbio/internal/chat"
 	"symbio/cmd/symbio/internal/command"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 func TestTerminalPrintsBelowFirstFrame(t *testing.T) {

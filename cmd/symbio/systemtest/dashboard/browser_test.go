@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/cmd/symbio/symbiotest"
 

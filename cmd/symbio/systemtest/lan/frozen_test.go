@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/cmd/symbio/symbiotest"
 	symbiov1 "symbio/proto/symbio/v1"

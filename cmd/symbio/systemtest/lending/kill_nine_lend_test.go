@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/agent/session"
 	"symbio/cmd/symbio/symbiotest"

@@ -21,7 +21,7 @@ import (
 	"symbio/security/permission"
 
 	"symbio/cmd/symbio/symbiotest"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/agent/llm"
 	"symbio/agent/llm/scripted"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/discovery"
 )

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"symbio/cmd/symbio/symbiotest"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"github.com/miekg/dns"
 

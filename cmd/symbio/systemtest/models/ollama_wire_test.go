@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/ollama"
-	"symbio/agent/llm/wire"
+	"symbio/internal/agent/llm/ollama"
+	"symbio/internal/agent/llm/wire"
 )
 
 // TestAimockIsUnderstoodAsOllama has a conversation by Ollama's own API with a server that this project did

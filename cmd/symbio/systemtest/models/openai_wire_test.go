@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/openai"
+	"symbio/internal/agent/llm/openai"
 )
 
 const openaiFixtures = `{"fixtures": [

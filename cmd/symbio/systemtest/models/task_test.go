@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/cmd/symbio/symbiotest"
 

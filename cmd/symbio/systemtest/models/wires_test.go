@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"symbio/agent/llm"
-	"symbio/agent/llm/anthropic"
-	"symbio/agent/llm/openai"
-	"symbio/agent/llm/replay"
-	"symbio/agent/llm/retry"
-	"symbio/agent/llm/wire"
+	"symbio/internal/agent/llm/anthropic"
+	"symbio/internal/agent/llm/openai"
+	"symbio/internal/agent/llm/replay"
+	"symbio/internal/agent/llm/retry"
+	"symbio/internal/agent/llm/wire"
 )
 
 const fixtures = `{"fixtures": [

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"symbio/cmd/symbio/symbiotest"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 // TestModuleHasAnotherName gives a copy of the module another name, and imports it from another module.

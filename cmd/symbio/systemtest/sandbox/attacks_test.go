@@ -19,8 +19,8 @@ import (
 	"symbio/agent/llm"
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
-	"symbio/agent/tool/shell"
-	"symbio/community/waittest"
+	"symbio/internal/agent/tool/shell"
+	"symbio/internal/community/waittest"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )

@@ -16,7 +16,7 @@ import (
 	"symbio/agent/tool"
 	"symbio/agent/tool/builtin"
 	"symbio/agent/tool/security"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	"symbio/security/permission"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"symbio/cmd/symbio/symbiotest"
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 
 	"gopkg.in/yaml.v3"
 )

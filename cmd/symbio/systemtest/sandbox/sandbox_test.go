@@ -9,14 +9,14 @@ import (
 	"os/exec"
 	"testing"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 func TestOfSecondTierPasses(t *testing.T) {
 	for _, test := range []struct{ pkg, name string }{
 		{"security/sandbox", "TestEscapesAsAnOrdinaryUser"},
 		{"security/sandbox", "TestPlantsForGitWork"},
-		{"agent/tool/shell", "TestDeniedFilesAreKeptFromGoTest"},
+		{"internal/agent/tool/shell", "TestDeniedFilesAreKeptFromGoTest"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := exec.CommandContext(waittest.Context(t), "go", "test", "-tags", "system", "-count=1", "-v", "-run", "^"+test.name+"$", "../../../../"+test.pkg)

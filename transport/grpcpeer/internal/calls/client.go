@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"symbio/actor/awake"
-	"symbio/actor/term"
 	"symbio/community"
+	"symbio/internal/actor/awake"
+	"symbio/internal/actor/term"
 	pb "symbio/proto/symbio/v1"
 )
 

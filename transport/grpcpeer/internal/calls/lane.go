@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"symbio/actor/term"
 	"symbio/community"
+	"symbio/internal/actor/term"
 	pb "symbio/proto/symbio/v1"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 	"symbio/security/permission"
 	"symbio/security/sandbox"
 )

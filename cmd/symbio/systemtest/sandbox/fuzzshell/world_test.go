@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"symbio/community/waittest"
+	"symbio/internal/community/waittest"
 )
 
 // world is what a script may have an effect on: a workspace, a person's home, other directories, servers and a process.
