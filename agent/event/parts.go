@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"symbio/agent/budget"
@@ -90,6 +91,16 @@ var parts = [...]struct {
 	{Server{}, []string{TypeMCP}},
 	{Sandbox{}, []string{TypeSandbox}},
 	{Reload{}, []string{TypeReloaded}},
+}
+
+// Types returns all types of events, in the order of the alphabet.
+func Types() []string {
+	all := []string{TypeTask, TypeQueued, TypeSkill, TypeNotice, TypeStopped}
+	for _, p := range parts {
+		all = append(all, p.types...)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Turn is an answer of a model, or a piece of it.

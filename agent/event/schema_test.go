@@ -2,7 +2,11 @@ package event_test
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +103,27 @@ func keys(of reflect.Type) map[string]bool {
 		}
 	}
 	return all
+}
+
+// A type that is missing in Types could not be asked for.
+func TestTypesHasEachTypeOfAnEvent(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "parts.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared, all := 0, event.Types()
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if is && strings.HasPrefix(spec.Names[0].Name, "Type") {
+			declared++
+			value := spec.Values[0].(*ast.BasicLit).Value
+			if !slices.Contains(all, strings.Trim(value, `"`)) {
+				t.Errorf("Types has no %s", value)
+			}
+		}
+		return true
+	})
+	if declared < 30 {
+		t.Errorf("%d types are declared; was the file read?", declared)
+	}
 }

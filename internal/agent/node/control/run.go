@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"symbio/agent"
@@ -23,8 +24,14 @@ import (
 
 // Events sends the events of the node from a time or a number on, until the
 // caller ends the call. Filters do not apply to gaps: a reader must learn that events are
-// missing.
+// missing. ErrInvalid: no event has one of the types.
 func (c *server) Events(r *symbiov1.EventsRequest, stream symbiov1.Control_EventsServer) error {
+	types := event.Types()
+	for _, t := range r.GetTypes() {
+		if !slices.Contains(types, t) {
+			return fmt.Errorf("%w: no event has the type %q; the types are %s", community.ErrInvalid, visible.Escape(t), strings.Join(types, ", "))
+		}
+	}
 	var tap *event.Subscription
 	switch {
 	case r.After != nil:
