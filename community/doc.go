@@ -64,7 +64,7 @@
 //	Race(timeout:)                   step.Timeout                      around any step
 //	ParallelError.allStepsFailed     step.ErrAllStepsFailed            a sentinel for errors.Is
 //	.guardrail, Deny.final           step.Guardrail, DenyFinal         the rules are texts, as in files: "Bash(rm:*)"
-//	@Generable, @Guide               llm.OutputFor                     tags of a struct: json and jsonschema
+//	@Generable, @Guide               llm.FormFor                       tags of a struct: json and jsonschema
 //	LanguageModelSession             llm.Model, Conversation           a model answers requests; a conversation keeps the messages
 //	context.inspect                  agents.inspect, Factory.Inspect   other nodes need it named in authorize, as agents.steer
 //	MiddlewarePipeline               agent.Middleware                  a function type for each stage: context, model, tool

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -38,23 +37,12 @@ func (f *Form) Output() *Output { return f.output }
 // Document returns the JSON document of an answer that fits the form, without a code block around it. Where the
 // schema asks for a string, a text that is no JSON is one. The error is a text for the model.
 func (f *Form) Document(answer string) (string, error) {
-	doc := stripCodeBlock(answer)
-	var instance any
-	dec := json.NewDecoder(strings.NewReader(doc))
-	err := dec.Decode(&instance)
-	_, more := dec.Token()
-	if f.text && (err != nil || !errors.Is(more, io.EOF)) {
-		instance = answer
-		quoted, _ := json.Marshal(answer) // a string has a JSON form
-		doc, err, more = string(quoted), nil, io.EOF
+	doc, instance, err := readAnswer(answer)
+	if f.text && err != nil {
+		doc, instance, err = quote(answer), answer, nil
 	}
-	switch {
-	case errors.Is(err, io.EOF):
-		return "", errors.New("there is no JSON in it")
-	case err != nil:
-		return "", fmt.Errorf("it is not JSON: %s", shorten(err.Error()))
-	case !errors.Is(more, io.EOF):
-		return "", errors.New("there is more behind the JSON document")
+	if err != nil {
+		return "", err
 	}
 	if err := f.resolved.Validate(instance); err != nil {
 		return "", errors.New(shorten(err.Error()))
@@ -67,11 +55,47 @@ func (f *Form) Correction(wrong error) string {
 	return fmt.Sprintf("That does not fit: %v.\nAnswer once more, whole and corrected. %s", wrong, f.output.Instruction())
 }
 
-// DecodeOutput reads the document of an answer that fits OutputFor[T] into a T.
-func DecodeOutput[T any](doc string) (v T, err error) {
-	f, err := outputTypeOf(reflect.TypeFor[T]())
-	if err == nil {
-		err = f.decode(doc, &v)
+// AsJSON returns an answer as JSON: its JSON document without a code block around it, else the whole answer as a
+// JSON string.
+func AsJSON(answer string) string {
+	if doc, _, err := readAnswer(answer); err == nil {
+		return doc
 	}
-	return v, err
+	return quote(answer)
+}
+
+// readAnswer returns the JSON document that an answer is, without a code block around it, and its value. The error
+// is a text for the model.
+func readAnswer(answer string) (doc string, instance any, err error) {
+	doc = stripCodeBlock(answer)
+	dec := json.NewDecoder(strings.NewReader(doc))
+	err = dec.Decode(&instance)
+	_, more := dec.Token()
+	switch {
+	case errors.Is(err, io.EOF):
+		return "", nil, errors.New("there is no JSON in it")
+	case err != nil:
+		return "", nil, fmt.Errorf("it is not JSON: %s", shorten(err.Error()))
+	case !errors.Is(more, io.EOF):
+		return "", nil, errors.New("there is more behind the JSON document")
+	}
+	return doc, instance, nil
+}
+
+// quote returns a text as a JSON string.
+func quote(text string) string {
+	quoted, _ := json.Marshal(text) // a string has a JSON form
+	return string(quoted)
+}
+
+// stripCodeBlock returns an answer without the Markdown code block that many models put around JSON.
+func stripCodeBlock(text string) string {
+	text = strings.TrimSpace(text)
+	if inner, ok := strings.CutPrefix(text, "```"); ok {
+		if inner, ok = strings.CutSuffix(inner, "```"); ok {
+			_, inner, _ = strings.Cut(inner, "\n")
+			return strings.TrimSpace(inner)
+		}
+	}
+	return text
 }

@@ -3,9 +3,7 @@ package llm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"reflect"
+	"slices"
 	"strings"
 
 	"symbio/internal/security/visible"
@@ -18,7 +16,7 @@ type Generation[T any] struct {
 }
 
 // Generate asks a model for a T. The prompts are joined to one message. The answer is validated by
-// the JSON schema of T (see OutputFor) on this side, because many servers do not enforce a schema.
+// the JSON schema of T (see FormFor) on this side, because many servers do not enforce a schema.
 // An answer that does not fit is sent back once with the problem.
 //
 // Errors are *Error with ErrUnfit if the second answer does not fit either, ErrRefused if the model
@@ -32,31 +30,26 @@ func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) 
 // GenerateFrom is like Generate, for a whole Request with a system prompt, images or earlier
 // messages, and it returns the usage. The request's Output and Tools are ignored. The usage is also
 // set if there is an error.
-func GenerateFrom[T any](ctx context.Context, m Model, r Request) (Generation[T], error) {
-	var g Generation[T]
-	f, err := outputTypeOf(reflect.TypeFor[T]())
+func GenerateFrom[T any](ctx context.Context, m Model, r Request) (g Generation[T], err error) {
+	f, read, err := FormFor[T]()
 	if err != nil {
 		return g, err
 	}
-	r.Output, r.Tools = f.output, nil
-	text, err := g.ask(ctx, m, r)
-	if err != nil {
-		return g, err
+	r.Output, r.Tools = f.Output(), nil
+	var text string
+	var wrong error
+	for range 2 {
+		if wrong != nil {
+			r.Messages = append(slices.Clip(r.Messages), Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: f.Correction(wrong)})
+		}
+		if text, err = g.ask(ctx, m, r); err != nil {
+			return g, err
+		}
+		if g.Value, wrong = read(text); wrong == nil {
+			return g, nil
+		}
 	}
-	wrong := f.decode(text, &g.Value)
-	if wrong == nil {
-		return g, nil
-	}
-	r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: f.Correction(wrong)})
-	if text, err = g.ask(ctx, m, r); err != nil {
-		return g, err
-	}
-	if wrong = f.decode(text, &g.Value); wrong != nil {
-		var zero T
-		g.Value = zero
-		return g, &Error{Model: m.Name(), Detail: wrong.Error(), Err: ErrUnfit}
-	}
-	return g, nil
+	return g, &Error{Model: m.Name(), Detail: wrong.Error(), Err: ErrUnfit}
 }
 
 // ask asks the model once and adds the usage.
@@ -72,44 +65,6 @@ func (g *Generation[T]) ask(ctx context.Context, m Model, r Request) (string, er
 		return "", &Error{Model: m.Name(), Detail: "at the limit of its length", Err: ErrCut}
 	}
 	return got.Message.Text, nil
-}
-
-// decode validates an answer and reads it into a value of the form's type. The errors are texts for
-// the model. into is zero if there is an error.
-func (f *outputType) decode(text string, into any) error {
-	doc, err := f.Document(text)
-	if err != nil {
-		return err
-	}
-	raw := []byte(doc)
-	if f.wrapped {
-		var box struct {
-			Value json.RawMessage `json:"value"`
-		}
-		if err := json.Unmarshal(raw, &box); err != nil {
-			return err
-		}
-		raw = box.Value
-	}
-	v := reflect.ValueOf(into).Elem()
-	v.SetZero() // nothing of an answer that did not fit
-	if err := json.Unmarshal(raw, into); err != nil {
-		v.SetZero()
-		return errors.New(shorten(err.Error()))
-	}
-	return nil
-}
-
-// stripCodeBlock returns an answer without the Markdown code block that many models put around JSON.
-func stripCodeBlock(text string) string {
-	text = strings.TrimSpace(text)
-	if inner, ok := strings.CutPrefix(text, "```"); ok {
-		if inner, ok = strings.CutSuffix(inner, "```"); ok {
-			_, inner, _ = strings.Cut(inner, "\n")
-			return strings.TrimSpace(inner)
-		}
-	}
-	return text
 }
 
 // shorten returns a message on one line and at most 600 bytes long: validation errors may quote

@@ -152,10 +152,11 @@ func TestFormsOfOtherTypes(t *testing.T) {
 }
 
 func TestFormSaysWhatItAsksFor(t *testing.T) {
-	o, err := llm.OutputFor[city]()
+	f, _, err := llm.FormFor[city]()
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := f.Output()
 	var s struct {
 		Required   []string
 		Properties map[string]struct {
@@ -176,7 +177,7 @@ func TestFormSaysWhatItAsksFor(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if again, err := llm.OutputFor[city](); err != nil || !bytes.Equal(again.Schema, o.Schema) {
+			if again, _, err := llm.FormFor[city](); err != nil || !bytes.Equal(again.Output().Schema, o.Schema) {
 				t.Errorf("a second form: %v, %v; want %v", again, err, o)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 // zero value.
 type Enum interface{ Enum() []string }
 
-// OutputFor returns the output schema with which Generate asks for a T. It is what
+// FormFor returns the form with which Generate asks for a T. Its schema is what
 // google/jsonschema-go infers from the type: omitempty and omitzero make a field optional, a
 // pointer may be null, all other fields are required, unknown fields are refused, and the
 // jsonschema tag is the description. In addition:
@@ -26,56 +26,57 @@ type Enum interface{ Enum() []string }
 //     objects.
 //
 // A recursive type has no schema. The error names the part of T that has no schema.
-func OutputFor[T any]() (*Output, error) {
-	f, err := outputTypeOf(reflect.TypeFor[T]())
+//
+// read returns the T of an answer. Its error is a text for the model, as that of Form.Document.
+func FormFor[T any]() (f *Form, read func(answer string) (T, error), err error) {
+	f, wrapped, err := formOf(reflect.TypeFor[T]())
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("a form of %v: %w", reflect.TypeFor[T](), err)
 	}
-	return f.output, nil
+	return f, func(answer string) (T, error) {
+		var box, none struct {
+			Value T `json:"value"`
+		}
+		into := any(&box)
+		if !wrapped {
+			into = &box.Value
+		}
+		doc, err := f.Document(answer)
+		if err != nil {
+			return none.Value, err
+		}
+		if err := json.Unmarshal([]byte(doc), into); err != nil {
+			return none.Value, errors.New(shorten(err.Error()))
+		}
+		return box.Value, nil
+	}, nil
 }
 
-// outputType is the schema of a Go type, as it is sent and as answers are validated.
-type outputType struct {
-	*Form
-	wrapped bool
-}
-
-// outputTypeOf returns the form of a type. It is not cached: inferring it takes far less time than
-// the model's answer.
-func outputTypeOf(t reflect.Type) (*outputType, error) {
-	f, err := newOutputType(t)
-	if err != nil {
-		return nil, fmt.Errorf("a form of %v: %w", t, err)
-	}
-	return f, nil
-}
-
-func newOutputType(t reflect.Type) (*outputType, error) {
+// formOf returns the form of a type, and whether its values are wrapped in an object. It is not cached: inferring it
+// takes far less time than the model's answer.
+func formOf(t reflect.Type) (f *Form, wrapped bool, err error) {
 	known := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[time.Time]():     {Type: "string", Format: "date-time", Description: "RFC 3339, such as 2006-01-02T15:04:05Z"},
 		reflect.TypeFor[time.Duration](): {Type: "integer", Description: "nanoseconds"},
 	}
 	if err := addEnums(known, t, map[reflect.Type]bool{}); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	s, ok := known[t]
 	if !ok {
-		var err error
 		if s, err = jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: known}); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	f := &outputType{}
-	if s.Type != "object" {
-		f.wrapped = true
+	if wrapped = s.Type != "object"; wrapped {
 		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"value": s}, Required: []string{"value"}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	f.Form, err = NewForm(Output{Name: outputName(t), Schema: text})
-	return f, err
+	f, err = NewForm(Output{Name: outputName(t), Schema: text})
+	return f, wrapped, err
 }
 
 // addEnums adds the schemas of the Enumerated types in t to known. seen are the visited types,

@@ -30,21 +30,19 @@ func (n *Node) Ask(ctx context.Context, definition, task string) (Answer, error)
 }
 
 // AskFor is Ask with an answer that is a T: the agent has its tools, its answer has to fit the schema of T
-// (llm.OutputFor), and one that does not fit is sent back once. The error of the second is llm.ErrUnfit.
+// (llm.FormFor), and one that does not fit is sent back once. The error of the second is llm.ErrUnfit.
 func AskFor[T any](ctx context.Context, n *Node, definition, task string) (v T, a Answer, err error) {
 	o, s, err := n.order(definition, task)
 	if err != nil {
 		return v, a, err
 	}
-	output, err := llm.OutputFor[T]()
-	if err == nil {
-		o.Definition.Output, err = llm.NewForm(*output)
+	form, read, err := llm.FormFor[T]()
+	if err != nil {
+		return v, a, err
 	}
-	if err == nil {
-		a, err = n.parts.Load().agents.spawner.Do(ctx, o, s)
-	}
-	if err == nil {
-		v, err = llm.DecodeOutput[T](a.Text)
+	o.Definition.Output = form
+	if a, err = n.parts.Load().agents.spawner.Do(ctx, o, s); err == nil {
+		v, err = read(a.Text)
 	}
 	return v, a, err
 }

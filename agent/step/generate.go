@@ -40,7 +40,7 @@ func GenerateText[In any](prompt func(In) string) Step[In, string] {
 	})
 }
 
-// Generate is the step by which a model makes an Out, as llm.OutputFor describes it (spec:
+// Generate is the step by which a model makes an Out, as llm.FormFor describes it (spec:
 // Generate). An answer that does not fit is sent back once with what is wrong; llm.ErrUnfit is a
 // second one. Otherwise as GenerateText.
 func Generate[In, Out any](prompt func(In) string) Step[In, Out] {

@@ -1,14 +1,13 @@
 package tasks
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 
+	"symbio/agent/llm"
 	"symbio/agent/step"
 	"symbio/community"
 )
@@ -55,27 +54,9 @@ func (c *calls) Invoke(ctx context.Context, on community.MemberID, capability st
 	reply, err := c.Community.Invoke(ctx, on, capability, s)
 	switch {
 	case err == nil:
-		return asJSON(reply), nil
+		return community.Reply{Data: []byte(llm.AsJSON(string(reply.Data))), ContentType: "application/json"}, nil
 	case !begun && (errors.Is(err, community.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)):
 		return community.Reply{}, fmt.Errorf("%w: it did not accept the task: %v", community.ErrBusy, err)
 	}
 	return reply, err
-}
-
-// asJSON returns the reply of an agent as JSON: as it is if it is JSON, without
-// a Markdown code block around it, else as a JSON string. The schema check of
-// the community decides whether it fits.
-func asJSON(r community.Reply) community.Reply {
-	text := bytes.TrimSpace(r.Data)
-	if inner, ok := bytes.CutPrefix(text, []byte("```json")); ok {
-		text = bytes.TrimSpace(bytes.TrimSuffix(inner, []byte("```")))
-	}
-	if !json.Valid(text) {
-		quoted, err := json.Marshal(string(r.Data))
-		if err != nil {
-			return r
-		}
-		text = quoted
-	}
-	return community.Reply{Data: text, ContentType: "application/json"}
 }

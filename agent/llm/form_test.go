@@ -1,23 +1,25 @@
-package tasks
+package llm_test
 
 import (
 	"testing"
 
-	"symbio/community"
+	"symbio/agent/llm"
 )
 
-func TestAgentsAnswerIsJSONWhereASchemaWantsIt(t *testing.T) {
+func TestAnswerAsJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                     `{"a":1}`,
 		"```json\n{\"a\":1}\n```":     `{"a":1}`,
+		"```\n[1]\n```":               `[1]`,
 		` 7 `:                         `7`,
 		`It is 7.`:                    `"It is 7."`,
+		`1 2`:                         `"1 2"`,
+		``:                            `""`,
 		"```json\nbroken\n```":        "\"```json\\nbroken\\n```\"",
 		"quotes \" and\nmore\\ lines": `"quotes \" and\nmore\\ lines"`,
 	} {
-		got := asJSON(community.Reply{Data: []byte(text), ContentType: "text/plain"})
-		if string(got.Data) != want || got.ContentType != "application/json" {
-			t.Errorf("%q: got %s of type %s, want %s", text, got.Data, got.ContentType, want)
+		if got := llm.AsJSON(text); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
 }
