@@ -15,7 +15,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/command"
-	nodefleet "symbio/internal/agent/node/fleet"
+	"symbio/internal/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -47,12 +47,11 @@ func New(env *command.Env) *cobra.Command {
 
 // top shows the community in the way that the flags and the terminal ask for.
 func top(ctx context.Context, env *command.Env, client symbiov1.ControlClient, o options) error {
-	f := newFleet()
-	f.filter, f.order = o.filter, slices.IndexFunc(orders(), func(one order) bool { return one.name == o.sort })
-	if f.order < 0 {
+	l := &list{fleet.NewOverview(), o.filter, slices.IndexFunc(orders(), func(one order) bool { return one.name == o.sort })}
+	if l.order < 0 {
 		return command.Usage(fmt.Errorf("--sort %s: there is no such order", o.sort))
 	}
-	if env.JSON && (f.filter != "" || f.order > 0) {
+	if env.JSON && (l.filter != "" || l.order > 0) {
 		return command.Usage(errors.New("--filter and --sort are for people; with --json choose from what is printed"))
 	}
 	in, _ := env.In.(*os.File)
@@ -61,16 +60,16 @@ func top(ctx context.Context, env *command.Env, client symbiov1.ControlClient, o
 	switch {
 	case err != nil:
 		return err
-	case live:
-		f.apply(first)
-		return show(ctx, env, in, client, stream, f)
 	case env.JSON && o.once:
 		return env.PrintJSON(jsonChange(first))
 	case env.JSON:
 		return printChanges(ctx, env, stream, first)
 	}
-	f.apply(first)
-	return f.print(env)
+	l.Apply(first)
+	if live {
+		return show(ctx, env, in, client, stream, l)
+	}
+	return l.print(env)
 }
 
 // receiver is the stream of WatchFleet.
@@ -109,13 +108,13 @@ func printChanges(ctx context.Context, env *command.Env, stream receiver, change
 func jsonChange(c *symbiov1.FleetChange) any {
 	return map[string]any{
 		"nodes": append([]*symbiov1.FleetNode{}, c.GetNodes()...), "agents": append([]*symbiov1.FleetAgent{}, c.GetAgents()...),
-		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...), "events": append([]event.Event{}, nodefleet.Events(c)...),
+		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...), "events": append([]event.Event{}, fleet.Events(c)...),
 	}
 }
 
 // print prints the state once: the nodes, then the agents, with their ids. Through a pipe the first column says which of
 // them a row is.
-func (f *fleet) print(env *command.Env) error {
+func (l *list) print(env *command.Env) error {
 	k := &look{width: wideColumns}
 	print := func(kind string, heads []cell, rows [][]cell, id func(i int) string) error {
 		text := make([][]string, len(rows))
@@ -130,14 +129,14 @@ func (f *fleet) print(env *command.Env) error {
 		}
 		return env.Table(append(command.Map(heads, func(c cell) string { return c.head }), "ID"), slices.Values(text))
 	}
-	nodes, agents := f.nodeRows(), f.rows()
+	nodes, agents := l.NodeRows(), l.rows()
 	for i := range agents {
 		if !env.OutIsTerminal {
-			agents[i].path = nil // a program wants the name as it is
+			agents[i].Depth = 0 // a program wants the name as it is
 		}
 	}
 	if err := print("node", k.nodeCells(nil), command.Map(nodes, k.nodeCells), func(i int) string { return nodes[i].GetId() }); err != nil {
 		return err
 	}
-	return print("agent", k.agentCells(agentRow{}), command.Map(agents, k.agentCells), func(i int) string { return agents[i].GetId() })
+	return print("agent", k.agentCells(fleet.AgentRow{}), command.Map(agents, k.agentCells), func(i int) string { return agents[i].GetId() })
 }

@@ -102,12 +102,12 @@ func (m *model) open(p *panel) tea.Cmd {
 	case m.focus == decisionsPanel:
 		return m.agentKey("a", p.selected)
 	case m.focus == nodesPanel:
-		n := m.nodes[p.selected]
+		n := m.Nodes[p.selected]
 		m.page = textPage(m, "Node "+n.GetName(), indented(n))
 	case m.focus == agentsPanel:
 		return openAgent(m, p.selected)
 	default:
-		e := m.events[p.Chosen]
+		e := m.Events[p.Chosen]
 		m.page = textPage(m, "Event "+e.Type+" of node "+e.Node, indented(e))
 	}
 	return nil
@@ -118,7 +118,7 @@ func (m *model) agentKey(name, id string) tea.Cmd {
 	if name == "a" || name == "d" {
 		return m.decide(id, name == "d")
 	}
-	a := m.agents[id]
+	a := m.Agents[id]
 	if a == nil {
 		m.say("choose an agent first: Tab goes to the agents")
 		return nil
@@ -155,7 +155,7 @@ func (m *model) steer(a *symbiov1.FleetAgent, text string) tea.Cmd {
 
 // stop ends an agent of this node after a yes.
 func (m *model) stop(a *symbiov1.FleetAgent, who string) {
-	if a.GetNode() != m.self.GetId() {
+	if a.GetNode() != m.Self.GetId() {
 		m.say(fmt.Sprintf("%s can be stopped on its node only, there with: symbio agents terminate %s\ni interrupts its task from here", who, a.GetId()))
 		m.bad = true
 		return
@@ -176,7 +176,7 @@ func (m *model) stop(a *symbiov1.FleetAgent, who string) {
 // the reason of a no at once.
 func (m *model) decide(id string, deny bool) tea.Cmd {
 	d := m.decision(id)
-	if all := m.decisions.GetApprovals(); d == nil && m.agents[id].GetState() != "waiting" && len(all) > 0 {
+	if all := m.decisions.GetApprovals(); d == nil && m.Agents[id].GetState() != "waiting" && len(all) > 0 {
 		d = all[0]
 	}
 	if d == nil {

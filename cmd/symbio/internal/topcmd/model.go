@@ -18,6 +18,7 @@ import (
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/cmd/symbio/internal/tui"
 	"symbio/internal/actor/backoff"
+	"symbio/internal/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -33,7 +34,7 @@ type model struct {
 	conn  *grpc.ClientConn
 	links bool
 
-	*fleet
+	*list
 	// decisions are the approvals that wait on all nodes. asking is true while they are asked for, stale if
 	// they have changed meanwhile.
 	decisions     *symbiov1.ApprovalsReply
@@ -64,10 +65,10 @@ type (
 )
 
 // show shows the community on the terminal until the person leaves or ctx ends.
-func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.ControlClient, stream receiver, f *fleet) error {
+func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.ControlClient, stream receiver, l *list) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the calls of the node that still run
-	m := newModel(ctx, client, stream, f, tui.NewStyles(env.Getenv("NO_COLOR") == ""))
+	m := newModel(ctx, client, stream, l, tui.NewStyles(env.Getenv("NO_COLOR") == ""))
 	m.dial, m.links = env.DialNode, tui.ShowsLinks(env.Getenv)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(env.Out), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
@@ -76,8 +77,8 @@ func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.Co
 	return cmp.Or(m.err, err)
 }
 
-func newModel(ctx context.Context, client symbiov1.ControlClient, stream receiver, f *fleet, st tui.Styles) *model {
-	m := &model{look: look{st, 80, 24, time.Now()}, ctx: ctx, client: client, stream: stream, fleet: f, focus: agentsPanel}
+func newModel(ctx context.Context, client symbiov1.ControlClient, stream receiver, l *list, st tui.Styles) *model {
+	m := &model{look: look{st, 80, 24, time.Now()}, ctx: ctx, client: client, stream: stream, list: l, focus: agentsPanel}
 	for i := range m.panels {
 		m.panels[i].List = true
 	}
@@ -130,10 +131,10 @@ func (m *model) change(c *symbiov1.FleetChange, err error) tea.Cmd {
 			return tea.Quit
 		}
 		m.gone = true
-		return m.redial(m.self.GetName())
+		return m.redial(m.Self.GetName())
 	}
 	waiting := m.waitingCalls()
-	m.apply(c)
+	m.Apply(c)
 	cmds := []tea.Cmd{m.next()}
 	// Nodes that do not let this one see their decisions record each request: there is one when something has changed.
 	if !slices.Equal(m.waitingCalls(), waiting) {
@@ -171,7 +172,7 @@ func (m *model) redial(name string) tea.Cmd {
 			}
 			return after(func() tea.Cmd {
 				m.client, m.conn, m.stream, m.gone = client, conn, stream, false
-				m.nodes, m.agents, m.events = map[string]*symbiov1.FleetNode{}, map[string]*symbiov1.FleetAgent{}, nil
+				m.Overview = fleet.NewOverview()
 				m.say("node " + name + " is back")
 				return m.change(first, nil)
 			})

@@ -25,6 +25,7 @@ import (
 
 	"symbio/agent/event"
 	"symbio/cmd/symbio/internal/tui"
+	"symbio/internal/agent/node/fleet"
 	"symbio/internal/security/visible"
 	symbiov1 "symbio/proto/symbio/v1"
 )
@@ -104,8 +105,8 @@ func open(t testing.TB, columns, rows int) *screen {
 		reply: &symbiov1.ConversationReply{Transcript: []byte(`[{"role":"user","text":"write it"},{"role":"assistant","text":"I'll **look** first.","calls":[{"id":"1","name":"Read","args":{"file_path":"poem.txt"}}]},
 			{"role":"tool","results":[{"call_id":"1","name":"Read","text":"roses\nviolets"}]}]`)},
 	}
-	all := newFleet()
-	all.apply(community())
+	all := &list{Overview: fleet.NewOverview()}
+	all.Apply(community())
 	m := newModel(t.Context(), f, f, all, tui.NewStyles(false))
 	m.now = noon
 	s := &screen{m, f}
@@ -264,11 +265,11 @@ func TestFilterAndOrder(t *testing.T) {
 	unseen(t, view, "cook", "writer")
 	see(t, s.keys("esc"), "cook", "writer")
 	for _, want := range []string{"[cook general writer counter]", "[general counter writer cook]", "[general writer counter cook]", "[general writer counter cook]"} {
-		s.fleet.agents["i"].Spent = &symbiov1.Spending{Cost: 1}
+		s.Agents["i"].Spent = &symbiov1.Spending{Cost: 1}
 		s.keys("s")
 		var got []string
 		for _, r := range s.panels[agentsPanel].ids {
-			got = append(got, s.fleet.agents[r].GetName())
+			got = append(got, s.Agents[r].GetName())
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("by %s: %v, want %s", orders()[s.order].name, got, want)
@@ -474,7 +475,7 @@ func TestDecisionsAreAskedForOnceAtATime(t *testing.T) {
 	if s.asking {
 		t.Error("they are never asked for again")
 	}
-	s.Update(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{s.agents["i"]}}))
+	s.Update(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{s.Agents["i"]}}))
 	if s.asking {
 		t.Error("they are asked for though no other call waits")
 	}
@@ -491,11 +492,11 @@ func TestDecisionsAreAskedForOnceAtATime(t *testing.T) {
 // A node may report any parents: each agent has one row all the same.
 func TestTreesHaveEachAgentOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := newFleet()
+		f := &list{Overview: fleet.NewOverview()}
 		n := rapid.IntRange(0, 12).Draw(t, "agents")
 		for i := range n {
 			parent := rapid.IntRange(-1, n).Draw(t, "parent")
-			f.apply(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{{Id: fmt.Sprint(i), Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"), Parent: fmt.Sprint(parent)}}})
+			f.Apply(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{{Id: fmt.Sprint(i), Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"), Parent: fmt.Sprint(parent)}}})
 		}
 		f.filter = rapid.SampledFrom([]string{"", "a"}).Draw(t, "filter")
 		seen := map[string]bool{}
@@ -505,7 +506,7 @@ func TestTreesHaveEachAgentOnce(t *testing.T) {
 			}
 			seen[r.GetId()] = true
 		}
-		for id, a := range f.agents {
+		for id, a := range f.Agents {
 			if seen[id] != strings.Contains(a.GetName(), f.filter) {
 				t.Fatalf("agent %s is shown: %v, its name is %s and the filter %q", id, seen[id], a.GetName(), f.filter)
 			}

@@ -193,7 +193,7 @@ type agentView struct {
 
 // openAgent opens the page of an agent.
 func openAgent(m *model, id string) tea.Cmd {
-	v := &agentView{m: m, last: m.agents[id], remark: "…"}
+	v := &agentView{m: m, last: m.Agents[id], remark: "…"}
 	m.page = &page{head: v.head, rows: v.rows, changed: v.changed, agent: id, follow: true}
 	m.page.keys = "Esc back  a/d answer  m steer  i interrupt  x stop  ↑↓ PgUp PgDn"
 	return v.ask()
@@ -244,7 +244,7 @@ func (v *agentView) head(columns int) []string {
 	if a.GetWindow() > 0 {
 		first += fmt.Sprintf(" · %s of %s", filled(a), budget.Rounded(count(a.GetWindow())))
 	}
-	if v.m.agents[a.GetId()] == nil {
+	if v.m.Agents[a.GetId()] == nil {
 		first += " · gone"
 	}
 	cost := "no limit"

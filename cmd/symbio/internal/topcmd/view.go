@@ -17,6 +17,7 @@ import (
 	"symbio/cmd/symbio/internal/command"
 	"symbio/cmd/symbio/internal/terminal"
 	"symbio/cmd/symbio/internal/tui"
+	"symbio/internal/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -127,7 +128,7 @@ func (k *look) nodeCells(n *symbiov1.FleetNode) []cell {
 		cell{head: "ADDRESS", width: 14, text: n.GetAddr(), wide: true}, last)
 }
 
-func (k *look) agentCells(a agentRow) []cell {
+func (k *look) agentCells(a fleet.AgentRow) []cell {
 	does := cell{head: "DOES"}
 	var since time.Time
 	if does.text, since = doing(a.FleetAgent); a.GetState() != "idle" {
@@ -140,7 +141,7 @@ func (k *look) agentCells(a agentRow) []cell {
 		plan = fmt.Sprintf("%d/%d", a.GetPlanDone(), a.GetPlanSteps())
 	}
 	return []cell{
-		{head: "AGENT", width: 20, text: a.branch() + a.GetName()}, {head: "NODE", width: 9, text: a.GetNodeName()},
+		{head: "AGENT", width: 20, text: branch(a) + a.GetName()}, {head: "NODE", width: 9, text: a.GetNodeName()},
 		{head: "STATE", width: 7, text: a.GetState(), style: k.stateStyle(a.GetState())}, {head: "MODEL", width: 12, text: a.GetModel(), wide: true},
 		{head: "PLAN", width: -5, text: plan, wide: true}, {head: "TURN", width: -4, text: fmt.Sprint(a.GetTurn())}, {head: "CTX", width: -4, text: filled(a.FleetAgent)},
 		{head: "COST", width: -6, text: fmt.Sprintf("$%.2f", a.GetSpent().GetCost())}, {head: "TOKENS", width: -6, text: budget.Rounded(tokens(a.GetSpent())), wide: true}, does,
@@ -212,12 +213,12 @@ func table[T any](m *model, at int, all []T, id func(T) string, cells func(T) []
 // fill makes the rows of the lists. The list of events shows the latest, unless the person is there.
 func (m *model) fill() {
 	if events := &m.panels[eventsPanel]; m.focus != eventsPanel {
-		events.selected, events.Chosen = "", len(m.events)
+		events.selected, events.Chosen = "", len(m.Events)
 	}
 	table(m, decisionsPanel, m.decisions.GetApprovals(), (*symbiov1.Approval).GetId, m.decisionCells)
-	table(m, nodesPanel, m.nodeRows(), (*symbiov1.FleetNode).GetId, m.nodeCells)
-	table(m, agentsPanel, m.rows(), agentRow.GetId, m.agentCells)
-	table(m, eventsPanel, m.events, func(e event.Event) string { return fmt.Sprint(e.Node, e.Seq, e.Time.UnixNano()) }, m.eventCells)
+	table(m, nodesPanel, m.NodeRows(), (*symbiov1.FleetNode).GetId, m.nodeCells)
+	table(m, agentsPanel, m.rows(), fleet.AgentRow.GetId, m.agentCells)
+	table(m, eventsPanel, m.Events, func(e event.Event) string { return fmt.Sprint(e.Node, e.Seq, e.Time.UnixNano()) }, m.eventCells)
 	if len(m.panels[m.focus].ids) == 0 {
 		m.focus = agentsPanel
 	}
@@ -284,14 +285,14 @@ func (m *model) heights(room int) (rows [panelCount]int) {
 
 // header returns the first row: what the community is and does.
 func (m *model) header() string {
-	t, style := m.total(), m.st.Bold
-	text := fmt.Sprintf("%s · %s · %s: %d working", m.self.GetName(), chat.Plural(len(m.nodes), "node"), chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
+	t, style := m.Total(), m.st.Bold
+	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"), chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
 	if t.GetWaiting() > 0 {
 		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.stateStyle("waiting")
 	}
 	text += fmt.Sprintf(" · $%.2f · %s tokens", t.GetSpent().GetCost(), budget.Rounded(tokens(t.GetSpent())))
 	if m.gone {
-		text, style = "node "+m.self.GetName()+" is gone; waiting for it to come back (q leaves)", m.st.Bad
+		text, style = "node "+m.Self.GetName()+" is gone; waiting for it to come back (q leaves)", m.st.Bad
 	}
 	return tui.Paint(style, tui.Cut(terminal.Printable(text), m.width-1))
 }

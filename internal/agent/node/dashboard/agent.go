@@ -69,20 +69,20 @@ func agentData(ctx context.Context, v *view) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := agentView{FleetAgent: f.agents[v.Request.PathValue("id")]}
+	a := agentView{FleetAgent: f.Agents[v.Request.PathValue("id")]}
 	if a.FleetAgent == nil {
 		return nil, status.Error(codes.NotFound, "no agent with this id is in the community, or its node does not show it; the sessions have its conversation if it was kept")
 	}
 	if a.GetState() != "idle" {
-		a.Latest = f.latest(a.GetId(), 12)
+		a.Latest = f.Latest(a.GetId(), 12)
 	}
-	a.Parent = f.agents[a.GetParent()]
-	for _, id := range slices.Sorted(maps.Keys(f.agents)) {
-		if c := f.agents[id]; c.GetParent() == a.GetId() {
+	a.Parent = f.Agents[a.GetParent()]
+	for _, id := range slices.Sorted(maps.Keys(f.Agents)) {
+		if c := f.Agents[id]; c.GetParent() == a.GetId() {
 			a.Children = append(a.Children, c)
 		}
 	}
-	if a.Local = f.nodes[a.GetNode()].GetSelf(); a.Local {
+	if a.Local = f.Nodes[a.GetNode()].GetSelf(); a.Local {
 		a.Rules = v.cfg.Rules(a.GetDefinition())
 	}
 	reply, err := v.cfg.Client.Conversation(ctx, &symbiov1.ConversationRequest{Member: a.GetId()})

@@ -1,12 +1,10 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
 
 	"symbio/agent/event"
+	"symbio/internal/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -18,10 +16,7 @@ func communityPage() page {
 // community is the data of the page.
 type community struct {
 	Machines []machine
-	Agents   int
-	Working  int
-	Waiting  int
-	Cost     float64
+	Total    *symbiov1.FleetNode
 	Latest   []event.Event
 }
 
@@ -31,11 +26,10 @@ type machine struct {
 	Rows []agentRow
 }
 
-// agentRow is an agent and its depth in the tree of its node. Origin is the
-// parent if that is on another node.
+// agentRow is an agent in the tree of its node. Origin is the parent if that is
+// on another node.
 type agentRow struct {
-	*symbiov1.FleetAgent
-	Depth  int
+	fleet.AgentRow
 	Origin *symbiov1.FleetAgent
 }
 
@@ -45,49 +39,25 @@ func communityData(ctx context.Context, v *view) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := community{Latest: f.latest("", 12)}
-	for _, n := range f.Nodes() {
-		c.Machines = append(c.Machines, machine{n, f.rows(n.GetId())})
-		c.Agents += int(n.GetAgents())
-		c.Working += int(n.GetWorking())
-		c.Waiting += int(n.GetWaiting())
-		c.Cost += n.GetSpent().GetCost()
+	c := community{Total: f.Total(), Latest: f.Latest("", 12)}
+	for _, n := range f.NodeRows() {
+		c.Machines = append(c.Machines, machine{n, agentRows(f, n.GetId())})
 	}
 	return c, nil
 }
 
-// maxDepth is how deep the rows of a tree are indented. It also ends the walk
-// along parents that a hostile node claims in a circle.
-const maxDepth = 6
+// maxIndent is how deep the rows of a tree are indented.
+const maxIndent = 6
 
-// rows returns the agents of a node as a tree, siblings by name.
-func (f *fleet) rows(node string) (rows []agentRow) {
-	children := map[string][]*symbiov1.FleetAgent{}
-	for _, a := range slices.SortedFunc(maps.Values(f.agents), func(a, b *symbiov1.FleetAgent) int {
-		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetId(), b.GetId()))
-	}) {
-		if a.GetNode() != node {
-			continue
+// agentRows returns the agents of a node as a tree, siblings by name.
+func agentRows(f *fleet.Overview, node string) (rows []agentRow) {
+	for _, a := range f.AgentRows(func(a *symbiov1.FleetAgent) bool { return a.GetNode() == node }) {
+		row := agentRow{AgentRow: a}
+		row.Depth = min(a.Depth, maxIndent)
+		if p := f.Agents[a.GetParent()]; p.GetNode() != node {
+			row.Origin = p
 		}
-		parent := ""
-		if p := f.agents[a.GetParent()]; p.GetNode() == node && p.GetId() != a.GetId() {
-			parent = p.GetId()
-		}
-		children[parent] = append(children[parent], a)
+		rows = append(rows, row)
 	}
-	var add func(parent string, depth int)
-	add = func(parent string, depth int) {
-		below := children[parent]
-		delete(children, parent)
-		for _, a := range below {
-			row := agentRow{FleetAgent: a, Depth: min(depth, maxDepth)}
-			if p := f.agents[a.GetParent()]; p.GetNode() != node {
-				row.Origin = p
-			}
-			rows = append(rows, row)
-			add(a.GetId(), depth+1)
-		}
-	}
-	add("", 0)
 	return rows
 }

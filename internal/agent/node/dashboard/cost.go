@@ -38,7 +38,7 @@ func costData(ctx context.Context, v *view) (any, error) {
 		return nil, err
 	}
 	form := v.Request.URL.Query()
-	c := costs{By: form.Get("by"), Days: 7, Columns: session.BillColumns(), Nodes: f.Nodes()}
+	c := costs{By: form.Get("by"), Days: 7, Columns: session.BillColumns(), Nodes: f.NodeRows()}
 	if !slices.Contains(c.Columns, c.By) {
 		c.By = "day"
 	}

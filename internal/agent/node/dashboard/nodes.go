@@ -46,7 +46,7 @@ func nodesData(ctx context.Context, v *view) (any, error) {
 	}
 	l := nodeList{}
 	for _, n := range reply.GetNodes() {
-		l.Rows = append(l.Rows, nodeRow{n, f.nodes[n.GetId()]})
+		l.Rows = append(l.Rows, nodeRow{n, f.Nodes[n.GetId()]})
 	}
 	_, err = v.cfg.State.OpenCluster()
 	l.Authority = err == nil && v.cfg.Identity.Authority() != identity.Local

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"symbio/agent/budget"
+	"symbio/internal/agent/node/fleet"
 	"symbio/internal/security/lazyregexp"
 	"symbio/internal/security/visible"
 )
@@ -48,7 +49,12 @@ type view struct {
 	*Dashboard
 	Request *http.Request
 	// fleet returns the nodes and agents. A stream has them already; for other requests they are fetched.
-	fleet func(context.Context) (*fleet, error)
+	fleet func(context.Context) (*fleet.Overview, error)
+}
+
+// fetchFleet asks the node for the community as it is now.
+func (d *Dashboard) fetchFleet(ctx context.Context) (*fleet.Overview, error) {
+	return fleet.Fetch(ctx, d.cfg.Client)
 }
 
 // layout is the data of the template that surrounds every page.

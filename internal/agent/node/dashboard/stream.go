@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"symbio/internal/agent/node/fleet"
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
@@ -64,8 +65,8 @@ func (s *site) receive(ctx context.Context, to chan<- *symbiov1.FleetChange) err
 
 // sendVersions sends the page after changes, if it has become another one.
 func (s *site) sendVersions(ctx context.Context, to sender, p page, r *http.Request, changes <-chan *symbiov1.FleetChange) error {
-	f, last, changed := newFleet(), []byte(nil), false
-	v := &view{s.Dashboard, r, func(context.Context) (*fleet, error) { return f, nil }}
+	f, last, changed := fleet.NewOverview(), []byte(nil), false
+	v := &view{s.Dashboard, r, func(context.Context) (*fleet.Overview, error) { return f, nil }}
 	if err := to.send(nil); err != nil { // the browser knows at once that there is a stream
 		return err
 	}
@@ -74,7 +75,7 @@ func (s *site) sendVersions(ctx context.Context, to sender, p page, r *http.Requ
 	for next := time.Now(); ; {
 		select {
 		case c := <-changes:
-			f.apply(c)
+			f.Apply(c)
 			changed = true
 		case now := <-tick.C:
 			if now.Before(next) || !changed && now.Before(next.Add(alive)) {

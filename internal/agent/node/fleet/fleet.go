@@ -13,10 +13,8 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -60,35 +58,6 @@ type Config struct {
 	MaxMessage int
 	// Health returns what the process takes, and what to mend, a line each. Default: nothing.
 	Health func() (*symbiov1.Process, []string)
-}
-
-// Apply brings what a watcher has, the latest node and agent of each id, up to date with a change. With
-// a node its agents go, too.
-func Apply(c *symbiov1.FleetChange, nodes map[string]*symbiov1.FleetNode, agents map[string]*symbiov1.FleetAgent) {
-	for _, id := range c.GetRemovedNodes() {
-		delete(nodes, id)
-		maps.DeleteFunc(agents, func(_ string, a *symbiov1.FleetAgent) bool { return a.GetNode() == id })
-	}
-	for _, id := range c.GetRemovedAgents() {
-		delete(agents, id)
-	}
-	for _, n := range c.GetNodes() {
-		nodes[n.GetId()] = n
-	}
-	for _, a := range c.GetAgents() {
-		agents[a.GetId()] = a
-	}
-}
-
-// Events returns the events of a change. What is no event is left out.
-func Events(c *symbiov1.FleetChange) (all []event.Event) {
-	for _, m := range c.GetEvents() {
-		var e event.Event
-		if json.Unmarshal(m.GetJson(), &e) == nil {
-			all = append(all, e)
-		}
-	}
-	return all
 }
 
 const (
