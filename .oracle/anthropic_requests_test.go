@@ -75,6 +75,11 @@ func conversations() map[string]llm.Request {
 		"structured answer with effort": with(ask(hi), func(r *llm.Request) { r.Output, r.Effort = &llm.Output{Name: "place", Schema: schema}, "low" }),
 		"short answer":                  with(ask(hi), func(r *llm.Request) { r.MaxTokens = 50 }), "short answer with thoughts": with(ask(hi), func(r *llm.Request) { r.MaxTokens, r.Thinking = 3000, 2000 }),
 		"long conversation": tooled(long),
+		"temperature":       with(ask(hi), func(r *llm.Request) { r.Temperature = new(0.5) }), "temperature of nothing": with(ask(hi), func(r *llm.Request) { r.Temperature = new(0.0) }),
+		"temperature and thoughts": think(with(ask(hi), func(r *llm.Request) { r.Temperature = new(0.5) })), "high temperature": with(ask(hi), func(r *llm.Request) { r.Temperature = new(2.0) }),
+		"stop words": with(ask(hi), func(r *llm.Request) { r.StopWords = []string{"END", "x <y>"} }), "choice without tools": with(ask(hi), func(r *llm.Request) { r.ToolChoice = llm.ChoiceNone }),
+		"tools by choice": tooled(with(ask(hi), func(r *llm.Request) { r.ToolChoice = llm.ChoiceAuto })), "no tool": think(tooled(with(ask(hi), func(r *llm.Request) { r.ToolChoice = llm.ChoiceNone }))),
+		"some tool": tooled(with(ask(hi), func(r *llm.Request) { r.ToolChoice = llm.ChoiceRequired })), "one tool": tooled(with(ask(hi), func(r *llm.Request) { r.ToolChoice = "B" })),
 	}
 }
 
@@ -99,6 +104,21 @@ func theirParams(model string, r llm.Request) sdk.MessageNewParams {
 	}
 	if r.MaxTokens > 0 {
 		p.MaxTokens = min(p.MaxTokens, int64(r.MaxTokens))
+	}
+	if r.Temperature != nil && budget == 0 {
+		p.Temperature = sdk.Float(min(*r.Temperature, 1))
+	}
+	p.StopSequences = r.StopWords
+	switch {
+	case r.ToolChoice == "" || len(r.Tools) == 0:
+	case r.ToolChoice == llm.ChoiceAuto:
+		p.ToolChoice.OfAuto = &sdk.ToolChoiceAutoParam{}
+	case r.ToolChoice == llm.ChoiceNone:
+		p.ToolChoice.OfNone = new(sdk.NewToolChoiceNoneParam())
+	case r.ToolChoice == llm.ChoiceRequired:
+		p.ToolChoice.OfAny = &sdk.ToolChoiceAnyParam{}
+	default:
+		p.ToolChoice = sdk.ToolChoiceParamOfTool(string(r.ToolChoice))
 	}
 	if r.System != "" {
 		p.System = []sdk.TextBlockParam{{Text: r.System, CacheControl: mark}}
@@ -269,8 +289,8 @@ func TestAnthropicsClientWritesTheSame(t *testing.T) {
 // leftOut are the fields of a request that we never send, and why.
 var leftOut = map[string]string{
 	"inference_geo": "the account's setting", "service_tier": "the account's setting", "speed": "fast mode is another price, and needs an account for it",
-	"temperature": "models of today refuse other values than the default", "top_k": "likewise", "top_p": "likewise",
-	"container": "no tools that run at the provider", "stop_sequences": "agents end by themselves", "metadata": "nothing about the person is sent",
+	"top_k": "models of today refuse other values than the default", "top_p": "likewise", "container": "no tools that run at the provider",
+	"metadata":      "nothing about the person is sent",
 	"cache_control": "marks on blocks are under our control, and do not move", "diagnostics": "the usage shows what was cached",
 }
 

@@ -61,7 +61,7 @@ func TestAnthropicsClientReadsTheSame(t *testing.T) {
 		"end_turn": llm.StopEnd, "stop_sequence": llm.StopEnd, "tool_use": llm.StopTools, "max_tokens": llm.StopLength,
 		"model_context_window_exceeded": llm.StopLength, "refusal": llm.StopFilter,
 	}
-	compare(t, "../agent/llm/anthropic/testdata", anthropicModel, anthropicAnswer, stops, map[string]string{
+	compare(t, "../internal/agent/llm/anthropic/testdata", anthropicModel, anthropicAnswer, stops, map[string]string{
 		"bad-arguments": "they fail", "known-ids": "theirs knows no conversation", "max-tokens": "half a call is none here", "max-tokens-at-a-call": "likewise",
 		"thinking-unsigned": "nobody takes it back", "no-block-start": "they fail",
 		"document": "theirs was asked for a stream", "document-error": "", "document-without-answer": "", "html": "", "other-wire": "", "no-stop-reason": "",

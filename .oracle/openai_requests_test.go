@@ -26,10 +26,10 @@ import (
 var openaiLeftOut = map[string]string{
 	"background": "an answer is streamed at once", "conversation": "stateless: the request has the whole conversation", "previous_response_id": "likewise",
 	"prompt": "prompts are ours, not stored at the provider", "context_management": "conversations are shortened on this side", "truncation": "likewise: what is cut is decided here",
-	"max_tool_calls": "the agent counts its calls and turns", "parallel_tool_calls": "the default allows them", "tool_choice": "the model chooses; a form is asked for by its schema",
+	"max_tool_calls": "the agent counts its calls and turns", "parallel_tool_calls": "the default allows them",
 	"functions": "the old name of tools", "function_call": "likewise", "max_tokens": "only for compatible servers; see the test of the wire",
-	"temperature": "reasoning models refuse it", "top_p": "likewise", "top_logprobs": "not read", "logprobs": "not read", "logit_bias": "not used", "seed": "not honoured by reasoning models",
-	"n": "one answer is read", "stop": "the model ends by itself", "frequency_penalty": "reasoning models refuse it", "presence_penalty": "likewise", "prediction": "not used",
+	"top_p": "reasoning models refuse it", "top_logprobs": "not read", "logprobs": "not read", "logit_bias": "not used", "seed": "not honoured by reasoning models",
+	"n": "one answer is read", "frequency_penalty": "reasoning models refuse it", "presence_penalty": "likewise", "prediction": "not used",
 	"modalities": "text is the default", "audio": "not used", "image": "no pictures are made", "web_search_options": "tools are our own, behind the guard", "verbosity": "the default fits",
 	"user": "no people are named to the provider", "safety_identifier": "likewise", "metadata": "nothing is stored there", "service_tier": "the account's default", "moderation": "the account's default",
 	"access_programs": "the account's default", "prompt_cache_key": "the beginning of the request is stable, which is enough for the cache", "prompt_cache_retention": "the account's default",
@@ -137,6 +137,14 @@ var openaiConversations = map[string]llm.Request{
 	"reasoning of another":      dialog(said("hi"), thought(answered("so"), llm.Thinking{Model: "other", Raw: json.RawMessage(reasoning1)}), said("and?")),
 	"everything":                {System: "s", Effort: "medium", MaxTokens: 500, Output: &llm.Output{Name: "p", Schema: closed}, Tools: []llm.ToolSpec{closedTool, openTool}, Messages: []llm.Message{said("hi", png...), thought(answered("wait", call("1", "A", `{"a":1}`)), own(reasoning1, 0, 0), own(commentary, 0, 0)), results(shown("1", "x")), said("and?")}},
 	"a failure with a picture":  dialog(said("hi"), answered("", call("1", "A", `{}`)), results(llm.ToolResult{CallID: "1", Name: "A", Text: "bad", IsError: true, Images: png})),
+	"temperature":               change(dialog(said("hi")), func(r *llm.Request) { r.Temperature = new(0.0) }),
+	"high temperature":          change(dialog(said("hi")), func(r *llm.Request) { r.Temperature = new(1.75) }),
+	"stop words":                change(dialog(said("hi")), func(r *llm.Request) { r.StopWords = []string{"END", "x <y>"} }),
+	"tools by choice":           change(dialog(said("hi")), func(r *llm.Request) { r.Tools, r.ToolChoice = []llm.ToolSpec{closedTool}, llm.ChoiceAuto }),
+	"no tool":                   change(dialog(said("hi")), func(r *llm.Request) { r.Tools, r.ToolChoice = []llm.ToolSpec{closedTool}, llm.ChoiceNone }),
+	"some tool":                 change(dialog(said("hi")), func(r *llm.Request) { r.Tools, r.ToolChoice = []llm.ToolSpec{closedTool}, llm.ChoiceRequired }),
+	"one tool":                  change(dialog(said("hi")), func(r *llm.Request) { r.Tools, r.ToolChoice = []llm.ToolSpec{closedTool, openTool}, "B" }),
+	"choice without tools":      change(dialog(said("hi")), func(r *llm.Request) { r.ToolChoice = llm.ChoiceNone }),
 	"text after a long history": dialog(slices.Concat(slices.Repeat([]llm.Message{said("a"), answered("b")}, 20), []llm.Message{said("c")})...),
 }
 
@@ -200,6 +208,15 @@ func responseParams(t *testing.T, r llm.Request) responses.ResponseNewParams {
 			f.OfFunction.Description = sdk.String(tool.Description)
 		}
 		p.Tools = append(p.Tools, f)
+	}
+	if r.Temperature != nil {
+		p.Temperature = sdk.Float(*r.Temperature)
+	}
+	switch {
+	case r.ToolChoice.ForcesCall() && r.ToolChoice != llm.ChoiceRequired:
+		p.ToolChoice.OfFunctionTool = &responses.ToolChoiceFunctionParam{Name: string(r.ToolChoice)}
+	case r.ToolChoice != "" && len(r.Tools) > 0:
+		p.ToolChoice.OfToolChoiceMode = sdk.Opt(responses.ToolChoiceOptions(r.ToolChoice))
 	}
 	p.Input.OfInputItemList = responses.ResponseInputParam{}
 	add := func(items ...responses.ResponseInputItemUnionParam) {
@@ -309,6 +326,16 @@ func chatParams(t *testing.T, r llm.Request) sdk.ChatCompletionNewParams {
 		}
 		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
 	}
+	if r.Temperature != nil {
+		p.Temperature = sdk.Float(*r.Temperature)
+	}
+	p.Stop.OfStringArray = r.StopWords
+	switch {
+	case r.ToolChoice.ForcesCall() && r.ToolChoice != llm.ChoiceRequired:
+		p.ToolChoice = sdk.ToolChoiceOptionFunctionToolChoice(sdk.ChatCompletionNamedToolChoiceFunctionParam{Name: string(r.ToolChoice)})
+	case r.ToolChoice != "" && len(r.Tools) > 0:
+		p.ToolChoice.OfAuto = sdk.String(string(r.ToolChoice))
+	}
 	image := func(i llm.Image) sdk.ChatCompletionContentPartUnionParam {
 		return sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: dataURL(i)})
 	}
@@ -385,11 +412,17 @@ func TestOpenAIsClientWritesEachConversationTheSame(t *testing.T) {
 	for name, r := range openaiConversations {
 		var ours, theirs written
 		_, _ = llm.Collect(responsesModel(t, ours.server(t)).Stream(t.Context(), r), nil)
-		stream := sdkClient(theirs.server(t)).Responses.NewStreaming(t.Context(), responseParams(t, r))
-		for stream.Next() {
-		}
-		if d := cmp.Diff(theirs.body, ours.body); d != "" || ours.path != "/v1/responses" || theirs.path != ours.path {
-			t.Errorf("%s, Responses: %s (-theirs +ours):\n%s", name, ours.path, d)
+		if r.StopWords != nil { // that API has none
+			if ours.path != "/v1/chat/completions" {
+				t.Errorf("%s is sent to %s", name, ours.path)
+			}
+		} else {
+			stream := sdkClient(theirs.server(t)).Responses.NewStreaming(t.Context(), responseParams(t, r))
+			for stream.Next() {
+			}
+			if d := cmp.Diff(theirs.body, ours.body); d != "" || ours.path != "/v1/responses" || theirs.path != ours.path {
+				t.Errorf("%s, Responses: %s (-theirs +ours):\n%s", name, ours.path, d)
+			}
 		}
 		for key := range ours.body {
 			sent[key] = true
@@ -493,7 +526,7 @@ func (a *answer) end(r responses.Response, stop string) {
 
 func TestOpenAIsClientReadsResponsesTheSame(t *testing.T) {
 	stops := map[string]llm.Stop{"completed": llm.StopEnd, "calls": llm.StopTools, "max_output_tokens": llm.StopLength, "content_filter": llm.StopFilter, "refusal": llm.StopFilter}
-	compare(t, "../agent/llm/openai/testdata/responses", responsesModel, responsesAnswer, stops, map[string]string{
+	compare(t, "../internal/agent/llm/openai/testdata/responses", responsesModel, responsesAnswer, stops, map[string]string{
 		"cut": "half an answer passes for a whole one there", "cancelled": "likewise", "only-completed": "read here from the last event, too",
 		"document": "theirs was asked for a stream", "document-error": "likewise", "document-nothing": "likewise", "other-wire": "an event that they pass over",
 		"known-ids": "theirs knows no conversation",
@@ -502,7 +535,7 @@ func TestOpenAIsClientReadsResponsesTheSame(t *testing.T) {
 
 func TestOpenAIsClientReadsServersTheSame(t *testing.T) {
 	stops := map[string]llm.Stop{"stop": llm.StopEnd, "tool_calls": llm.StopTools}
-	compare(t, "../agent/llm/openai/testdata/servers", openaiModel, openaiAnswer, stops, map[string]string{
+	compare(t, "../internal/agent/llm/openai/testdata/servers", openaiModel, openaiAnswer, stops, map[string]string{
 		"gemini":  "it says stop although there is a call",
 		"mistral": "thoughts that are parts of the content are text there",
 	})

@@ -50,7 +50,7 @@ func openaiModel(t testing.TB, s roundTrip) llm.Model {
 
 func TestOpenAIsClientReadsTheSame(t *testing.T) {
 	stops := map[string]llm.Stop{"stop": llm.StopEnd, "tool_calls": llm.StopTools, "length": llm.StopLength, "content_filter": llm.StopFilter}
-	compare(t, "../agent/llm/openai/testdata", openaiModel, openaiAnswer, stops, map[string]string{
+	compare(t, "../internal/agent/llm/openai/testdata", openaiModel, openaiAnswer, stops, map[string]string{
 		// Where servers that are only nearly compatible are read here, and not there.
 		"no-blank-lines": "", "no-index": "", "no-index-no-id": "", "same-index-no-id": "", "same-index-no-arguments": "", "whole-calls": "",
 		"content-parts": "", "other-types": "", "new-id-each-fragment": "", "repeated-ids": "", "repeated-fields": "",

@@ -36,7 +36,7 @@ func TestModelIsShownWhatItsToolsShowAndNobodyElseIs(t *testing.T) {
 					told += strings.Count(res.Text, "not shown any more")
 				}
 			}
-			if err := r.CheckImages(); err != nil {
+			if err := r.Check(); err != nil {
 				t.Error(err)
 			}
 			if n := shown + told; n < turns {

@@ -354,7 +354,7 @@ func (t *reservation) shape(r llm.Request) llm.Request {
 		r.MaxTokens = t.output
 	}
 	if t.summary != "" {
-		r.Tools, r.Thinking = nil, 0
+		r.Tools, r.ToolChoice, r.Thinking = nil, "", 0
 		r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)], llm.Message{Role: llm.User, Text: summaryPrompt(t.summary)})
 	}
 	return r

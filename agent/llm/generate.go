@@ -28,14 +28,14 @@ func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) 
 }
 
 // GenerateFrom is like Generate, for a whole Request with a system prompt, images or earlier
-// messages, and it returns the usage. The request's Output and Tools are ignored. The usage is also
+// messages, and it returns the usage. The request's Output, Tools and ToolChoice are ignored. The usage is also
 // set if there is an error.
 func GenerateFrom[T any](ctx context.Context, m Model, r Request) (g Generation[T], err error) {
 	f, read, err := FormFor[T]()
 	if err != nil {
 		return g, err
 	}
-	r.Output, r.Tools = f.Output(), nil
+	r.Output, r.Tools, r.ToolChoice = f.Output(), nil, ""
 	var text string
 	var wrong error
 	for range 2 {

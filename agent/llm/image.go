@@ -67,9 +67,8 @@ func (i Image) check() error {
 	return nil
 }
 
-// CheckImages returns an error that wraps ErrInvalid if an image of the request cannot be sent.
-// Models call it before the request, so that the error names the image.
-func (r Request) CheckImages() error {
+// checkImages returns an error that wraps ErrInvalid if an image of the request cannot be sent.
+func (r Request) checkImages() error {
 	n, size := 0, 0
 	check := func(images []Image) error {
 		if n += len(images); n > MaxImages {

@@ -41,7 +41,30 @@ type Request struct {
 	// MaxTokens is the longest answer in tokens, including thoughts; a longer one is cut, with
 	// StopLength. 0 = as the model is configured.
 	MaxTokens int `json:"max_tokens,omitempty"`
+	// Temperature is how much chance there is in the answer, from 0 to MaxTemperature; nil = as the
+	// model does by itself. Models that refuse any are asked without it, as are those of Anthropic
+	// while they think; there more than 1 counts as 1.
+	Temperature *float64 `json:"temperature,omitempty"`
+	// StopWords end the answer, with StopEnd, before the first of them that the model would write: at
+	// most 4. They are not a part of it.
+	StopWords []string `json:"stop_words,omitempty"`
+	// ToolChoice says whether the model calls a tool; "" = as it does by itself. Models of Anthropic do
+	// not think before a forced call. Ollama cannot force one: that is ErrInvalid.
+	ToolChoice ToolChoice `json:"tool_choice,omitempty"`
 }
+
+// ToolChoice is one of the constants, or the name of the one tool that the model has to call.
+type ToolChoice string
+
+// The choices that name no tool.
+const (
+	ChoiceAuto     ToolChoice = "auto"     // the model decides
+	ChoiceNone     ToolChoice = "none"     // no tool is called
+	ChoiceRequired ToolChoice = "required" // some tool is called
+)
+
+// ForcesCall reports whether the answer has to have a call.
+func (c ToolChoice) ForcesCall() bool { return c != "" && c != ChoiceAuto && c != ChoiceNone }
 
 // Output is the JSON schema of an answer.
 type Output struct {

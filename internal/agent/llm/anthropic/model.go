@@ -98,7 +98,7 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 		}
 		defer x.Close()
 		a := &answer{server: m.server, in: x, ids: llm.NewCallIDs(r.Messages), emit: emit}
-		if w.Choice != nil {
+		if r.Output != nil && w.Choice != nil && w.Choice.Name == outputToolName(r.Output) {
 			a.outputTool = w.Choice.Name
 		}
 		return x.Explain(x.Read(a))
@@ -109,8 +109,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 // refuses (a form of thinking, a number of tokens, the images, thoughts of the history) is left out,
 // and the request is sent again.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, *wireRequest, error) {
-	if err := r.CheckImages(); err != nil {
-		return nil, nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+	if err := m.server.Check(r); err != nil {
+		return nil, nil, err
 	}
 	if r.Thinking == 0 && r.Effort == "" {
 		r.Thinking = m.thinking

@@ -13,6 +13,8 @@ import (
 type refusals struct {
 	// budget and adaptive are the two forms of thinking, effort and format those of output_config.
 	budget, adaptive, effort, format bool
+	// temperature is one of any value.
+	temperature bool
 	// maxTokens is the server's limit for an answer with its thoughts; 0 = not known.
 	maxTokens int
 }
@@ -56,6 +58,8 @@ func (f *refusals) learn(err error, w *wireRequest) bool {
 	}
 	effort := w.Config != nil && w.Config.Effort != ""
 	switch format := w.Config != nil && w.Config.Format != nil; {
+	case w.Temperature != nil && strings.Contains(e.Detail, "temperature"):
+		f.temperature = true
 	case effort && strings.Contains(e.Detail, "effort"), effort && !format && strings.Contains(e.Detail, "output_config"):
 		f.effort = true
 	case w.Thinking != nil && strings.Contains(e.Detail, "thinking") && w.Thinking.Type == "adaptive":

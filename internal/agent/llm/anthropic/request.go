@@ -22,11 +22,13 @@ type (
 		System   []block       `json:"system,omitempty"`
 		Messages []wireMessage `json:"messages"`
 		Tools    []wireTool    `json:"tools,omitempty"`
-		// Choice forces the tool of a structured answer; nil = the model chooses.
-		Choice   *wireChoice       `json:"tool_choice,omitempty"`
-		Thinking *wireThinking     `json:"thinking,omitempty"`
-		Config   *wireOutputConfig `json:"output_config,omitempty"`
-		Stream   bool              `json:"stream"`
+		// Choice forces the tool of a structured answer, or is that of the request; nil = the model chooses.
+		Choice      *wireChoice       `json:"tool_choice,omitempty"`
+		Thinking    *wireThinking     `json:"thinking,omitempty"`
+		Config      *wireOutputConfig `json:"output_config,omitempty"`
+		Temperature *float64          `json:"temperature,omitempty"`
+		StopWords   []string          `json:"stop_sequences,omitempty"`
+		Stream      bool              `json:"stream"`
 	}
 	wireMessage struct {
 		// Role is user or assistant; results of tools are in messages of the user.
@@ -73,7 +75,7 @@ type (
 	}
 	wireChoice struct {
 		Type string `json:"type"`
-		Name string `json:"name"`
+		Name string `json:"name,omitempty"`
 	}
 	wireThinking struct {
 		// Type is enabled, with Tokens, or adaptive.
@@ -112,7 +114,7 @@ type target struct {
 
 // build returns the body of a request.
 func (t target) build(r llm.Request) *wireRequest {
-	w := &wireRequest{Model: t.model, MaxTokens: t.tokens, Stream: true}
+	w := &wireRequest{Model: t.model, MaxTokens: t.tokens, Stream: true, StopWords: r.StopWords}
 	w.setOutput(r.Output, t)
 	if t.adaptive {
 		w.setAdaptive(r, t)
@@ -123,6 +125,9 @@ func (t target) build(r llm.Request) *wireRequest {
 		w.MaxTokens = min(w.MaxTokens, most)
 	}
 	w.limit(r.MaxTokens)
+	if r.Temperature != nil && w.Thinking == nil && !t.refusals.temperature {
+		w.Temperature = new(min(*r.Temperature, 1)) // the API takes no more, and none beside thoughts
+	}
 	if strings.TrimSpace(r.System) != "" {
 		w.System = []block{{Type: "text", Text: r.System}}
 	}
@@ -143,7 +148,23 @@ func (t target) build(r llm.Request) *wireRequest {
 		// Behind the marks: it differs from one request to the next.
 		w.Messages = appendMessage(w.Messages, llm.Message{Role: llm.User, Text: r.Output.Instruction()}, t.own, false)
 	}
+	if w.Choice == nil && len(tools) > 0 {
+		w.Choice = choice(r.ToolChoice)
+	}
 	return w
+}
+
+// choice returns a choice of tools as the API has it.
+func choice(c llm.ToolChoice) *wireChoice {
+	switch c {
+	case "":
+		return nil
+	case llm.ChoiceAuto, llm.ChoiceNone:
+		return &wireChoice{Type: string(c)}
+	case llm.ChoiceRequired:
+		return &wireChoice{Type: "any"}
+	}
+	return &wireChoice{"tool", toolName(string(c))}
 }
 
 // setOutput asks for a structured answer: by its schema where the server takes one, else by a tool
@@ -168,7 +189,7 @@ func (w *wireRequest) setAdaptive(r llm.Request, t target) {
 		}
 		w.Config.Effort = level
 	}
-	if budget := r.ThinkingTokens(); budget > 0 && !t.refusals.adaptive {
+	if budget := r.ThinkingTokens(); budget > 0 && !t.refusals.adaptive && !r.ToolChoice.ForcesCall() {
 		w.Thinking = &wireThinking{Type: "adaptive", Display: "summarized"}
 		// The API counts thoughts as a part of the answer.
 		w.MaxTokens = t.tokens + budget
@@ -238,7 +259,7 @@ func (w *wireRequest) headers() []string {
 // mayThink reports whether thinking with a budget can be on. The wire refuses it together with a forced
 // tool, and in a turn that began without a thought, for example with another model.
 func mayThink(r llm.Request, own string) bool {
-	if r.Output != nil {
+	if r.Output != nil || r.ToolChoice.ForcesCall() {
 		return false
 	}
 	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role != llm.User; i-- {

@@ -47,7 +47,7 @@ func use(t *testing.T, providers ...chat.Provider) llm.Model {
 func TestWholeRequestArrives(t *testing.T) {
 	cost := 0.25
 	want := llm.Request{
-		System: "s", Thinking: 7, Effort: "low", Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
+		System: "s", Thinking: 7, Effort: "low", Temperature: new(0.0), StopWords: []string{"END"}, ToolChoice: "B", Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
 		Messages: []llm.Message{
 			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: []byte{0, 1, 255}}}},
 			{Role: llm.Assistant, Text: "a", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}, Thinking: []llm.Thinking{
@@ -96,7 +96,7 @@ func TestWholeRequestArrives(t *testing.T) {
 	if len(input) > 16<<10 || len(output) > 16<<10 {
 		t.Errorf("the schemas have %d and %d bytes; a node may announce 16 KiB", len(input), len(output))
 	}
-	for _, bad := range []string{`{}`, `{"messages":[]}`, `{"messages":[{"role":"system"}]}`, `{"messages":[{"role":"user"}],"model":"other"}`, `{"messages":[{"role":"user"}],"temperature":1}`} {
+	for _, bad := range []string{`{}`, `{"messages":[]}`, `{"messages":[{"role":"system"}]}`, `{"messages":[{"role":"user"}],"model":"other"}`, `{"messages":[{"role":"user"}],"temperature":3}`, `{"messages":[{"role":"user"}],"stop_words":[""]}`, `{"messages":[{"role":"user"}],"top_p":1}`} {
 		if err := check(input, []byte(bad)); err == nil {
 			t.Errorf("%s fits the schema", bad)
 		}
@@ -248,7 +248,7 @@ func TestProviderStopsWhenNobodyListens(t *testing.T) {
 	if !errors.Is(err, gone) || asked != 1 {
 		t.Errorf("error = %v, want that the listener is gone", err)
 	}
-	for _, bad := range []string{``, `[]`, `{}`, `{"messages":[]}`, `{"messages":[{}],"thinking":-1}`, `{"messages":[{}],"effort":"most"}`} {
+	for _, bad := range []string{``, `[]`, `{}`, `{"messages":[]}`, `{"messages":[{}],"thinking":-1}`, `{"messages":[{}],"effort":"most"}`, `{"messages":[{}],"temperature":-1}`, `{"messages":[{}],"stop_words":["a","b","c","d","e"]}`, `{"messages":[{}],"tool_choice":"A"}`} {
 		if _, err := chat.Serve(t.Context(), m, []byte(bad), nil); !errors.Is(err, chat.ErrRequest) {
 			t.Errorf("%s: %v, want that it is no request", bad, err)
 		}

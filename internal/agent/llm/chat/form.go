@@ -111,7 +111,8 @@ func Schemas(models []string) (input, output json.RawMessage, err error) {
 
 const inputSchema = `{"type":"object","required":["messages"],"additionalProperties":false,"properties":{` +
 	`"model":{"enum":%s},"system":{"type":"string"},"thinking":{"type":"integer","minimum":0,"maximum":100000},"effort":{"enum":["","low","medium","high"]},` +
-	`"max_tokens":{"type":"integer","minimum":0,"maximum":10000000},"messages":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["role"],"properties":{` +
+	`"max_tokens":{"type":"integer","minimum":0,"maximum":10000000},"temperature":{"type":"number","minimum":0,"maximum":2},` +
+	`"stop_words":{"type":"array","maxItems":4,"items":{"type":"string","minLength":1,"maxLength":256}},"tool_choice":{"type":"string","maxLength":256},"messages":{"type":"array","minItems":1,"maxItems":%d,"items":{"type":"object","required":["role"],"properties":{` +
 	`"role":{"enum":["user","assistant","tool"]},"text":{"type":"string"},` +
 	`"images":{"type":"array","maxItems":20,"items":{"type":"object","required":["type","data"],"properties":{"type":{"type":"string"},"data":{"type":"string"}}}},` +
 	`"calls":{"type":"array","maxItems":512,"items":{"type":"object","required":["id","name"],"properties":{"id":{"type":"string"},"name":{"type":"string"},"args":{}}}},` +

@@ -62,6 +62,11 @@ func decode(data []byte) (llm.Request, error) {
 	if len(q.Messages) == 0 || len(q.Messages) > maxMessages || len(q.Tools) > maxTools || q.Thinking < 0 || q.MaxTokens < 0 || !slices.Contains(efforts, q.Effort) {
 		return llm.Request{}, fmt.Errorf("%w: want 1 to %d messages, at most %d tools, and an effort of low, medium or high", ErrRequest, maxMessages, maxTools)
 	}
+	options := q.Request
+	options.Messages = nil // models that take no images are asked without them
+	if err := options.Check(); err != nil {
+		return llm.Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
 	return q.Request, nil
 }
 

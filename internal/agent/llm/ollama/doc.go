@@ -6,6 +6,8 @@
 // request sets the window (num_ctx): the configured one, else what Ollama says of the model, up to
 // MaxWindow. A request that does not fit is an error, and a conversation is then shortened.
 //
+// The API has no choice of tools: for "none" no tools are sent, and a forced call is llm.ErrInvalid.
+//
 // How long a model stays loaded (keep_alive) is the server's setting. The guarantees are those of
 // package wire. Memory is bounded, and any number of goroutines may use one Model.
 package ollama

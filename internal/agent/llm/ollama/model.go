@@ -95,8 +95,11 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 // ask sends the request without what the server has refused, and once more for each thing that it
 // refuses now. Images for a model without vision are replaced by descriptions.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, error) {
-	if err := r.CheckImages(); err != nil {
-		return nil, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+	if err := m.server.Check(r); err != nil {
+		return nil, err
+	}
+	if r.ToolChoice.ForcesCall() {
+		return nil, m.server.Fail(llm.ErrInvalid, 0, "Ollama cannot force a call of a tool; use the tool choice auto, or a model of another provider")
 	}
 	known := m.show(ctx)
 	if known.isBlind() {

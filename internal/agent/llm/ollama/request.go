@@ -25,8 +25,10 @@ type (
 		Shift    bool `json:"shift"`
 	}
 	wireOptions struct {
-		Window    int `json:"num_ctx,omitempty"`
-		MaxTokens int `json:"num_predict,omitempty"`
+		Window      int      `json:"num_ctx,omitempty"`
+		MaxTokens   int      `json:"num_predict,omitempty"`
+		Temperature *float64 `json:"temperature,omitempty"`
+		StopWords   []string `json:"stop,omitempty"`
 	}
 	wireMessage struct {
 		Role     string `json:"role"`
@@ -61,7 +63,7 @@ type (
 // encode encodes a request. own is the model's name on this side, by which it recognizes its own thoughts.
 // level allows an effort in words, think any thoughts.
 func encode(model, own string, window int, r llm.Request, level, think bool) wireRequest {
-	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true, Options: wireOptions{window, r.MaxTokens}, Think: thinking(r, level, think)}
+	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true, Options: wireOptions{window, r.MaxTokens, r.Temperature, r.StopWords}, Think: thinking(r, level, think)}
 	if r.Output != nil {
 		w.Format = wire.Schema(r.Output.Schema)
 	}
@@ -70,6 +72,9 @@ func encode(model, own string, window int, r llm.Request, level, think bool) wir
 	}
 	for _, m := range r.Messages {
 		w.Messages = appendMessage(w.Messages, m, own)
+	}
+	if r.ToolChoice == llm.ChoiceNone {
+		r.Tools = nil // the API has no choice of tools
 	}
 	for _, t := range r.Tools {
 		w.Tools = append(w.Tools, wireTool{"function", wireSpec{t.Name, t.Description, wire.Schema(t.Schema)}})

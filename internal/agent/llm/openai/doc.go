@@ -6,6 +6,9 @@
 // llm.Thinking.Raw, and sent back unchanged to the same model. The Responses API is used without its store:
 // the server keeps nothing, and thoughts are sent back in encrypted form.
 //
+// The Responses API has no stop words: a request with some is sent to chat completions. A temperature that a
+// model refuses is left out; a refusal of stop words or of a choice of tools is an error.
+//
 // The package is strict about what an answer is, and lenient about how it is written. Servers omit
 // the index of a call's fragments or give all calls the same one, send calls whole, repeat ids or
 // leave them out, send arguments as an object, end without [DONE], or answer a streaming request

@@ -93,8 +93,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 // each part that it finds unsupported. Images that the server refuses are replaced by descriptions. It
 // returns the parts of the request that was answered.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, parts, error) {
-	if err := r.CheckImages(); err != nil {
-		return nil, 0, m.server.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+	if err := m.server.Check(r); err != nil {
+		return nil, 0, err
 	}
 	if m.noImages.Load() {
 		r = r.WithoutImages()

@@ -35,9 +35,11 @@ const (
 	// model and the server requires them.
 	fillReasoning
 	fillSignature
+	// temperature sends it; reasoning models refuse it.
+	temperature
 
 	// usual are the parts of a request to a server that has refused nothing.
-	usual = streamOptions | schema | strictSchema | maxTokens | effort | summary | encrypted | ownFields
+	usual = streamOptions | schema | strictSchema | maxTokens | effort | summary | encrypted | ownFields | temperature
 )
 
 // partsOf returns the parts of set that a request has.
@@ -50,6 +52,8 @@ func (set parts) of(r llm.Request, own string) parts {
 	drop(schema, r.Output != nil)
 	drop(maxTokens, r.MaxTokens > 0)
 	drop(effort, effortOf(r) != "")
+	drop(temperature, r.Temperature != nil)
+	drop(responses, len(r.StopWords) == 0) // that API has none
 	drop(strictSchema, r.Output != nil || set&responses != 0 && len(r.Tools) > 0)
 	drop(ownFields, slices.ContainsFunc(r.Messages, func(m llm.Message) bool {
 		return slices.ContainsFunc(m.Thinking, func(t llm.Thinking) bool { return t.Model == own && len(t.Raw) > 0 })
@@ -75,6 +79,7 @@ var refusals = []refusal{
 	{lazyregexp.New(`(?i)v1/responses|not accessible via the /chat/completions|not supported in the v1/chat/completions|chat_?completion operation does not work|use the responses api`), 0, responses, false},
 	{lazyregexp.New(`(?i)only supported in v1/chat/completions|^the server has nothing at|unexpected endpoint|cannot post|invalid url|^\W*(404 )?(page |resource )?not found`), responses, 0, false},
 	{lazyregexp.New(`stream_options`), streamOptions, 0, false},
+	{lazyregexp.New(`(?i)temperature.{0,60}(not support|unsupported|deprecated|not permitted|not allowed)|temperature.{0,20}only .{1,9} is allowed|(unsupported|unknown|unrecognized).{0,40}temperature`), temperature, 0, false},
 	{lazyregexp.New(`max_completion_tokens`), maxTokens, 0, false},
 	{lazyregexp.New(`(?i)missing a .?thought_signature`), 0, fillSignature, false},
 	{lazyregexp.New(`(?i)reasoning_content.{0,60}(passed back|missing)|missing.{0,20}reasoning_content`), 0, fillReasoning, false},

@@ -25,6 +25,22 @@ type (
 		// MaxCompletion replaces MaxTokens for reasoning models; at most one of the two is set.
 		MaxCompletion int    `json:"max_completion_tokens,omitempty"`
 		Effort        string `json:"reasoning_effort,omitempty"`
+		commonFields
+		StopWords []string `json:"stop,omitempty"`
+	}
+	// commonFields are fields that both APIs have.
+	commonFields struct {
+		Temperature *float64 `json:"temperature,omitempty"`
+		// Choice is a word, or an object that names a tool.
+		Choice any `json:"tool_choice,omitempty"`
+	}
+	wireChoice struct {
+		Type     string    `json:"type"`
+		Name     string    `json:"name,omitempty"` // in the Responses API
+		Function *wireName `json:"function,omitempty"`
+	}
+	wireName struct {
+		Name string `json:"name"`
 	}
 	// wireFormat has the Type "json_schema".
 	wireFormat struct {
@@ -107,7 +123,7 @@ type target struct {
 
 // encode encodes a request to chat completions.
 func (t target) encode(r llm.Request) ([]byte, error) {
-	w := wireRequest{Model: t.model, Messages: []wireMessage{}, Stream: true, Effort: t.effort}
+	w := wireRequest{Model: t.model, Messages: []wireMessage{}, Stream: true, Effort: t.effort, commonFields: t.common(r), StopWords: r.StopWords}
 	if t.sent&streamOptions != 0 {
 		w.StreamOptions = &wireOptions{IncludeUsage: true}
 	}
@@ -127,6 +143,23 @@ func (t target) encode(r llm.Request) ([]byte, error) {
 		w.Tools = append(w.Tools, wireTool{Type: "function", Function: wireSpec{tool.Name, tool.Description, wire.Schema(tool.Schema)}})
 	}
 	return wire.Encode(w)
+}
+
+// common returns the fields that both APIs have. The server refuses a choice without tools.
+func (t target) common(r llm.Request) (f commonFields) {
+	if t.sent&temperature != 0 {
+		f.Temperature = r.Temperature
+	}
+	switch c := r.ToolChoice; {
+	case c == "" || len(r.Tools) == 0:
+	case c == llm.ChoiceAuto || c == llm.ChoiceNone || c == llm.ChoiceRequired:
+		f.Choice = c
+	case t.sent&responses != 0:
+		f.Choice = wireChoice{Type: "function", Name: string(c)}
+	default:
+		f.Choice = wireChoice{Type: "function", Function: &wireName{string(c)}}
+	}
+	return f
 }
 
 // system returns the system prompt. It describes the schema of the answer if the server does not take it.

@@ -20,6 +20,7 @@ type (
 		Reasoning    *thinkingSettings `json:"reasoning,omitempty"`
 		Include      []string          `json:"include,omitempty"`
 		MaxTokens    int               `json:"max_output_tokens,omitempty"`
+		commonFields
 		// Store is false: the server keeps nothing, and the request has the whole conversation.
 		Store  bool `json:"store"`
 		Stream bool `json:"stream"`
@@ -71,7 +72,7 @@ const minResponseTokens = 16
 
 // encodeResponse encodes a request to the Responses API.
 func (t target) encodeResponse(r llm.Request) ([]byte, error) {
-	w := responseRequest{Model: t.model, Instructions: t.system(r), Input: []any{}, Stream: true}
+	w := responseRequest{Model: t.model, Instructions: t.system(r), Input: []any{}, Stream: true, commonFields: t.common(r)}
 	if r.MaxTokens > 0 {
 		w.MaxTokens = max(r.MaxTokens, minResponseTokens)
 	}

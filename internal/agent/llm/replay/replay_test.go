@@ -156,6 +156,7 @@ func TestDriftShowsTheFirstDifferenceAndIsFinal(t *testing.T) {
 	}{
 		{"another text", said("count the files in that directory, all of them"), []string{"differs from exchange 1 of", "in this directory", "in that directory", "--record DIR"}},
 		{"one message more", llm.Request{Messages: append(said("something else").Messages, said("x").Messages...)}, []string{`differs from exchange 2 of`, `recorded was "]", now it is "{"`}},
+		{"a temperature", llm.Request{Messages: said("something else").Messages, Temperature: new(0.5)}, []string{`now it is "\"temperature\": 0.5"`}},
 		{"a tool", llm.Request{Messages: said("something else").Messages, Tools: []llm.ToolSpec{{Name: "A"}}}, []string{`now it is "\"tools\": ["`}},
 	} {
 		p := play(t, dir)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"time"
 
 	"symbio/agent/llm"
@@ -69,6 +70,14 @@ func open(cfg Config, d Dialect) (*Server, error) {
 
 // Name is what the model is called here.
 func (s *Server) Name() string { return s.cfg.Name }
+
+// Check is llm.Request.Check, with an error of the model.
+func (s *Server) Check(r llm.Request) error {
+	if err := r.Check(); err != nil {
+		return s.Fail(llm.ErrInvalid, 0, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+	}
+	return nil
+}
 
 // Stream yields what once emits. once must return the error of emit.
 func (s *Server) Stream(once func(emit func(llm.Chunk) error) error) iter.Seq2[llm.Chunk, error] {
