@@ -59,7 +59,8 @@ type Agent struct {
 // conversation. It runs at the spawn and after each restart, so everything that must survive a
 // restart is kept in the instance.
 func newAgent(i *instance) *Agent {
-	a := &Agent{instance: i, skills: newAgentSkills(i), borrower: &lending.Borrower{Community: i.factory.cfg.Community, Self: i.self, Owner: i.borrowing}}
+	a := &Agent{instance: i, skills: newAgentSkills(i),
+		borrower: &lending.Borrower{Community: i.factory.cfg.Community, Self: i.self, Owner: i.borrowing}}
 	a.team = team.New(a.teamConfig)
 	cfg := tool.SetConfig{
 		Guard:      guard{i.permissions},
@@ -77,7 +78,8 @@ func newAgent(i *instance) *Agent {
 			i.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
 		},
 		OnResult: func(r llm.ToolResult, d tool.FileDiff) {
-			i.report(event.Event{Type: event.TypeToolResult, Text: r.Text, Part: event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError, File: d.File, Diff: d.Diff}})
+			i.report(event.Event{Type: event.TypeToolResult, Text: r.Text,
+				Part: event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError, File: d.File, Diff: d.Diff}})
 		},
 		Middleware:  i.factory.cfg.Middleware.Tool,
 		SearchAbove: i.factory.cfg.SearchAbove,
@@ -88,7 +90,8 @@ func newAgent(i *instance) *Agent {
 		},
 	}
 	if i.factory.cfg.Journal != nil {
-		cfg.OnStart, cfg.OnEnd, cfg.OnEdit, cfg.OnFile, cfg.KnownFile = i.record.callsStart, i.record.callEnded, i.record.onEdit, i.record.noteFile, i.record.knownFile
+		cfg.OnStart, cfg.OnEnd, cfg.OnEdit = i.record.callsStart, i.record.callEnded, i.record.onEdit
+		cfg.OnFile, cfg.KnownFile = i.record.noteFile, i.record.knownFile
 	}
 	if i.artifacts != nil {
 		cfg.Keep, cfg.Artifact = i.artifacts.keep, i.artifacts.open
@@ -197,8 +200,8 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 
 // runTask sends the task to the model, or goes on with the interrupted one. A task is reported when it is recorded, and only
 // then the agent prepares for it, which may take long. A preparation that the end of the node cut short is made up for. Only a
-// person's text may activate skills ($skill) and attach files (@path) by naming them: text from agents and nodes is data, and must not change what the
-// agent is allowed to do.
+// person's text may activate skills ($skill) and attach files (@path) by naming them: text from agents and nodes is
+// data, and must not change what the agent is allowed to do.
 func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, resume bool) (string, error) {
 	a.callingNode, a.textTurn = callingNode(s), 0
 	if resume {
@@ -215,21 +218,22 @@ func (a *Agent) runTask(ctx context.Context, task string, s community.Signal, re
 	}
 	replaces := a.conversation.CanResume() // it comes in the place of the interrupted one
 	byPerson := len(s.Requester) == 0 && ctx.Value(dataKey{}) == nil
-	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson, Taken: func(ctx context.Context) (llm.Message, error) {
-		a.instance.report(event.Event{Type: event.TypeTask, Text: task})
-		note, err := a.skills.prepare(ctx, false)
-		more := llm.Message{Text: note}
-		if err == nil && byPerson {
-			more, err = takeNamed(ctx, a, note, task)
-		}
-		if err == nil && replaces {
-			var lost string
-			lost, err = a.instance.loseChildren(ctx)
-			more.Text = strings.TrimSpace(more.Text) + "\n\n" + lost
-		}
-		more.Text = strings.TrimSpace(more.Text)
-		return more, err
-	}})
+	reply, err := a.conversation.SendMessage(ctx, conversation.Message{Text: task, Images: imagesOf(ctx, s), ByPerson: byPerson,
+		Taken: func(ctx context.Context) (llm.Message, error) {
+			a.instance.report(event.Event{Type: event.TypeTask, Text: task})
+			note, err := a.skills.prepare(ctx, false)
+			more := llm.Message{Text: note}
+			if err == nil && byPerson {
+				more, err = takeNamed(ctx, a, note, task)
+			}
+			if err == nil && replaces {
+				var lost string
+				lost, err = a.instance.loseChildren(ctx)
+				more.Text = strings.TrimSpace(more.Text) + "\n\n" + lost
+			}
+			more.Text = strings.TrimSpace(more.Text)
+			return more, err
+		}})
 	a.turns = reply.Turns
 	return reply.Text, err
 }
@@ -257,7 +261,8 @@ func callingNode(s community.Signal) string {
 func (a *Agent) identity(from string) []conversation.Part {
 	i := a.instance
 	if a.hasSmallWindow() && i.parentName() == "" && from == "" {
-		return []conversation.Part{{Name: "instructions", Text: i.def.Instructions}, {Name: "community", Text: "\n\nWorking directory: " + i.workspace.Dir + "\n"}}
+		return []conversation.Part{{Name: "instructions", Text: i.def.Instructions},
+			{Name: "community", Text: "\n\nWorking directory: " + i.workspace.Dir + "\n"}}
 	}
 	where := "\n\nYou are the agent " + i.self.Name + " (id " + string(i.self.ID) + ") in a community of agents on several machines.\nWorking directory: " + i.workspace.Dir + "\n"
 	if of := i.parentName(); of != "" {

@@ -48,10 +48,12 @@ func (i *instance) askAboutCalls() func(context.Context, tool.Decision) tool.Ans
 		if slices.ContainsFunc(offers, func(o permission.Offer) bool { return o.Kind == permission.OfferChanges }) {
 			d.Verdict.Why += recommendation
 		}
-		if err := i.record.Commit(session.Entry{Kind: session.Approval, Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
+		if err := i.record.Commit(session.Entry{Kind: session.Approval,
+			Call: &llm.ToolCall{ID: d.CallID, Name: d.Tool, Args: readable(d.Shown())}, Text: d.Verdict.Why}); err != nil {
 			return tool.Answer{Why: err.Error()}
 		}
-		answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.info().ID, OnBehalfOf: p.onBehalfOf(), LastingRules: p.lastingRules(d.Judged, d.Verdict.Plan), Offers: offers, Root: string(p.lineage[0].self.ID)})
+		answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, Session: i.record.info().ID, OnBehalfOf: p.onBehalfOf(),
+			LastingRules: p.lastingRules(d.Judged, d.Verdict.Plan), Offers: offers, Root: string(p.lineage[0].self.ID)})
 		i.record.answered(d, answer)
 		if p.policy().NoMemory {
 			answer.Always = false
@@ -72,9 +74,8 @@ func (i *instance) recordDecision(d tool.Decision) error {
 	i.permissions.called(d.Judged)
 	args := readable(d.Shown())
 	i.report(event.Event{Type: event.TypeDecision, Why: d.Verdict.Why, Part: event.Decision{
-		Tool: d.Tool, Call: d.CallID, Args: args,
-		Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage), Rule: d.Verdict.Rule, Source: d.Verdict.Source, By: d.By, Reason: d.Reason,
-		Unasked: d.Unasked, Missing: d.Missing,
+		Tool: d.Tool, Call: d.CallID, Args: args, Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage),
+		Rule: d.Verdict.Rule, Source: d.Verdict.Source, By: d.By, Reason: d.Reason, Unasked: d.Unasked, Missing: d.Missing,
 	}})
 	return appendDecision(i, d, args, i.self.Node, i.self.Name, i.permissions.onBehalfOf())
 }
@@ -87,7 +88,8 @@ func appendDecision(i *instance, d tool.Decision, args json.RawMessage, node com
 	v := d.Verdict
 	return i.factory.cfg.Record(audit.Entry{
 		Node: string(node), Agent: d.Agent, Name: name, For: onBehalfOf, Call: d.CallID, Tool: d.Tool, Args: args,
-		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Box: string(v.Box), Approved: d.Approved, By: d.By, Reason: d.Reason,
+		Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Link: v.Link, Why: v.Why, Box: string(v.Box),
+		Approved: d.Approved, By: d.By, Reason: d.Reason,
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	cfg := conversation.Config{
-		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: a.window, Form: i.def.Output,
-		System: a.system,
+		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: a.window,
+		Form: i.def.Output, System: a.system,
 		Before: func(ctx context.Context, turn int) bool {
 			changed := a.updateDynamicTools(ctx)
 			if turn > 1 {

@@ -29,7 +29,8 @@ import (
 // can replace it.
 type Community interface {
 	peer.Community
-	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error), opts ...community.SpawnOption) (community.Member, error)
+	Spawn(ctx context.Context, name string, factory func(self community.Member) (community.Agent, error),
+		opts ...community.SpawnOption) (community.Member, error)
 	Terminate(ctx context.Context, id community.MemberID) error
 	Member(id community.MemberID) (community.Member, bool)
 	Subscribe() *community.Subscription
@@ -258,8 +259,11 @@ func (o Order) rules() func() permission.Policy {
 // withModel.
 func (f *Factory) newInstance(o Order) *instance {
 	i := &instance{
-		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}), settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode}, permissions: newPermissions(f, o.rules()),
-		account: budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask, attended: o.Attended, security: o.security, declined: new(sync.Map),
+		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}),
+		settings:    settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode},
+		permissions: newPermissions(f, o.rules()),
+		account:     budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask,
+		attended: o.Attended, security: o.security, declined: new(sync.Map),
 	}
 	i.artifacts = newArtifacts(f.cfg.Artifacts, &i.record)
 	return i

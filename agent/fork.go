@@ -51,7 +51,8 @@ func checkFork(i *instance, want skills.ActivateRequest, spawned team.SpawnReque
 	if !i.hasTool(replicate.Name) || !i.permissions.keepsTool(replicate.Name) {
 		return errors.New("this agent has no tool " + replicate.Name)
 	}
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"reason": spawned.Reason, "agent": cmp.Or(spawned.Definition, i.def.Name)}, Dir: i.workspace.Dir}
+	call := permission.Call{Tool: replicate.Name,
+		Args: map[string]any{"reason": spawned.Reason, "agent": cmp.Or(spawned.Definition, i.def.Name)}, Dir: i.workspace.Dir}
 	d := tool.Decision{Agent: string(i.self.ID), Tool: call.Tool, Args: call.Args, Verdict: guard{i.permissions}.Judge(call)}
 	if why := i.settings.onlyReads(); why != "" {
 		d.Verdict = permission.Verdict{Action: permission.Deny, Stage: permission.StageMode, Source: "mode", Why: why}

@@ -102,7 +102,8 @@ func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest
 func askForBorrowed(ctx context.Context, i *instance, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 	name, p := q.Name+", on node "+node.Name, i.permissions
 	why := i.settings.onlyReads()
-	if v := p.chain().Judge(permission.Call{Tool: q.Tool, Args: q.Args, Dir: i.workspace.Dir, Within: p.guardrails()}); v.Action == permission.Deny && v.Stage != permission.StageDefault {
+	if v := p.chain().Judge(permission.Call{Tool: q.Tool, Args: q.Args, Dir: i.workspace.Dir,
+		Within: p.guardrails()}); v.Action == permission.Deny && v.Stage != permission.StageDefault {
 		why = v.Why
 	}
 	d := tool.Decision{
@@ -112,15 +113,18 @@ func askForBorrowed(ctx context.Context, i *instance, node community.Member, of 
 	answer, behalf := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}, append([]string{i.self.Name}, p.onBehalfOf()...)
 	if why == "" && i.ask != nil && q.Tool != trustTool {
 		// The event tells observers of i whose sub-agent it is.
-		i.factory.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of), Name: name, Parent: string(i.self.ID), Text: "asks for " + q.Tool})
+		i.factory.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of), Name: name, Parent: string(i.self.ID),
+			Text: "asks for " + q.Tool})
 		answer = askPerson(ctx, i, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: behalf})
 	}
 	answer.Always = answer.Always && !p.policy().NoMemory
 	d.Approved, d.By, d.Reason, d.Verdict.Why = answer.Allow, answer.By, answer.Reason, cmp.Or(answer.Why, d.Verdict.Why)
 	if d.Unasked = !answer.Allow && answer.Why == tool.NoPerson; d.Unasked { // who gave the task hears of it as of a call here
-		i.factory.cfg.Report(event.Event{Type: event.TypeDecision, Agent: string(of), Name: name, Parent: string(i.self.ID), Why: answer.Why, Part: event.Decision{
-			Tool: q.Tool, Args: readable(q.Args), Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage), Rule: q.Rule, Unasked: true,
-		}})
+		i.factory.cfg.Report(event.Event{Type: event.TypeDecision, Agent: string(of), Name: name, Parent: string(i.self.ID),
+			Why: answer.Why, Part: event.Decision{
+				Tool: q.Tool, Args: readable(q.Args), Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage),
+				Rule: q.Rule, Unasked: true,
+			}})
 	}
 	if appendDecision(i, d, readable(d.Shown()), node.Node, name, behalf) != nil {
 		return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
@@ -177,7 +181,8 @@ func judgeRemote(ctx context.Context, i *instance, definition, node string) perm
 	p := i.permissions.at(ctx)
 	inner, _ := tool.Guardrails(ctx)
 	chain := p.chain()
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": node}, Dir: i.workspace.Dir, Within: slices.Concat(p.guardrails(), inner)}
+	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": node}, Dir: i.workspace.Dir,
+		Within: slices.Concat(p.guardrails(), inner)}
 	return chain.Judge(decisiveCall(chain, call))
 }
 

@@ -70,7 +70,8 @@ func (s *agentSkills) activateLent(ctx context.Context, want lending.Skill) (ski
 // whyOmitted returns the reason as the borrower may know it; the log has the error.
 func whyOmitted(err error) lending.Omission {
 	for known, why := range map[error]lending.Omission{
-		skills.ErrNotFound: lending.SkillAbsent, skills.ErrChanged: lending.SkillChanged, skills.ErrUntrusted: lending.SkillUntrusted, errDeniedSkill: lending.SkillDenied,
+		skills.ErrNotFound: lending.SkillAbsent, skills.ErrChanged: lending.SkillChanged, skills.ErrUntrusted: lending.SkillUntrusted,
+		errDeniedSkill: lending.SkillDenied,
 	} {
 		if errors.Is(err, known) {
 			return why

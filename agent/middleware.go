@@ -54,7 +54,8 @@ func (a *Agent) withMiddleware(ctx context.Context, s community.Signal, around [
 // start of each task, and again after messages were lost. next returns its parts; the middleware
 // may add, change and remove parts. An error ends the task. It is called by one goroutine at a time
 // for each agent.
-type ContextMiddleware func(ctx context.Context, self community.Member, next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error)
+type ContextMiddleware func(ctx context.Context, self community.Member,
+	next func(context.Context) ([]conversation.Part, error)) ([]conversation.Part, error)
 
 // system makes the parts of the system prompt, with the middleware around it.
 func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
@@ -63,7 +64,8 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 			return nil, err
 		}
 		a.toldMode = a.instance.settings.currentMode()
-		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), missingPart(a.missing), outputPart(a.instance.def.Output)), nil
+		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(),
+			missingPart(a.missing), outputPart(a.instance.def.Output)), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next

@@ -39,7 +39,8 @@ const editsBy = "the person, in advance: mode edits"
 // rule. Those rules are not granted: the verdict stays a question with an answer. Nor are they put for
 // the agent's parents or the requesters of its task, because the person answered for the conversation.
 func editsAnswer(i *instance, d tool.Decision) (tool.Answer, bool) {
-	if i.settings.currentMode() != ModeEdits || !slices.Contains(editTools, d.Tool) || len(i.permissions.onBehalfOf()) > 0 || d.Verdict.Stage != permission.StageDefault {
+	if i.settings.currentMode() != ModeEdits || !slices.Contains(editTools, d.Tool) || len(i.permissions.onBehalfOf()) > 0 ||
+		d.Verdict.Stage != permission.StageDefault {
 		return tool.Answer{}, false
 	}
 	rule, err := permission.ParseRule(d.Tool + "(./*)")

@@ -150,7 +150,8 @@ func (p *permissions) called(c permission.Call) {
 // own: an answer is for the agent without a parent, its sub-agents, and the directory of the node.
 func (p *permissions) offers(d tool.Decision) []permission.Offer {
 	root, f := p.lineage[0], p.factory.cfg
-	if f.Approvals == nil || root.lease != nil || d.Judged.Dir != f.Dir || d.Verdict.Stage != permission.StageDefault || len(p.currentRequesters().local) > 0 {
+	if f.Approvals == nil || root.lease != nil || d.Judged.Dir != f.Dir || d.Verdict.Stage != permission.StageDefault ||
+		len(p.currentRequesters().local) > 0 {
 		return nil
 	}
 	all := d.Judged.Offers(d.Verdict.Plan, p.chain)

@@ -106,6 +106,7 @@ func repeat(i *instance, c *team.Child, w team.SpawnRequest) bool {
 	if err != nil || !def.Repeatable || !errors.Is(why, lending.ErrLost) {
 		return false
 	}
-	i.factory.cfg.Report(event.Event{Type: event.TypeRepeated, Agent: string(c.Member.ID), Name: c.Member.Name, Parent: string(i.self.ID), Why: why.Error(), Part: event.End{Spent: new(c.Account.Total())}})
+	i.factory.cfg.Report(event.Event{Type: event.TypeRepeated, Agent: string(c.Member.ID), Name: c.Member.Name, Parent: string(i.self.ID),
+		Why: why.Error(), Part: event.End{Spent: new(c.Account.Total())}})
 	return true
 }

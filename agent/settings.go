@@ -127,7 +127,8 @@ func (f *Factory) Settings(id community.MemberID) (Settings, error) {
 	}
 	s := &i.settings
 	level, _ := sandboxOf(i)
-	return Settings{Model: currentModel{i}.Name(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.current().conversation.Window(), Sandbox: level}, nil
+	return Settings{Model: currentModel{i}.Name(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.current().conversation.Window(),
+		Sandbox: level}, nil
 }
 
 // ChangeSettings changes the settings of an agent of this node; empty fields stay as they are. The

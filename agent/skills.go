@@ -232,7 +232,8 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 		return errDeniedSkill
 	}
 	all := s.registry.Registry // no person is asked: what a person has accepted was accepted for this SKILL.md
-	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Arguments: was.Arguments, Epoch: s.epoch, May: s.mayDepend})
+	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By),
+		Arguments: was.Arguments, Epoch: s.epoch, May: s.mayDepend})
 	with := dependencies(now)
 	if err == nil && was.Accepted && now.Hash == was.Hash {
 		now, err = all.Accept(ctx, s.id(), was.Path, was.Hash)
@@ -403,7 +404,8 @@ func (s *agentSkills) reportCatalog(r skills.CatalogText) {
 		return
 	}
 	i := s.instance
-	i.report(event.Event{Type: event.TypeCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "), Part: event.Catalog{Shown: r.Listed, Total: len(r.Listed) + len(r.Dropped)}})
+	i.report(event.Event{Type: event.TypeCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "),
+		Part: event.Catalog{Shown: r.Listed, Total: len(r.Listed) + len(r.Dropped)}})
 	if r.Truncated() {
 		i.factory.cfg.Logger.Info("catalog of skills shortened", "agent", i.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
 	}
@@ -426,7 +428,8 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 	for _, m := range skills.Mentions(message, data) {
 		catalog := s.registry.Now().Catalog
 		found, err := catalog.Resolve(cmp.Or(m.Path, m.Name), s.use().Prompt.Duplicates)
-		if errors.Is(err, skills.ErrNotFound) && m.Path == "" && !slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
+		if errors.Is(err, skills.ErrNotFound) && m.Path == "" &&
+			!slices.ContainsFunc(catalog.Names(), func(n string) bool { return strings.EqualFold(n, m.Name) }) {
 			if !mayBeSkill(m.Name) {
 				continue // a variable of a shell, such as $HOME
 			}

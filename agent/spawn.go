@@ -169,7 +169,8 @@ func (i *instance) remoteTaskDone(c *team.Child, text string, err error) {
 	if c.Member.Node == i.self.Node {
 		return
 	}
-	e := event.Event{Type: event.TypeDone, Agent: string(c.Member.ID), Name: c.Member.Name, Parent: string(i.self.ID), Text: text, Part: event.End{Spent: new(c.Account.Total())}}
+	e := event.Event{Type: event.TypeDone, Agent: string(c.Member.ID), Name: c.Member.Name, Parent: string(i.self.ID), Text: text,
+		Part: event.End{Spent: new(c.Account.Total())}}
 	if err != nil {
 		e.Type, e.Text, e.Why = event.TypeFailed, "", err.Error()
 	}

@@ -58,7 +58,8 @@ func activateAuto(ctx context.Context, s *agentSkills, one skills.Skill, taken i
 	if taken == maxAuto || !one.Auto || one.Fork || s.instance.settings.onlyReads() != "" {
 		return skills.Activation{}, false
 	}
-	if s.instance.permissions.links(nil).Judge(s.call(skill.Activate, one)).Action != permission.Allow || s.checkActivation(one, "a trigger", permission.Allow) != nil {
+	if s.instance.permissions.links(nil).Judge(s.call(skill.Activate, one)).Action != permission.Allow ||
+		s.checkActivation(one, "a trigger", permission.Allow) != nil {
 		return skills.Activation{}, false
 	}
 	a, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: one.Path, By: skills.ByTrigger, Epoch: s.epoch})

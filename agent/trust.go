@@ -22,8 +22,8 @@ type trustingRegistry struct {
 }
 
 // Activate activates a skill like skills.Registry.Activate, then asks a person about its proposed
-// rules, and about those of the skills that it depends on. The skill is active whatever the person answers; the answer decides only which rules it
-// grants.
+// rules, and about those of the skills that it depends on. The skill is active whatever the person answers; the
+// answer decides only which rules it grants.
 func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error) {
 	if w.By != skills.ByDefinition { // which is not judged, and so neither is what it depends on
 		w.May = t.may
@@ -44,7 +44,8 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 	}
 	if !w.By.AtStart() { // else it is activated at each start
 		t.instance.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
-			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted, Depends: dependencies(a),
+			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted,
+			Depends: dependencies(a),
 		}})
 	}
 	return a, nil

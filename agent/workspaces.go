@@ -45,7 +45,8 @@ func (f *Factory) checkout(ctx context.Context, node community.NodeID, manifest 
 
 // sendWorkspace sends the agent's files with call: those that the agent may read without asking. It
 // returns the hash by which the other side makes a workspace of them.
-func (a *Agent) sendWorkspace(ctx context.Context, call func(context.Context, []byte) ([]byte, error)) (hash content.Hash, w *team.Workspace, err error) {
+func (a *Agent) sendWorkspace(ctx context.Context,
+	call func(context.Context, []byte) ([]byte, error)) (hash content.Hash, w *team.Workspace, err error) {
 	server, dir := a.instance.factory.cfg.Workspaces, a.instance.workspace.Dir
 	if server == nil {
 		return hash, nil, errNoWorkspaces

@@ -102,7 +102,8 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int
 		value int
-	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 256}, {&c.MaxAgentCalls, 64}, {&c.RefusalBurst, 100}, {&c.MaxPeerMembers, 1024}, {&c.MaxCapabilities, 256}, {&c.MaxDepth, MaxDepth}} {
+	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 256}, {&c.MaxAgentCalls, 64},
+		{&c.RefusalBurst, 100}, {&c.MaxPeerMembers, 1024}, {&c.MaxCapabilities, 256}, {&c.MaxDepth, MaxDepth}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}

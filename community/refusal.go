@@ -88,7 +88,8 @@ func (t *traffic) callerOf(id NodeID) *caller {
 		if len(t.from) >= maxCallers && !t.forgetOne() {
 			return nil
 		}
-		v = &caller{denials: rate.NewLimiter(t.cfg.RefusalRate, t.cfg.RefusalBurst), reported: rate.NewLimiter(rate.Every(reportInterval), reportBurst), refused: Refusals{}}
+		v = &caller{denials: rate.NewLimiter(t.cfg.RefusalRate, t.cfg.RefusalBurst),
+			reported: rate.NewLimiter(rate.Every(reportInterval), reportBurst), refused: Refusals{}}
 		t.from[id] = v
 	}
 	v.last = now

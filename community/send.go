@@ -93,8 +93,8 @@ const maxCheckedBefore = 16 << 10
 //
 // ErrLocalMember: id is a member of this node, or this node itself. Before anything is sent:
 // ErrNotProvided when id does not provide it, ErrInvalid when the payload does not fit the schema that
-// its node announced; a payload above maxCheckedBefore is checked by that node alone. ErrAgentFailed when the reply does not fit. A schema that cannot be used takes
-// anything. Otherwise as Send to a member of another node.
+// its node announced; a payload above maxCheckedBefore is checked by that node alone. ErrAgentFailed when the reply
+// does not fit. A schema that cannot be used takes anything. Otherwise as Send to a member of another node.
 func (o *outbound) Invoke(ctx context.Context, id MemberID, capability string, payload Signal) (Reply, error) {
 	return o.InvokeStream(ctx, id, capability, payload, nil)
 }
@@ -208,7 +208,8 @@ func (o *outbound) newCall(ctx context.Context, m Member, l *Lease, capability s
 	case ctx.Err() != nil:
 		return Call{}, context.Cause(ctx)
 	}
-	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester, OnBehalf: s.OnBehalf}
+	call := Call{ID: newID(), Member: m.ID, Capability: capability, Payload: s.Data, ContentType: s.ContentType, Requester: s.Requester,
+		OnBehalf: s.OnBehalf}
 	if m.ID == MemberID(m.Node) {
 		call.Member = ""
 	}
@@ -217,7 +218,8 @@ func (o *outbound) newCall(ctx context.Context, m Member, l *Lease, capability s
 
 // carry sends a call to another node. It fails as soon as the lease is retired, and what comes after
 // that does not count.
-func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal, listen func(Update)) (_ Reply, err error) {
+func (o *outbound) carry(ctx context.Context, op operation, m Member, l *Lease, capability string, s Signal,
+	listen func(Update)) (_ Reply, err error) {
 	ctx, end := o.cfg.beginCall(ctx, CallInfo{Node: m.Node, Capability: capability})
 	defer func() { end(err) }()
 	call, err := o.newCall(ctx, m, l, capability, s)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
@@ -13,6 +14,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
+)
+
+// maxColumns is how wide a line of the product may be. A tab counts as 4 columns. A string of over maxShortText columns is not
+// counted: it cannot be broken without harm.
+const (
+	maxColumns   = 150
+	maxShortText = 40
 )
 
 // maxFileLines is how many lines a hand-written file may have; more is probably two subjects.
@@ -58,6 +67,55 @@ func TestCodeKeepsTheHouseStyle(t *testing.T) {
 		}
 		checkStatements(t, files, f, test)
 	})
+}
+
+func TestLinesFitAWindow(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.isTest() {
+			continue
+		}
+		counted := countedColumns(f.text)
+		for i, columns := range counted {
+			if columns > maxColumns {
+				t.Errorf("%s:%d: %d columns, want at most %d; break the line", f.path, i+1, columns, maxColumns)
+			}
+		}
+	}
+}
+
+// countedColumns returns the width of each line of a Go file, without long strings.
+func countedColumns(text []byte) (columns []int) {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimRight(line, "\r\n")
+		columns = append(columns, utf8.RuneCount(line)+3*bytes.Count(line, []byte("\t")))
+	}
+	file := token.NewFileSet().AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	for {
+		pos, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return columns
+		}
+		if kind != token.STRING {
+			continue
+		}
+		line := file.Line(pos) - 1
+		for part := range strings.SplitSeq(literal, "\n") {
+			if width := utf8.RuneCountInString(part); width > maxShortText {
+				columns[line] -= width
+			}
+			line++
+		}
+	}
+}
+
+func TestCountedColumns(t *testing.T) {
+	long := strings.Repeat("x", maxShortText)
+	text := "package p\n\tvar a = \"" + long + "\"\nvar b = `y\n" + long + "yy`\n// é\n"
+	if got, want := countedColumns([]byte(text)), []int{9, 12, 10, 0, 4}; !slices.Equal(got, want) {
+		t.Errorf("columns %v, want %v", got, want)
+	}
 }
 
 func TestCodeStaysSmall(t *testing.T) {

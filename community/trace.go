@@ -45,7 +45,8 @@ func validTraceState(state string) bool {
 	for member := range strings.SplitSeq(state, ",") {
 		key, value, ok := strings.Cut(strings.Trim(member, " "), "=")
 		odd := func(r rune) bool { return r < ' ' || r > '~' }
-		if member != "" && (!ok || key == "" || strings.ContainsFunc(key, func(r rune) bool { return odd(r) || r == ' ' }) || strings.ContainsFunc(value, odd) || strings.Contains(value, "=")) {
+		if member != "" && (!ok || key == "" || strings.ContainsFunc(key, func(r rune) bool { return odd(r) || r == ' ' }) ||
+			strings.ContainsFunc(value, odd) || strings.Contains(value, "=")) {
 			return false
 		}
 	}

@@ -159,7 +159,8 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	if err != nil {
 		// What a model wrote may be long.
 		wanted := visible.TruncateRunes(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), maxEventText)
-		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By), Why: visible.TruncateRunes(oneLine(err.Error()), maxEventText)})
+		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By),
+			Why: visible.TruncateRunes(oneLine(err.Error()), maxEventText)})
 		return Activation{}, err
 	}
 	h := s.agents[w.Agent]
@@ -169,9 +170,11 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	}
 	before, again := h.skills[listed.ID]
 	s.activations++
-	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expand(fresh.body, w.Arguments)), hash: fresh.hash, arguments: w.Arguments, withheld: gets.withheld, proposed: gets.proposed}
+	now := activeSkill{skill: fresh.skill, by: w.By, order: s.activations, text: unique.Make(fresh.skill.expand(fresh.body, w.Arguments)),
+		hash: fresh.hash, arguments: w.Arguments, withheld: gets.withheld, proposed: gets.proposed}
 	now.setHolder(w, before, again && accepted != "")
-	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed), valid: s.cfg.grantValidity(fresh, gets.byTrust), trusted: gets.trusted}
+	now.grant = &grant{label: labelFor(listed, h.skills), rules: gets.rules, skillDir: skillDirOf(listed),
+		valid: s.cfg.grantValidity(fresh, gets.byTrust), trusted: gets.trusted}
 	changed := len(gets.rules) > 0
 	if again {
 		now.grant.label = before.grant.label

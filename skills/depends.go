@@ -25,7 +25,8 @@ func relations(skills []Skill) []Problem {
 
 // isRelation reports whether a note is one that relations returns.
 func isRelation(p Problem) bool {
-	return slices.Contains([]format.Code{format.CodeDuplicateName, format.CodeDependsMissing, format.CodeDependsVersion, format.CodeDependsCycle}, p.Diagnostics[0].Code)
+	return slices.Contains([]format.Code{format.CodeDuplicateName, format.CodeDependsMissing, format.CodeDependsVersion,
+		format.CodeDependsCycle}, p.Diagnostics[0].Code)
 }
 
 // maxSameName limits the skills of one name that notes about dependencies look at, so that the time
@@ -149,7 +150,8 @@ func (s *activeSkills) activateDependency(lib *library, w ActivateRequest, d for
 		w.Name, w.Path, w.Arguments, w.Hash = needed.Name, needed.Path, "", ""
 		return s.activate(lib, w, "")
 	}
-	s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: oneLine(d.String()), By: string(w.By), Why: visible.TruncateRunes("needed by "+of.Name+": "+oneLine(why), maxEventText)})
+	s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: oneLine(d.String()), By: string(w.By),
+		Why: visible.TruncateRunes("needed by "+of.Name+": "+oneLine(why), maxEventText)})
 	return Activation{}, errors.New(why)
 }
 

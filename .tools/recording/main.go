@@ -28,7 +28,8 @@ func main() {
 	scenes := []*scene{
 		show(`a \| node b is connected`, 1, plain), show(`a \| node b provides`, 1, plain), show(`ASKED: `, 2, asked), show(`YOU SAY: `, 2, asked),
 		show(`a \| GRANTED: `, 1, done), show(`REFUSED: `, 2, refused), show(`a \| surveyor spawns a sub-agent`, 4, plain), show(`LENT: `, 1, done),
-		show(`survey-\S+ begins`, 1, plain), show(`is done: `, 3, plain), show(`is done on node b`, 1, done), show(`MCP: the server answers`, 1, plain), show(`^(Where|Time|Rules): `, 3, done), show(`^The report: `, 1, done),
+		show(`survey-\S+ begins`, 1, plain), show(`is done: `, 3, plain), show(`is done on node b`, 1, done),
+		show(`MCP: the server answers`, 1, plain), show(`^(Where|Time|Rules): `, 3, done), show(`^The report: `, 1, done),
 	}
 	var lines []string
 	const height, step = 19, 0.45 // pixels, seconds

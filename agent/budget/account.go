@@ -99,11 +99,13 @@ func (a *Account) open(ctx context.Context, upper, share Limits, loan *Loan) (*A
 	if err := a.ledger.take(ctx); err != nil {
 		return nil, err
 	}
-	share.Depth, share.SpawnsPerMinute, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0), minLimit(share.Wall, upper.Wall, 0)
+	share.Depth, share.Wall = minLimit(share.Depth, upper.Depth, 0), minLimit(share.Wall, upper.Wall, 0)
+	share.SpawnsPerMinute = minLimit(share.SpawnsPerMinute, upper.SpawnsPerMinute, 0)
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
 	child := &Account{
-		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, depthLeft: a.depthLeft - 1, share: share, loan: loan, upper: upper.amounts(), openedAt: time.Now(),
+		ledger: a.ledger, parent: a, wall: a.wall, generation: a.generation + 1, depthLeft: a.depthLeft - 1, share: share, loan: loan,
+		upper: upper.amounts(), openedAt: time.Now(),
 	}
 	if share.Wall != 0 {
 		child.wall = min(a.wall, max(share.Wall, 0))

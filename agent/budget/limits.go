@@ -88,7 +88,8 @@ type Spent struct {
 
 // Add returns the sum; Wall is that of s.
 func (s Spent) Add(o Spent) Spent {
-	return Spent{Agents: s.Agents + o.Agents, ModelCalls: s.ModelCalls + o.ModelCalls, Tokens: s.Tokens + o.Tokens, Cached: s.Cached + o.Cached, Cost: s.Cost + o.Cost, Wall: s.Wall}
+	return Spent{Agents: s.Agents + o.Agents, ModelCalls: s.ModelCalls + o.ModelCalls, Tokens: s.Tokens + o.Tokens,
+		Cached: s.Cached + o.Cached, Cost: s.Cost + o.Cost, Wall: s.Wall}
 }
 
 // kind is a resource that accounts count.

@@ -86,7 +86,8 @@ func (l *Loan) Granted() Limits {
 			out.SpawnsPerMinute = min(out.SpawnsPerMinute, p.spawns.limit)
 		}
 	}
-	out.Depth, out.Agents, out.SpawnsPerMinute, out.Wall = negativeIfZero(out.Depth), negativeIfZero(out.Agents), negativeIfZero(out.SpawnsPerMinute), negativeIfZero(out.Wall)
+	out.Depth, out.Agents = negativeIfZero(out.Depth), negativeIfZero(out.Agents)
+	out.SpawnsPerMinute, out.Wall = negativeIfZero(out.SpawnsPerMinute), negativeIfZero(out.Wall)
 	out.ModelCalls, out.Tokens = negativeIfZero(out.ModelCalls), negativeIfZero(out.Tokens)
 	if n := l.limit[nanos]; n < unlimitedFrom {
 		out.Cost = negativeIfZero(float64(n) / 1e9)

@@ -110,7 +110,8 @@ func (x *exchange) compact() (bool, error) {
 		return false, nil
 	}
 	x.history.put(cut)
-	_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Compaction, Messages: cut, Began: *began} }) // the Commit before the next request reports the error
+	// the Commit before the next request reports the error
+	_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Compaction, Messages: cut, Began: *began} })
 	c.cfg.OnLost(true)
 	if err := x.instruct(); err != nil {
 		return false, err
@@ -124,8 +125,8 @@ func (x *exchange) compact() (bool, error) {
 
 // Compact makes room now, as before a request that nearly fills the context, but also in a short
 // history: all but the last quarter of it is summed up. It reports whether there is less now. It waits for its
-// turn like Send; Interrupt ends it. The error is ErrBusy if too many wait or if an exchange of the past can go on by Resume, or that of ctx, of
-// Config.System or of the record.
+// turn like Send; Interrupt ends it. The error is ErrBusy if too many wait or if an exchange of the past can go on by
+// Resume, or that of ctx, of Config.System or of the record.
 func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
 	if err := c.acquire(ctx); err != nil {
 		return false, err

@@ -68,7 +68,8 @@ type Config struct {
 	// Before is called in each turn before the model is asked. If it returns true, the system prompt is
 	// made anew. Default: nothing.
 	Before func(ctx context.Context, turn int) bool
-	// Watch gets what happens, but the calls of tools: the tool.Set reports those. It is called from the goroutine of the Send in which it does. It must not call Send.
+	// Watch gets what happens, but the calls of tools: the tool.Set reports those. It is called from the goroutine
+	// of the Send in which it does. It must not call Send.
 	Watch func(ctx context.Context, e event.Event)
 	// ForTools makes the context of an exchange's tools of the exchange's own, once, as with an
 	// earlier deadline. Default: it is that.
@@ -282,7 +283,8 @@ func (c *Conversation) PendingSteering() int { return c.State().PendingSteering 
 func (c *Conversation) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := State{Responding: c.live != nil, PendingSteering: len(c.next) + len(c.mid), Waiting: int(c.waiting.Load()), Messages: len(c.history.messages)}
+	s := State{Responding: c.live != nil, PendingSteering: len(c.next) + len(c.mid), Waiting: int(c.waiting.Load()),
+		Messages: len(c.history.messages)}
 	if c.live != nil {
 		s.Turn = int(c.live.turn.Load())
 	}

@@ -1,8 +1,6 @@
 package conversation
 
-import (
-	"time"
-)
+import "time"
 
 // Outcome is what became of something that was said meanwhile.
 type Outcome string

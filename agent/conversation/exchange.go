@@ -227,7 +227,8 @@ func (x *exchange) ask() (llm.Response, error) {
 	answer, err = x.askAgain(answer, err)
 	if err != nil {
 		if x.ctx.Err() != nil && answer.Message.Text != "" {
-			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}}, session.Interrupted) // as far as it was received; request has recorded its usage
+			// as far as it was received; request has recorded its usage
+			x.addAnswer(llm.Response{Message: llm.Message{Role: llm.Assistant, Text: answer.Message.Text}}, session.Interrupted)
 		}
 		return answer, fmt.Errorf("turn %d of the model: %w", x.turn.Load(), err)
 	}
@@ -374,7 +375,8 @@ func commitRequest(x *exchange, size int) error {
 func addReport(x *exchange, used llm.Usage, begun bool, err error) {
 	refused := err != nil && !begun && x.ctx.Err() == nil
 	if refused || used != (llm.Usage{}) {
-		_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} }) // the Commit before the next request reports the error
+		// the Commit before the next request reports the error
+		_ = x.c.add(func() session.Entry { return session.Entry{Kind: session.Report, Usage: new(used)} })
 	}
 }
 
@@ -491,7 +493,8 @@ func (x *exchange) report(kind, text string, part event.Turn) {
 
 // retried returns the event of a request that is repeated.
 func retried(turn int32, r llm.Retry) event.Event {
-	return event.Event{Type: event.TypeRetry, Why: r.Err.Error(), Part: event.Retry{Turn: int(turn), Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds()}}
+	return event.Event{Type: event.TypeRetry, Why: r.Err.Error(),
+		Part: event.Retry{Turn: int(turn), Model: r.Model, Next: r.Next, Attempt: r.Attempt, Wait: r.Wait.Seconds()}}
 }
 
 // promptTokens estimates the size of system prompt and tools, in tokens.

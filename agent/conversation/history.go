@@ -170,7 +170,8 @@ func Sound(messages []llm.Message) error {
 		case m.Role != llm.Assistant && len(m.Calls) > 0, m.Role != llm.Tool && len(m.Results) > 0:
 			return fmt.Errorf("%w: message %d, of role %q, has %d calls and %d results", ErrUnsound, i+1, m.Role, len(m.Calls), len(m.Results))
 		}
-		if len(open) != len(m.Results) || !slices.EqualFunc(open, m.Results, func(c llm.ToolCall, r llm.ToolResult) bool { return c.ID == r.CallID }) {
+		if len(open) != len(m.Results) ||
+			!slices.EqualFunc(open, m.Results, func(c llm.ToolCall, r llm.ToolResult) bool { return c.ID == r.CallID }) {
 			return fmt.Errorf("%w: message %d does not have the results of the calls before it", ErrUnsound, i+1)
 		}
 		open = m.Calls
@@ -203,7 +204,8 @@ func (c *Conversation) Current() []llm.Message {
 
 // Replace begins a new session with another history; see Config.NewSession. The current exchange ends in the
 // old session and is not kept. The next one begins in the new session. If the messages are not Sound, the
-// error wraps ErrUnsound and nothing changes. The change is recorded first; the error is that of the record. It does not wait for the current exchange.
+// error wraps ErrUnsound and nothing changes. The change is recorded first; the error is that of the record. It does
+// not wait for the current exchange.
 func (c *Conversation) Replace(messages []llm.Message) error {
 	c.mu.Lock()
 	s := c.history.session

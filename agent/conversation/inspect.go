@@ -1,8 +1,6 @@
 package conversation
 
-import (
-	"symbio/agent/llm"
-)
+import "symbio/agent/llm"
 
 // InspectedPart is a part of what a model is shown, and its size.
 type InspectedPart struct {

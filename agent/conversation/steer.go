@@ -126,7 +126,9 @@ func (x *exchange) settle(all []*steering, r Receipt) {
 	for _, s := range all {
 		own := r
 		own.Text = s.Text
-		x.c.cfg.Watch(x.ctx, event.Event{Type: event.TypeSteered, Text: own.Text, Why: own.Why, Part: event.Steering{Turn: own.Turn, Outcome: string(own.Outcome)}}) // before the receipt: the sender tells its own event by it
+		// before the receipt: the sender tells its own event by it
+		x.c.cfg.Watch(x.ctx, event.Event{Type: event.TypeSteered, Text: own.Text, Why: own.Why,
+			Part: event.Steering{Turn: own.Turn, Outcome: string(own.Outcome)}})
 		if s.done != nil {
 			s.done <- own
 		}

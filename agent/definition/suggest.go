@@ -34,7 +34,8 @@ func (s Set) Find(name string) (Definition, error) {
 	if d, ok := s[name]; ok {
 		return d, nil
 	}
-	return Definition{}, fmt.Errorf("agent definition %q: %w%s; known are %s; the key agents names the directory of others", name, community.ErrNotFound, visible.Suggest(name, slices.Collect(maps.Keys(s))), strings.Join(slices.Sorted(maps.Keys(s)), ", "))
+	return Definition{}, fmt.Errorf("agent definition %q: %w%s; known are %s; the key agents names the directory of others", name, community.ErrNotFound, visible.Suggest(name, slices.Collect(maps.Keys(s))),
+		strings.Join(slices.Sorted(maps.Keys(s)), ", "))
 }
 
 // Warned counts the definitions with warnings, and says in a line what the first is and how to see all; "" if there are none.

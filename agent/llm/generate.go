@@ -40,7 +40,8 @@ func GenerateFrom[T any](ctx context.Context, m Model, r Request) (g Generation[
 	var wrong error
 	for range 2 {
 		if wrong != nil {
-			r.Messages = append(slices.Clip(r.Messages), Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")}, Message{Role: User, Text: f.Correction(wrong)})
+			r.Messages = append(slices.Clip(r.Messages), Message{Role: Assistant, Text: cmp.Or(strings.TrimSpace(text), "(nothing)")},
+				Message{Role: User, Text: f.Correction(wrong)})
 		}
 		if text, err = g.ask(ctx, m, r); err != nil {
 			return g, err

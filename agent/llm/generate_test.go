@@ -45,7 +45,8 @@ func TestGenerateGivesAValue(t *testing.T) {
 	for text, want := range map[string]city{
 		`{"name":"Oslo","people":700000}`: {Name: "Oslo", People: 700000},
 		"```json\n{\"name\":\"Oslo\",\"people\":1,\"colour\":\"red\",\"founded\":\"1048-01-02T00:00:00Z\",\"twin\":\"Bergen\",\"walk\":5,\"tags\":{\"a\":\"b\"}}\n```": {
-			Name: "Oslo", People: 1, Colour: "red", Founded: time.Date(1048, 1, 2, 0, 0, 0, 0, time.UTC), Twin: &twin, Walk: 5, Tags: map[string]string{"a": "b"}},
+			Name: "Oslo", People: 1, Colour: "red", Founded: time.Date(1048, 1, 2, 0, 0, 0, 0, time.UTC), Twin: &twin, Walk: 5,
+			Tags: map[string]string{"a": "b"}},
 		` {"name":"","people":0,"twin":null} `: {},
 	} {
 		var asked []llm.Request
@@ -78,7 +79,8 @@ func TestAnswerThatDoesNotFitIsSentBackOnce(t *testing.T) {
 		"a deep one, open": {strings.Repeat(`{"a":`, 20000), "not JSON"},
 	} {
 		var asked []llm.Request
-		got, err := llm.GenerateFrom[city](t.Context(), answering(&asked, c.bad, good), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Which city?"}}})
+		got, err := llm.GenerateFrom[city](t.Context(), answering(&asked, c.bad, good),
+			llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Which city?"}}})
 		if err != nil || got.Value.Name != "Oslo" || len(asked) != 2 {
 			t.Fatalf("%s: %+v, %v after %d requests; want Oslo after 2", name, got, err, len(asked))
 		}
@@ -91,7 +93,8 @@ func TestAnswerThatDoesNotFitIsSentBackOnce(t *testing.T) {
 		}
 
 		asked = nil
-		got, err = llm.GenerateFrom[city](t.Context(), answering(&asked, c.bad), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Which city?"}}})
+		got, err = llm.GenerateFrom[city](t.Context(), answering(&asked, c.bad),
+			llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Which city?"}}})
 		var e *llm.Error
 		if !errors.Is(err, llm.ErrUnfit) || !errors.As(err, &e) || e.Model != "func" || len(asked) != 2 || len(err.Error()) > 1000 {
 			t.Errorf("%s: %v after %d requests, want that it does not fit, after 2", name, err, len(asked))
@@ -171,7 +174,8 @@ func TestFormSaysWhatItAsksFor(t *testing.T) {
 		t.Errorf("required (-want +got):\n%s", d)
 	}
 	p := s.Properties
-	if p["name"].Description != "its name in English" || p["founded"].Format != "date-time" || len(p["colour"].Enum) != 2 || p["walk"].Description != "nanoseconds" {
+	if p["name"].Description != "its name in English" || p["founded"].Format != "date-time" || len(p["colour"].Enum) != 2 ||
+		p["walk"].Description != "nanoseconds" {
 		t.Errorf("schema = %s", o.Schema)
 	}
 	var wg sync.WaitGroup
@@ -199,7 +203,8 @@ func ExampleGenerate() {
 
 // FuzzGenerate reads any answer as a value: it fits, or the error says so.
 func FuzzGenerate(f *testing.F) {
-	for _, s := range []string{`{"name":"a","people":1}`, "```json\n{}\n```", `{"name":"a","people":1e400}`, `[`, "", "```", `{"name":"\ud800","people":1}`} {
+	for _, s := range []string{`{"name":"a","people":1}`, "```json\n{}\n```", `{"name":"a","people":1e400}`, `[`, "", "```",
+		`{"name":"\ud800","people":1}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -201,7 +201,8 @@ type Usage struct {
 
 // Add returns the sum. Its cost is known only if both costs are; the zero Usage counts as known.
 func (u Usage) Add(o Usage) Usage {
-	sum := Usage{Input: u.Input + o.Input, Output: u.Output + o.Output, CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite, Reasoning: u.Reasoning + o.Reasoning}
+	sum := Usage{Input: u.Input + o.Input, Output: u.Output + o.Output, CacheRead: u.CacheRead + o.CacheRead,
+		CacheWrite: u.CacheWrite + o.CacheWrite, Reasoning: u.Reasoning + o.Reasoning}
 	switch {
 	case u == Usage{}:
 		sum.Cost = o.Cost

@@ -69,7 +69,8 @@ func formOf(t reflect.Type) (f *Form, wrapped bool, err error) {
 		}
 	}
 	if wrapped = s.Type != "object"; wrapped {
-		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"value": s}, Required: []string{"value"}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+		s = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"value": s}, Required: []string{"value"},
+			AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -53,7 +53,8 @@ func TestPlainSchemaSaysTheRestInWords(t *testing.T) {
 			if d := cmp.Diff(decoded(t, c.want), decoded(t, string(got.Schema))); d != "" || !ok {
 				t.Errorf("ok %v, schema (-want +got):\n%s", ok, d)
 			}
-			if !strings.HasPrefix(got.Description, "Does it.") || !strings.Contains(got.Description, c.words) || c.words == "" && got.Description != "Does it." {
+			if !strings.HasPrefix(got.Description, "Does it.") || !strings.Contains(got.Description, c.words) ||
+				c.words == "" && got.Description != "Does it." {
 				t.Errorf("described as %q, want %q in it", got.Description, c.words)
 			}
 			if again, ok := got.Plain(); !ok || cmp.Diff(decoded(t, string(again.Schema)), decoded(t, string(got.Schema))) != "" {

@@ -21,7 +21,8 @@ func TestPrices(t *testing.T) {
 	}
 	used := llm.Usage{Input: 1_000_000, Output: 100_000, CacheRead: 500_000, CacheWrite: 100_000}
 	for model, want := range map[string]*float64{
-		"openai:gpt-x": n(0.4*3 + 0.5*0.3 + 0.1*3.75 + 0.1*15), "openai:gpt-y": n(7 + 0.8), "openai:o": n(1 + 0.2), "ollama:q": n(0), "anthropic:c": nil,
+		"openai:gpt-x": n(0.4*3 + 0.5*0.3 + 0.1*3.75 + 0.1*15), "openai:gpt-y": n(7 + 0.8), "openai:o": n(1 + 0.2), "ollama:q": n(0),
+		"anthropic:c": nil,
 	} {
 		m := prices.Model(&named{model, used})
 		got, err := llm.Collect(m.Stream(t.Context(), llm.Request{}), nil)

@@ -34,7 +34,8 @@ type agents struct {
 
 // openAgents makes the tools, the MCP servers, the models, the places, and the factory of
 // agents, which uses them all. With an error it returns what it has opened so far.
-func openAgents(n *Node, self community.Member, defined definition.Set, calls *calls, skills *skillset.Skills, report *reporter) (a *agents, err error) {
+func openAgents(n *Node, self community.Member, defined definition.Set, calls *calls, skills *skillset.Skills,
+	report *reporter) (a *agents, err error) {
 	a = &agents{defined: defined}
 	c := n.cfg
 	hooks := exec.Config{Denied: n.rules.Denied, Report: report.sandbox, Disarmed: report.disarmed, Artifacts: calls.artifacts}
@@ -66,21 +67,29 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	a.models = models.New(models.Config{
 		Settings: c.Settings, Getenv: c.Getenv, Community: calls.community, Funcs: c.Models, Record: c.Record, Replay: c.Replay, Logger: c.Logger,
 	})
-	if a.places, err = places.Open(places.Config{Self: self, Settings: c.Settings, Kept: n.kept, Community: calls.community, Definition: a.defined.Find, Logger: c.Logger}); err != nil {
+	if a.places, err = places.Open(places.Config{Self: self, Settings: c.Settings, Kept: n.kept, Community: calls.community,
+		Definition: a.defined.Find, Logger: c.Logger}); err != nil {
 		return a, err
 	}
 	policy, _ := c.Settings.Sandbox.Policy(c.Workspace(), c.Home) // tools.Open has reported the error
 	use := c.Skills().Use()
 	use.Uses = n.sessions.SkillUses()
 	a.factory = agent.NewFactory(agent.Config{
-		Community: calls.community, Chooser: a.places.Chooser, Workspaces: a.places.Workspaces, OpenWorkspace: have.OpenCheckout, Skills: skills.Registry, SkillUse: use, Trust: c.Skills().Trust, Approvals: n.rules,
+		Community: calls.community, Chooser: a.places.Chooser, Workspaces: a.places.Workspaces, OpenWorkspace: have.OpenCheckout,
+		Skills: skills.Registry, SkillUse: use, Trust: c.Skills().Trust, Approvals: n.rules,
 		WorkContext: agent.WorkContext{
-			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy, SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,
+			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy,
+			SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,
 		},
-		Tools: more, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
-		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: n.events.Publish, Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(), Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert, RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
+		Tools: more, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove,
+		Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
+		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: n.events.Publish,
+		Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(),
+			Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert,
+		RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
-	a.spawner = &tasks.Spawner{Factory: a.factory, Community: calls.community, Definitions: a.defined, Rules: n.rules.Policy, Limits: c.Settings.Budget.Limits, Logger: c.Logger}
+	a.spawner = &tasks.Spawner{Factory: a.factory, Community: calls.community, Definitions: a.defined, Rules: n.rules.Policy,
+		Limits: c.Settings.Budget.Limits, Logger: c.Logger}
 	if c.Settings.Approvals.Unattended {
 		a.spawner.Ask = calls.approvals.Ask
 	}

@@ -29,10 +29,12 @@ type calls struct {
 
 // openCalls makes calls. The record comes first: a node that cannot record must not start. self is this node with its
 // labels; lent reports whether an agent is lent to a node. With an error it returns what it has opened so far.
-func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter, lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
+func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter,
+	lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
 	c = &calls{node: n}
 	cfg, l := n.cfg, n.cfg.Settings.Limits
-	if c.audit, err = audit.Open(n.kept.Audit(), audit.Config{Checkpoint: n.kept.Checkpoint(), Signer: peers.Identity, Logger: cfg.Logger}); err != nil {
+	if c.audit, err = audit.Open(n.kept.Audit(),
+		audit.Config{Checkpoint: n.kept.Checkpoint(), Signer: peers.Identity, Logger: cfg.Logger}); err != nil {
 		return c, err
 	}
 	c.inbound = inbound.New(inbound.Config{
@@ -47,18 +49,22 @@ func openCalls(n *Node, self community.Member, peers *peers.Peers, report *repor
 	}
 	c.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: cfg.Logger})
 	c.community = community.New(community.Config{
-		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Authorize: c.inbound.Authorize, OnRefused: report.refused, OnUndelivered: report.undelivered, OnLeftOut: report.leftOut, OnCall: onCall, Logger: cfg.Logger,
+		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Authorize: c.inbound.Authorize,
+		OnRefused: report.refused, OnUndelivered: report.undelivered, OnLeftOut: report.leftOut, OnCall: onCall, Logger: cfg.Logger,
 		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
-		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers, MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
+		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers,
+		MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
 	})
 	if c.artifacts, err = artifacts.Open(artifacts.Config{
-		Dir: n.kept.Artifacts(), MaxSize: int64(cfg.Settings.Artifacts.MaxSize), Community: c.community, Allowed: func(from community.NodeID) bool { return c.inbound.Allowed(from, artifacts.Capability) },
+		Dir: n.kept.Artifacts(), MaxSize: int64(cfg.Settings.Artifacts.MaxSize), Community: c.community,
+		Allowed:    func(from community.NodeID) bool { return c.inbound.Allowed(from, artifacts.Capability) },
 		MaxMessage: l.Message, Keep: time.Duration(cfg.Settings.Artifacts.Keep), Sessions: n.sessions.Store(),
 	}); err != nil {
 		return c, err
 	}
 	c.approvals = approvals.New(approvals.Config{
-		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message, Events: n.events, Keep: n.rules.Keep,
+		Node: self.Node, Name: self.Name, Community: c.community, Timeout: cfg.Settings.Approvals.Timeout, MaxMessage: l.Message,
+		Events: n.events, Keep: n.rules.Keep,
 	})
 	return c, nil
 }

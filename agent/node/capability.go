@@ -22,7 +22,8 @@ import (
 func (p *parts) offerAll() error {
 	info := community.Capability{Name: "node.info", Description: "What this node is: name, version, system, how long it has been up.", Idempotent: true,
 		Output: json.RawMessage(`{"type":"object","required":["name","id","version","protocol","system"]}`)}
-	problems := []error{p.offer(info, p.info), p.calls.approvals.Offer(), p.console.steering.Offer(p.offer), p.console.fleet.Offer(), p.resumer.Offer(p.offer), p.calls.artifacts.Offer(), p.skills.Offer()}
+	problems := []error{p.offer(info, p.info), p.calls.approvals.Offer(), p.console.steering.Offer(p.offer), p.console.fleet.Offer(),
+		p.resumer.Offer(p.offer), p.calls.artifacts.Offer(), p.skills.Offer()}
 	for _, c := range p.node.cfg.Settings.Capabilities {
 		var err error
 		switch {

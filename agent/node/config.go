@@ -185,7 +185,8 @@ func (c Config) Kept(held *sandbox.Box, d *permission.FileDenials) (how string, 
 // Servers returns the configuration of the MCP servers.
 func (c Config) Servers(r *exec.Runner) mcpservers.Config {
 	return mcpservers.Config{
-		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home), c.Settings.Directories...), Home: c.Home, ConfigDir: c.configDir(), Getenv: c.Getenv,
+		MCP: c.Settings.MCP, Workspace: c.Workspace(), Writable: append(c.Settings.Sandbox.WritablePaths(c.Home),
+			c.Settings.Directories...), Home: c.Home, ConfigDir: c.configDir(), Getenv: c.Getenv,
 		State: c.State, Runner: r, Version: c.Version, Logger: c.Logger,
 	}
 }

@@ -38,9 +38,11 @@ func openConsole(p *parts) (c *console, err error) {
 			return c, err
 		}
 	}
-	c.steering = steering.New(steering.Config{Node: id, Community: p.calls.community, Agents: p.agents.factory, MaxMessage: message, NodeName: p.report.nodeName})
+	c.steering = steering.New(steering.Config{Node: id, Community: p.calls.community, Agents: p.agents.factory, MaxMessage: message,
+		NodeName: p.report.nodeName})
 	c.fleet = fleet.New(fleet.Config{
-		Node: id, Name: n.name, Version: n.cfg.Version, Started: p.started, Community: p.calls.community, Nodes: p.peers.Network.Nodes, Agents: p.agents.factory, Events: n.events, MaxMessage: message,
+		Node: id, Name: n.name, Version: n.cfg.Version, Started: p.started, Community: p.calls.community, Nodes: p.peers.Network.Nodes,
+		Agents: p.agents.factory, Events: n.events, MaxMessage: message,
 		Health: func() (*symbiov1.Process, []string) { return health(p.peers) },
 	})
 	if c.controller, err = n.kept.Dial(); err != nil {
@@ -69,11 +71,12 @@ func (c *console) close() {
 func (p *parts) controlServer() *grpc.Server {
 	n, a := p.node, p.agents
 	return control.NewServer(control.Config{
-		Name: n.name, Version: n.cfg.Version, Workspace: n.cfg.Workspace(), Started: p.started, Peers: p.peers, Community: p.calls.community,
-		Events: n.events, Agents: a.spawner, Rules: n.rules, Approvals: p.calls.approvals, Steering: p.console.steering, Fleet: p.console.fleet, Artifacts: p.calls.artifacts,
-		Model: a.models.Open, ModelHealth: a.models.Health, Skills: skillset.NewService(p.skills, a.servers), Tasks: p.tasks, Reload: p.reload, NodeName: p.report.nodeName,
-		Resume: p.resumer.Order, Loads: a.places.Loads, Dashboard: p.console.dashboard.Open, Health: p.console.health, Logger: n.cfg.Logger,
-		Users: n.cfg.Users,
+		Name: n.name, Version: n.cfg.Version, Workspace: n.cfg.Workspace(), Started: p.started, Peers: p.peers,
+		Community: p.calls.community, Events: n.events, Agents: a.spawner, Rules: n.rules, Approvals: p.calls.approvals,
+		Steering: p.console.steering, Fleet: p.console.fleet, Artifacts: p.calls.artifacts, Model: a.models.Open,
+		ModelHealth: a.models.Health, Skills: skillset.NewService(p.skills, a.servers), Tasks: p.tasks, Reload: p.reload,
+		NodeName: p.report.nodeName, Resume: p.resumer.Order, Loads: a.places.Loads, Dashboard: p.console.dashboard.Open,
+		Health: p.console.health, Logger: n.cfg.Logger, Users: n.cfg.Users,
 	})
 }
 

@@ -89,11 +89,13 @@ func New(cfg Config) (_ *Node, err error) {
 	if err := n.openTelemetry(); err != nil {
 		return nil, err
 	}
-	if n.sessions, err = sessions.Open(sessions.Config{Session: n.cfg.Settings.Session, Node: n.name, File: n.kept.Sessions(), Logger: n.cfg.Logger}); err != nil {
+	if n.sessions, err = sessions.Open(sessions.Config{Session: n.cfg.Settings.Session, Node: n.name, File: n.kept.Sessions(),
+		Logger: n.cfg.Logger}); err != nil {
 		return nil, err
 	}
 	n.events = n.sessions.Events
-	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Tools: cfg.RuleTools(), Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
+	n.rules, err = rules.New(rules.Config{Start: cfg.Settings, Read: cfg.Read, Dir: cfg.Workspace(), Tools: cfg.RuleTools(),
+		Standing: n.kept.Standing(), Events: n.events, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +268,8 @@ func (n *Node) openTelemetry() (err error) {
 		return err
 	}
 	n.telemetry, err = telemetry.New(context.Background(), telemetry.Config{
-		Getenv: n.cfg.Getenv, Prometheus: n.cfg.Settings.Metrics != "", Name: n.name, ID: string(self.ID()), Version: n.cfg.Version, State: n.measured, Logger: n.cfg.Logger,
+		Getenv: n.cfg.Getenv, Prometheus: n.cfg.Settings.Metrics != "", Name: n.name, ID: string(self.ID()), Version: n.cfg.Version,
+		State: n.measured, Logger: n.cfg.Logger,
 	})
 	if n.telemetry != nil {
 		n.cfg.Logger = n.telemetry.Logger(n.cfg.Logger)

@@ -31,9 +31,7 @@ type Query struct {
 }
 
 // The values of Query.Op.
-const (
-	OpList, OpSearch, OpShow, OpCost = "list", "search", "show", "cost"
-)
+const OpList, OpSearch, OpShow, OpCost = "list", "search", "show", "cost"
 
 // Line is a result of a Query. Its JSON is a line of `symbio sessions export` and of sessions.read. A
 // list has the sessions. A search has the session, the ID and Kind of the entry, and Text. What is

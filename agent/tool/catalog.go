@@ -28,7 +28,8 @@ type catalog struct {
 
 // newCatalog returns a catalog with the fixed tools of a Set.
 func newCatalog(cfg SetConfig, tools []Tool) *catalog {
-	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, isBrief: cfg.Brief, isEssential: cfg.Essential, own: &toolMap{make(map[string]Tool, len(tools)), make([]string, 0, len(tools))}}
+	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, isBrief: cfg.Brief, isEssential: cfg.Essential,
+		own: &toolMap{make(map[string]Tool, len(tools)), make([]string, 0, len(tools))}}
 	if c.isBrief == nil {
 		c.isBrief = func() bool { return false }
 	}

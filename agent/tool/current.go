@@ -112,7 +112,8 @@ func Question(ctx context.Context, server string, args map[string]any, remark st
 	if c.set.cfg.Ask == nil {
 		return Answer{Why: NoPerson}
 	}
-	return c.set.cfg.Ask(ctx, Decision{Agent: c.set.cfg.Agent, CallID: c.job.call.ID + "?", Tool: QuestionOf + server, Args: args, Verdict: permission.Verdict{Action: permission.Ask, Why: remark}})
+	return c.set.cfg.Ask(ctx, Decision{Agent: c.set.cfg.Agent, CallID: c.job.call.ID + "?", Tool: QuestionOf + server, Args: args,
+		Verdict: permission.Verdict{Action: permission.Ask, Why: remark}})
 }
 
 // FileEdit is a change of a file that a tool is about to make. Before and After are the SHA-256 of the

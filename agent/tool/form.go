@@ -57,7 +57,8 @@ func (f Field) Parse(text string) (any, error) {
 	case text == "" && f.Default != nil:
 		return f.Default, nil
 	case f.Type == "boolean":
-		if yes := text == "" || slices.Contains([]string{"yes", "y", "true"}, strings.ToLower(text)); yes || slices.Contains([]string{"no", "n", "false"}, strings.ToLower(text)) {
+		if yes := text == "" || slices.Contains([]string{"yes", "y", "true"}, strings.ToLower(text)); yes ||
+			slices.Contains([]string{"no", "n", "false"}, strings.ToLower(text)) {
 			return yes, nil
 		}
 		return nil, fmt.Errorf("%q is neither yes nor no", text)

@@ -194,7 +194,8 @@ func fieldsOf(t reflect.Type) map[string]int {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if p := reflect.PointerTo(f.Type); f.Anonymous || !f.IsExported() || strings.Contains(options, "string") || p.Implements(byText) || p.Implements(byJSON) {
+		if p := reflect.PointerTo(f.Type); f.Anonymous || !f.IsExported() || strings.Contains(options, "string") || p.Implements(byText) ||
+			p.Implements(byJSON) {
 			continue
 		}
 		if name == "" {

@@ -40,7 +40,8 @@ func (g *gallery) addImages(r Result) Result {
 			r.Images = append(r.Images, img)
 			continue
 		}
-		if notes = append(notes, fmt.Sprintf("[Picture %d is not shown: %s.]", i+1, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))); len(notes) == maxTurnImages && i+1 < len(given) {
+		why := strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": ")
+		if notes = append(notes, fmt.Sprintf("[Picture %d is not shown: %s.]", i+1, why)); len(notes) == maxTurnImages && i+1 < len(given) {
 			notes = append(notes, fmt.Sprintf("[Of %d more pictures none is shown.]", len(given)-i-1))
 			break
 		}

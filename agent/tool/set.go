@@ -107,8 +107,9 @@ type SetConfig struct {
 	// the whole policy.
 	Constrain func(sandbox.Policy) (held sandbox.Policy, narrower bool)
 	// OnDecision is called with each decision before the tool runs, one at a time, in the order of
-	// the calls; those of Sample come from the goroutine of the call that runs. It must not call the Set. If it returns an error the tool does not run, because a
-	// decision that cannot be recorded must not take effect. Default: not called.
+	// the calls; those of Sample come from the goroutine of the call that runs. It must not call the Set. If it
+	// returns an error the tool does not run, because a decision that cannot be recorded must not take effect.
+	// Default: not called.
 	OnDecision func(Decision) error
 	// Ask asks a person and waits for the answer. It must return when ctx ends. It is called for
 	// one call at a time. Default: no person, which means no (security.md 8.6).
@@ -277,7 +278,8 @@ func (s *Set) answer(j *job) llm.ToolResult {
 
 // resultOf returns the result that the model reads.
 func (s *Set) resultOf(j *job) llm.ToolResult {
-	return llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError, Images: j.result.Images}
+	return llm.ToolResult{CallID: j.call.ID, Name: j.call.Name, Text: Shorten(j.result.Text, s.cfg.MaxText), IsError: j.result.IsError,
+		Images: j.result.Images}
 }
 
 // end calls OnEnd with the result of a call, once.

@@ -145,7 +145,8 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 	if j.inv.describes {
 		return true
 	}
-	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict, Judged: s.callOf(ctx, j)}
+	d := Decision{Agent: s.cfg.Agent, CallID: j.call.ID, Tool: j.call.Name, Args: j.inv.Args, Within: s.within(ctx), Verdict: j.verdict,
+		Judged: s.callOf(ctx, j)}
 	var answer Answer
 	switch d.Verdict.Action {
 	case permission.Allow:
@@ -160,7 +161,8 @@ func (s *Set) approve(ctx context.Context, j *job) bool {
 		answer = s.ask(ctx, j, &d)
 	}
 	change := ""
-	if x, ok := s.cfg.Guard.(explainer); ok && !d.Approved && answer.By == "" && d.Verdict.Stage != permission.StageMode { // what a person has refused is not for a rule to allow
+	// what a person has refused is not for a rule to allow
+	if x, ok := s.cfg.Guard.(explainer); ok && !d.Approved && answer.By == "" && d.Verdict.Stage != permission.StageMode {
 		e := x.Explain(s.callOf(ctx, j))
 		change, d.Missing = e.Change(), e.Allow()
 	}

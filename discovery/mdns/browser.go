@@ -131,8 +131,8 @@ func (b *browser) restartQueries(now time.Time, spread time.Duration) {
 // scheduleTick makes due no later than t; the zero time is ignored.
 func (b *browser) scheduleTick(t time.Time) { b.due = earlier(b.due, t) }
 
-// tick sends the queries that are due and drops expired peers. A tick that is late makes the lives of peers longer. One shared query refreshes all
-// peers; a peer that two of them did not reach is queried by itself.
+// tick sends the queries that are due and drops expired peers. A tick that is late makes the lives of peers longer.
+// One shared query refreshes all peers; a peer that two of them did not reach is queried by itself.
 func (b *browser) tick(now time.Time) {
 	if b.due.IsZero() || b.due.After(now) {
 		return

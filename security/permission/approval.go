@@ -128,7 +128,8 @@ func (l Link) open(f *facts) []Approval {
 		}
 		a := Approval{Command: fmt.Sprintf("%s(%s)", o.call.Tool, o.path)}
 		if at := o.locations()[0]; at.Known && at.Lexical == at.Real {
-			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.Real); parses(text, func(r Rule) bool { return !strings.Contains(text, "*") && r.allows(o.facts) == yes }) {
+			if text := fmt.Sprintf("%s(%s)", o.call.Tool, at.Real); parses(text,
+				func(r Rule) bool { return !strings.Contains(text, "*") && r.allows(o.facts) == yes }) {
 				a.Rule = text
 			}
 		}

@@ -60,7 +60,8 @@ type ruleYAML struct {
 // Policy.
 func (RuleText) JSONSchema() *jsonschema.Schema {
 	text := jsonschema.Schema{Type: "string"}
-	long := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{"rule": text.CloneSchemas(), "box": text.CloneSchemas()}}
+	long := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+		Properties: map[string]*jsonschema.Schema{"rule": text.CloneSchemas(), "box": text.CloneSchemas()}}
 	for _, key := range []string{"match", "not_match"} {
 		long.Properties[key] = &jsonschema.Schema{Type: "array", Items: text.CloneSchemas()}
 	}

@@ -88,7 +88,8 @@ func EncodeConstraints(c Chain, within ...Guardrail) ([]byte, error) {
 			}
 		}
 		p := l.Policy
-		one := constraintLink{Name: shownName(l.Name), FinalDeny: texts(p.FinalDeny), Deny: texts(p.Deny), Override: texts(p.Override), Allow: texts(p.Allow), Default: p.Default, Granted: granted}
+		one := constraintLink{Name: shownName(l.Name), FinalDeny: texts(p.FinalDeny), Deny: texts(p.Deny), Override: texts(p.Override),
+			Allow: texts(p.Allow), Default: p.Default, Granted: granted}
 		digest := fmt.Sprintf("%s %q", p.Digest(), granted)
 		if l.guardrail {
 			one.Guardrail = &constraintGuardrail{texts(l.ask), !l.mute}

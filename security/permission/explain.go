@@ -166,7 +166,8 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 	changes = c.fewest(changes, call, Allow)
 	if len(changes) == 1 && changes[0].List == "allow" {
 		text, _ := leadingRule(changes[0].Rule)
-		if r, err := ParseRule(text); err == nil && r.Warning() == "" && text != changes[0].Rule && c.with([]Change{{changes[0].Link, "allow", text}}).Judge(call).Action == Allow {
+		if r, err := ParseRule(text); err == nil && r.Warning() == "" && text != changes[0].Rule &&
+			c.with([]Change{{changes[0].Link, "allow", text}}).Judge(call).Action == Allow {
 			wider = text
 		}
 	}

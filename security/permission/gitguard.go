@@ -28,9 +28,11 @@ func gitUnheld(c *shell.Command, spelled int) string {
 	}
 	for _, w := range rest[min(max(spelled-2, 0), len(rest)):] {
 		name, _, _ := strings.Cut(strings.TrimPrefix(w.Text, "--"), "=")
-		long := strings.HasPrefix(w.Text, "--") && slices.ContainsFunc(gitOptions, func(o string) bool { return name != "" && (strings.HasPrefix(o, name) || strings.HasPrefix(name, o)) })
+		long := strings.HasPrefix(w.Text, "--") && slices.ContainsFunc(gitOptions,
+			func(o string) bool { return name != "" && (strings.HasPrefix(o, name) || strings.HasPrefix(name, o)) })
 		short := strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.ContainsAny(w.Text[:min(3, len(w.Text))], "Oxo")
-		outside := strings.HasPrefix(w.Text, "/") && w.Text != "/dev/null" || w.Tilde || slices.Contains(strings.Split(w.Text, "/"), "..") || strings.Contains(w.Text, "::")
+		outside := strings.HasPrefix(w.Text, "/") && w.Text != "/dev/null" || w.Tilde ||
+			slices.Contains(strings.Split(w.Text, "/"), "..") || strings.Contains(w.Text, "::")
 		if long || short || outside || w.MayBeOption() && w.Dynamic {
 			return "nothing holds it on this machine, and " + w.Text + " may run a program or lead out of the repository"
 		}

@@ -25,7 +25,8 @@ func (r commandRule) pathspecs(dir string) (specs []string, exact bool) {
 		whole := p.Dir + "/" + p.Rest
 		rel, below := file.Below(file.Clean(dir), whole)
 		// A pattern whose directory is above the call's may still match below it.
-		if star := strings.IndexByte(p.Rest, '*'); !ok || !below && star >= 0 && strings.HasPrefix(file.Clean(dir)+"/", strings.TrimSuffix(p.Dir+"/"+p.Rest[:star], "/")+"/") {
+		if star := strings.IndexByte(p.Rest, '*'); !ok ||
+			!below && star >= 0 && strings.HasPrefix(file.Clean(dir)+"/", strings.TrimSuffix(p.Dir+"/"+p.Rest[:star], "/")+"/") {
 			return []string{"*"}, false
 		}
 		if at = rel; !below || at == "" {
@@ -51,7 +52,8 @@ func (r commandRule) printsDenied(f *facts, i int) bool {
 	}
 	c := f.shell.program.Commands[i]
 	words, sure := withoutFiles(&c, specs)
-	if _, err := os.Lstat(filepath.Join(f.call.Dir, ".git")); err == nil && len(c.Words) > 1 && c.Words[1].Text != "-C" && len(c.Dirs.Paths) == 1 && c.Dirs.Paths[0] == "" && !c.Dirs.Unknown {
+	if _, err := os.Lstat(filepath.Join(f.call.Dir, ".git")); err == nil && len(c.Words) > 1 && c.Words[1].Text != "-C" &&
+		len(c.Dirs.Paths) == 1 && c.Dirs.Paths[0] == "" && !c.Dirs.Unknown {
 		exact = exact || specs[0] != "*" // the repository is the one that the rule speaks of
 	}
 	return !sure || words != nil && !exact

@@ -53,7 +53,8 @@ const maxScript = 4 << 20
 func (f *facts) scripts() map[string]string {
 	all := map[string]string{}
 	add := func(at file.Location) {
-		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files, func(o redirection) bool { return o.call.Tool == "Write" && o.locations()[0].Real == at.Real }) {
+		if info, err := os.Stat(at.Real); err != nil || !info.Mode().IsRegular() || slices.ContainsFunc(f.shell.files,
+			func(o redirection) bool { return o.call.Tool == "Write" && o.locations()[0].Real == at.Real }) {
 			return
 		}
 		if script, err := os.Open(at.Real); err == nil {

@@ -24,11 +24,12 @@ func must(texts ...string) []Rule {
 	return rules
 }
 
-// Standard returns the preset that lets an agent look around, with commands in the box that only looks, and spawn sub-agents, which spend its
-// budget and may do no more than it may, and asks about the rest (spec: swiftagent.md, Security:
-// interactive permission).
+// Standard returns the preset that lets an agent look around, with commands in the box that only looks, and spawn
+// sub-agents, which spend its budget and may do no more than it may, and asks about the rest (spec: swiftagent.md,
+// Security: interactive permission).
 func Standard() Policy {
-	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"), Allow: must(slices.Concat(reading, []string{"replicate_agent", "Bash(box:look)", "Git(box:look)"})...), Default: Ask}
+	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"),
+		Allow: must(slices.Concat(reading, []string{"replicate_agent", "Bash(box:look)", "Git(box:look)"})...), Default: Ask}
 }
 
 // Development returns Standard with leave to write in the workspace, use git, and work with other

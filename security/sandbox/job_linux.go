@@ -39,7 +39,8 @@ func (l Limits) rlimits() []inside.Limit {
 	cpu.Max++
 	// No core dumps: at 0 the kernel would still start the machine's handler of crashes, outside, at 1 it does not
 	// (fs/coredump.c). And RLIMIT_DATA is private writable memory, since Linux 4.7.
-	out := []inside.Limit{both(unix.RLIMIT_CORE, 1), cpu, both(unix.RLIMIT_FSIZE, l.FileSize), both(unix.RLIMIT_NOFILE, int64(l.OpenFiles)), both(unix.RLIMIT_DATA, l.Memory)}
+	out := []inside.Limit{both(unix.RLIMIT_CORE, 1), cpu, both(unix.RLIMIT_FSIZE, l.FileSize), both(unix.RLIMIT_NOFILE, int64(l.OpenFiles)),
+		both(unix.RLIMIT_DATA, l.Memory)}
 	if l.Processes > 0 {
 		out = append(out, both(unix.RLIMIT_NPROC, int64(l.Processes)))
 	}

@@ -73,7 +73,8 @@ func (p Portable) Constraint(dir string) (func(Policy) Policy, error) {
 	}
 	return func(machine Policy) Policy {
 		only := Policy(p)
-		for _, list := range []struct{ mine, machines *[]string }{{&only.Env, &machine.Env}, {&only.Files.Sockets, &machine.Files.Sockets}, {&only.Files.Show, &machine.Files.Show}} {
+		for _, list := range []struct{ mine, machines *[]string }{{&only.Env, &machine.Env}, {&only.Files.Sockets, &machine.Files.Sockets},
+			{&only.Files.Show, &machine.Files.Show}} {
 			if slices.Contains(*list.mine, portableAll) {
 				*list.mine = *list.machines
 			}

@@ -103,7 +103,8 @@ func (r *repositories) end(roots, kept []string) (lines []string, err error) {
 			}
 			if config {
 				var dropped []string
-				if clean, dropped = reviewGit(now.text, was.text, func(tree string) bool { return isBelow(d.Name(), tree, root) }); now.odd == "" && len(dropped) == 0 {
+				if clean, dropped = reviewGit(now.text, was.text,
+					func(tree string) bool { return isBelow(d.Name(), tree, root) }); now.odd == "" && len(dropped) == 0 {
 					return nil
 				}
 				was.mode, why = 0o644, fmt.Sprintf("git executes or obeys %q", dropped)
@@ -179,9 +180,9 @@ func readSetting(d *os.File, name string) (s setting) {
 	return s
 }
 
-// walker finds the configurations and hooks of git directories, and the settings of other version control programs. Names count in any case, since some
-// file systems ignore it. It opens each directory below its parent's descriptor and follows no
-// link, so that a path that is replaced meanwhile leads nowhere else.
+// walker finds the configurations and hooks of git directories, and the settings of other version control programs.
+// Names count in any case, since some file systems ignore it. It opens each directory below its parent's descriptor
+// and follows no link, so that a path that is replaced meanwhile leads nowhere else.
 type walker struct {
 	// left is how many more directories it may read.
 	left int

@@ -174,7 +174,8 @@ const mdnsName = "mdns"
 // unproven reports whether the candidate was never reached, and only sources name it that any machine of the
 // network, or any node, can feed. The caller holds candidates.mu.
 func (k *candidate) unproven() bool {
-	return k.proven == "" && len(k.sources) > 0 && !slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
+	return k.proven == "" && len(k.sources) > 0 &&
+		!slices.ContainsFunc(k.sources, func(s string) bool { return s != introduced.Name && s != mdnsName })
 }
 
 // next returns what to dial, or false when the candidate is not worth dialing any more: it is gone
@@ -190,8 +191,8 @@ func (n *candidates) next(k *candidate) (target, bool) {
 		return target{}, false
 	}
 	k.addrsChanged = false
-	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(), dropped: k.dropped,
-		isStale: func(a netip.AddrPort) bool { return n.isStale(k, a) }}
+	t := target{claimed: k.claimed, proven: k.proven, addrs: slices.Clone(k.addrs), introduced: k.introduced(), unproven: k.unproven(),
+		dropped: k.dropped, isStale: func(a netip.AddrPort) bool { return n.isStale(k, a) }}
 	if t.introduced {
 		t.better = k.changed
 	}

@@ -34,7 +34,8 @@ func catalogTo(c community.Catalog) *pb.Catalog {
 	}
 	for _, k := range c.Capabilities {
 		out.Capabilities = append(out.Capabilities, &pb.Capability{
-			Name: k.Name, Description: k.Description, InputSchema: k.Input, OutputSchema: k.Output, Idempotent: k.Idempotent, Places: uint32(k.Places),
+			Name: k.Name, Description: k.Description, InputSchema: k.Input, OutputSchema: k.Output, Idempotent: k.Idempotent,
+			Places: uint32(k.Places),
 		})
 	}
 	return out
@@ -49,7 +50,8 @@ func catalogFrom(c *pb.Catalog) community.Catalog {
 	}
 	for _, k := range c.GetCapabilities() {
 		out.Capabilities = append(out.Capabilities, community.Capability{
-			Name: k.GetName(), Description: k.GetDescription(), Input: k.GetInputSchema(), Output: k.GetOutputSchema(), Idempotent: k.GetIdempotent(), Places: int(k.GetPlaces()),
+			Name: k.GetName(), Description: k.GetDescription(), Input: k.GetInputSchema(), Output: k.GetOutputSchema(),
+			Idempotent: k.GetIdempotent(), Places: int(k.GetPlaces()),
 		})
 	}
 	return out

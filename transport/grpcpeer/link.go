@@ -278,7 +278,8 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 		return incompatible{l.protocol}
 	}
 	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
-		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(), PeerHolds: l.protocol.minor >= 3,
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(),
+		PeerHolds: l.protocol.minor >= 3,
 		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
 			l.undelivered(u)

@@ -64,7 +64,8 @@ func New(cfg Config) (*Network, error) {
 	w.renewal = &renewal{local: n, conns: admission.conns}
 	dial := newDialer(n, admission.conns, duplicates, w.renewal)
 	w.candidates = newCandidates(n, dial)
-	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()), offered: map[community.NodeID]*offeredConn{}}
+	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()),
+		offered: map[community.NodeID]*offeredConn{}}
 	w.candidates.offers = w.reverser.offerLoop
 	admission.onReversed = w.reverser.accept
 	w.server = newServer(n, duplicates, w.renewal, w.candidates)

@@ -146,9 +146,9 @@ func (n *Network) Nodes() []NodeStatus {
 			via = ViaReversed
 		}
 		all = append(all, NodeStatus{
-			Via: via, Sources: sources[l.peer.ID],
-			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt, Members: int(l.members.Load()),
-			Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since, Authority: l.authority.Load(), ClockAhead: l.clockAhead.Load(),
+			Via: via, Sources: sources[l.peer.ID], ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt,
+			Members: int(l.members.Load()), Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since,
+			Authority: l.authority.Load(), ClockAhead: l.clockAhead.Load(),
 		})
 	}
 	all = append(all, n.candidates.list(listed)...)

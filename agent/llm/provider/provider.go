@@ -255,7 +255,8 @@ func (c Config) ollama(ctx context.Context) (llm.Model, error) {
 
 // ollamaModel opens a model of Ollama. It asks nothing.
 func (c Config) ollamaModel(name string) (*ollama.Model, error) {
-	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, FirstToken: c.FirstToken, Memory: c.Memory}}
+	cfg := ollama.Config{Config: wire.Config{BaseURL: c.ollamaURL(), HTTP: c.HTTP, Logger: c.Logger, Model: name, FirstToken: c.FirstToken,
+		Memory: c.Memory}}
 	if c.Windows != nil {
 		cfg.Window = c.Windows("ollama:" + name)
 	}

@@ -44,7 +44,8 @@ type service struct {
 // the call is cheap.
 func (c Config) services() map[string]service {
 	wireConfig := func(url string, key llm.Secret, env, model, name string) wire.Config {
-		return wire.Config{BaseURL: url, Key: key, KeyName: env + "_API_KEY", HTTP: c.HTTP, Logger: c.Logger, Model: model, Name: name, FirstToken: c.FirstToken, Memory: c.Memory}
+		return wire.Config{BaseURL: url, Key: key, KeyName: env + "_API_KEY", HTTP: c.HTTP, Logger: c.Logger, Model: model, Name: name,
+			FirstToken: c.FirstToken, Memory: c.Memory}
 	}
 	openaiConfig := func(model, name string) openai.Config {
 		return wireConfig(c.OpenAIURL, c.OpenAIKey, "OPENAI", model, name)

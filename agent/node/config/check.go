@@ -35,7 +35,9 @@ func (c Config) Check() error {
 		switch {
 		case len(p.Name) > 64 || !capabilityName().MatchString(p.Name):
 			bad("%s: name: write up to 64 letters, digits, _ and -, in parts separated by dots, such as text.count", where)
-		case strings.HasPrefix(p.Name, authorize.OwnersPrefix), strings.HasPrefix(p.Name, authorize.SessionsPrefix), strings.HasPrefix(p.Name, authorize.FleetPrefix), strings.HasPrefix(p.Name, authorize.ArtifactsPrefix), strings.HasPrefix(p.Name, authorize.AgentsPrefix) && p.Name != lending.Capability:
+		case strings.HasPrefix(p.Name, authorize.OwnersPrefix), strings.HasPrefix(p.Name, authorize.SessionsPrefix),
+			strings.HasPrefix(p.Name, authorize.FleetPrefix), strings.HasPrefix(p.Name, authorize.ArtifactsPrefix),
+			strings.HasPrefix(p.Name, authorize.AgentsPrefix) && p.Name != lending.Capability:
 			prefix, _, _ := strings.Cut(p.Name, ".")
 			bad("%s: name: names that begin with %s. are reserved for the node; choose another", where, prefix)
 		case names[p.Name]:

@@ -230,13 +230,14 @@ func Default() Config {
 		Placement:   defaultPlacement(),
 		Session:     defaultSession(),
 		Artifacts:   Artifacts{MaxSize: 1 << 30, Keep: Age(24 * time.Hour)},
-		Budget:      Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000}, 0.8},
+		Budget: Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000,
+			Tokens: 10_000_000}, 0.8},
 		// The numbers and their reasons are those of community.Config,
 		// actor.Config and grpcpeer.Limits.
 		Limits: Limits{
-			Message: 1 << 20, Stream: 16 << 20, NodeCalls: 256, AgentCalls: 64, RefusalRate: 50, RefusalBurst: 100, PeerMembers: 1024, Capabilities: 256, JSONDepth: 64, CallTimeout: 5 * time.Minute,
-			Mailbox: 1024, Agents: 10_000, Connections: 256, NodeConnections: 4, Handshakes: 32,
-			HandshakeRate: 5, HandshakeBurst: 20, JoinsPerMinute: 10, CertificateGrace: identity.Grace,
+			Message: 1 << 20, Stream: 16 << 20, NodeCalls: 256, AgentCalls: 64, RefusalRate: 50, RefusalBurst: 100, PeerMembers: 1024,
+			Capabilities: 256, JSONDepth: 64, CallTimeout: 5 * time.Minute, Mailbox: 1024, Agents: 10_000, Connections: 256,
+			NodeConnections: 4, Handshakes: 32, HandshakeRate: 5, HandshakeBurst: 20, JoinsPerMinute: 10, CertificateGrace: identity.Grace,
 		},
 	}
 }

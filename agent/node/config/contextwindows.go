@@ -1,8 +1,6 @@
 package config
 
-import (
-	"strings"
-)
+import "strings"
 
 // ContextWindows maps names of models, such as "openai:gpt-x", to the size of
 // their context window in tokens. A name that ends in * is a prefix. An exact

@@ -119,7 +119,8 @@ func (c Config) ApplyProviders(p *provider.Config) {
 		p.AnthropicURL = c.Providers.Anthropic.BaseURL
 	}
 	p.AnthropicTokens, p.AnthropicThinking = c.Providers.Anthropic.MaxTokens, c.Providers.Anthropic.Thinking
-	p.Retry.Patience, p.FirstToken, p.Retry.FirstToken, p.Retry.LeastBusy = c.Providers.Patience, c.Providers.FirstToken, c.Providers.FirstToken, c.Providers.Balance == "least-busy"
+	p.FirstToken, p.Retry.FirstToken = c.Providers.FirstToken, c.Providers.FirstToken
+	p.Retry.Patience, p.Retry.LeastBusy = c.Providers.Patience, c.Providers.Balance == "least-busy"
 	p.Prices, p.Windows, p.TextOnly = c.Prices, c.ContextWindows.Of, c.Providers.WithoutImages
 }
 

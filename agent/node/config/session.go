@@ -58,7 +58,8 @@ func (s Session) check(bad func(format string, args ...any)) {
 		key, value string
 		known      []string
 	}{
-		{"store", s.Store, []string{StoreSQLite, StoreMemory, StoreOff}}, {"resume", s.Resume, []string{ResumeAsk, ResumeAuto}}, {"clock", s.Clock, []string{ClockRunning, ClockReal}},
+		{"store", s.Store, []string{StoreSQLite, StoreMemory, StoreOff}}, {"resume", s.Resume, []string{ResumeAsk, ResumeAuto}},
+		{"clock", s.Clock, []string{ClockRunning, ClockReal}},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			bad("session.%s: %q is none of %s", c.key, c.value, strings.Join(c.known, ", "))

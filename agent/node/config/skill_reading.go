@@ -59,7 +59,8 @@ func (s *SkillReading) resolve(makeAbsolute func(*string)) {
 // check reports limits below 1, markers that are paths and rules that cannot be
 // read.
 func (s SkillReading) check(bad func(format string, args ...any)) {
-	for key, n := range map[string]int{"max_depth": s.MaxDepth, "max_directories": s.MaxDirectories, "max_entries": s.MaxEntries, "max_skills": s.MaxSkills} {
+	for key, n := range map[string]int{"max_depth": s.MaxDepth, "max_directories": s.MaxDirectories, "max_entries": s.MaxEntries,
+		"max_skills": s.MaxSkills} {
 		if n < 1 {
 			bad("skills.%s has to be above 0", key)
 		}

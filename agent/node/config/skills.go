@@ -59,7 +59,8 @@ const maxSearchResults = 50
 func defaultSkills() Skills {
 	return Skills{Enabled: true, Discover: true, SkillUse: SkillUse{
 		Tools: skill.Default(), Initial: SkillsInitial{Format: skills.AvailableSkills, MaxEntries: 200, MaxBytes: 32 << 10},
-		Search: SkillsSearch{DefaultLimit: 8, MaxLimit: maxSearchResults}, MaxActive: 16, GrantTTL: skills.GrantSession, OnUnknown: "warn", Duplicates: skills.DuplicatesAmbiguous,
+		Search: SkillsSearch{DefaultLimit: 8, MaxLimit: maxSearchResults}, MaxActive: 16, GrantTTL: skills.GrantSession, OnUnknown: "warn",
+		Duplicates: skills.DuplicatesAmbiguous,
 	}, SkillReading: SkillReading{MaxDepth: 6, MaxDirectories: 2000, MaxEntries: 20_000, MaxSkills: 20_000}}
 }
 

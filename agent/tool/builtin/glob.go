@@ -111,7 +111,8 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 			found[i] = show(name)
 		}
 	}
-	return answer(found, a.Limit, more, "narrow the pattern or raise limit", k.notes(), "total\t"+visible.Plural(files, "file")+"\t"+visible.Plural(dirs, "directory")), nil
+	return answer(found, a.Limit, more, "narrow the pattern or raise limit", k.notes(),
+		"total\t"+visible.Plural(files, "file")+"\t"+visible.Plural(dirs, "directory")), nil
 }
 
 // orDot returns path, or "." if it is empty.

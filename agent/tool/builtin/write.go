@@ -42,7 +42,8 @@ func (w *Workspace) writeTool() tool.Tool {
 		if _, kept = did.inForm(a.Content); kept != "" {
 			kept = " It keeps " + kept + "; a command of Bash can change that."
 		}
-		return tool.Result{Text: fmt.Sprintf("%s %s: %s, %s.%s", did, at.shower(ctx)(did.name), visible.Plural(len(a.Content), "byte"), visible.Plural(lines, "line"), kept), Change: change}
+		return tool.Result{Text: fmt.Sprintf("%s %s: %s, %s.%s", did, at.shower(ctx)(did.name), visible.Plural(len(a.Content), "byte"),
+			visible.Plural(lines, "line"), kept), Change: change}
 	}, func(ctx context.Context, a writeArgs) tool.FileDiff {
 		at := w.of(ctx, a.FilePath)
 		did, err := at.prepareWrite(ctx, a.FilePath)
@@ -73,7 +74,8 @@ func (d operation) inForm(content string) (raw []byte, kept string) {
 		return []byte(content), ""
 	}
 	var all []string
-	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") && strings.Contains(content, "\n") && !strings.Contains(content, "\r") {
+	if n := strings.Count(text, "\n"); n > 0 && n == strings.Count(text, "\r\n") && strings.Contains(content, "\n") &&
+		!strings.Contains(content, "\r") {
 		content, all = strings.ReplaceAll(content, "\n", "\r\n"), append(all, "the line ends CR LF of the file")
 	}
 	mark := string(markUTF8)

@@ -1,8 +1,6 @@
 package guardrail
 
-import (
-	"symbio/security/permission"
-)
+import "symbio/security/permission"
 
 // Config is a guardrail as a person writes it. The zero Config changes nothing.
 type Config struct {
@@ -26,7 +24,8 @@ func (c Config) IsZero() bool {
 // Guardrail reads it. With an error, which is that of permission.Config, the Guardrail denies
 // everything.
 func (c Config) Guardrail() (Guardrail, error) {
-	parts := []Part{ruleList("deny", c.Deny), ruleList("final_deny", c.FinalDeny), ruleList("override", c.Override), ruleList("allow", c.Allow), ruleList("ask", c.Ask)}
+	parts := []Part{ruleList("deny", c.Deny), ruleList("final_deny", c.FinalDeny), ruleList("override", c.Override),
+		ruleList("allow", c.Allow), ruleList("ask", c.Ask)}
 	if c.Preset != "" {
 		parts = append(parts, Preset(c.Preset))
 	}

@@ -21,8 +21,8 @@ func (anyCall) Judge(permission.Call) permission.Verdict {
 	return permission.Verdict{Action: permission.Allow}
 }
 
-// elicited has a server ask with a form during a call, with today's protocol or an older one. It returns what the call of the server's tool returned, and what
-// the person was asked; the answers are given in turn.
+// elicited has a server ask with a form during a call, with today's protocol or an older one. It returns what the
+// call of the server's tool returned, and what the person was asked; the answers are given in turn.
 func elicited(t *testing.T, older bool, form string, answers ...tool.Answer) (result string, asked []tool.Decision) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "asker"}, nil)

@@ -78,7 +78,8 @@ func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.
 	redirect, done := "http://"+from.Addr().String()+"/callback", false
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
-			ClientName: "symbio", RedirectURIs: []string{redirect}, GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
+			ClientName: "symbio", RedirectURIs: []string{redirect}, GrantTypes: []string{"authorization_code", "refresh_token"},
+			ResponseTypes: []string{"code"}, TokenEndpointAuthMethod: "none",
 		}},
 		RedirectURL: redirect, RequestRefreshToken: true, Client: m.tokenClient(s.URL),
 		AuthorizationCodeFetcher: func(ctx context.Context, a *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
@@ -90,7 +91,8 @@ func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.
 		},
 		NewTokenSource: func(_ context.Context, c *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
 			done = true
-			err := m.cfg.Logins.Put(Login{URL: s.URL, ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: c.Endpoint.TokenURL, AuthStyle: c.Endpoint.AuthStyle, Token: t})
+			err := m.cfg.Logins.Put(Login{URL: s.URL, ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: c.Endpoint.TokenURL,
+				AuthStyle: c.Endpoint.AuthStyle, Token: t})
 			return oauth2.StaticTokenSource(t), err
 		},
 	})
@@ -132,9 +134,10 @@ func (m *Manager) streamable(s Server, login auth.OAuthHandler) *sdk.StreamableC
 // hosts that the server names, so they carry no headers of the entry, and reach this machine and its
 // networks only if the server is there, too.
 func (m *Manager) tokenClient(server string) *http.Client {
-	return &http.Client{Transport: newTokenTransport(m.cfg.HTTP, server), Timeout: tokenTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("the server for logins sends elsewhere, which is refused")
-	}}
+	return &http.Client{Transport: newTokenTransport(m.cfg.HTTP, server), Timeout: tokenTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the server for logins sends elsewhere, which is refused")
+		}}
 }
 
 // callback takes what the browser brings back. Requests that do not belong to the login are refused,
@@ -219,7 +222,8 @@ func (l storedLogin) Token() (*oauth2.Token, error) {
 	if login.Token.Valid() {
 		return login.Token, nil
 	}
-	c := oauth2.Config{ClientID: login.ClientID, ClientSecret: login.ClientSecret, Endpoint: oauth2.Endpoint{TokenURL: login.TokenURL, AuthStyle: login.AuthStyle}}
+	c := oauth2.Config{ClientID: login.ClientID, ClientSecret: login.ClientSecret,
+		Endpoint: oauth2.Endpoint{TokenURL: login.TokenURL, AuthStyle: login.AuthStyle}}
 	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, l.m.tokenClient(l.s.URL))
 	t, err := c.TokenSource(ctx, login.Token).Token()
 	if err != nil {

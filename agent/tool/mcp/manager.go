@@ -184,8 +184,9 @@ func (m *Manager) Start(ctx context.Context) {
 }
 
 // Tools returns the tools that agents have now, and why those of other servers are missing, by their ToolPrefix. The first
-// call starts the servers and waits for them up to turnWait; with wait, until each is ready or has failed. Tools of a slower server come with a later call; Report is then called with the state Starting. A server that is
-// reconnecting keeps its tools.
+// call starts the servers and waits for them up to turnWait; with wait, until each is ready or has failed. Tools of a
+// slower server come with a later call; Report is then called with the state Starting. A server that is reconnecting
+// keeps its tools.
 func (m *Manager) Tools(ctx context.Context, wait bool) (all []tool.Tool, missing map[string]string) {
 	servers := m.all()
 	for _, s := range servers {

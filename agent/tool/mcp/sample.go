@@ -56,7 +56,8 @@ func sample(ctx context.Context, s *server, r *sdk.CreateMessageRequest) (*sdk.C
 	if answer.Stop == llm.StopLength {
 		reason = "maxTokens"
 	}
-	return &sdk.CreateMessageResult{Role: "assistant", Model: cmp.Or(answer.Usage.Model, "unknown"), StopReason: reason, Content: &sdk.TextContent{Text: answer.Message.Text}}, nil
+	return &sdk.CreateMessageResult{Role: "assistant", Model: cmp.Or(answer.Usage.Model, "unknown"), StopReason: reason,
+		Content: &sdk.TextContent{Text: answer.Message.Text}}, nil
 }
 
 // sampleRequest returns what a server asks the model, in a printable form, and the same as a person is shown it.

@@ -30,7 +30,8 @@ func (r rules) Judge(c permission.Call) permission.Verdict {
 	return permission.Verdict{Action: permission.Ask}
 }
 
-// sampled has a server ask the model during a call, with today's protocol or an older one. It returns what the call of the server's tool returned.
+// sampled has a server ask the model during a call, with today's protocol or an older one. It returns what the call
+// of the server's tool returned.
 func sampled(t *testing.T, older bool, cfg tool.SetConfig, ask *sdk.CreateMessageParams) (result string) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "asker"}, nil)

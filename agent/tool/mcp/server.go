@@ -120,7 +120,8 @@ func haveSeveralAgents(s *server) bool {
 
 // newServer returns a server that is Stopped, or Failed if its entry has a problem.
 func newServer(m *Manager, s Server) *server {
-	one := &server{Server: s, m: m, startRequested: make(chan struct{}, 1), listChanged: make(chan struct{}, 1), retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]runningCall{}}
+	one := &server{Server: s, m: m, startRequested: make(chan struct{}, 1), listChanged: make(chan struct{}, 1),
+		retired: make(chan struct{}), line: s.Line, changed: make(chan struct{}), state: Stopped, calls: map[string]runningCall{}}
 	switch {
 	case s.Problem != "":
 		one.state, one.reason = Failed, s.Problem

@@ -138,10 +138,9 @@ func (m *Manager) start(ctx context.Context, s Server) (*link, error) {
 	// connect calls end before it reads standard error, and again when it returns.
 	end := sync.OnceFunc(func() { endProcess(p) })
 	return &link{
-		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout, dropped: dropped}, Writer: p.Stdin, MaxLineLength: maxMessage},
-		stderr:    said.String,
-		hint:      hint,
-		end:       end,
+		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReaderSize(p.Stdout, 64<<10), c: p.Stdout, dropped: dropped},
+			Writer: p.Stdin, MaxLineLength: maxMessage},
+		stderr: said.String, hint: hint, end: end,
 	}, nil
 }
 

@@ -22,8 +22,8 @@ import (
 //	not-run=WHY   it is not run; cmd/symbio/docs_test.go counts them
 //
 // A block "text output" has lines that the commands before it print, in any order; "…" stands for any text, and digits
-// for any digits. A block with file=NAME, which the text above it names, is written to that file. Other YAML blocks are configurations that can be read.
-// A Go block is a part of the file that from=NAME names.
+// for any digits. A block with file=NAME, which the text above it names, is written to that file. Other YAML blocks
+// are configurations that can be read. A Go block is a part of the file that from=NAME names.
 type Block struct {
 	Lang, Text string
 	Before     string // the text above the block, since the block before

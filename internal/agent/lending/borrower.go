@@ -179,7 +179,8 @@ func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []
 // after Close, and the cause of ctx.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budget.Loan, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := loan.Granted()
-	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Places: true, Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
+	in := request{Agent: o.Definition, Name: o.Name, Reason: o.Reason, Tools: o.Tools, Share: encodeLimits(limits), Places: true,
+		Parent: string(b.Self.ID), Workspace: o.Workspace, Skills: selectSkills(o.Skills)}
 	s := community.Signal{ContentType: "application/json", Requester: peer.Requester(ctx)}
 	var err error
 	if in.Sandbox, err = b.Owner().Sandbox(ctx); err == nil {
@@ -199,7 +200,8 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budg
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, loan: loan, sandbox: in.Sandbox, skills: o.Skills, telling: make(chan struct{}, 1), told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, loan: loan, sandbox: in.Sandbox, skills: o.Skills, telling: make(chan struct{}, 1),
+		told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()

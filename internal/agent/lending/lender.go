@@ -304,10 +304,11 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	}
 	account := budget.NewLent(l.cfg.Limits.Within(in.Share.limits()).Within(d.Budget), places)
 	*n = Lease{
-		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account,
-		Node: community.NodeID(s.Requester[0]), Parent: community.MemberID(in.Parent), Sandbox: in.Sandbox,
-		Manifest: in.Workspace, Skills: in.Skills, MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1), taking: make(chan struct{}, 1),
-		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions+2), CloseWorkspace: func() error { return nil },
+		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account, Node: community.NodeID(s.Requester[0]),
+		Parent: community.MemberID(in.Parent), Sandbox: in.Sandbox, Manifest: in.Workspace, Skills: in.Skills,
+		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1), taking: make(chan struct{}, 1),
+		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions+2),
+		CloseWorkspace: func() error { return nil },
 	}
 	n.held.Store(&heldTo{constraints: constraints})
 	if n.MaxLifetime <= 0 {
@@ -382,7 +383,8 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	}()
 	m, err := l.cfg.Spawn(ctx, n)
 	switch {
-	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable), errors.Is(err, community.ErrInvalid):
+	case errors.Is(err, community.ErrBusy), errors.Is(err, community.ErrStopped), errors.Is(err, community.ErrUnavailable),
+		errors.Is(err, community.ErrInvalid):
 		return nil, err
 	case err != nil:
 		return nil, invalid("the agent's name: %.100q", n.Name)

@@ -83,7 +83,8 @@ func (w *wireLimits) limits() (l budget.Limits) {
 	if w == nil {
 		return l
 	}
-	l.Depth, l.Agents, l.SpawnsPerMinute, l.ModelCalls = decodeLimit(w.Depth), decodeLimit(w.Agents), decodeLimit(w.SpawnsPerMinute), decodeLimit(w.ModelCalls)
+	l.Depth, l.Agents = decodeLimit(w.Depth), decodeLimit(w.Agents)
+	l.SpawnsPerMinute, l.ModelCalls = decodeLimit(w.SpawnsPerMinute), decodeLimit(w.ModelCalls)
 	l.Tokens, l.Cost = decodeLimit(w.Tokens), decodeLimit(w.Cost)
 	if w.Wall != nil {
 		if l.Wall = budget.Seconds(*w.Wall); l.Wall == 0 {
@@ -108,8 +109,8 @@ func decodeLimit[N int | int64 | float64](n *N) N {
 // encodeLimits returns limits as they are sent between nodes.
 func encodeLimits(l budget.Limits) *wireLimits {
 	w := &wireLimits{
-		Depth: encodeLimit(l.Depth), Agents: encodeLimit(l.Agents), SpawnsPerMinute: encodeLimit(l.SpawnsPerMinute), ModelCalls: encodeLimit(l.ModelCalls),
-		Tokens: encodeLimit(l.Tokens), Cost: encodeLimit(l.Cost),
+		Depth: encodeLimit(l.Depth), Agents: encodeLimit(l.Agents), SpawnsPerMinute: encodeLimit(l.SpawnsPerMinute),
+		ModelCalls: encodeLimit(l.ModelCalls), Tokens: encodeLimit(l.Tokens), Cost: encodeLimit(l.Cost),
 	}
 	if l.Wall != 0 {
 		w.Wall = new(max(0, l.Wall.Seconds()))
@@ -142,10 +143,12 @@ func inputSchema(agents []string) (json.RawMessage, error) {
 			}},
 			"places": boolean, "sandbox": object{"type": "object"},
 			"skills": object{"type": "array", "maxItems": maxSkills, "items": object{
-				"type": "object", "additionalProperties": false, "required": []string{"name", "hash"}, "properties": object{"name": text(maxSkillName), "hash": text(64)},
+				"type": "object", "additionalProperties": false, "required": []string{"name", "hash"},
+				"properties": object{"name": text(maxSkillName), "hash": text(64)},
 			}},
 			"answer": object{"type": "object", "additionalProperties": false, "properties": object{
-				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason), "why": text(2 * maxReason),
+				"member": text(32), "question": text(64), "allow": boolean, "by": text(256), "reason": text(2 * maxReason),
+				"why": text(2 * maxReason),
 			}},
 			"workspace": text(64), "end": text(32), "account": text(32), "constrain": text(32), "plan": boolean, "load": boolean,
 		},
@@ -182,7 +185,8 @@ func readRequest(data []byte) (request, error) {
 		return request{}, errors.New("it cannot be read")
 	}
 	switch {
-	case slices.ContainsFunc([]string{string(in.End), string(in.Account), string(in.Constrain), in.Parent}, func(id string) bool { return id != "" && !memberID().MatchString(id) }):
+	case slices.ContainsFunc([]string{string(in.End), string(in.Account), string(in.Constrain), in.Parent},
+		func(id string) bool { return id != "" && !memberID().MatchString(id) }):
 		return request{}, errors.New("end, account, constrain or parent is no member's id")
 	case in.Answer != nil && !memberID().MatchString(string(in.Answer.Member)):
 		return request{}, errors.New("an answer names no member")

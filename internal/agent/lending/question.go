@@ -70,7 +70,8 @@ func (q *Question) check() error {
 	if len(q.ID) > 64 || !toolName().MatchString(q.Tool) {
 		return errors.New("what it asks is no question")
 	}
-	q.Name, q.Rule, q.Why, q.Diff = visible.Line(q.Name, 128), visible.Line(q.Rule, maxReason), visible.Line(q.Why, maxReason), visible.Truncate(q.Diff, maxDiff)
+	q.Name, q.Diff = visible.Line(q.Name, 128), visible.Truncate(q.Diff, maxDiff)
+	q.Rule, q.Why = visible.Line(q.Rule, maxReason), visible.Line(q.Why, maxReason)
 	return nil
 }
 
@@ -169,7 +170,8 @@ func (l *Lease) tell(u update) bool {
 func (l *Lease) answer(a answer) bool {
 	c, open := l.open.LoadAndDelete(a.Question)
 	if open { // the channel has room for the one answer
-		c.(chan tool.Answer) <- tool.Answer{Allow: a.Allow, By: "the node where the task came from: " + visible.Line(a.By, 128), Reason: visible.Line(a.Reason, maxReason), Why: visible.Line(a.Why, maxReason)}
+		c.(chan tool.Answer) <- tool.Answer{Allow: a.Allow, By: "the node where the task came from: " + visible.Line(a.By, 128),
+			Reason: visible.Line(a.Reason, maxReason), Why: visible.Line(a.Why, maxReason)}
 	}
 	return open
 }
@@ -193,7 +195,8 @@ func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
 		defer b.open.Delete(q.ID)
 		a := b.decide(ctx, q)
 		_, _ = b.ask(ctx, request{Answer: &answer{
-			Member: b.id(), Question: q.ID, Allow: a.Allow, By: visible.Truncate(a.By, 128), Reason: visible.Truncate(a.Reason, maxReason), Why: visible.Truncate(a.Why, maxReason),
+			Member: b.id(), Question: q.ID, Allow: a.Allow, By: visible.Truncate(a.By, 128), Reason: visible.Truncate(a.Reason, maxReason),
+			Why: visible.Truncate(a.Why, maxReason),
 		}})
 		return nil
 	}) {

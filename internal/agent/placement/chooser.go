@@ -162,7 +162,8 @@ type grant struct {
 // New returns a Chooser.
 func New(cfg Config) *Chooser {
 	cfg.Strategy, cfg.Local, cfg.Queue = cmp.Or(cfg.Strategy, LocalFirst), cmp.Or(cfg.Local, 8), cmp.Or(cfg.Queue, 256)
-	return &Chooser{cfg: cfg, choosing: make(chan struct{}, 1), held: map[community.MemberID]int{}, nodes: map[community.MemberID]*nodeState{}, changed: make(chan struct{})}
+	return &Chooser{cfg: cfg, choosing: make(chan struct{}, 1), held: map[community.MemberID]int{},
+		nodes: map[community.MemberID]*nodeState{}, changed: make(chan struct{})}
 }
 
 // Start waits for a place for a task and calls start, which starts an agent there. If another node

@@ -59,7 +59,8 @@ var (
 
 // gitStates are the files in a git directory that tell of an operation that is not finished.
 var gitStates = [...]struct{ file, state string }{
-	{"rebase-merge", "a rebase"}, {"rebase-apply", "a rebase"}, {"MERGE_HEAD", "a merge"}, {"CHERRY_PICK_HEAD", "a cherry-pick"}, {"REVERT_HEAD", "a revert"}, {"BISECT_LOG", "a bisection"},
+	{"rebase-merge", "a rebase"}, {"rebase-apply", "a rebase"}, {"MERGE_HEAD", "a merge"}, {"CHERRY_PICK_HEAD", "a cherry-pick"},
+	{"REVERT_HEAD", "a revert"}, {"BISECT_LOG", "a bisection"},
 }
 
 // git describes the repository of dir: the branch, an operation that is not finished, and whether tracked files

@@ -24,9 +24,9 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// Make writes the files of a manifest into dir, which must exist and be empty: what is there is never overwritten. The manifest must have passed a Check with
-// the caller's limits. If it is of a repository and git is installed, dir becomes a repository of its own with one commit.
-// After an error the caller removes dir: a part may be written.
+// Make writes the files of a manifest into dir, which must exist and be empty: what is there is never overwritten.
+// The manifest must have passed a Check with the caller's limits. If it is of a repository and git is installed, dir
+// becomes a repository of its own with one commit. After an error the caller removes dir: a part may be written.
 func Make(ctx context.Context, m Manifest, store *content.Store, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -102,7 +102,8 @@ func commit(ctx context.Context, m Manifest, dir string) error {
 		{"commit", "--quiet", "--no-gpg-sign", "--message=snapshot of " + m.Commit},
 	} {
 		if err == nil {
-			_, err = runGit(ctx, dir, slices.Concat([]string{"--git-dir=.git", "--work-tree=.", "-c", "user.name=symbio", "-c", "user.email=symbio@localhost", "-c", "core.bigFileThreshold=1", "-c", "core.compression=0", "-c", "gc.auto=0"}, args)...)
+			_, err = runGit(ctx, dir, slices.Concat([]string{"--git-dir=.git", "--work-tree=.", "-c", "user.name=symbio",
+				"-c", "user.email=symbio@localhost", "-c", "core.bigFileThreshold=1", "-c", "core.compression=0", "-c", "gc.auto=0"}, args)...)
 		}
 	}
 	return err

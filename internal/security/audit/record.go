@@ -19,8 +19,8 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	Node string    `json:"node"` // id
 	// Kind is "" for a tool call of an agent of this node, KindInbound for a call from another
-	// node, KindDashboard for what a person does in the browser. For KindInbound, Agent and Name are the other node's, For is what that node claims, and
-	// Tool is "invoke" or "send".
+	// node, KindDashboard for what a person does in the browser. For KindInbound, Agent and Name are the other
+	// node's, For is what that node claims, and Tool is "invoke" or "send".
 	Kind string `json:"kind,omitempty"`
 	// Agent is the id of the agent or node that made the call, and Name its name for people.
 	Agent string `json:"agent"`

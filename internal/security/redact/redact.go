@@ -63,7 +63,8 @@ var nameHints = []string{"pass", "pwd", "secret", "token", "credential", "key", 
 var forms = []form{
 	{[]string{"private key"}, lazyregexp.New(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},
 	{
-		[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_", "dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
+		[]string{"sk-", "k_live_", "k_test_", "gh", "gl", "xox", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "pypi-", "hf_",
+			"dop_v1_", "dckr_pat_", "sg.", "eyj", "age-secret", "hvs.", "sym1-", ":aa"},
 		lazyregexp.New(`\b(?P<s>sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{10,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent)-[\w-]{16,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{10,}|npm_\w{30,}|pypi-[\w-]{30,}|hf_\w{20,}|dop_v1_\w{32,}|dckr_pat_[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*|AGE-SECRET-KEY-1[A-Z0-9]{20,}|hvs\.[\w-]{20,}|SYM1-[A-Z0-9]{20,}-[A-Z0-9]{20,}|\d{8,10}:AA[\w-]{30,})`),
 		func(v, _ string) bool { return strings.ContainsAny(v, "0123456789") },
 	},
@@ -71,14 +72,17 @@ var forms = []form{
 	{[]string{"authorization", "bearer"}, lazyregexp.New(`(?i)\b(?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]+)?|bearer[ \t]+)(?P<s>[^` + end + `]{6,})`), func(v, _ string) bool { return random(v) }},
 	{[]string{"cookie"}, lazyregexp.New(`(?i)\bcookie["']?[ \t]*:[ \t]*["']?(?P<s>[\w.-]+=[^` + end + `]+(?:; ?[\w.-]+=[^` + end + `]*)*)`), nil},
 	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + password + `=` + value), notCall},
-	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + key + `=` + value), func(v, after string) bool { return notCall(v, after) && !place().MatchString(v) }},
+	{nameHints, lazyregexp.New(`(?i)(?:^|[^\w.$-])` + key + `=` + value),
+		func(v, after string) bool { return notCall(v, after) && !place().MatchString(v) }},
 	{nameHints, lazyregexp.New(name + spaced + `(?P<s>\\"[^"\\\n]+\\"|"(?:[^"\\\n]|\\.)+"|'[^'\n]+')`), func(v, _ string) bool { return !place().MatchString(v) }},
 	{nameHints, lazyregexp.New(name + spaced + `(?P<s>[^\[\]{},` + end + `]+)`), func(v, after string) bool {
 		return random(v) && notCall(v, after) && !place().MatchString(v)
 	}},
 	{nameHints, lazyregexp.New(`(?im)(?:^|[^\w.$-])` + password + `["']?[ \t]*:[ \t]+(?P<s>[^\[\]{},` + end + `]+)$`), every},
-	{nameHints, lazyregexp.New(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value), func(v, _ string) bool { return v[0] != '-' && !place().MatchString(v) }},
-	{[]string{"-u", "-user"}, lazyregexp.New(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`), func(v, _ string) bool { return !group().MatchString(v) }},
+	{nameHints, lazyregexp.New(`(?i)(?:^|[\s"'])--?(?:` + password + `|` + key + `)["']?[ \t]+` + value),
+		func(v, _ string) bool { return v[0] != '-' && !place().MatchString(v) }},
+	{[]string{"-u", "-user"}, lazyregexp.New(`(?:^|\s)(?:-[uU]|--(?:proxy-)?user)[ =]?["']?[^:` + end + `-][^:` + end + `]*:(?P<s>[^` + end + `]+)`),
+		func(v, _ string) bool { return !group().MatchString(v) }},
 	{[]string{"sshpass", "pass:", "mysql", "mariadb", "redis-cli", "login"}, lazyregexp.New(`(?:\bsshpass[ \t]+-p[ \t]*|-pass(?:in|out)?[ \t]+["']?pass:|\b(?:mysql|mariadb)\w*\b[^;&|\n]*?[ \t]-p|\bredis-cli\b[^;&|\n]*?[ \t]-a[ \t]+|\blogin\b[^;&|\n]*?[ \t]-p[ \t]+)` + value), every},
 }
 
@@ -113,7 +117,8 @@ func notCall(_, after string) bool { return !strings.HasPrefix(after, "(") }
 // keep reports whether a value stays: it is no secret, or it could hold what a shell runs, which a
 // record must show.
 func keep(v string) bool {
-	return nothing().MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") || strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
+	return nothing().MatchString(v) || strings.Contains(v, "$(") || strings.ContainsAny(v, "`") ||
+		strings.ContainsAny(v, " \t\n") && strings.ContainsAny(v, ";&|<>\n")
 }
 
 // Text returns text with each secret replaced by Mark. Text without secrets is returned unchanged.

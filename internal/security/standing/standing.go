@@ -118,7 +118,8 @@ func (b *Book) Forget(id string) (bool, error) {
 func (b *Book) End(agent string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_ = b.become(slices.DeleteFunc(slices.Clone(b.entries), func(e Entry) bool { return e.Agent != "" && e.Agent == agent }), false) // it writes nothing
+	// it writes nothing
+	_ = b.become(slices.DeleteFunc(slices.Clone(b.entries), func(e Entry) bool { return e.Agent != "" && e.Agent == agent }), false)
 }
 
 // become writes the lasting entries to the file, if they have changed, and only then puts all in force. The caller holds b.mu.

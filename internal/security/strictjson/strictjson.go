@@ -188,7 +188,8 @@ func (r *reader) word() (string, error) {
 	}
 	var s string
 	err := json.Unmarshal(text, &s)
-	if replaced := strings.Count(s, "\uFFFD"); !r.options.ReplaceHalves && replaced > bytes.Count(text, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(text), []byte(`\ufffd`)) {
+	if replaced := strings.Count(s, "\uFFFD"); !r.options.ReplaceHalves &&
+		replaced > bytes.Count(text, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(text), []byte(`\ufffd`)) {
 		return "", errUTF8
 	}
 	return s, err

@@ -23,7 +23,8 @@ func Rune(r rune) bool { return unicode.IsPrint(r) && !Blank(r) }
 // type them.
 func Blank(r rune) bool {
 	return r > 0x7f && r != 0xfe0e && r != 0xfe0f &&
-		(r == 0x2800 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+		(r == 0x2800 || r == 0x1d159 || r >= 0xe0000 && r <= 0xe0fff ||
+			unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
 }
 
 // JSON returns v as JSON on one line, with <, > and & as they are, since people and models read them.

@@ -101,7 +101,8 @@ func (k Keeper) Trust(s skills.Skill, hash string, rules []string, from share.Or
 	if shown == nil {
 		shown, _, _ = Contents(s) // without them, the next difference is not known
 	}
-	r := Record{Dir: s.Dir, Hash: hash, Name: s.Name, Tree: from.Hash, Node: from.Node, Rules: rules, Time: time.Now().UTC().Truncate(time.Microsecond), Texts: texts(shown)}
+	r := Record{Dir: s.Dir, Hash: hash, Name: s.Name, Tree: from.Hash, Node: from.Node, Rules: rules,
+		Time: time.Now().UTC().Truncate(time.Microsecond), Texts: texts(shown)}
 	if s.Scope == skills.ScopePeer {
 		if err := k.intact(r); err != nil {
 			return fmt.Errorf("trust %s: %w", s.Name, err)

@@ -156,7 +156,8 @@ func fillPrompt(ctx context.Context, t *conversation, p *symbiov1.MCPPrompt, arg
 		if args = strings.TrimSpace(rest); word != "" {
 			given[a.GetName()] = word
 		} else if a.GetRequired() {
-			t.view.note("/" + terminal.Printable(p.GetCommand()) + " needs " + terminal.Printable(a.GetName()) + ": " + terminal.Printable(a.GetDescription()))
+			t.view.note("/" + terminal.Printable(p.GetCommand()) + " needs " + terminal.Printable(a.GetName()) + ": " +
+				terminal.Printable(a.GetDescription()))
 			return nil
 		}
 	}
@@ -176,7 +177,8 @@ func sendNext(_ context.Context, t *conversation, text string) error {
 // change asks the node to change a setting. The event "settings" says what is in force then.
 func change(t *conversation, name, value string, to *symbiov1.ChangeSettings) error {
 	if value == "" {
-		t.view.note(fmt.Sprintf("/%s needs a value; now: %s", name, cmp.Or(map[string]string{"model": t.settings.Model, "effort": t.settings.Effort, "mode": t.settings.Mode}[name], "as configured")))
+		t.view.note(fmt.Sprintf("/%s needs a value; now: %s", name, cmp.Or(map[string]string{"model": t.settings.Model,
+			"effort": t.settings.Effort, "mode": t.settings.Mode}[name], "as configured")))
 		return nil
 	}
 	return t.link.send(&symbiov1.ConverseRequest{Say: &symbiov1.ConverseRequest_Settings{Settings: to}})
@@ -228,7 +230,8 @@ func listApprovals(ctx context.Context, t *conversation, _ string) error {
 			t.term.Show(Approvals(r.GetApprovals()))
 		default:
 			for _, a := range r.GetApprovals() {
-				t.view.note(a.GetId() + " on " + terminal.Printable(a.GetNodeName()) + ": " + visible.Escape(a.GetTool()) + " " + command.PlainJSON(a.GetArgs()))
+				t.view.note(a.GetId() + " on " + terminal.Printable(a.GetNodeName()) + ": " + visible.Escape(a.GetTool()) + " " +
+					command.PlainJSON(a.GetArgs()))
 			}
 		}
 	})
@@ -306,7 +309,8 @@ func steerMember(ctx context.Context, t *conversation, member, text string) {
 	_ = call(ctx, t, func(ctx context.Context, c symbiov1.ControlClient) (*symbiov1.SteerReply, error) {
 		return c.Steer(ctx, &symbiov1.SteerRequest{Member: member, Text: text, Timeout: durationpb.New(steerTimeout)})
 	}, func(r *symbiov1.SteerReply) {
-		t.view.note(strings.TrimSpace(fmt.Sprintf("%s to %s on %s: %s  %s", r.GetOutcome(), terminal.Printable(r.GetName()), terminal.Printable(r.GetNodeName()), visible.TruncateRunes(FirstLine(text), 60), terminal.Printable(r.GetWhy()))))
+		t.view.note(strings.TrimSpace(fmt.Sprintf("%s to %s on %s: %s  %s", r.GetOutcome(), terminal.Printable(r.GetName()),
+			terminal.Printable(r.GetNodeName()), visible.TruncateRunes(FirstLine(text), 60), terminal.Printable(r.GetWhy()))))
 	})
 }
 

@@ -135,7 +135,8 @@ var errInterrupted = errors.New("interrupted")
 //
 // receive runs in a goroutine until then, beside those of the terminal. The agent lives on the node
 // as long as the stream; a lost connection ends it.
-func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options, signals <-chan os.Signal) (err error) {
+func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options,
+	signals <-chan os.Signal) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	defer func() {
@@ -146,7 +147,8 @@ func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClie
 	if err != nil {
 		return err
 	}
-	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env), deadline: time.NewTimer(0), finished: make(chan func() error)}
+	t := &conversation{env: env, options: o, signals: signals, view: newView(env), link: l, input: env.Input(), foreground: readsAhead(env),
+		deadline: time.NewTimer(0), finished: make(chan func() error)}
 	// A Timer cannot be made without being started.
 	t.deadline.Stop()
 	t.view.silent = o.Summary

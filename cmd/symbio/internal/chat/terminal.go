@@ -170,7 +170,8 @@ func answer(ctx context.Context, t *conversation, r *symbiov1.AnswerRequest) err
 
 // showState shows the state on the terminal if it has changed.
 func showState(t *conversation) {
-	s := State{Busy: t.busy(), Stopping: t.busy() && t.interrupted, Gone: t.session.gone, Closing: t.closing, Unsent: len(t.unsent) > 0, Node: t.session.node, Session: t.session.id}
+	s := State{Busy: t.busy(), Stopping: t.busy() && t.interrupted, Gone: t.session.gone, Closing: t.closing, Unsent: len(t.unsent) > 0,
+		Node: t.session.node, Session: t.session.id}
 	if s != t.shown {
 		t.shown = s
 		t.term.Show(s)

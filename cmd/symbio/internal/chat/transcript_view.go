@@ -217,7 +217,8 @@ func (s *transcriptView) finish(text string) {
 }
 
 // argSummaryKeys are the arguments of our tools that describe a call best, the best first.
-var argSummaryKeys = [...]string{"command", "pattern", "query", "url", "file_path", "path", "skillName", "capability", "task", "text", "message", "member", "name", "reason"}
+var argSummaryKeys = [...]string{"command", "pattern", "query", "url", "file_path", "path", "skillName", "capability", "task", "text",
+	"message", "member", "name", "reason"}
 
 // ArgSummary returns the most telling argument of a tool call on one line: the first of
 // argSummaryKeys that is there, else all arguments, cut to 80 characters.

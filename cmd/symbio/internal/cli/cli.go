@@ -89,7 +89,8 @@ func root(env *command.Env) *cobra.Command {
 		cmdEvents(env), cmdApprovals(env), cmdDoctor(env), cmdConfig(env), cmdDashboard(env), topcmd.New(env), mapcmd.New(env),
 	)...)
 	root.AddCommand(
-		demo.New(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env), cmdPermissions(env), cmdVersion(env), demo.Reports(env),
+		demo.New(env), cmdUp(env), cmdAgents(env), skillcmd.New(env), cmdSessions(env, sessioncmd.New(env)), mcpcmd.New(env),
+		cmdPermissions(env), cmdVersion(env), demo.Reports(env),
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its

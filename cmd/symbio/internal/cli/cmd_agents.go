@@ -84,10 +84,12 @@ func printProblems(env *command.Env, problems error) {
 // agent that serves them. An agent that is built in has no path.
 func listAgents(env *command.Env, all map[string]definition.Definition, offered map[string][]string) error {
 	list := command.Map(slices.Sorted(maps.Keys(all)), func(name string) agentinfo.Summary { return agentinfo.Summarize(all[name], offered) })
-	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"}, func(d agentinfo.Summary) []string {
-		path := cmp.Or(d.Path, "built in")
-		return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path, visible.TruncateRunes(d.Description, 100)}
-	})
+	return command.PrintList(env, list, []string{"NAME", "MODEL", "ACCEPTS", "CAPABILITIES", "PATH", "DESCRIPTION"},
+		func(d agentinfo.Summary) []string {
+			path := cmp.Or(d.Path, "built in")
+			return []string{d.Name, d.Model, strings.Join(d.Accepts, ","), strings.Join(d.Capabilities, ","), path,
+				visible.TruncateRunes(d.Description, 100)}
+		})
 }
 
 // withInspection calls do with the agents that a node started here would have, and releases what
@@ -221,7 +223,8 @@ func thinkingText(tokens int) string {
 // limitsText returns the limits of an agent and its sub-agents in one line. Wall is in seconds in
 // the JSON and a duration here. A cost of 0 is no limit and is left out.
 func limitsText(l agentinfo.Limits) string {
-	text := fmt.Sprintf("%s, %d deep, %d a minute; for a task %s, %s of models, %s", visible.Plural(l.Agents, "sub-agent"), l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)), visible.Plural(l.ModelCalls, "call"), visible.Plural(int(l.Tokens), "token"))
+	text := fmt.Sprintf("%s, %d deep, %d a minute; for a task %s, %s of models, %s", visible.Plural(l.Agents, "sub-agent"), l.Depth, l.SpawnsPerMinute, time.Duration(l.Wall*float64(time.Second)),
+		visible.Plural(l.ModelCalls, "call"), visible.Plural(int(l.Tokens), "token"))
 	if l.Cost > 0 {
 		text += fmt.Sprintf(", cost %g", l.Cost)
 	}
@@ -368,7 +371,8 @@ func definitionFiles(args []string) (files []string, err error) {
 // --json. A definition without problems prints nothing but its JSON object.
 func printVerdict(env *command.Env, file string, d definition.Definition, problems []definition.Problem) error {
 	if env.JSON {
-		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0, Problems: append([]definition.Problem{}, problems...), Warnings: d.Warnings})
+		return env.PrintLine(definitionJSON{Path: file, Name: d.Name, OK: len(problems) == 0,
+			Problems: append([]definition.Problem{}, problems...), Warnings: d.Warnings})
 	}
 	for _, w := range d.Warnings {
 		w.Reason = "warning: " + w.Reason

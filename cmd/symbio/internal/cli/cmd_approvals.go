@@ -27,7 +27,8 @@ func cmdApprovals(env *command.Env) *cobra.Command {
 		Args: command.NoArgs,
 		RunE: command.RequireSubcommand,
 	}
-	cmd.AddCommand(cmdApprovalsList(env), cmdApprovalsShow(env), cmdApprovalsAllow(env), cmdApprovalsDeny(env), cmdApprovalsRules(env), cmdApprovalsForget(env))
+	cmd.AddCommand(cmdApprovalsList(env), cmdApprovalsShow(env), cmdApprovalsAllow(env), cmdApprovalsDeny(env), cmdApprovalsRules(env),
+		cmdApprovalsForget(env))
 	return cmd
 }
 
@@ -67,7 +68,8 @@ func printApprovalProblems(env *command.Env, problems []*symbiov1.ApprovalsProbl
 // approvalRow returns the columns of one decision. Texts that another node can choose are escaped,
 // so that invisible characters in them show. PrintList makes the other cells safe for a terminal.
 func approvalRow(p *symbiov1.Approval) []string {
-	return []string{p.GetId(), p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy())}
+	return []string{p.GetId(), p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()),
+		command.PlainJSON(approvalArgs(p)), timeLeft(p), visible.Escape(p.GetWhy())}
 }
 
 // approvalArgs returns the arguments of the call; null when the node left them out because they are
@@ -114,7 +116,9 @@ func cmdApprovalsShow(env *command.Env) *cobra.Command {
 			if timeLeft(p) == "" {
 				left = "; its node was started again meanwhile, and the task goes on with your answer"
 			}
-			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), " on node "+terminal.Printable(p.GetNodeName())+" wants to use ", p.GetTool()), left, command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), offersText(p), diffText(p.GetDiff()))
+			wants := " on node " + terminal.Printable(p.GetNodeName()) + " wants to use "
+			_, err = fmt.Fprintf(env.Out, "%s%s\n%s\n  %s\n%s%s", command.DecisionText(p.GetName(), p.GetFor(), wants, p.GetTool()), left,
+				command.CallText(p.GetTool(), approvalArgs(p)), visible.Escape(p.GetWhy()), offersText(p), diffText(p.GetDiff()))
 			return err
 		}),
 	}
@@ -138,7 +142,8 @@ func offersText(p *symbiov1.Approval) string {
 		fmt.Fprintf(&b, "  --lasting would keep: %s\n", visible.Escape(r))
 	}
 	for i, o := range p.GetOffers() {
-		fmt.Fprintf(&b, "  --offer %d: %s\n    %s\n", i+1, visible.Escape(o.GetText()), strings.Join(command.OfferLines(o.GetRules(), o.GetCovers()), "\n    "))
+		fmt.Fprintf(&b, "  --offer %d: %s\n    %s\n", i+1, visible.Escape(o.GetText()),
+			strings.Join(command.OfferLines(o.GetRules(), o.GetCovers()), "\n    "))
 	}
 	return b.String()
 }
@@ -198,7 +203,8 @@ func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) fun
 		if allow {
 			did = "allowed"
 		}
-		return env.Printf("%s on node %s: %s: %s %s\n", did, p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()), visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)))
+		return env.Printf("%s on node %s: %s: %s %s\n", did, p.GetNodeName(), command.Chain(p.GetName(), p.GetFor()),
+			visible.Escape(p.GetTool()), command.PlainJSON(approvalArgs(p)))
 	})
 }
 

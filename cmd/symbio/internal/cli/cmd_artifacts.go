@@ -40,7 +40,8 @@ func cmdArtifacts(env *command.Env) *cobra.Command {
 // printArtifacts prints a list. The beginning of a hash, of which it never shows more than 16 digits, is enough for the other commands.
 func printArtifacts(env *command.Env, all []*symbiov1.Artifact) error {
 	return command.PrintList(env, all, []string{"HASH", "BYTES", "TYPE", "CREATED", "SESSIONS", "NAME"}, func(a *symbiov1.Artifact) []string {
-		return []string{a.GetHash()[:16], fmt.Sprint(a.GetSize()), a.GetContentType(), a.GetCreated().AsTime().Local().Format(time.DateTime), strings.Join(a.GetSessions(), " "), visible.Escape(a.GetName())}
+		return []string{a.GetHash()[:16], fmt.Sprint(a.GetSize()), a.GetContentType(),
+			a.GetCreated().AsTime().Local().Format(time.DateTime), strings.Join(a.GetSessions(), " "), visible.Escape(a.GetName())}
 	})
 }
 
@@ -73,7 +74,8 @@ func cmdArtifactsGet(env *command.Env) *cobra.Command {
 
 // receiveArtifact writes an artifact to w, and returns its size and type. It is an error if the type does not begin
 // as it is wanted.
-func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, r *symbiov1.GetArtifactRequest, w io.Writer, want string) (size int, kind string, err error) {
+func receiveArtifact(ctx context.Context, client symbiov1.ControlClient, r *symbiov1.GetArtifactRequest, w io.Writer,
+	want string) (size int, kind string, err error) {
 	stream, err := client.GetArtifact(ctx, r)
 	for err == nil {
 		var c *symbiov1.Chunk

@@ -108,7 +108,8 @@ func cmdAuditVerify(env *command.Env) *cobra.Command {
 					Checkpoint uint64 `json:"checkpoint"`
 				}{r, c.Seq})
 			}
-			_, err = fmt.Fprintf(env.Out, "%s in %s, none changed%s\nlast hash %s\n", visible.Plural(int(r.Records), "decision"), visible.Plural(int(r.Files), "file"), verifySummary(r, c), r.Head)
+			_, err = fmt.Fprintf(env.Out, "%s in %s, none changed%s\nlast hash %s\n", visible.Plural(int(r.Records), "decision"), visible.Plural(int(r.Files), "file"),
+				verifySummary(r, c), r.Head)
 			return err
 		},
 	}

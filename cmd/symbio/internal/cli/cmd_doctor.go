@@ -93,5 +93,6 @@ func printFindings(env *command.Env, found []doctor.Finding) error {
 			}
 		}
 	}
-	return env.Printf("\n%d ok, %s, %d failed\n", countStatus(found, doctor.OK), visible.Plural(countStatus(found, doctor.Warn), "warning"), countStatus(found, doctor.Fail))
+	return env.Printf("\n%d ok, %s, %d failed\n", countStatus(found, doctor.OK), visible.Plural(countStatus(found, doctor.Warn), "warning"),
+		countStatus(found, doctor.Fail))
 }

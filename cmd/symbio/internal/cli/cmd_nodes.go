@@ -81,7 +81,7 @@ func nodeRow(n *symbiov1.Node) []string {
 		labels = append(labels, k+"="+n.GetLabels()[k])
 	}
 	return []string{
-		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, strings.Join(labels, " "), strconv.Itoa(int(n.GetMembers())), n.GetProtocol(), visible.Plural(int(n.GetCertDays()), "day"),
-		n.GetWhy(), n.GetVia(), strings.Join(n.GetSources(), ","),
+		n.GetId(), n.GetName(), n.GetState(), n.GetAddr(), rtt, agents, strings.Join(labels, " "), strconv.Itoa(int(n.GetMembers())),
+		n.GetProtocol(), visible.Plural(int(n.GetCertDays()), "day"), n.GetWhy(), n.GetVia(), strings.Join(n.GetSources(), ","),
 	}
 }

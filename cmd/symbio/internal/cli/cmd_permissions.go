@@ -66,7 +66,8 @@ type verdictJSON struct {
 // verdictOf returns an explanation as it stands in the output. Kept is filled in by the caller.
 func verdictOf(e permission.Explanation) verdictJSON {
 	v := e.Verdict
-	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, Box: string(v.Box), At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
+	out := verdictJSON{Verdict: v.Action.String(), Stage: string(v.Stage), Rule: v.Rule, Source: v.Source, Why: v.Why, Box: string(v.Box),
+		At: e.At, Change: append([]permission.Change{}, e.Changes...), Wider: e.Wider, Never: e.Never}
 	if len(e.Changes) > 0 {
 		out.Gives = e.To.String()
 	}
@@ -113,8 +114,10 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			// its requesters.
 			e := permission.Chain{{Name: "check", Policy: policy, Memory: new(permission.Memory)}}.Explain(call)
 			var lacking *sandbox.Refusal
-			if v := e.Verdict; v.Action == permission.Allow && v.Box != "" && v.Box != permission.BoxLook && !unheld && errors.As(box().Check(held), &lacking) {
-				e = permission.Explanation{Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageSandbox, Source: "sandbox", Box: v.Box, Why: "The rules allow it, but " + lacking.Error() + "."}, Never: "the sandbox decides it"}
+			if v := e.Verdict; v.Action == permission.Allow && v.Box != "" && v.Box != permission.BoxLook && !unheld &&
+				errors.As(box().Check(held), &lacking) {
+				e = permission.Explanation{Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageSandbox,
+					Source: "sandbox", Box: v.Box, Why: "The rules allow it, but " + lacking.Error() + "."}, Never: "the sandbox decides it"}
 				if lacking.Level == sandbox.None {
 					e.Verdict.Action = permission.Deny
 				}

@@ -208,7 +208,8 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 	work, signals, stopSignals := chat.Interrupts(ctx)
 	defer stopSignals()
 	err = chat.Converse(work, env, client, &f.req, f.options, signals)
-	if err != nil && strings.Contains(err.Error(), provider.ErrNone.Error()) && cmp.Or(env.Getenv("OPENAI_API_KEY"), env.Getenv("OPENAI_BASE_URL"), env.Getenv("ANTHROPIC_API_KEY")) != "" {
+	if err != nil && strings.Contains(err.Error(), provider.ErrNone.Error()) &&
+		cmp.Or(env.Getenv("OPENAI_API_KEY"), env.Getenv("OPENAI_BASE_URL"), env.Getenv("ANTHROPIC_API_KEY")) != "" {
 		env.Notef("note: this shell has a model, but a node has those of the shell in which it was started: stop the node, and start it here")
 	}
 	return err
@@ -406,7 +407,8 @@ func parseBudget(text string) (*symbiov1.Budget, error) {
 			return err == nil && d > 0
 		},
 	}
-	for key, to := range map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute, "model_calls": &b.ModelCalls} {
+	for key, to := range map[string]*uint32{"depth": &b.Depth, "agents": &b.Agents, "spawns_per_minute": &b.SpawnsPerMinute,
+		"model_calls": &b.ModelCalls} {
 		set[key] = func(value string) bool {
 			n, ok := whole(value, 32)
 			*to = uint32(n)

@@ -36,7 +36,8 @@ func New(env *command.Env) *cobra.Command {
 	}
 	// These commands are about a node that need not run, so they name it by its configuration; the
 	// others ask a running node.
-	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file), cmdClusterLeave(env, &file)} {
+	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file),
+		cmdClusterLeave(env, &file)} {
 		named.Flags().StringVar(&file, "config", "", "configuration `FILE` that names the node (default as for symbio up)")
 		cmd.AddCommand(named)
 	}
@@ -306,8 +307,8 @@ func clusterRows(s clusterinfo.Status) [][]string {
 		}
 	}
 	rows := [][]string{
-		{"cluster", s.Cluster}, {"tag", s.Tag}, {"authority", cmp.Or(strings.Join(authority, ", "), "on another machine")}, {"node", s.Node}, {"id", s.ID},
-		{"certificate", fmt.Sprintf("%s: %s", doctor.Ends(s.Days), s.Expires.Format(time.RFC3339))},
+		{"cluster", s.Cluster}, {"tag", s.Tag}, {"authority", cmp.Or(strings.Join(authority, ", "), "on another machine")},
+		{"node", s.Node}, {"id", s.ID}, {"certificate", fmt.Sprintf("%s: %s", doctor.Ends(s.Days), s.Expires.Format(time.RFC3339))},
 		{"removed nodes", strconv.Itoa(s.Removed)},
 	}
 	// Overdue and Refused are texts that say what to do; both are empty in a healthy cluster.

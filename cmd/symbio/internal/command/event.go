@@ -30,7 +30,8 @@ func EventLine(e event.Event) string {
 	if id := event.PartOf[event.Session](e).ID; id != "" { // commands take it
 		parts = append(parts[:2], terminal.Printable(id), "agent="+terminal.Printable(name))
 	}
-	for _, key := range []string{"server", "state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception", "count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
+	for _, key := range []string{"server", "state", "on", "tool", "verdict", "rule", "skill", "rules", "listed", "capability", "perception",
+		"count", "from", "member", "model", "next", "wait", "text", "reason", "why", "mend", "trace", "error"} {
 		if v, ok := f[key]; ok && v != "" {
 			parts = append(parts, key+"="+visible.TruncateRunes(terminal.Printable(fmt.Sprint(v)), limit))
 		}

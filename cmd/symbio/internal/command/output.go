@@ -252,7 +252,8 @@ func Map[From, To any](list []From, f func(From) To) []To {
 }
 
 // commonCapabilities are prefixes of capabilities that every node has.
-var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.", "artifacts.", "fleet.", "node.", "sessions."}
+var commonCapabilities = []string{"agents.inspect", "agents.interrupt", "agents.state", "agents.steer", "agents.workspace", "approvals.",
+	"artifacts.", "fleet.", "node.", "sessions."}
 
 // IsCommon reports whether every node has the capability of that name.
 func IsCommon(name string) bool {

@@ -178,7 +178,8 @@ func (c *conversation) survey(dir, report string) turn {
 	case c.turns == 1 && c.last[0].IsError:
 		// What the skill grants is allowed from now on, and what a rule denies is not.
 		return turn{Text: "There is a skill for this, which may look around. I take it.", Calls: []llm.ToolCall{
-			call("activate_skill", skill), listAll, call("Read", object{"file_path": deniedFile}), call("find_members", object{"provides": lendCapability})}}
+			call("activate_skill", skill), listAll, call("Read", object{"file_path": deniedFile}),
+			call("find_members", object{"provides": lendCapability})}}
 	case c.turns == 2 && c.after("Glob", "total\t0 files\t0 directories"):
 		return turn{Text: "The directory is empty; that is a report too.", Calls: []llm.ToolCall{render(Survey{Dir: dir, Parts: []Part{}})}}
 	case c.turns == 2 && c.after("Glob", "total\t"):

@@ -195,8 +195,10 @@ func (v *view) line(e event.Event) string {
 	}
 	switch {
 	// The event that the sub-agent joined, and that of its spawning, have a line of their own.
-	case key == "", key == "served "+lendCapability, key == "tool_call replicate_agent", e.Type == "done" && e.Node != "a", e.Type == "skill_deactivated" && e.Why != "given back",
-		quiet && slices.Contains([]string{"task", "tool_call", "catalog", "skill_granted", "skill_deactivated"}, e.Type), sub && (e.Type == "tool_call" || e.Type == "catalog"):
+	case key == "", key == "served "+lendCapability, key == "tool_call replicate_agent", e.Type == "done" && e.Node != "a",
+		e.Type == "skill_deactivated" && e.Why != "given back",
+		quiet && slices.Contains([]string{"task", "tool_call", "catalog", "skill_granted", "skill_deactivated"}, e.Type),
+		sub && (e.Type == "tool_call" || e.Type == "catalog"):
 		return ""
 	}
 	text, ok := lines[key]
@@ -207,7 +209,8 @@ func (v *view) line(e event.Event) string {
 	if data, err := json.Marshal(e); err != nil || json.Unmarshal(data, &fields) != nil {
 		return ""
 	}
-	return strings.TrimSpace(os.Expand(strings.NewReplacer("$", "", "{", "${").Replace(text), func(key string) string { return v.value(e, fields, key) }))
+	return strings.TrimSpace(os.Expand(strings.NewReplacer("$", "", "{", "${").Replace(text),
+		func(key string) string { return v.value(e, fields, key) }))
 }
 
 // memberKey returns the key of the line about a member that comes, changes or goes. For a member of another node the line

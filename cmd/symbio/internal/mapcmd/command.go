@@ -116,7 +116,8 @@ func (o options) run(ctx context.Context, env *command.Env, client symbiov1.Cont
 	if o.out == "" {
 		defer os.Remove(file.Name())
 	}
-	r.request = &symbiov1.RunTaskRequest{Agent: o.agent, Capability: o.capability, Where: o.where, Allow: o.allow, Placement: string(placement.Spread), Repeatable: o.repeatable, Budget: &symbiov1.Budget{Wall: durationpb.New(o.timeout)}}
+	r.request = &symbiov1.RunTaskRequest{Agent: o.agent, Capability: o.capability, Where: o.where, Allow: o.allow,
+		Placement: string(placement.Spread), Repeatable: o.repeatable, Budget: &symbiov1.Budget{Wall: durationpb.New(o.timeout)}}
 	if o.nodes != "all" {
 		r.request.Nodes = strings.Split(o.nodes, ",")
 	}

@@ -148,7 +148,8 @@ func (p *progress) summary() (err error) {
 	if c.Type = "result"; p.env.JSON {
 		err = p.env.PrintLine(c)
 	} else {
-		p.env.Notef("%d of %s done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, chat.Plural(c.Done, "item"), time.Since(p.begun).Round(100*time.Millisecond), c.Rate, strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
+		p.env.Notef("%d of %s done in %v, %.1f/s, by node: %s", c.Done-c.Failed-c.Denied, chat.Plural(c.Done, "item"), time.Since(p.begun).Round(100*time.Millisecond), c.Rate,
+			strings.Trim(strings.TrimPrefix(fmt.Sprint(c.Nodes), "map"), "[]"))
 		for _, line := range slices.Concat(p.failures, p.denied) {
 			p.env.Notef("%s", line)
 		}

@@ -186,10 +186,12 @@ func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outc
 		o.Error, o.Lost, o.Result = result.GetError(), result.GetLost(), nil
 		o.Denials, o.OmittedDenials = nil, int(result.GetOmittedDenials())
 		for _, d := range result.GetDenials() {
-			o.Denials = append(o.Denials, chat.Denial{Agent: d.GetAgent(), Tool: d.GetTool(), Args: d.GetArgs(), Why: d.GetWhy(), YesTo: append([]string{}, d.GetAllow()...)})
+			o.Denials = append(o.Denials, chat.Denial{Agent: d.GetAgent(), Tool: d.GetTool(), Args: d.GetArgs(), Why: d.GetWhy(),
+				YesTo: append([]string{}, d.GetAllow()...)})
 		}
 		if s := result.GetSpent(); s != nil {
-			o.Spent = map[string]float64{"model_calls": float64(s.GetModelCalls()), "tokens": float64(s.GetInput() + s.GetOutput()), "cost": s.GetCost()}
+			o.Spent = map[string]float64{"model_calls": float64(s.GetModelCalls()), "tokens": float64(s.GetInput() + s.GetOutput()),
+				"cost": s.GetCost()}
 		}
 		if o.Error != "" {
 			return nil

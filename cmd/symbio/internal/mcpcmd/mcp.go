@@ -27,7 +27,8 @@ func New(env *command.Env) *cobra.Command {
 		Args: command.NoArgs,
 		RunE: command.RequireSubcommand,
 	}
-	cmd.AddCommand(listCommand(env), toolsCommand(env), callCommand(env), trustCommand(env), addCommand(env), removeCommand(env), updateCommand(env), loginCommand(env), logoutCommand(env))
+	cmd.AddCommand(listCommand(env), toolsCommand(env), callCommand(env), trustCommand(env), addCommand(env), removeCommand(env),
+		updateCommand(env), loginCommand(env), logoutCommand(env))
 	return cmd
 }
 
@@ -130,7 +131,8 @@ func serverOf(s mcp.Status) serverJSON {
 		target = s.Server.Command
 	}
 	return serverJSON{
-		s.Server.Name, mcp.ToolPrefix(s.Server.Name), s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash, string(s.State), s.Why, s.Tools, s.Notes,
+		s.Server.Name, mcp.ToolPrefix(s.Server.Name), s.Server.Type, target, s.Server.Project, s.Server.File, s.Server.Line, s.Server.Hash,
+		string(s.State), s.Why, s.Tools, s.Notes,
 	}
 }
 

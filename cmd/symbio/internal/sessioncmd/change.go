@@ -19,7 +19,8 @@ import (
 
 // changeCommand returns a command that calls do with each session that its first n arguments name, and
 // prints the session that do returns.
-func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, n int, do func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error)) *cobra.Command {
+func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, n int,
+	do func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		for _, id := range args[:min(n, len(args))] {
 			err := env.OnSession(cmd.Context(), id, func(s *sqlite.Store, i session.Info) error {
@@ -42,20 +43,22 @@ func changeCommand(env *command.Env, use string, args cobra.PositionalArgs, n in
 
 // cmdRename returns the command sessions rename.
 func cmdRename(env *command.Env) *cobra.Command {
-	return changeCommand(env, "rename ID TITLE", command.ExactArgs(2), 1, func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error) {
-		if i.Title = strings.TrimSpace(args[1]); i.Title == "" {
-			return i, command.Usage(errors.New("the title is empty"))
-		}
-		return i, s.Rename(ctx, i.ID, i.Title)
-	})
+	return changeCommand(env, "rename ID TITLE", command.ExactArgs(2), 1,
+		func(ctx context.Context, s *sqlite.Store, i session.Info, args []string) (session.Info, error) {
+			if i.Title = strings.TrimSpace(args[1]); i.Title == "" {
+				return i, command.Usage(errors.New("the title is empty"))
+			}
+			return i, s.Rename(ctx, i.ID, i.Title)
+		})
 }
 
 // cmdFork returns the command sessions fork.
 func cmdFork(env *command.Env) *cobra.Command {
 	var turn int
-	cmd := changeCommand(env, "fork ID", command.ExactArgs(1), 1, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
-		return session.Fork(ctx, s, i, turn)
-	})
+	cmd := changeCommand(env, "fork ID", command.ExactArgs(1), 1,
+		func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
+			return session.Fork(ctx, s, i, turn)
+		})
 	cmd.Flags().IntVar(&turn, "turn", 0, "number `N` of the last exchange to take over, as symbio sessions show prints it (default the last one that ended)")
 	return cmd
 }
@@ -64,13 +67,14 @@ func cmdFork(env *command.Env) *cobra.Command {
 // their root.
 func cmdDelete(env *command.Env) *cobra.Command {
 	var force bool
-	cmd := changeCommand(env, "delete ID...", command.MinArgs(1), math.MaxInt, func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
-		err := session.DeleteTree(ctx, s, i, force)
-		if errors.Is(err, session.ErrUnfinished) {
-			err = fmt.Errorf("%w: go on with symbio chat --resume %s, or write --force", err, i.ID)
-		}
-		return i, err
-	})
+	cmd := changeCommand(env, "delete ID...", command.MinArgs(1), math.MaxInt,
+		func(ctx context.Context, s *sqlite.Store, i session.Info, _ []string) (session.Info, error) {
+			err := session.DeleteTree(ctx, s, i, force)
+			if errors.Is(err, session.ErrUnfinished) {
+				err = fmt.Errorf("%w: go on with symbio chat --resume %s, or write --force", err, i.ID)
+			}
+			return i, err
+		})
 	cmd.Flags().BoolVar(&force, "force", false, "delete a session with an unfinished task, too")
 	return cmd
 }

@@ -23,7 +23,8 @@ func New(env *command.Env) *cobra.Command {
 		RunE: command.RequireSubcommand,
 	}
 	cmd.PersistentFlags().StringVar(&env.Node, "node", "", "only sessions of the node `NAME` on this machine; with --on, the node that asks (default all)")
-	cmd.AddCommand(cmdList(env), cmdSearch(env), cmdShow(env), cmdExport(env), cmdRename(env), cmdFork(env), cmdUndo(env), cmdDelete(env), cmdPrune(env), cmdCost(env))
+	cmd.AddCommand(cmdList(env), cmdSearch(env), cmdShow(env), cmdExport(env), cmdRename(env), cmdFork(env), cmdUndo(env), cmdDelete(env),
+		cmdPrune(env), cmdCost(env))
 	for _, c := range cmd.Commands() {
 		if strings.Contains(c.Use, " ID") {
 			c.ValidArgsFunction = completeIDs(env)

@@ -52,7 +52,8 @@ func cmdCost(env *command.Env) *cobra.Command {
 	}}
 	cmd.Flags().Func("since", "count from this `TIME` on: an age such as 7d or 24h, or a day such as 2026-11-01 (default 7d)", pastTime(&q.Since))
 	cmd.Flags().Func("until", "count up to this `TIME`, of the same forms (default now)", pastTime(&q.Until))
-	cmd.Flags().StringSliceVar(&q.By, "by", []string{"day"}, "a sum for each `COLUMN`: "+strings.Join(session.BillColumns(), ", ")+"; several are separated by commas")
+	cmd.Flags().StringSliceVar(&q.By, "by", []string{"day"},
+		"a sum for each `COLUMN`: "+strings.Join(session.BillColumns(), ", ")+"; several are separated by commas")
 	cmd.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a heading")
 	cmd.Flags().BoolVar(&f.allNodes, "all-nodes", false, "add the other nodes of the community")
 	cmd.Flags().StringVar(&f.on, "on", "", "only another `NODE` of the community, by its id or name (default this machine)")
@@ -136,7 +137,8 @@ func remoteBill(ctx context.Context, client symbiov1.ControlClient, of *symbiov1
 	defer cancel()
 	lines, err := remoteReader(client, of.GetId())(ctx, session.Query{Op: session.OpCost, Bill: q})
 	for _, l := range lines {
-		if l.Bill == nil || min(l.Bill.Calls, l.Bill.Input, l.Bill.Output, l.Bill.CacheRead, l.Bill.CacheWrite, l.Bill.Estimated, l.Bill.Unpriced) < 0 || l.Bill.Cost < 0 {
+		if l.Bill == nil || min(l.Bill.Calls, l.Bill.Input, l.Bill.Output, l.Bill.CacheRead, l.Bill.CacheWrite, l.Bill.Estimated,
+			l.Bill.Unpriced) < 0 || l.Bill.Cost < 0 {
 			return nil, fmt.Errorf("node %s sends a bill with impossible values; update it", of.GetName())
 		}
 		var r session.BillRow

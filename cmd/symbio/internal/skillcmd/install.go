@@ -32,7 +32,8 @@ type installation struct {
 
 // installCommand returns a command that works on the skills of the user, or with --project on those
 // of the directory in which it is typed. writes adds the flags of commands that install.
-func installCommand(env *command.Env, use string, args cobra.PositionalArgs, writes bool, run func(in *installation, ctx context.Context, args []string) error) (*cobra.Command, *installation) {
+func installCommand(env *command.Env, use string, args cobra.PositionalArgs, writes bool,
+	run func(in *installation, ctx context.Context, args []string) error) (*cobra.Command, *installation) {
 	in := &installation{env: env}
 	cmd := &cobra.Command{Use: use, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		base, err := os.UserHomeDir()

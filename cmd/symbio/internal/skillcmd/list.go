@@ -41,7 +41,8 @@ func New(env *command.Env) *cobra.Command {
 			return command.RequireSubcommand(cmd, nil)
 		},
 	}
-	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true), cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsStats(env), cmdSkillsFetch(env))...)
+	cmd.AddCommand(command.NodeFlag(env, cmdSkillsList(env), cmdSkillsSearch(env), cmdSkillsSwitch(env, "enable", true),
+		cmdSkillsSwitch(env, "disable", false), cmdSkillsPrompt(env), cmdSkillsStats(env), cmdSkillsFetch(env))...)
 	cmd.AddCommand(cmdSkillsShow(env), cmdSkillsNew(env), cmdSkillsValidate(env), cmdSkillsTest(env), cmdSkillsTrust(env))
 	cmd.AddCommand(cmdSkillsInstall(env)...)
 	return cmd
@@ -72,7 +73,8 @@ func cmdSkillsList(env *command.Env) *cobra.Command {
 					Errors    []*symbiov1.SkillProblem `json:"errors"`
 					Notes     []*symbiov1.SkillProblem `json:"notes,omitempty"`
 					Truncated bool                     `json:"truncated"`
-				}{append([]*symbiov1.Skill{}, all.GetSkills()...), append([]*symbiov1.SkillProblem{}, all.GetErrors()...), all.GetNotes(), all.GetTruncated()})
+				}{append([]*symbiov1.Skill{}, all.GetSkills()...), append([]*symbiov1.SkillProblem{}, all.GetErrors()...), all.GetNotes(),
+					all.GetTruncated()})
 			}
 			return command.PrintList(env, all.GetSkills(), []string{"NAME", "SCOPE", "STATE", "PATH", "DESCRIPTION", "OFF BY"}, skillRow)
 		},
@@ -399,7 +401,8 @@ func printSkill(env *command.Env, here localSkills, s skills.Activation) error {
 		}{s.Skill, here.state(s.Skill), s.Instructions, s.Hash, s.Granted, s.Withheld, known, from.Node, from.Hash})
 	}
 	fmt.Fprintf(env.Out, "name         %s\ndescription  %s\nscope        %s\nstate        %s\npath         %s\nsha256       %s\ntrust        %s\ngrants       %s\n",
-		terminal.Printable(s.Skill.Name), terminal.Printable(s.Skill.Description), s.Skill.Scope, terminal.Printable(here.state(s.Skill)), terminal.Printable(s.Skill.Path), s.Hash, trustLine(known, from), terminal.Printable(strings.Join(s.Granted, " ")))
+		terminal.Printable(s.Skill.Name), terminal.Printable(s.Skill.Description), s.Skill.Scope, terminal.Printable(here.state(s.Skill)),
+		terminal.Printable(s.Skill.Path), s.Hash, trustLine(known, from), terminal.Printable(strings.Join(s.Granted, " ")))
 	// A withheld rule is one that the skill asks for and does not get: its scope needs trust, or
 	// the rule is refused.
 	for _, w := range s.Withheld {

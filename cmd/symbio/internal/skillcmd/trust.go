@@ -181,15 +181,16 @@ func listTrusted(env *command.Env) error {
 	if err != nil {
 		env.Notef("note: %s", err.Error())
 	}
-	return command.PrintList(env, command.Map(records, trustedOf), []string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"}, func(r trustedJSON) []string {
-		// Only skills of a project and fetched ones need trust, and only a fetched one has a hash
-		// of all files.
-		from := "project"
-		if r.Hash != "" {
-			from = "peer"
-		}
-		return []string{r.Name, from, r.SHA256, r.Path, orNone(r.Grants)}
-	})
+	return command.PrintList(env, command.Map(records, trustedOf), []string{"NAME", "SCOPE", "SKILL.MD", "PATH", "GRANTS"},
+		func(r trustedJSON) []string {
+			// Only skills of a project and fetched ones need trust, and only a fetched one has a hash
+			// of all files.
+			from := "project"
+			if r.Hash != "" {
+				from = "peer"
+			}
+			return []string{r.Name, from, r.SHA256, r.Path, orNone(r.Grants)}
+		})
 }
 
 // revokeTrust removes every record that the argument names: by name, path or hash. An agent that

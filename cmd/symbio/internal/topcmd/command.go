@@ -108,7 +108,8 @@ func printChanges(ctx context.Context, env *command.Env, stream receiver, change
 func jsonChange(c *symbiov1.FleetChange) any {
 	return map[string]any{
 		"nodes": append([]*symbiov1.FleetNode{}, c.GetNodes()...), "agents": append([]*symbiov1.FleetAgent{}, c.GetAgents()...),
-		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...), "events": append([]event.Event{}, fleet.Events(c)...),
+		"removed_nodes": append([]string{}, c.GetRemovedNodes()...), "removed_agents": append([]string{}, c.GetRemovedAgents()...),
+		"events": append([]event.Event{}, fleet.Events(c)...),
 	}
 }
 

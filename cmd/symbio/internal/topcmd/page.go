@@ -161,7 +161,8 @@ func (q *question) answer(c tui.Choice) tea.Cmd {
 		q.m.page = nil
 		return q.m.act(func(ctx context.Context, c symbiov1.ControlClient) (string, error) {
 			_, err := c.Answer(ctx, r)
-			return fmt.Sprintf("%s: %s of %s", map[bool]string{true: "allowed", false: "denied"}[r.GetAllow()], q.fields.Tool, command.Chain(q.fields.Name, q.fields.For)), err
+			return fmt.Sprintf("%s: %s of %s", map[bool]string{true: "allowed", false: "denied"}[r.GetAllow()], q.fields.Tool,
+				command.Chain(q.fields.Name, q.fields.For)), err
 		})
 	}
 	if c.Set != nil {
@@ -252,7 +253,8 @@ func (v *agentView) head(columns int) []string {
 		cost = fmt.Sprintf("$%.2f", of.GetCost())
 	}
 	held := fmt.Sprintf("held to: %d of %d model calls · %s of %s tokens · $%.4f of %s · %d agents at once, %d deep, %d a minute · %s a task", s.GetModelCalls(), of.GetModelCalls(),
-		budget.Rounded(tokens(s)), budget.Rounded(count(of.GetTokens())), s.GetCost(), cost, of.GetAgents(), of.GetDepth(), of.GetSpawnsPerMinute(), of.GetWall().AsDuration())
+		budget.Rounded(tokens(s)), budget.Rounded(count(of.GetTokens())), s.GetCost(), cost, of.GetAgents(), of.GetDepth(),
+		of.GetSpawnsPerMinute(), of.GetWall().AsDuration())
 	if a.GetSession() != "" {
 		held += " · session " + a.GetSession()
 	}

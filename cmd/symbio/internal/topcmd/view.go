@@ -114,7 +114,8 @@ func (k *look) decisionCells(a *symbiov1.Approval) []cell {
 }
 
 func (k *look) nodeCells(n *symbiov1.FleetNode) []cell {
-	cells := []cell{{head: "NODE", width: 20, text: n.GetName(), style: k.st.Bold}, {head: "STATE", width: 11, text: n.GetState(), style: k.stateStyle(n.GetState())}}
+	cells := []cell{{head: "NODE", width: 20, text: n.GetName(), style: k.st.Bold},
+		{head: "STATE", width: 11, text: n.GetState(), style: k.stateStyle(n.GetState())}}
 	last := cell{head: "RTT, PROBLEM", text: cmp.Or(n.GetWithheld(), n.GetWhy(), strings.Join(n.GetProblems(), "; ")), style: k.st.Bad}
 	if n.GetAgents() == 0 && last.text != "" && k.height > 0 { // there are no figures, and the reason needs the room
 		return append(cells, last)
@@ -122,9 +123,12 @@ func (k *look) nodeCells(n *symbiov1.FleetNode) []cell {
 	if last.text == "" && n.GetRttMs() > 0 {
 		last = cell{head: last.head, text: fmt.Sprintf("%.1f ms", n.GetRttMs())}
 	}
-	return append(cells, cell{head: "AGENTS", width: -6, text: fmt.Sprint(n.GetAgents())}, cell{head: "WORK", width: -4, text: fmt.Sprint(n.GetWorking())},
-		cell{head: "WAIT", width: -4, text: fmt.Sprint(n.GetWaiting())}, cell{head: "COST", width: -7, text: fmt.Sprintf("$%.2f", n.GetSpent().GetCost())},
-		cell{head: "TOKENS", width: -6, text: budget.Rounded(tokens(n.GetSpent())), wide: true}, cell{head: "VERSION", width: 9, text: n.GetVersion(), wide: true},
+	return append(cells, cell{head: "AGENTS", width: -6, text: fmt.Sprint(n.GetAgents())},
+		cell{head: "WORK", width: -4, text: fmt.Sprint(n.GetWorking())},
+		cell{head: "WAIT", width: -4, text: fmt.Sprint(n.GetWaiting())},
+		cell{head: "COST", width: -7, text: fmt.Sprintf("$%.2f", n.GetSpent().GetCost())},
+		cell{head: "TOKENS", width: -6, text: budget.Rounded(tokens(n.GetSpent())), wide: true},
+		cell{head: "VERSION", width: 9, text: n.GetVersion(), wide: true},
 		cell{head: "ADDRESS", width: 14, text: n.GetAddr(), wide: true}, last)
 }
 
@@ -143,8 +147,10 @@ func (k *look) agentCells(a fleet.AgentRow) []cell {
 	return []cell{
 		{head: "AGENT", width: 20, text: branch(a) + a.GetName()}, {head: "NODE", width: 9, text: a.GetNodeName()},
 		{head: "STATE", width: 7, text: a.GetState(), style: k.stateStyle(a.GetState())}, {head: "MODEL", width: 12, text: a.GetModel(), wide: true},
-		{head: "PLAN", width: -5, text: plan, wide: true}, {head: "TURN", width: -4, text: fmt.Sprint(a.GetTurn())}, {head: "CTX", width: -4, text: filled(a.FleetAgent)},
-		{head: "COST", width: -6, text: fmt.Sprintf("$%.2f", a.GetSpent().GetCost())}, {head: "TOKENS", width: -6, text: budget.Rounded(tokens(a.GetSpent())), wide: true}, does,
+		{head: "PLAN", width: -5, text: plan, wide: true}, {head: "TURN", width: -4, text: fmt.Sprint(a.GetTurn())},
+		{head: "CTX", width: -4, text: filled(a.FleetAgent)},
+		{head: "COST", width: -6, text: fmt.Sprintf("$%.2f", a.GetSpent().GetCost())},
+		{head: "TOKENS", width: -6, text: budget.Rounded(tokens(a.GetSpent())), wide: true}, does,
 	}
 }
 
@@ -286,7 +292,8 @@ func (m *model) heights(room int) (rows [panelCount]int) {
 // header returns the first row: what the community is and does.
 func (m *model) header() string {
 	t, style := m.Total(), m.st.Bold
-	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"), chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
+	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"),
+		chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
 	if t.GetWaiting() > 0 {
 		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.stateStyle("waiting")
 	}

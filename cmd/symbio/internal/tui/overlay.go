@@ -78,7 +78,8 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 		o := &overlay{title: "Decisions that wait", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
 			for _, a := range msg {
-				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.DecisionText(a.GetName(), a.GetFor(), "  ", a.GetTool())+" "+command.PlainJSON(a.GetArgs()))
+				rows = append(rows, OneLine(a.GetNodeName())+"  "+command.DecisionText(a.GetName(), a.GetFor(), "  ", a.GetTool())+" "+
+					command.PlainJSON(a.GetArgs()))
 			}
 			return rows
 		}
@@ -103,8 +104,9 @@ func QuestionOf(a *symbiov1.Approval) chat.Question {
 		offers = append(offers, permission.Offer{Kind: o.GetKind(), Text: o.GetText(), Rules: o.GetRules(), Covers: o.GetCovers()})
 	}
 	return chat.Question{
-		Event:    event.Event{Name: a.GetName(), Why: a.GetWhy()},
-		Approval: event.Approval{ID: a.GetId(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Digest: a.GetDigest(), Keepable: permission.Keepable{Rules: a.GetRules(), Offers: offers}, Diff: a.GetDiff()},
+		Event: event.Event{Name: a.GetName(), Why: a.GetWhy()},
+		Approval: event.Approval{ID: a.GetId(), For: a.GetFor(), Tool: a.GetTool(), Args: a.GetArgs(), Digest: a.GetDigest(),
+			Keepable: permission.Keepable{Rules: a.GetRules(), Offers: offers}, Diff: a.GetDiff()},
 	}
 }
 
@@ -139,7 +141,8 @@ func (m *model) agentsOverlay() *overlay {
 			if !b.GetAvailable() {
 				state = "unavailable"
 			}
-			rows, ids = append(rows, agentText(m.st, &chat.AgentRow{ID: b.GetId(), Name: b.GetName(), Node: b.GetNodeName(), State: state}, columns-2)), append(ids, b.GetId())
+			rows, ids = append(rows, agentText(m.st, &chat.AgentRow{ID: b.GetId(), Name: b.GetName(), Node: b.GetNodeName(), State: state},
+				columns-2)), append(ids, b.GetId())
 		}
 		return rows
 	}
@@ -256,7 +259,8 @@ func (o *overlay) view(m *model) string {
 	if o.typing {
 		keys = "/" + o.search + "_"
 	}
-	return strings.Join(append(rows, Paint(m.st.Dim, Cut(fmt.Sprintf("%s  ↑↓ PgUp PgDn  %d-%d of %d", keys, min(from+1, to), to, len(o.rows)), columns))), "\n")
+	return strings.Join(append(rows, Paint(m.st.Dim,
+		Cut(fmt.Sprintf("%s  ↑↓ PgUp PgDn  %d-%d of %d", keys, min(from+1, to), to, len(o.rows)), columns))), "\n")
 }
 
 // full returns all entries in full, or the edits alone.

@@ -138,7 +138,8 @@ func (p *Picker) rows(columns, lines int) []string {
 	found := p.matching()
 	p.scroll.List = true
 	from, to := p.scroll.Fit(len(found), lines-frameLines)
-	out := []string{Cut("Skills: "+p.filter+"_", columns), Cut(fmt.Sprintf("%d of %d, %s, %d changed", len(found), len(p.Rows), cmp.Or(p.scope, "all scopes"), p.Changed()), columns)}
+	out := []string{Cut("Skills: "+p.filter+"_", columns),
+		Cut(fmt.Sprintf("%d of %d, %s, %d changed", len(found), len(p.Rows), cmp.Or(p.scope, "all scopes"), p.Changed()), columns)}
 	for i := from; i < to; i++ {
 		out = append(out, p.line(p.Rows[found[i]], i == p.scroll.Chosen, columns))
 	}

@@ -84,7 +84,8 @@ func Choices(q chat.Question) []Choice {
 		all = append(all, Choice{"s", "this call for the session, while the agent lives", nil, func(r *symbiov1.AnswerRequest) { r.Allow, r.Always = true, true }})
 	}
 	if len(q.Rules) > 0 {
-		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), nil, func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
+		all = append(all, Choice{"a", "always: keep " + visible.Escape(strings.Join(q.Rules, ", ")), nil,
+			func(r *symbiov1.AnswerRequest) { r.Allow, r.Lasting = true, true }})
 	}
 	return append(all,
 		Choice{"n", "no", nil, func(*symbiov1.AnswerRequest) {}},
@@ -318,7 +319,8 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	prompt := []string{"  why not? Enter sends it, Esc goes back"}
 	if names, form := formFields(q); p.reasoning && len(p.filled) < len(names) {
 		name := names[len(p.filled)]
-		prompt = Wrap(fmt.Sprintf("  %d of %d: %s  %s", len(p.filled)+1, len(names), visible.Escape(name), visible.Escape(form.Fields[name].String())), columns)
+		prompt = Wrap(fmt.Sprintf("  %d of %d: %s  %s", len(p.filled)+1, len(names), visible.Escape(name),
+			visible.Escape(form.Fields[name].String())), columns)
 		prompt = append(prompt, "  "+cmp.Or(visible.Escape(p.wrong), "Enter takes it, Esc goes back"))
 		body = Wrap("  "+visible.Escape(form.Message), columns)
 	} else if IsQuestion(q) {

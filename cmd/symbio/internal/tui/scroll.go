@@ -12,8 +12,8 @@ type Scroll struct {
 // Key moves by a key. It returns false for a key that does not move.
 func (s *Scroll) Key(name string) bool {
 	by, ok := map[string]int{
-		"up": -1, "k": -1, "ctrl+p": -1, "down": 1, "j": 1, "ctrl+n": 1, "pgup": -s.page, "ctrl+b": -s.page, "pgdown": s.page, "ctrl+f": s.page, "space": s.page,
-		"home": -s.rows, "g": -s.rows, "end": s.rows, "G": s.rows,
+		"up": -1, "k": -1, "ctrl+p": -1, "down": 1, "j": 1, "ctrl+n": 1, "pgup": -s.page, "ctrl+b": -s.page, "pgdown": s.page,
+		"ctrl+f": s.page, "space": s.page, "home": -s.rows, "g": -s.rows, "end": s.rows, "G": s.rows,
 	}[name]
 	if s.List {
 		s.Chosen += by

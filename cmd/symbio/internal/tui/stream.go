@@ -1,8 +1,6 @@
 package tui
 
-import (
-	"strings"
-)
+import "strings"
 
 // stream splits an answer that comes in pieces into blocks of Markdown: paragraphs, lists, tables, code.
 // A block is complete when no later text can change how it looks, and is rendered once.

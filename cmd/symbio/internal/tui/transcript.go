@@ -248,7 +248,8 @@ func (t *transcript) live(m *model, columns, room int) (rows []string) {
 		if a := t.agents.Get(c.Agent); a != nil && a.Depth > 0 {
 			text = a.Name + ": " + text
 		}
-		rows = append(rows, Cut("  "+m.st.Accent.Render("● ")+OneLine(text)+" "+m.st.Dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
+		rows = append(rows, Cut("  "+m.st.Accent.Render("● ")+OneLine(text)+" "+
+			m.st.Dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
 	}
 	agents := 0
 	for _, id := range t.agents.Order {
@@ -269,7 +270,8 @@ func agentText(s Styles, a *chat.AgentRow, columns int) string {
 	case a.Tokens > 0:
 		used = budget.Rounded(int64(a.Tokens)) + " tokens"
 	}
-	row := strings.Repeat("  ", min(a.Depth, 10)) + "└ " + OneLine(cmp.Or(a.Name, a.ID)) + s.Dim.Render(fmt.Sprintf(" on %s  %s  %s", OneLine(cmp.Or(a.Node, "?")), OneLine(cmp.Or(a.State, "idle")), used))
+	row := strings.Repeat("  ", min(a.Depth, 10)) + "└ " + OneLine(cmp.Or(a.Name, a.ID)) +
+		s.Dim.Render(fmt.Sprintf(" on %s  %s  %s", OneLine(cmp.Or(a.Node, "?")), OneLine(cmp.Or(a.State, "idle")), used))
 	return Cut(row, columns)
 }
 

@@ -47,13 +47,15 @@ func use(t *testing.T, providers ...chat.Provider) llm.Model {
 func TestWholeRequestArrives(t *testing.T) {
 	cost := 0.25
 	want := llm.Request{
-		System: "s", Thinking: 7, Effort: "low", Temperature: new(0.0), StopWords: []string{"END"}, ToolChoice: "B", Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
+		System: "s", Thinking: 7, Effort: "low", Temperature: new(0.0), StopWords: []string{"END"}, ToolChoice: "B",
+		Output: &llm.Output{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)},
 		Messages: []llm.Message{
 			{Role: llm.User, Text: "hi", Images: []llm.Image{{Type: "image/png", Data: []byte{0, 1, 255}}}},
 			{Role: llm.Assistant, Text: "a", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}}, Thinking: []llm.Thinking{
 				{Model: "peer:m x", Text: "t", Signature: "s", AfterText: 1}, {Model: "peer:m x", Sealed: "z", AfterCalls: 1},
 				{Model: "peer:m x", Raw: json.RawMessage(`{"extra_content":{"a":"b"}}`), CallID: "1"}, {Model: "x", Text: "of another model"}}},
-			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "r", IsError: true, Images: []llm.Image{{Type: "image/gif", Data: []byte{7}}}}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "r", IsError: true,
+				Images: []llm.Image{{Type: "image/gif", Data: []byte{7}}}}}},
 		},
 		Tools: []llm.ToolSpec{{Name: "A", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, {Name: "B"}},
 	}
@@ -112,7 +114,8 @@ func TestPicturesThatDoNotFitAreDescribed(t *testing.T) {
 		{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{}`)}}},
 		{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "r", Images: picture(100 << 10)}}},
 	}}
-	for most, shown := range map[int][2]int{0: {1, 1}, 1 << 20: {1, 1}, 399 << 10: {0, 1}, 140 << 10: {0, 1}, 120 << 10: {0, 0}, 2 << 10: {0, 0}, 1: {0, 0}} {
+	for most, shown := range map[int][2]int{0: {1, 1}, 1 << 20: {1, 1}, 399 << 10: {0, 1}, 140 << 10: {0, 1}, 120 << 10: {0, 0},
+		2 << 10: {0, 0}, 1: {0, 0}} {
 		var got llm.Request
 		size := 0
 		p := node("a", thinking(func(_ context.Context, r llm.Request) (llm.Response, error) {
@@ -208,13 +211,15 @@ func TestNextNodeIsAskedAndAbsentOnesAreSaid(t *testing.T) {
 	works := llm.Func(func(context.Context, llm.Request) (llm.Response, error) {
 		return llm.Response{Message: llm.Message{Text: "b"}}, nil
 	})
-	for kind, next := range map[error]bool{llm.ErrUnavailable: true, llm.ErrRateLimited: true, llm.ErrDenied: true, llm.ErrContextLength: false, llm.ErrRefused: false} {
+	for kind, next := range map[error]bool{llm.ErrUnavailable: true, llm.ErrRateLimited: true, llm.ErrDenied: true,
+		llm.ErrContextLength: false, llm.ErrRefused: false} {
 		got, err := llm.Collect(use(t, node("a", fails(&llm.Error{Err: kind}), true), node("b", works, true)).Stream(t.Context(), earlier), nil)
 		if next != (err == nil) || next != (got.Message.Text == "b") {
 			t.Errorf("%v: %q, %v; want another node asked: %v", kind, got.Message.Text, err, next)
 		}
 	}
-	if _, err := llm.Collect(use(t).Stream(t.Context(), earlier), nil); !errors.Is(err, llm.ErrNoModel) || !strings.Contains(err.Error(), "symbio agents models") {
+	if _, err := llm.Collect(use(t).Stream(t.Context(), earlier), nil); !errors.Is(err, llm.ErrNoModel) ||
+		!strings.Contains(err.Error(), "symbio agents models") {
 		t.Errorf("no node: %v", err)
 	}
 }
@@ -248,7 +253,8 @@ func TestProviderStopsWhenNobodyListens(t *testing.T) {
 	if !errors.Is(err, gone) || asked != 1 {
 		t.Errorf("error = %v, want that the listener is gone", err)
 	}
-	for _, bad := range []string{``, `[]`, `{}`, `{"messages":[]}`, `{"messages":[{}],"thinking":-1}`, `{"messages":[{}],"effort":"most"}`, `{"messages":[{}],"temperature":-1}`, `{"messages":[{}],"stop_words":["a","b","c","d","e"]}`, `{"messages":[{}],"tool_choice":"A"}`} {
+	for _, bad := range []string{``, `[]`, `{}`, `{"messages":[]}`, `{"messages":[{}],"thinking":-1}`, `{"messages":[{}],"effort":"most"}`,
+		`{"messages":[{}],"temperature":-1}`, `{"messages":[{}],"stop_words":["a","b","c","d","e"]}`, `{"messages":[{}],"tool_choice":"A"}`} {
 		if _, err := chat.Serve(t.Context(), m, []byte(bad), nil); !errors.Is(err, chat.ErrRequest) {
 			t.Errorf("%s: %v, want that it is no request", bad, err)
 		}
@@ -285,12 +291,14 @@ func TestHostileNodeIsNotBelieved(t *testing.T) {
 	} {
 		_, err := llm.Collect(use(t, c.p).Stream(t.Context(), earlier), nil)
 		var e *llm.Error
-		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Model != "peer:m" || strings.Contains(err.Error(), "\x1b") || e.RetryAfter > 24*time.Hour {
+		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Model != "peer:m" || strings.Contains(err.Error(), "\x1b") ||
+			e.RetryAfter > 24*time.Hour {
 			t.Errorf("%s: %q, want %v", name, err, c.want)
 		}
 	}
 	got, err := llm.Collect(use(t, says(nil, `{"text":"a","stop":"tool_calls","calls":[{"id":"old","name":"A"},{"id":"old","name":"B","args":7}],"usage":{"input":-5,"output":99999999999999,"cost":-1}}`, nil)).Stream(t.Context(), earlier), nil)
-	if err != nil || got.Message.Calls[0].ID == "old" || got.Message.Calls[0].ID == got.Message.Calls[1].ID || got.Usage.Input != 0 || got.Usage.Cost != nil || string(got.Message.Calls[0].Args) != "{}" {
+	if err != nil || got.Message.Calls[0].ID == "old" || got.Message.Calls[0].ID == got.Message.Calls[1].ID || got.Usage.Input != 0 ||
+		got.Usage.Cost != nil || string(got.Message.Calls[0].Args) != "{}" {
 		t.Errorf("ids, arguments and counts that cannot be: %+v, %v", got, err)
 	}
 	for _, schema := range []string{``, `7`, `{"properties":{"model":{"enum":["a"]}}}`, `{"properties":{"model":{"enum":"a"},"messages":{}}}`} {

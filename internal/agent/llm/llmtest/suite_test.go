@@ -28,7 +28,8 @@ type answer struct {
 }
 
 // runSuite runs the suite. made returns a model that gives the answer; what it needs for that ends
-// with t. It may return nil for ErrCut, ErrMalformed and StopFilter if the model knows no such fault. Faults may be repeated by the model, so made should see to short waits.
+// with t. It may return nil for ErrCut, ErrMalformed and StopFilter if the model knows no such fault. Faults may be
+// repeated by the model, so made should see to short waits.
 func runSuite(t *testing.T, made func(t *testing.T, a answer) llm.Model) {
 	t.Run("AnswersWithText", func(t *testing.T) { answersWithText(t, made) })
 	t.Run("AnswersWithCalls", func(t *testing.T) { answersWithCalls(t, made) })

@@ -63,7 +63,8 @@ type (
 // encode encodes a request. own is the model's name on this side, by which it recognizes its own thoughts.
 // level allows an effort in words, think any thoughts.
 func encode(model, own string, window int, r llm.Request, level, think bool) wireRequest {
-	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true, Options: wireOptions{window, r.MaxTokens, r.Temperature, r.StopWords}, Think: thinking(r, level, think)}
+	w := wireRequest{Model: model, Messages: []wireMessage{}, Stream: true,
+		Options: wireOptions{window, r.MaxTokens, r.Temperature, r.StopWords}, Think: thinking(r, level, think)}
 	if r.Output != nil {
 		w.Format = wire.Schema(r.Output.Schema)
 	}

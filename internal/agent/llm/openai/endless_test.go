@@ -17,7 +17,8 @@ import (
 
 func TestAnswersThatBringNothingEnd(t *testing.T) {
 	piece := `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
-	for name, ping := range map[string]string{"empty pieces": `data: {"choices":[{"delta":{}}]}` + "\n\n", "usage": `data: {"usage":{"prompt_tokens":1}}` + "\n\n"} {
+	for name, ping := range map[string]string{"empty pieces": `data: {"choices":[{"delta":{}}]}` + "\n\n",
+		"usage": `data: {"usage":{"prompt_tokens":1}}` + "\n\n"} {
 		synctest.Test(t, func(t *testing.T) {
 			steps := []any{piece}
 			for range 2000 {
@@ -26,7 +27,8 @@ func TestAnswersThatBringNothingEnd(t *testing.T) {
 			m := served(t, slow(0, steps...), limits)
 			begin := time.Now()
 			got, err := llm.Collect(m.Stream(t.Context(), earlier), nil)
-			if took := time.Since(begin); !errors.Is(err, llm.ErrTimeout) || !strings.Contains(err.Error(), "nothing of an answer") || got.Message.Text != "x" || took < 10*time.Minute || took > 11*time.Minute {
+			if took := time.Since(begin); !errors.Is(err, llm.ErrTimeout) || !strings.Contains(err.Error(), "nothing of an answer") ||
+				got.Message.Text != "x" || took < 10*time.Minute || took > 11*time.Minute {
 				t.Errorf("%s: %q, %v after %v; want a timeout after ten minutes", name, got.Message.Text, err, took)
 			}
 		})
@@ -38,7 +40,8 @@ func TestAnswersOfANodeAreBoundedTogether(t *testing.T) {
 	memory := wire.NewMemory(most)
 	piece := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("x", 10_000) + `"}}]}` + "\n\n"
 	ask := func(body func() io.Reader) (llm.Response, error) {
-		m := served(t, func(*http.Request) (*http.Response, error) { return reply(200, "", body()), nil }, func(c *openai.Config) { c.Memory = memory })
+		m := served(t, func(*http.Request) (*http.Response, error) { return reply(200, "", body()), nil },
+			func(c *openai.Config) { c.Memory = memory })
 		return llm.Collect(m.Stream(t.Context(), earlier), nil)
 	}
 	var all sync.WaitGroup

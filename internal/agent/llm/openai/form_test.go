@@ -47,7 +47,8 @@ func TestFormIsAskedForAsTheServerKnowsIt(t *testing.T) {
 		return reply(200, "", strings.NewReader(`data: {"choices":[{"delta":{"content":"{\"city\":\"Oslo\"}"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")), nil
 	}
 	got, err := llm.Generate[capital](t.Context(), served(t, server), "x")
-	if err != nil || got.City != "Oslo" || len(asked) != 1 || asked[0].Format == nil || asked[0].Format.Type != "json_schema" || asked[0].Format.Schema.Name != "capital" || !asked[0].Format.Schema.Strict {
+	if err != nil || got.City != "Oslo" || len(asked) != 1 || asked[0].Format == nil || asked[0].Format.Type != "json_schema" ||
+		asked[0].Format.Schema.Name != "capital" || !asked[0].Format.Schema.Strict {
 		t.Errorf("got %+v, %v after %+v", got, err, asked)
 	}
 	asked = nil
@@ -62,7 +63,8 @@ func TestFormIsAskedForAsTheServerKnowsIt(t *testing.T) {
 			t.Errorf("a server that does not know forms: %+v, %v", got, err)
 		}
 	}
-	if len(asked) != 3 || asked[1].Format != nil || asked[2].Format != nil || asked[1].Messages[0].Role != "system" || !strings.Contains(asked[1].Messages[0].Content, `"city"`) {
+	if len(asked) != 3 || asked[1].Format != nil || asked[2].Format != nil || asked[1].Messages[0].Role != "system" ||
+		!strings.Contains(asked[1].Messages[0].Content, `"city"`) {
 		t.Errorf("asked %+v; want once with the form, then in words", asked)
 	}
 
@@ -96,7 +98,8 @@ func TestImagesAreSentAsPartsAndBehindResults(t *testing.T) {
 		}
 	}
 	body = nil
-	_, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Images: []llm.Image{{Type: "image/png", Data: []byte("x")}}}}}), nil)
+	_, err := llm.Collect(m.Stream(t.Context(),
+		llm.Request{Messages: []llm.Message{{Role: llm.User, Images: []llm.Image{{Type: "image/png", Data: []byte("x")}}}}}), nil)
 	if err == nil || body != nil || !strings.Contains(err.Error(), "text/plain") {
 		t.Errorf("an image that is none: %v", err)
 	}

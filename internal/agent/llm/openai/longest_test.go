@@ -26,7 +26,8 @@ func TestLongestAnswerIsNamedAsTheServerKnowsIt(t *testing.T) {
 		return reply(200, "", strings.NewReader(`data: {"choices":[{"delta":{"content":"yes"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")), nil
 	})
 	for _, most := range []int{0, 50, 60} {
-		if got, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "x"}}, MaxTokens: most}), nil); err != nil || got.Message.Text != "yes" {
+		if got, err := llm.Collect(m.Stream(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "x"}},
+			MaxTokens: most}), nil); err != nil || got.Message.Text != "yes" {
 			t.Errorf("at most %d: %+v, %v", most, got, err)
 		}
 	}

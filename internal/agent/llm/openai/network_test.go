@@ -81,8 +81,10 @@ func TestPhasesHaveLimits(t *testing.T) {
 	}{
 		{"no connection", slow(time.Hour), llm.ErrTimeout, "connecting took more than 10s", 10 * time.Second, "", false},
 		{"a stall", slow(0, piece, time.Hour), llm.ErrTimeout, "waiting for the next token took more than 20s", 20 * time.Second, "x", false},
-		{"keep-alives only", slow(0, piece, 15*time.Second, ": ping\n\n", 15*time.Second, ": ping\n\n"), llm.ErrTimeout, "next token", 20 * time.Second, "x", false},
-		{"slow but steady", slow(0, piece, 15*time.Second, piece, 15*time.Second, piece, 15*time.Second, finish), nil, "", 45 * time.Second, "xxx", false},
+		{"keep-alives only", slow(0, piece, 15*time.Second, ": ping\n\n", 15*time.Second, ": ping\n\n"), llm.ErrTimeout, "next token",
+			20 * time.Second, "x", false},
+		{"slow but steady", slow(0, piece, 15*time.Second, piece, 15*time.Second, piece, 15*time.Second, finish), nil, "", 45 * time.Second,
+			"xxx", false},
 		{"no end after the end", slow(0, piece, finish, time.Hour), nil, "", 2 * time.Second, "x", false},
 		{"no end after [DONE]", slow(0, piece, "data: [DONE]\n\n", time.Hour), nil, "", 200 * time.Millisecond, "x", false},
 		{"reset after the end", slow(0, piece, finish, errors.New("connection reset")), nil, "", 0, "x", false},
@@ -172,7 +174,8 @@ func TestServerSaysWhenToComeBack(t *testing.T) {
 		{head("Retry-After", "-1"), 503, "", 0},
 		{head("Retry-After", "soon"), 503, "", 0},
 		{head("X-Ratelimit-Reset-Requests", "1s", "X-Ratelimit-Reset-Tokens", "6m0s"), 429, "", 6 * time.Minute},
-		{head("X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "20ms", "X-Ratelimit-Remaining-Tokens", "9000", "X-Ratelimit-Reset-Tokens", "6m0s"), 429, "", 20 * time.Millisecond},
+		{head("X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Requests", "20ms", "X-Ratelimit-Remaining-Tokens", "9000",
+			"X-Ratelimit-Reset-Tokens", "6m0s"), 429, "", 20 * time.Millisecond},
 		{head("Anthropic-Ratelimit-Input-Tokens-Remaining", "0", "Anthropic-Ratelimit-Input-Tokens-Reset", "2000-01-01T00:00:30Z"), 429, "", 30 * time.Second},
 		{nil, 429, `{"error":{"code":429,"message":"Quota exceeded","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"2.5s"}]}}`, 2500 * time.Millisecond},
 		{nil, 429, `[{"error":{"code":429,"details":[{"retryDelay": "34s"}]}}]`, 34 * time.Second},
@@ -460,12 +463,13 @@ func TestNewRefusesSettingsThatCannotWork(t *testing.T) {
 
 func TestModelsAreListed(t *testing.T) {
 	m := func(body string, status int) ([]string, error) {
-		return openai.Models(t.Context(), openai.Config{BaseURL: "http://127.0.0.1:1", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Path != "/v1/models" || r.Method != http.MethodGet {
-				t.Errorf("asked %s %s", r.Method, r.URL.Path)
-			}
-			return reply(status, "", strings.NewReader(body)), nil
-		})}})
+		return openai.Models(t.Context(), openai.Config{BaseURL: "http://127.0.0.1:1",
+			HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path != "/v1/models" || r.Method != http.MethodGet {
+					t.Errorf("asked %s %s", r.Method, r.URL.Path)
+				}
+				return reply(status, "", strings.NewReader(body)), nil
+			})}})
 	}
 	got, err := m(`{"object":"list","data":[{"id":"b"},{"id":""},{"id":"a"}]}`, 200)
 	if d := cmp.Diff([]string{"b", "a"}, got); d != "" || err != nil {

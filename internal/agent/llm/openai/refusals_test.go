@@ -89,7 +89,8 @@ func called(model, raw, callRaw string) llm.Request {
 	}
 	return llm.Request{Messages: []llm.Message{
 		{Role: llm.User, Text: "hi"},
-		{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{}`)}, {ID: "2", Name: "A", Args: json.RawMessage(`{}`)}}, Thinking: th},
+		{Role: llm.Assistant, Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{}`)},
+			{ID: "2", Name: "A", Args: json.RawMessage(`{}`)}}, Thinking: th},
 		{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A"}, {CallID: "2", Name: "A"}}},
 	}, Tools: []llm.ToolSpec{{Name: "A", Schema: json.RawMessage(`{"type":"object","properties":{},"required":[],"additionalProperties":false}`)}}}
 }
@@ -137,14 +138,17 @@ func TestRefusedRequestsSucceed(t *testing.T) {
 		asked   int
 		check   func(last anyRequest) bool
 	}{
-		"only the Responses API":    {false, onlyResponses(usesResponses, 400), called("x", "", ""), 3, nil},
-		"likewise, by 404":          {false, onlyResponses(usesResponses, 404), called("x", "", ""), 3, nil},
-		"tools with effort":         {false, onlyResponses("Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.", 400), called("x", "", ""), 3, nil},
-		"no chat model":             {false, onlyResponses("This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?", 404), low, 3, nil},
-		"a gateway's model":         {false, onlyResponses(`model "gpt-5.1-codex" is not accessible via the /chat/completions endpoint`, 400), low, 3, nil},
-		"only chat completions":     {true, unless(404, message("This model is only supported in v1/chat/completions and not in v1/responses."), func(q anyRequest) bool { return q.path == "/v1/chat/completions" }), low, 3, nil},
-		"a signature of ours":       {false, unless(400, gemini, signed), called("openai:m", "", `{"extra_content":{"google":{"thought_signature":"abc"}}}`), 2, func(q anyRequest) bool { return strings.Contains(q.text, `"thought_signature":"abc"`) }},
-		"a missing signature":       {false, unless(400, gemini, signed), called("other", "", ""), 3, func(q anyRequest) bool { return strings.Count(q.text, "skip_thought_signature_validator") == 1 }},
+		"only the Responses API": {false, onlyResponses(usesResponses, 400), called("x", "", ""), 3, nil},
+		"likewise, by 404":       {false, onlyResponses(usesResponses, 404), called("x", "", ""), 3, nil},
+		"tools with effort":      {false, onlyResponses("Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.", 400), called("x", "", ""), 3, nil},
+		"no chat model":          {false, onlyResponses("This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?", 404), low, 3, nil},
+		"a gateway's model":      {false, onlyResponses(`model "gpt-5.1-codex" is not accessible via the /chat/completions endpoint`, 400), low, 3, nil},
+		"only chat completions": {true, unless(404, message("This model is only supported in v1/chat/completions and not in v1/responses."), func(q anyRequest) bool { return q.path == "/v1/chat/completions" }),
+			low, 3, nil},
+		"a signature of ours": {false, unless(400, gemini, signed), called("openai:m", "", `{"extra_content":{"google":{"thought_signature":"abc"}}}`), 2,
+			func(q anyRequest) bool { return strings.Contains(q.text, `"thought_signature":"abc"`) }},
+		"a missing signature": {false, unless(400, gemini, signed), called("other", "", ""), 3,
+			func(q anyRequest) bool { return strings.Count(q.text, "skip_thought_signature_validator") == 1 }},
 		"reasoning_content of ours": {false, unless(400, message("The `reasoning_content` in the thinking mode must be passed back to the API."), reasoned), called("openai:m", `{"reasoning_content":"hm"}`, ""), 2, nil},
 		"missing reasoning_content": {false, unless(400, message("The `reasoning_content` in the thinking mode must be passed back to the API."), reasoned), called("other", "", ""), 3, nil},
 		"empty counts as missing":   {false, unless(400, message("thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"), reasoned), called("other", "", ""), 3, nil},
@@ -155,15 +159,19 @@ func TestRefusedRequestsSucceed(t *testing.T) {
 		"an unknown name": {false, unless(400, `[{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"reasoning_content\" at 'messages[1]': Cannot find field."}}]`,
 			func(q anyRequest) bool { return !hasField(q, "reasoning_content") }), called("openai:m", `{"reasoning_content":"hm"}`, ""), 3, nil},
 		"thoughts of another account": {true, unless(400, message("The encrypted content e could not be verified. Reason: Encrypted content could not be decrypted or parsed."),
-			func(q anyRequest) bool { return !hasField(q, "encrypted_content") }), encrypted, 4, func(q anyRequest) bool { return slices.Contains(q.Include, "reasoning.encrypted_content") }},
-		"no encryption": {true, unless(400, message("Encrypted content is not supported with this model."), func(q anyRequest) bool { return q.Include == nil }), low, 3, func(q anyRequest) bool { return q.Thinking.Effort == "low" }},
+			func(q anyRequest) bool { return !hasField(q, "encrypted_content") }), encrypted, 4,
+			func(q anyRequest) bool { return slices.Contains(q.Include, "reasoning.encrypted_content") }},
+		"no encryption": {true, unless(400, message("Encrypted content is not supported with this model."), func(q anyRequest) bool { return q.Include == nil }), low, 3,
+			func(q anyRequest) bool { return q.Thinking.Effort == "low" }},
 		"no summaries": {true, unless(400, message("Your organization must be verified to generate reasoning summaries."), func(q anyRequest) bool { return q.Thinking == nil || q.Thinking.Summary == "" }), low, 3,
 			func(q anyRequest) bool { return q.Thinking.Effort == "low" && q.Include != nil }},
-		"no effort":                {true, unless(400, message("Unsupported parameter: 'reasoning.effort' is not supported with this model."), func(q anyRequest) bool { return q.Thinking == nil || q.Thinking.Effort == "" }), low, 3, nil},
-		"another word for none":    {true, unless(400, message("Unsupported value: 'none' is not supported with the 'gpt-5' model. Supported values are: 'minimal', 'low', 'medium', and 'high'."), func(q anyRequest) bool { return q.Thinking.Effort == "minimal" }), off, 3, nil},
-		"no effort in chat":        {false, unless(400, message("Unrecognized request argument supplied: reasoning_effort"), func(q anyRequest) bool { return q.Effort == "" }), low, 3, nil},
-		"no thoughts at all":       {false, unless(400, `{"error":{"message":"\"llama3.2\" does not support thinking"}}`, func(q anyRequest) bool { return q.Effort == "" }), low, 3, nil},
-		"a schema it cannot force": {true, unless(400, message("Invalid schema for function 'A': In context=(), 'required' is required to be supplied"), func(q anyRequest) bool { return !q.Tools[0].Strict }), called("x", "", ""), 3, nil},
+		"no effort": {true,
+			unless(400, message("Unsupported parameter: 'reasoning.effort' is not supported with this model."), func(q anyRequest) bool { return q.Thinking == nil || q.Thinking.Effort == "" }), low, 3, nil},
+		"another word for none": {true, unless(400, message("Unsupported value: 'none' is not supported with the 'gpt-5' model. Supported values are: 'minimal', 'low', 'medium', and 'high'."), func(q anyRequest) bool { return q.Thinking.Effort == "minimal" }), off, 3, nil},
+		"no effort in chat":     {false, unless(400, message("Unrecognized request argument supplied: reasoning_effort"), func(q anyRequest) bool { return q.Effort == "" }), low, 3, nil},
+		"no thoughts at all":    {false, unless(400, `{"error":{"message":"\"llama3.2\" does not support thinking"}}`, func(q anyRequest) bool { return q.Effort == "" }), low, 3, nil},
+		"a schema it cannot force": {true, unless(400, message("Invalid schema for function 'A': In context=(), 'required' is required to be supplied"), func(q anyRequest) bool { return !q.Tools[0].Strict }),
+			called("x", "", ""), 3, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, list := refusing(t, c.own, c.refuses)
@@ -277,9 +285,11 @@ func TestResponsesRequestIsWrittenAsOpenAIExpectsIt(t *testing.T) {
 		System: "be brief <now>", Effort: "high", MaxTokens: 5, Output: &llm.Output{Name: "place", Schema: closed},
 		Messages: []llm.Message{
 			{Role: llm.User, Text: "hi", Images: png},
-			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)}, {ID: strings.Repeat("x", 65), Name: "B", Args: json.RawMessage(`"no"`)}},
+			{Role: llm.Assistant, Text: "wait", Calls: []llm.ToolCall{{ID: "1", Name: "A", Args: json.RawMessage(`{"a":1}`)},
+				{ID: strings.Repeat("x", 65), Name: "B", Args: json.RawMessage(`"no"`)}},
 				Thinking: []llm.Thinking{own(r1, 0, 0), own(`{"type":"message","phase":"commentary"}`, 0, 0), own(r2, 4, 1), own(cut, 4, 2), {Model: "other", Raw: json.RawMessage(cut)}}},
-			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "see", Images: png}, {CallID: strings.Repeat("x", 65), Name: "B", Text: "bad", IsError: true}}},
+			{Role: llm.Tool, Results: []llm.ToolResult{{CallID: "1", Name: "A", Text: "see", Images: png},
+				{CallID: strings.Repeat("x", 65), Name: "B", Text: "bad", IsError: true}}},
 			{Role: llm.Assistant, Text: "so"},
 			{Role: llm.User, Text: "and?"},
 		},

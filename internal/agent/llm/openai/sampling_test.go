@@ -45,7 +45,8 @@ func TestTemperatureStopWordsAndToolChoiceAreSent(t *testing.T) {
 				continue
 			}
 			text := strings.TrimSuffix(got.text, "}\n") + ",}"
-			if !strings.Contains(text, want) || strings.TrimSuffix(strings.Replace(text, want, "", 1), ",}")+"}\n" != plain.text || got.path != plain.path {
+			if !strings.Contains(text, want) || strings.TrimSuffix(strings.Replace(text, want, "", 1), ",}")+"}\n" != plain.text ||
+				got.path != plain.path {
 				t.Errorf("%s, own %v: body %s, want %s more than %s", name, own, got.text, want, plain.text)
 			}
 		}

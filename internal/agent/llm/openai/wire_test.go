@@ -62,10 +62,11 @@ func TestEndlessAnswersAreRefused(t *testing.T) {
 	calls := `data: {"choices":[{"delta":{"tool_calls":[{"id":"` + "%d" + `","function":{"name":"x","arguments":"{}"}}]}}]}` + "\n\n"
 	n := 0
 	for name, in := range map[string]io.Reader{
-		"one line":      repeated(func() string { return "data: " + strings.Repeat("x", 1<<20) }),
-		"many events":   repeated(func() string { return event }),
-		"many calls":    repeated(func() string { n++; return fmt.Sprintf(calls, n) }),
-		"a document":    io.MultiReader(strings.NewReader(`{"choices":[{"message":{"content":"`), repeated(func() string { return strings.Repeat("x", 1<<20) })),
+		"one line":    repeated(func() string { return "data: " + strings.Repeat("x", 1<<20) }),
+		"many events": repeated(func() string { return event }),
+		"many calls":  repeated(func() string { n++; return fmt.Sprintf(calls, n) }),
+		"a document": io.MultiReader(strings.NewReader(`{"choices":[{"message":{"content":"`),
+			repeated(func() string { return strings.Repeat("x", 1<<20) })),
 		"an error page": nil,
 	} {
 		status := 200

@@ -153,7 +153,8 @@ func (p *Replayer) drift(r request, often int) string {
 	for i, x := range p.exchanges {
 		// An unused exchange is preferred to a used one, and then the one with the most common
 		// lines.
-		if x.where == r.where && (nearest == nil || x.used != nearest.used && !x.used || x.used == nearest.used && r.commonLines(x.request) > r.commonLines(nearest.request)) {
+		if x.where == r.where && (nearest == nil || x.used != nearest.used && !x.used ||
+			x.used == nearest.used && r.commonLines(x.request) > r.commonLines(nearest.request)) {
 			nearest, number = x, i+1
 		}
 	}

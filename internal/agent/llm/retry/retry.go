@@ -64,7 +64,8 @@ type Model struct {
 // New returns a model that asks these, in this order. ErrRefused, ErrDrift and the end of the context are final: no other is asked. If
 // all fail, the error wraps all their errors; without models it is llm.ErrNoModel.
 func New(cfg Config, models ...llm.Model) *Model {
-	cfg.Patience, cfg.BackOff, cfg.MaxBackOff = cmp.Or(cfg.Patience, 10*time.Minute), cmp.Or(cfg.BackOff, 500*time.Millisecond), cmp.Or(cfg.MaxBackOff, 30*time.Second)
+	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Minute)
+	cfg.BackOff, cfg.MaxBackOff = cmp.Or(cfg.BackOff, 500*time.Millisecond), cmp.Or(cfg.MaxBackOff, 30*time.Second)
 	if cfg.Book == nil {
 		cfg.Book = new(Book)
 	}
@@ -112,7 +113,8 @@ func (m *Model) CostOf(u llm.Usage) (most float64, ok bool) {
 // Stream asks the models until one answers.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)), forms: make([]forms, len(m.models)), refused: make([]int, len(m.models)), asked: -1, told: -1}
+		x := &request{Model: m, ctx: ctx, r: r, yield: yield, failed: make([]error, len(m.models)), attempts: make([]int, len(m.models)),
+			forms: make([]forms, len(m.models)), refused: make([]int, len(m.models)), asked: -1, told: -1}
 		for x.step() {
 		}
 	}

@@ -87,8 +87,9 @@ func (x *request) shaped(i int) (r llm.Request, out map[string]error) {
 	return r, out
 }
 
-// reshape changes the forms of the tools after model i refused one. The one becomes plain, or all of them, if it does not say which or if it is
-// not the first one. One that is refused although it is plain is left out. It reports whether there is something else to send.
+// reshape changes the forms of the tools after model i refused one. The one becomes plain, or all of them, if it does
+// not say which or if it is not the first one. One that is refused although it is plain is left out. It reports
+// whether there is something else to send.
 func (x *request) reshape(i int, err error) (changed bool) {
 	sent, _ := x.shaped(i)
 	name, about := llm.RefusedTool(err, sent.Tools)

@@ -125,7 +125,8 @@ func (c complaint) isMisplaced() bool {
 // namesModel reports whether a complaint with status 404 is about a model, or about what Azure calls one, and not about the path.
 func (c complaint) namesModel(body []byte) bool {
 	text := strings.ToLower(c.Code + " " + c.text(body))
-	return strings.Contains(text, "model") || strings.Contains(text, "deployment") || c.Type == "not_found_error" && !strings.Contains(text, "file not found")
+	return strings.Contains(text, "model") || strings.Contains(text, "deployment") ||
+		c.Type == "not_found_error" && !strings.Contains(text, "file not found")
 }
 
 // misplaced returns the error for a server that has nothing at the address that was asked.
@@ -246,8 +247,8 @@ var kindRules = []kindRule{
 // Overloaded, timeout and api errors, and unknown ones, are llm.ErrUnavailable.
 var codeKinds = map[string]error{
 	"invalid_api_key": llm.ErrAuth, "authentication_error": llm.ErrAuth, "permission_error": llm.ErrAuth,
-	"rate_limit_exceeded": llm.ErrRateLimited, "rate_limit_error": llm.ErrRateLimited,
-	"request_too_large": llm.ErrContextLength, "not_found_error": llm.ErrNoModel, "billing_error": llm.ErrQuota, "invalid_request_error": llm.ErrInvalid,
+	"rate_limit_exceeded": llm.ErrRateLimited, "rate_limit_error": llm.ErrRateLimited, "request_too_large": llm.ErrContextLength,
+	"not_found_error": llm.ErrNoModel, "billing_error": llm.ErrQuota, "invalid_request_error": llm.ErrInvalid,
 }
 
 // kind returns the kind of error for a complaint with this status; status 0 means an error inside

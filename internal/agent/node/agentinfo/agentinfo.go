@@ -144,8 +144,9 @@ func Look(ctx context.Context, o *Inspection, opts node.Config, d definition.Def
 		return nil, err
 	}
 	s := &Agent{
-		Summary: Summarize(d, opts.Settings.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns, Thinking: d.Thinking, Effort: d.Effort, Placement: d.Placement, Repeatable: d.Repeatable,
-		Has: has.Tools.Names(), HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
+		Summary: Summarize(d, opts.Settings.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns,
+		Thinking: d.Thinking, Effort: d.Effort, Placement: d.Placement, Repeatable: d.Repeatable, Has: has.Tools.Names(),
+		HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
 	}
 	for _, name := range d.ToolNames() {
 		// The tools of an MCP server that does not run may be unknown, so they are never reported
@@ -196,7 +197,8 @@ func linksOf(has agent.Preview, granted []permission.Grant, d definition.Definit
 			rules []permission.Rule
 		}{{"final_deny", g.FinalDeny}, {"override", g.Override}, {"deny", g.Deny}, {"ask", g.Ask}, {"allow", g.Allow}} {
 			for _, r := range list.rules {
-				link.Rules = append(link.Rules, Rule{list.name, r.String(), cmp.Or(d.Guardrail.At(list.name, r.String()), "preset "+d.Guardrail.Preset)})
+				link.Rules = append(link.Rules,
+					Rule{list.name, r.String(), cmp.Or(d.Guardrail.At(list.name, r.String()), "preset "+d.Guardrail.Preset)})
 			}
 		}
 		all = append(all, link)
@@ -209,7 +211,8 @@ func sandboxOf(p sandbox.Policy, off bool) Sandbox {
 	some := func(list []string) []string { return append([]string{}, list...) }
 	l := p.Limits
 	return Sandbox{
-		Off: off, Network: p.Network.String(), Read: some(p.Files.Read), Write: some(p.Files.Write), Env: some(p.Env), Show: some(p.Files.Show), Sockets: some(p.Files.Sockets), Subprocess: p.Subprocess,
+		Off: off, Network: p.Network.String(), Read: some(p.Files.Read), Write: some(p.Files.Write), Env: some(p.Env),
+		Show: some(p.Files.Show), Sockets: some(p.Files.Sockets), Subprocess: p.Subprocess,
 		CPU: l.CPU.Seconds(), FileSize: l.FileSize, OpenFiles: l.OpenFiles, Processes: l.Processes, Memory: l.Memory,
 	}
 }

@@ -69,7 +69,8 @@ func Inspect(ctx context.Context, c node.Config) (_ *Inspection, err error) {
 	if out.Agents, out.Problems = c.Definitions(node.Known(nil)); out.Problems != nil && len(out.Agents) == 0 {
 		return nil, out.Problems
 	}
-	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Tools: c.RuleTools(), Standing: c.State.Node(c.NodeName()).Standing(), Events: event.NewStream("inspection"), Logger: c.Logger}
+	settings := rules.Config{Start: c.Settings, Dir: c.Workspace(), Tools: c.RuleTools(), Standing: c.State.Node(c.NodeName()).Standing(),
+		Events: event.NewStream("inspection"), Logger: c.Logger}
 	if out.rules, err = rules.New(settings); err != nil {
 		settings.Standing = "" // an unreadable file of lasting approvals approves nothing
 		if out.rules, err = rules.New(settings); err != nil {
@@ -99,7 +100,9 @@ func Inspect(ctx context.Context, c node.Config) (_ *Inspection, err error) {
 	}
 	out.MCP = out.servers.Manager
 	out.factory = agent.NewFactory(agent.Config{
-		Skills: registry, SkillUse: c.Skills().Use(), Tools: more, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(), Approvals: out.rules, // all of them are to be seen
+		// all of them are to be seen
+		Skills: registry, SkillUse: c.Skills().Use(), Tools: more, SearchAbove: math.MaxInt, DynamicTools: out.more, Dir: c.Workspace(),
+		Approvals: out.rules,
 		Report: func(e event.Event) {
 			if out.Report != nil {
 				out.Report(e)
@@ -160,7 +163,8 @@ func (i *Inspection) Granted() []permission.Grant { return i.rules.Granted("") }
 // Agent returns what an agent of a definition would have. The rules in allow
 // are added to those of the configuration. ask asks a person about calls; nil
 // means that those calls are denied.
-func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule, ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {
+func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule,
+	ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {
 	policy := i.rules.Policy()
 	policy.Allow = slices.Concat(policy.Allow, allow)
 	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget.Limits, Ask: ask})

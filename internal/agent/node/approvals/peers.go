@@ -73,7 +73,8 @@ func (d *Queue) Offer() error {
 	answer := community.Capability{Name: approvalsAnswer, Description: "Decides one of them. For people at other nodes: `symbio approvals allow`.",
 		Input: json.RawMessage(`{"type":"object","required":["id","digest","allow"],"properties":{"id":{"type":"string"},"digest":{"type":"string","minLength":64,"maxLength":64},"allow":{"type":"boolean"},"always":{"type":"boolean"},"reason":{"type":"string"}}}`)}
 	const refusal = "approvals are answered by people, not by agents" // agents must not approve their own calls
-	return errors.Join(d.cfg.Community.Offer(list, RequirePerson(d.serveList, refusal)), d.cfg.Community.Offer(answer, RequirePerson(d.serveAnswer, refusal)))
+	return errors.Join(d.cfg.Community.Offer(list, RequirePerson(d.serveList, refusal)),
+		d.cfg.Community.Offer(answer, RequirePerson(d.serveAnswer, refusal)))
 }
 
 // RequirePerson returns a provider that refuses calls that a node makes on
@@ -240,13 +241,15 @@ func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*s
 	case r.GetDigest() != "" && r.GetDigest() != a.GetDigest():
 		return nil, fmt.Errorf("%w: approval %q: %w", community.ErrInvalid, a.GetId(), errOtherContent)
 	}
-	data, err := json.Marshal(answerRequest{ID: a.GetId(), Digest: a.GetDigest(), Allow: r.GetAllow(), Always: r.GetAlways(), Reason: visible.Truncate(r.GetReason(), maxReason)})
+	data, err := json.Marshal(answerRequest{ID: a.GetId(), Digest: a.GetDigest(), Allow: r.GetAllow(), Always: r.GetAlways(),
+		Reason: visible.Truncate(r.GetReason(), maxReason)})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	_, err = d.cfg.Community.Invoke(ctx, community.MemberID(a.GetNode()), approvalsAnswer, community.Signal{Data: data, ContentType: "application/json"})
+	_, err = d.cfg.Community.Invoke(ctx, community.MemberID(a.GetNode()), approvalsAnswer,
+		community.Signal{Data: data, ContentType: "application/json"})
 	switch {
 	case errors.Is(err, community.ErrDenied):
 		return nil, fmt.Errorf("%w: node %s: %s", community.ErrDenied, a.GetNodeName(), d.adviceFor(err))
@@ -279,7 +282,8 @@ func (d *Queue) List(ctx context.Context, id string, here bool) *symbiov1.Approv
 // cannot be lasting, community.ErrNotFound if no request has the id,
 // community.ErrDenied if the other node does not authorize this one.
 func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov1.Approval, error) {
-	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), Offer: int(r.GetOffer()), By: cmp.Or(r.GetBy(), "control socket"), Reason: r.GetReason()}
+	answer := tool.Answer{Allow: r.GetAllow(), Always: r.GetAlways(), Lasting: r.GetLasting(), Offer: int(r.GetOffer()),
+		By: cmp.Or(r.GetBy(), "control socket"), Reason: r.GetReason()}
 	if answer.Lasting && !answer.Allow {
 		return nil, fmt.Errorf("%w: only an approval can be lasting; for a lasting denial write a rule under permissions.deny in the configuration", community.ErrInvalid)
 	}

@@ -41,7 +41,8 @@ func (c *fleetServer) Interrupt(ctx context.Context, r *symbiov1.InterruptReques
 	if err != nil && !idle {
 		return nil, err
 	}
-	return &symbiov1.InterruptReply{Interrupted: !idle, Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
+	return &symbiov1.InterruptReply{Interrupted: !idle, Member: string(m.ID), Name: m.Name, Node: string(m.Node),
+		NodeName: c.cfg.NodeName(m.Node)}, nil
 }
 
 // maxConversation bounds the messages of a Conversation in bytes: most of the 4 MiB that gRPC accepts
@@ -95,7 +96,8 @@ func (c *server) Steer(ctx context.Context, r *symbiov1.SteerRequest) (*symbiov1
 		}
 		return nil, err
 	}
-	return &symbiov1.SteerReply{Outcome: string(receipt.Outcome), Why: optional(receipt.Why), Member: string(m.ID), Name: m.Name, Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
+	return &symbiov1.SteerReply{Outcome: string(receipt.Outcome), Why: optional(receipt.Why), Member: string(m.ID), Name: m.Name,
+		Node: string(m.Node), NodeName: c.cfg.NodeName(m.Node)}, nil
 }
 
 // Inspect returns the parts of the latest request to the model of an agent on any node. Only the

@@ -190,8 +190,8 @@ func (c *server) Nodes(ctx context.Context, r *symbiov1.NodesRequest) (*symbiov1
 	for _, n := range c.cfg.Peers.Network.Nodes() {
 		out := &symbiov1.Node{
 			Id: string(n.ID), Name: n.Name, State: string(n.State), Addr: n.Addr, RttMs: float64(n.RTT.Microseconds()) / 1000,
-			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why),
-			CertDays: int32(n.CertDaysLeft), Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
+			Members: uint32(n.Members), Protocol: n.Protocol, Why: optional(n.Why), CertDays: int32(n.CertDaysLeft),
+			Refused: map[string]uint32{}, Via: optional(string(n.Via)), Sources: n.Sources, Authority: optional(n.Authority),
 		}
 		if n.ID != "" {
 			out.Labels = labels[community.MemberID(n.ID)]

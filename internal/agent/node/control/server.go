@@ -96,9 +96,11 @@ const maxReceived = llm.MaxImageBytes + 4<<20
 // and stops it. A panic in a call becomes an error of that call. Reflection is
 // on, so that grpcurl works on the socket.
 func NewServer(cfg Config) *grpc.Server {
-	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.StatsHandler(connections{cfg.Users}), grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(maxReceived), grpc.StatsHandler(connections{cfg.Users}),
+		grpc.ChainUnaryInterceptor(recoverUnary(cfg.Logger)), grpc.ChainStreamInterceptor(recoverStream(cfg.Logger)))
 	members := directory{cfg}
-	symbiov1.RegisterControlServer(s, &server{fleetServer{cfg: cfg, members: members}, artifacts.Service{Server: cfg.Artifacts, FetchFrom: members.fetchArtifact}, cfg.Skills, cfg.Tasks})
+	symbiov1.RegisterControlServer(s, &server{fleetServer{cfg: cfg, members: members},
+		artifacts.Service{Server: cfg.Artifacts, FetchFrom: members.fetchArtifact}, cfg.Skills, cfg.Tasks})
 	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
 	reflection.Register(s)
 	return s
@@ -119,8 +121,9 @@ type server struct {
 // Status returns what the node is and where it listens.
 func (c *server) Status(context.Context, *symbiov1.StatusRequest) (*symbiov1.StatusReply, error) {
 	return &symbiov1.StatusReply{
-		Id: string(c.cfg.Peers.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Peers.Addr(), Pid: int64(os.Getpid()), Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started),
-		Authority: c.cfg.Peers.Identity.Authority(), Workspace: c.cfg.Workspace, Private: c.cfg.Users != nil, Sources: c.cfg.Peers.SourceHealth(), Models: c.cfg.ModelHealth(),
+		Id: string(c.cfg.Peers.Identity.ID()), Name: c.cfg.Name, Listen: c.cfg.Peers.Addr(), Pid: int64(os.Getpid()),
+		Version: c.cfg.Version, Started: timestamppb.New(c.cfg.Started), Authority: c.cfg.Peers.Identity.Authority(),
+		Workspace: c.cfg.Workspace, Private: c.cfg.Users != nil, Sources: c.cfg.Peers.SourceHealth(), Models: c.cfg.ModelHealth(),
 	}, nil
 }
 
@@ -311,7 +314,8 @@ func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symb
 	case err != nil:
 		return nil, err
 	}
-	c.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too", Part: event.Node{ID: string(to)}})
+	c.cfg.Events.Publish(event.Event{Type: event.TypePromoted, Name: c.cfg.NodeName(to), Why: "it holds the cluster's authority too",
+		Part: event.Node{ID: string(to)}})
 	return &symbiov1.PromoteReply{}, nil
 }
 

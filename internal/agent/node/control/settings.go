@@ -16,7 +16,8 @@ import (
 // did.
 func (d *conversationStream) emitSettings(ctx context.Context, refused error) {
 	now, err := d.server.cfg.Agents.Settings(d.member.ID)
-	e := event.Event{Type: event.TypeSettings, Part: event.Settings{Model: now.Model, Effort: now.Effort, Mode: string(now.Mode), Window: now.Window, Sandbox: now.Sandbox}}
+	e := event.Event{Type: event.TypeSettings,
+		Part: event.Settings{Model: now.Model, Effort: now.Effort, Mode: string(now.Mode), Window: now.Window, Sandbox: now.Sandbox}}
 	switch {
 	case refused != nil:
 		e.Why = refused.Error()
@@ -28,7 +29,8 @@ func (d *conversationStream) emitSettings(ctx context.Context, refused error) {
 
 // changeSettings changes the settings of the agent as the person says, and emits what is in force then.
 func (d *conversationStream) changeSettings(ctx context.Context, to *symbiov1.ChangeSettings) {
-	d.emitSettings(ctx, d.server.cfg.Agents.ChangeSettings(ctx, d.member.ID, agent.Settings{Model: to.GetModel(), Effort: to.GetEffort(), Mode: agent.Mode(to.GetMode())}))
+	d.emitSettings(ctx, d.server.cfg.Agents.ChangeSettings(ctx, d.member.ID,
+		agent.Settings{Model: to.GetModel(), Effort: to.GetEffort(), Mode: agent.Mode(to.GetMode())}))
 }
 
 // compact makes room in the model's context. The agent reports how; an error becomes a notice.

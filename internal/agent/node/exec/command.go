@@ -113,7 +113,8 @@ func (c *Command) Answer(ctx context.Context, input []byte, caller community.Nod
 	if err != nil {
 		return nil, err
 	}
-	spec := sandbox.Spec{Argv: c.capability.Exec, Dir: c.runner.cfg.Dir, Stdin: bytes.NewReader(input), Env: traceEnv(community.TraceOf(ctx)), Keep: c.runner.maxOutput(), Flood: execFlood}
+	spec := sandbox.Spec{Argv: c.capability.Exec, Dir: c.runner.cfg.Dir, Stdin: bytes.NewReader(input),
+		Env: traceEnv(community.TraceOf(ctx)), Keep: c.runner.maxOutput(), Flood: execFlood}
 	if dir != "" {
 		spec.Env = append(spec.Env, artifactsEnv+"="+filepath.Join(dir, madeDir))
 	}

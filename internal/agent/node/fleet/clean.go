@@ -67,7 +67,8 @@ func cleanAgent(a *symbiov1.FleetAgent, node community.NodeID, name string) {
 	a.Calls = slices.DeleteFunc(a.Calls, func(c *symbiov1.FleetCall) bool { return c == nil })
 	a.Calls = a.Calls[:min(len(a.Calls), maxCalls)]
 	for _, c := range a.Calls {
-		c.Call, c.Tool, c.Args, c.Since = visible.Line(c.Call, maxName), visible.Line(c.Tool, maxName), visible.Line(c.Args, maxText), validTime(c.Since)
+		c.Call, c.Tool = visible.Line(c.Call, maxName), visible.Line(c.Tool, maxName)
+		c.Args, c.Since = visible.Line(c.Args, maxText), validTime(c.Since)
 	}
 	a.PlanDone = min(a.PlanDone, a.PlanSteps)
 }
@@ -76,8 +77,8 @@ func cleanAgent(a *symbiov1.FleetAgent, node community.NodeID, name string) {
 func cleanNode(n *symbiov1.FleetNode) *symbiov1.FleetNode {
 	n = proto.CloneOf(n)
 	out := &symbiov1.FleetNode{
-		Version: visible.Line(n.GetVersion(), maxName), Started: validTime(n.GetStarted()), Agents: n.GetAgents(), Working: n.GetWorking(), Waiting: n.GetWaiting(),
-		Spent: cleanSpending(n.GetSpent()), Process: n.GetProcess(),
+		Version: visible.Line(n.GetVersion(), maxName), Started: validTime(n.GetStarted()), Agents: n.GetAgents(), Working: n.GetWorking(),
+		Waiting: n.GetWaiting(), Spent: cleanSpending(n.GetSpent()), Process: n.GetProcess(),
 	}
 	if p := out.Process; p != nil {
 		p.Heap, p.Memory = cleanAmount(p.Heap), cleanAmount(p.Memory)

@@ -157,9 +157,10 @@ func (p *part) putAll(t *table) {
 // agent returns the message of an agent of this node.
 func (p *part) agent(a agent.Activity) *symbiov1.FleetAgent {
 	out := &symbiov1.FleetAgent{
-		Id: string(a.Member.ID), Name: a.Member.Name, Definition: a.Definition, Parent: string(a.Parent), State: stateIdle, Task: a.Task, Since: timestamppb.New(a.Since),
-		Model: a.Model, Session: a.Session, Turn: uint32(a.Turn), Context: uint64(a.Context), Window: uint64(a.Window), Spent: spending(a.Spent), Limits: limits(a.Limits),
-		PlanDone: uint32(a.PlanDone), PlanSteps: uint32(a.PlanSteps),
+		Id: string(a.Member.ID), Name: a.Member.Name, Definition: a.Definition, Parent: string(a.Parent), State: stateIdle, Task: a.Task,
+		Since: timestamppb.New(a.Since),
+		Model: a.Model, Session: a.Session, Turn: uint32(a.Turn), Context: uint64(a.Context), Window: uint64(a.Window),
+		Spent: spending(a.Spent), Limits: limits(a.Limits), PlanDone: uint32(a.PlanDone), PlanSteps: uint32(a.PlanSteps),
 	}
 	switch {
 	case a.Asking:
@@ -178,8 +179,8 @@ func (p *part) agent(a agent.Activity) *symbiov1.FleetAgent {
 // hold the table's mu.
 func (p *part) node(t *table) *symbiov1.FleetNode {
 	out := &symbiov1.FleetNode{
-		Id: string(p.cfg.Node), Name: p.cfg.Name, Version: p.cfg.Version, Started: timestamppb.New(p.cfg.Started), Spent: spending(p.cfg.Agents.Used()),
-		Process: p.process, Problems: p.problems,
+		Id: string(p.cfg.Node), Name: p.cfg.Name, Version: p.cfg.Version, Started: timestamppb.New(p.cfg.Started),
+		Spent: spending(p.cfg.Agents.Used()), Process: p.process, Problems: p.problems,
 	}
 	for _, e := range t.entries {
 		if e.agent == nil {
@@ -203,7 +204,8 @@ func spending(u agent.ModelUsage) *symbiov1.Spending {
 // limits returns the limits that an agent has of its own.
 func limits(l budget.Limits) *symbiov1.Budget {
 	n := func(v int) uint32 { return uint32(max(v, 0)) }
-	return &symbiov1.Budget{Depth: n(l.Depth), Agents: n(l.Agents), SpawnsPerMinute: n(l.SpawnsPerMinute), Wall: durationpb.New(l.Wall), ModelCalls: n(l.ModelCalls), Tokens: uint64(max(l.Tokens, 0)), Cost: l.Cost}
+	return &symbiov1.Budget{Depth: n(l.Depth), Agents: n(l.Agents), SpawnsPerMinute: n(l.SpawnsPerMinute), Wall: durationpb.New(l.Wall),
+		ModelCalls: n(l.ModelCalls), Tokens: uint64(max(l.Tokens, 0)), Cost: l.Cost}
 }
 
 // sleep waits for d; false if ctx ended first.

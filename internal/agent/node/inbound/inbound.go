@@ -69,8 +69,8 @@ func (a *Authorizer) report(e audit.Entry) {
 		called = audit.CallArgs{} // the entry counts several calls
 	}
 	a.cfg.Events.Publish(event.Event{Type: event.TypeDecision, Agent: called.Member, Name: e.Name, Why: e.Why, Part: event.Decision{
-		Kind: e.Kind, From: e.Agent, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For, Verdict: e.Verdict, Approved: e.Approved,
-		Stage: e.Stage, Rule: e.Rule, Source: e.Source, Count: e.Count, Since: e.Since,
+		Kind: e.Kind, From: e.Agent, Tool: e.Tool, Capability: called.Capability, Perception: called.Perception, For: e.For,
+		Verdict: e.Verdict, Approved: e.Approved, Stage: e.Stage, Rule: e.Rule, Source: e.Source, Count: e.Count, Since: e.Since,
 	}})
 }
 
@@ -108,7 +108,8 @@ func (a *Authorizer) Authorize(from community.Peer, c community.Call) error {
 // Allowed reports whether the rules let a connected node invoke a capability.
 func (a *Authorizer) Allowed(from community.NodeID, capability string) bool {
 	p, ok := a.cfg.Peer(from)
-	return ok && a.cfg.Rules().Judge(authorize.Principal{Node: string(p.ID), Authority: p.Authority, Role: p.Role}, authorize.KindInvoke, capability).Action == permission.Allow
+	return ok && a.cfg.Rules().Judge(authorize.Principal{Node: string(p.ID), Authority: p.Authority, Role: p.Role}, authorize.KindInvoke,
+		capability).Action == permission.Allow
 }
 
 // principals returns the nodes that must be allowed to make the call: the
@@ -139,13 +140,15 @@ func isNodeID(s string) bool { return len(s) == 32 && strings.Trim(s, "012345678
 // signal to an agent that is lent to it. Without it, every lender would need a
 // second rule. All requesters must be allowed to spawn here.
 func (a *Authorizer) allowBorrower(v permission.Verdict, from community.Peer, c community.Call) permission.Verdict {
-	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 || !a.cfg.Lent(from.ID, c.Member) {
+	if v.Action == permission.Allow || v.Stage != permission.StageDefault || a.cfg.Lent == nil || len(c.Requester) == 0 ||
+		!a.cfg.Lent(from.ID, c.Member) {
 		return v
 	}
 	if rest := a.cfg.Rules().JudgeChain(a.principals(from, c.Requester), authorize.KindInvoke, lending.Capability); rest.Action != permission.Allow {
 		return v // a requester may not spawn here
 	}
-	return permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize", Rule: "invoke " + lending.Capability, Why: "The agent is lent to that node."}
+	return permission.Verdict{Action: permission.Allow, Stage: permission.StageAllow, Source: "authorize",
+		Rule: "invoke " + lending.Capability, Why: "The agent is lent to that node."}
 }
 
 // record records the decision before anything of the call is done.

@@ -144,8 +144,8 @@ func Open(c Config) (*Servers, error) {
 	}
 	book := c.State.MCP()
 	s.Notes, s.Manager = notes, mcp.New(mcp.Config{
-		Servers: servers, Trusted: book.Trusted, Pins: book, Root: c.Workspace, Logins: c.State.MCPLogins(), Version: c.Version, Report: c.Report, Logger: c.Logger,
-		StartTimeout: c.MCP.StartTimeout, CallTimeout: c.MCP.CallTimeout,
+		Servers: servers, Trusted: book.Trusted, Pins: book, Root: c.Workspace, Logins: c.State.MCPLogins(), Version: c.Version,
+		Report: c.Report, Logger: c.Logger, StartTimeout: c.MCP.StartTimeout, CallTimeout: c.MCP.CallTimeout,
 		Box: func(s mcp.Server) (mcp.Box, error) {
 			own, err := config.ParseSandbox(s.Sandbox)
 			if err != nil {

@@ -120,14 +120,16 @@ func (m *Models) providers(name string) (list []chat.Provider) {
 		if !ok || !slices.Contains(chat.Offered(c.Input), name) {
 			continue
 		}
-		list = append(list, chat.Provider{Node: p.Name, Model: name, Call: func(ctx context.Context, data []byte, onChunk func([]byte)) ([]byte, error) {
-			reply, err := m.cfg.Community.InvokeStream(ctx, p.ID, chat.Capability, community.Signal{Data: data, Requester: peer.Requester(ctx)}, func(u community.Update) {
-				if u.Output != nil {
-					onChunk(u.Output)
-				}
-			})
-			return reply.Data, modelError(ctx, p.Name, err)
-		}})
+		list = append(list, chat.Provider{Node: p.Name, Model: name,
+			Call: func(ctx context.Context, data []byte, onChunk func([]byte)) ([]byte, error) {
+				reply, err := m.cfg.Community.InvokeStream(ctx, p.ID, chat.Capability,
+					community.Signal{Data: data, Requester: peer.Requester(ctx)}, func(u community.Update) {
+						if u.Output != nil {
+							onChunk(u.Output)
+						}
+					})
+				return reply.Data, modelError(ctx, p.Name, err)
+			}})
 	}
 	return list
 }

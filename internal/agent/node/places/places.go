@@ -81,7 +81,8 @@ const concurrentTransfers = 32
 // Offer offers agents.spawn, with which nodes that authorize allows
 // spawn agents here, and agents.workspace, with which they send the files that
 // their agents here work with, and fetch what these changed.
-func (p *Places) Offer(c config.Capability, spawn func(context.Context, *lending.Lease) (community.Member, error), offer func(community.Capability, community.Provider, ...community.OfferOption) error) error {
+func (p *Places) Offer(c config.Capability, spawn func(context.Context, *lending.Lease) (community.Member, error),
+	offer func(community.Capability, community.Provider, ...community.OfferOption) error) error {
 	cfg := c.LenderConfig(p.cfg.Settings.Budget.Limits)
 	for _, name := range c.Agents {
 		def, err := p.cfg.Definition(name)
@@ -118,7 +119,8 @@ func (p *Places) Loads(ctx context.Context) map[community.MemberID]placement.Loa
 
 // load returns what runs and waits on this node and its free memory, for the nodes that it lends agents to.
 func (p *Places) load() placement.Load {
-	return placement.Load{Running: len(p.cfg.Community.Catalog().Members) - 1, Waiting: p.Chooser.Waiting(), Memory: freeMemory()} // minus the node itself
+	// minus the node itself
+	return placement.Load{Running: len(p.cfg.Community.Catalog().Members) - 1, Waiting: p.Chooser.Waiting(), Memory: freeMemory()}
 }
 
 // freeMemory returns how much memory programs may take without swapping, in bytes; 0 where the

@@ -211,7 +211,8 @@ func (r *Resumer) resume(ctx context.Context, next resumption) {
 
 // publishSession publishes the state of a session.
 func (r *Resumer) publishSession(s session.Info, state session.State, why, mend string) {
-	r.cfg.Sessions.Events.Publish(event.Event{Type: event.TypeSession, Agent: s.Member, Name: s.Name, Text: s.Title, Why: why, Part: event.Session{ID: s.ID, State: string(state), Mend: mend}})
+	r.cfg.Sessions.Events.Publish(event.Event{Type: event.TypeSession, Agent: s.Member, Name: s.Name, Text: s.Title, Why: why,
+		Part: event.Session{ID: s.ID, State: string(state), Mend: mend}})
 }
 
 // reportInterrupted publishes the tasks that the end of the node interrupted:

@@ -33,9 +33,7 @@ type Config struct {
 // Registry returns the configuration of the registry of skills. It is empty
 // if skills are switched off.
 func (c Config) Registry() skills.Config {
-	cfg := skills.Config{
-		Bundled: bundled.FS(), Trust: c.State.Skills(), Logger: c.Logger,
-	}
+	cfg := skills.Config{Bundled: bundled.FS(), Trust: c.State.Skills(), Logger: c.Logger}
 	if !c.Settings.Enabled {
 		return skills.Config{}
 	}
@@ -80,7 +78,8 @@ func (c Config) Prompt() skills.PromptOptions {
 func (c Config) Use() agent.SkillUse {
 	use := c.Settings.SkillUse
 	return agent.SkillUse{
-		Tools: use.Tools, Prompt: c.Prompt(), DefaultLimit: use.Search.DefaultLimit, MaxLimit: use.Search.MaxLimit, UnknownFails: use.OnUnknown == "error",
+		Tools: use.Tools, Prompt: c.Prompt(), DefaultLimit: use.Search.DefaultLimit, MaxLimit: use.Search.MaxLimit,
+		UnknownFails: use.OnUnknown == "error",
 	}
 }
 

@@ -145,7 +145,8 @@ func commands(c skills.Catalog) (all []mcp.Prompt) {
 func (Config) Reply(c skills.Catalog, held map[string][]string) *symbiov1.SkillsReply {
 	r := &symbiov1.SkillsReply{Errors: problems(c.Errors), Notes: problems(c.Notes), Truncated: c.Truncated}
 	for _, s := range c.Skills {
-		r.Skills = append(r.Skills, &symbiov1.Skill{Id: s.ID, Name: s.Name, Description: s.Description, Path: s.Path, Scope: string(s.Scope), Enabled: s.Exposure != skills.Off, Active: len(held[s.ID]) > 0})
+		r.Skills = append(r.Skills, &symbiov1.Skill{Id: s.ID, Name: s.Name, Description: s.Description, Path: s.Path,
+			Scope: string(s.Scope), Enabled: s.Exposure != skills.Off, Active: len(held[s.ID]) > 0})
 	}
 	return r
 }

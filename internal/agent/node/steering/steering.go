@@ -230,7 +230,8 @@ func (d *Controller) Steer(ctx context.Context, id community.MemberID, text stri
 // Interrupt ends the running task of an agent, on any node. It returns
 // conversation.ErrIdle if the agent has none.
 func (d *Controller) Interrupt(ctx context.Context, id community.MemberID) error {
-	did, err := at(ctx, d, agentsInterrupt, request{Member: id}, func() (interruptReply, error) { return interruptReply{Interrupted: true}, d.cfg.Agents.Interrupt(id) })
+	did, err := at(ctx, d, agentsInterrupt, request{Member: id},
+		func() (interruptReply, error) { return interruptReply{Interrupted: true}, d.cfg.Agents.Interrupt(id) })
 	if err == nil && !did.Interrupted {
 		return conversation.ErrIdle
 	}
@@ -272,7 +273,8 @@ func (d *Controller) invokeOn(ctx context.Context, m community.Member, capabilit
 	if err != nil {
 		return err
 	}
-	reply, err := d.cfg.Community.Invoke(ctx, community.MemberID(m.Node), capability, community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)})
+	reply, err := d.cfg.Community.Invoke(ctx, community.MemberID(m.Node), capability,
+		community.Signal{Data: data, ContentType: "application/json", Requester: peer.Requester(ctx)})
 	switch {
 	case errors.Is(err, community.ErrDenied):
 		return fmt.Errorf("%w\nNode %s does not let this node invoke %s; add to its configuration: authorize: [{from: %q, invoke: [%q]}]", err, d.cfg.NodeName(m.Node), capability, d.cfg.Node, capability)

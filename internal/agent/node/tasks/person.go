@@ -21,7 +21,8 @@ import (
 
 // answer returns the result of an agent's task.
 func (p *person) answer(reply community.Reply, spent budget.Spent, err error, lost bool) *symbiov1.TaskResult {
-	r := &symbiov1.TaskResult{Text: string(reply.Data), Spent: &symbiov1.Spending{ModelCalls: uint32(spent.ModelCalls), Input: uint64(spent.Tokens), Cached: uint64(spent.Cached), Cost: spent.Cost}}
+	r := &symbiov1.TaskResult{Text: string(reply.Data), Spent: &symbiov1.Spending{ModelCalls: uint32(spent.ModelCalls),
+		Input: uint64(spent.Tokens), Cached: uint64(spent.Cached), Cost: spent.Cost}}
 	if err != nil {
 		r.Text, r.Error, r.Lost = "", err.Error(), lost
 	}
@@ -112,7 +113,8 @@ func (t *Tasks) borrower(who *person, def definition.Definition) (*lending.Borro
 	owner := lending.Owner{
 		Constraints: func(ctx context.Context) ([]byte, error) {
 			guardrails, _ := tool.Guardrails(ctx)
-			return permission.EncodeConstraints(permission.Chain{{Name: t.cfg.Self.Name, Policy: who.policy(), Granted: func() []permission.Grant { return t.cfg.Rules.Granted("") }}}, guardrails...)
+			return permission.EncodeConstraints(permission.Chain{{Name: t.cfg.Self.Name, Policy: who.policy(),
+				Granted: func() []permission.Grant { return t.cfg.Rules.Granted("") }}}, guardrails...)
 		},
 		OnlyReads: func() bool { return false },
 		Sandbox:   func(context.Context) (*sandbox.Portable, error) { return nil, nil },
@@ -125,7 +127,10 @@ func (t *Tasks) borrower(who *person, def definition.Definition) (*lending.Borro
 		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
 			verdict := permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why}
 			outer, _ := tool.Guardrails(ctx)
-			return who.ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{Agent: string(of), Tool: q.Tool, Args: q.Args, Within: slices.Concat(outer, own), Diff: func() string { return q.Diff }, Verdict: verdict}})
+			return who.ask(ctx, agent.ApprovalRequest{Name: q.Name + ", on node " + node.Name, Decision: tool.Decision{
+				Agent: string(of), Tool: q.Tool, Args: q.Args, Verdict: verdict,
+				Within: slices.Concat(outer, own), Diff: func() string { return q.Diff },
+			}})
 		},
 	}
 	return &lending.Borrower{

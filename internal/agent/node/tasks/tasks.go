@@ -168,7 +168,8 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		return nil, err
 	}
 	if lent == nil {
-		a, err := t.cfg.Agents.Do(agent.WithData(ctx), agent.Order{Definition: def, Limits: limits, Rules: who.policy, Ask: who.ask, Session: session.Info{Item: true}}, s)
+		a, err := t.cfg.Agents.Do(agent.WithData(ctx),
+			agent.Order{Definition: def, Limits: limits, Rules: who.policy, Ask: who.ask, Session: session.Info{Item: true}}, s)
 		if community.NotBegun(err) {
 			return nil, err
 		}
@@ -210,7 +211,8 @@ func (t *Tasks) request(r *symbiov1.RunTaskRequest, send sender) (placement.Requ
 
 // isIdempotent reports whether all nodes that provide a capability say that it may be called twice.
 func (t *Tasks) isIdempotent(capability string) bool {
-	return capability != "" && !slices.ContainsFunc(t.cfg.Agents.Community.Capabilities(), func(c community.NodeCapability) bool { return c.Name == capability && !c.Idempotent })
+	return capability != "" && !slices.ContainsFunc(t.cfg.Agents.Community.Capabilities(),
+		func(c community.NodeCapability) bool { return c.Name == capability && !c.Idempotent })
 }
 
 // callTask calls a capability on the node that has least to do for the tasks of this node.
@@ -218,7 +220,8 @@ func (t *Tasks) callTask(ctx context.Context, r *symbiov1.RunTaskRequest, send s
 	begun := false
 	placed := func(on community.MemberID) error {
 		begun = true
-		return send(&symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Placed{Placed: &symbiov1.TaskPlace{Node: t.cfg.NodeName(community.NodeID(on)), NodeId: string(on)}}})
+		place := &symbiov1.TaskPlace{Node: t.cfg.NodeName(community.NodeID(on)), NodeId: string(on)}
+		return send(&symbiov1.RunTaskEvent{Event: &symbiov1.RunTaskEvent_Placed{Placed: place}})
 	}
 	call := step.With(t.calls, step.Capability[json.RawMessage, json.RawMessage](r.GetCapability(), r.GetNodes()...))
 	answer, err := step.With(placed, call).Run(ctx, json.RawMessage(r.GetTask()))

@@ -67,11 +67,15 @@ var kinds = []struct {
 	err  error
 	name string
 }{
-	{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, {conversation.ErrInterrupted, "interrupted"}, {conversation.ErrTurns, "too_many_turns"}, {conversation.ErrNoAnswer, "no_answer"}, {budget.ErrExceeded, "budget_exceeded"},
-	{community.ErrDenied, "denied"}, {community.ErrBusy, "busy"}, {community.ErrUnavailable, "unavailable"}, {community.ErrNotFound, "not_found"}, {community.ErrNotProvided, "not_found"},
-	{community.ErrTooLarge, "too_large"}, {community.ErrInvalid, "invalid"}, {community.ErrStopped, "stopped"}, {community.ErrAgentFailed, "agent_failed"},
-	{llm.ErrRateLimited, "rate_limited"}, {llm.ErrQuota, "quota"}, {llm.ErrAuth, "auth"}, {llm.ErrContextLength, "context_length"}, {llm.ErrRefused, "refused"}, {llm.ErrUnavailable, "unavailable"},
-	{llm.ErrTimeout, "timeout"}, {llm.ErrInvalid, "invalid"}, {llm.ErrCut, "cut"}, {llm.ErrMalformed, "malformed"}, {llm.ErrNoModel, "no_model"}, {llm.ErrDenied, "denied"}, {sandbox.ErrRefused, "sandbox_refused"}, {errTool, "tool_error"},
+	{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, {conversation.ErrInterrupted, "interrupted"},
+	{conversation.ErrTurns, "too_many_turns"}, {conversation.ErrNoAnswer, "no_answer"}, {budget.ErrExceeded, "budget_exceeded"},
+	{community.ErrDenied, "denied"}, {community.ErrBusy, "busy"}, {community.ErrUnavailable, "unavailable"},
+	{community.ErrNotFound, "not_found"}, {community.ErrNotProvided, "not_found"}, {community.ErrTooLarge, "too_large"},
+	{community.ErrInvalid, "invalid"}, {community.ErrStopped, "stopped"}, {community.ErrAgentFailed, "agent_failed"},
+	{llm.ErrRateLimited, "rate_limited"}, {llm.ErrQuota, "quota"}, {llm.ErrAuth, "auth"}, {llm.ErrContextLength, "context_length"},
+	{llm.ErrRefused, "refused"}, {llm.ErrUnavailable, "unavailable"}, {llm.ErrTimeout, "timeout"}, {llm.ErrInvalid, "invalid"},
+	{llm.ErrCut, "cut"}, {llm.ErrMalformed, "malformed"}, {llm.ErrNoModel, "no_model"}, {llm.ErrDenied, "denied"},
+	{sandbox.ErrRefused, "sandbox_refused"}, {errTool, "tool_error"},
 }
 
 // kindOf returns the kind of an error, from a short list; "" = there is none.
@@ -114,7 +118,8 @@ func taskOf(ctx context.Context) agent.TaskInfo {
 
 // ofAgent returns the attributes of an agent's span.
 func ofAgent(info agent.TaskInfo, operation string) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{attribute.String(aiOperation, operation), text(aiAgentID, string(info.Agent.ID)), text(aiAgentName, info.Agent.Name)}
+	attrs := []attribute.KeyValue{attribute.String(aiOperation, operation), text(aiAgentID, string(info.Agent.ID)),
+		text(aiAgentName, info.Agent.Name)}
 	if info.Session != "" {
 		attrs = append(attrs, text(aiConversation, info.Session))
 	}

@@ -145,7 +145,8 @@ func (c *committer) addParts(session string, id int64, e session.Entry) (err err
 // putSession writes the row of a session.
 func (c *committer) putSession(w session.Write) error {
 	i := w.Info
-	id, title, state, updated, data := driver.Value(i.ID), driver.Value(i.Title), driver.Value(string(i.State)), driver.Value(i.Updated.UnixMicro()), driver.Value(w.InfoData)
+	id, title, state, updated, data := driver.Value(i.ID), driver.Value(i.Title), driver.Value(string(i.State)),
+		driver.Value(i.Updated.UnixMicro()), driver.Value(w.InfoData)
 	if !slices.ContainsFunc(w.Entries, func(e session.Entry) bool {
 		return e.Kind == session.Task || e.Kind == session.Resume || e.Kind == session.End
 	}) { // else the state is another one

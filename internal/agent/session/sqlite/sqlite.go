@@ -223,7 +223,8 @@ func adviceFor(code int, err error, dir string) string {
 		return "; its disk is full or fails" + free(dir) + ": make room, for example with symbio sessions prune; if there is room, the log of the system says what is wrong with the disk"
 	case code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED || code == sqlite3.SQLITE_PROTOCOL:
 		return "; another program holds it, such as sqlite3 or a backup: end that, and try again"
-	case code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_PERM || code == sqlite3.SQLITE_CANTOPEN || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+	case code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_PERM || code == sqlite3.SQLITE_CANTOPEN ||
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
 		return "; make the file and its directory writable for this user, or set session.store to memory"
 	}
 	return ""
@@ -294,7 +295,8 @@ func (s *Store) Sessions(ctx context.Context, f session.Filter) ([]session.Info,
 
 func (s *Store) sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
 	where, args := []string{"1"}, []any{}
-	for _, c := range []struct{ condition, value string }{{"dir = ?", f.Dir}, {"parent = ?", f.Parent}, {"root = ?", f.Root}, {"id >= ?", f.ID}, {"id <= ? || char(1114111)", f.ID}} {
+	for _, c := range []struct{ condition, value string }{{"dir = ?", f.Dir}, {"parent = ?", f.Parent}, {"root = ?", f.Root},
+		{"id >= ?", f.ID}, {"id <= ? || char(1114111)", f.ID}} {
 		if c.value != "" {
 			where, args = append(where, c.condition), append(args, c.value)
 		}

@@ -29,7 +29,8 @@ type Community interface {
 	Send(ctx context.Context, to community.MemberID, s community.Signal) (community.Reply, error)
 	// InvokeStream invokes a capability of a member of another node. It calls heard for one update
 	// at a time, and not after it has returned.
-	InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal, heard func(community.Update)) (community.Reply, error)
+	InvokeStream(ctx context.Context, on community.MemberID, capability string, s community.Signal,
+		heard func(community.Update)) (community.Reply, error)
 }
 
 //go:embed find_members.md
@@ -44,9 +45,9 @@ var invokeText string
 // requesterKey is the key of the function of WithRequester in a context.
 type requesterKey struct{}
 
-// WithRequester returns ctx with a function that returns, for the ctx of a call, the chain of requesters on whose behalf it is made, the origin
-// first. The chain goes with each signal that the tools send, so that the other node can authorize
-// every requester. It must not be written to afterwards.
+// WithRequester returns ctx with a function that returns, for the ctx of a call, the chain of requesters on whose
+// behalf it is made, the origin first. The chain goes with each signal that the tools send, so that the other node
+// can authorize every requester. It must not be written to afterwards.
 func WithRequester(ctx context.Context, chain func(context.Context) []string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, chain)
 }
@@ -161,7 +162,8 @@ func (p peers) find(_ context.Context, a findArgs) tool.Result {
 	list := []foundMember{}
 	for _, m := range p.community.Members() {
 		m.Provides = p.usable(m.Provides)
-		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) || a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
+		if m.ID == p.self.ID || a.Accepts != "" && !slices.Contains(m.Accepts, a.Accepts) ||
+			a.Provides != "" && !slices.Contains(m.Provides, a.Provides) {
 			continue
 		}
 		where := "this node"

@@ -28,6 +28,7 @@ func Tool(fetch func(ctx context.Context, node, name string) (share.Origin, erro
 		if err != nil {
 			return tool.Result{Text: err.Error(), IsError: true}
 		}
-		return tool.Result{Text: fmt.Sprintf("Fetched the skill %s from node %s: %s, %s, SHA-256 %s. It cannot be used yet: a person has to look at it and trust it, with: symbio skills trust %s", o.Name, o.NodeName, visible.Plural(o.Files, "file"), visible.Plural(int(o.Bytes), "byte"), o.Hash, o.Hash)}
+		return tool.Result{Text: fmt.Sprintf("Fetched the skill %s from node %s: %s, %s, SHA-256 %s. It cannot be used yet: a person has to look at it and trust it, with: symbio skills trust %s", o.Name, o.NodeName, visible.Plural(o.Files, "file"), visible.Plural(int(o.Bytes), "byte"),
+			o.Hash, o.Hash)}
 	})
 }

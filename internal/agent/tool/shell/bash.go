@@ -20,7 +20,9 @@ type bashArgs struct {
 }
 
 func (r *runner) bash() tool.Tool {
-	return tool.New(tool.Spec{Name: "Bash", Description: bashText, Enums: map[string][]string{permission.AccessArg: {"look", "write", "network"}}, Alone: true, Holds: r.checkSandbox, Keeps: r.sandboxKeeps, HasBox: r.hasBox}, func(ctx context.Context, a bashArgs) tool.Result {
+	spec := tool.Spec{Name: "Bash", Description: bashText, Enums: map[string][]string{permission.AccessArg: {"look", "write", "network"}},
+		Alone: true, Holds: r.checkSandbox, Keeps: r.sandboxKeeps, HasBox: r.hasBox}
+	return tool.New(spec, func(ctx context.Context, a bashArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

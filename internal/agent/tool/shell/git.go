@@ -26,7 +26,9 @@ type gitArgs struct {
 var quiet = []string{"PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 
 func (r *runner) git() tool.Tool {
-	return tool.New(tool.Spec{Name: "Git", Description: gitText, Enums: map[string][]string{permission.AccessArg: {"look", "write", "network"}}, Alone: true, Holds: r.checkGit, Keeps: r.sandboxKeeps, HasBox: r.hasBox}, func(ctx context.Context, a gitArgs) tool.Result {
+	spec := tool.Spec{Name: "Git", Description: gitText, Enums: map[string][]string{permission.AccessArg: {"look", "write", "network"}},
+		Alone: true, Holds: r.checkGit, Keeps: r.sandboxKeeps, HasBox: r.hasBox}
+	return tool.New(spec, func(ctx context.Context, a gitArgs) tool.Result {
 		limit, err := timeLimit(a.Timeout)
 		if err != nil {
 			return failed(err.Error())

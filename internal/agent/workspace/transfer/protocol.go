@@ -60,7 +60,9 @@ type codec struct {
 
 // newCodec returns a codec that makes at most maxUnpacked bytes of a message, whatever that says.
 func newCodec() (c codec, err error) {
-	if c.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false)); err == nil { // contents have a hash
+	// contents have a hash
+	if c.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20),
+		zstd.WithEncoderCRC(false)); err == nil {
 		c.dec, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderMaxWindow(1<<20), zstd.WithDecoderLowmem(true))
 	}
 	return c, err

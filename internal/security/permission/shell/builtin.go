@@ -42,7 +42,8 @@ func (v invocation) builtin(name string, args []Word) (done bool) {
 		v.printf(args)
 	case "[", "test":
 		v.test(name, args)
-	case "pushd", "popd", "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "hash", "history", "shopt", "unalias", "let", "mapfile", "readarray", "getopts", "nameref":
+	case "pushd", "popd", "alias", "bind", "complete", "compgen", "compopt", "enable", "fc", "hash", "history", "shopt", "unalias", "let",
+		"mapfile", "readarray", "getopts", "nameref":
 		v.runs(name + " may change what later commands mean, or run some")
 	case "exec":
 		c.Free = len(args) == 0 // then only its redirections count

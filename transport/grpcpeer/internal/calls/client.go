@@ -98,8 +98,8 @@ type Client struct {
 // Open opens both lanes of a connection and starts their goroutines, six in all. It returns an
 // error when the streams cannot be opened before ctx ends. The caller must call Close.
 func Open(ctx context.Context, rpc pb.PeerClient, cfg ClientConfig) (*Client, error) {
-	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls), places: semaphore.NewWeighted(int64(cfg.MaxCalls)),
-		maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
+	c := &Client{cfg: cfg, rpc: rpc, waiting: map[uint64]chan *pb.Answer{}, listening: make(chan struct{}, cfg.MaxCalls),
+		places: semaphore.NewWeighted(int64(cfg.MaxCalls)), maxSends: int(min(uint64(cfg.MaxCalls), cfg.PeerSends))}
 	c.broken, c.lose = context.WithCancelCause(context.Background())
 	// A node may let no more streams begin; that must not hold up more than this connection.
 	defer context.AfterFunc(ctx, func() { c.lose(context.Cause(ctx)) })()
@@ -205,7 +205,8 @@ func (c *Client) dispatch(answers []*pb.Answer) {
 // EnvelopeRoom, and ErrInvalid for names that protobuf cannot encode. The community has checked the payload.
 func (c *Client) measure(call community.Call) (envelope int, err error) {
 	envelope = overhead + len(call.ID) + len(call.Member) + len(call.Capability) + len(call.ContentType) + len(call.OnBehalf)
-	text := utf8.ValidString(call.ID) && utf8.ValidString(string(call.Member)) && utf8.ValidString(call.Capability) && utf8.ValidString(call.ContentType)
+	text := utf8.ValidString(call.ID) && utf8.ValidString(string(call.Member)) && utf8.ValidString(call.Capability) &&
+		utf8.ValidString(call.ContentType)
 	for _, s := range call.Requester {
 		envelope += len(s) + requesterSize
 		text = text && utf8.ValidString(s)
@@ -354,6 +355,7 @@ func (c *Client) settle(r *pb.Receipt) {
 	for _, u := range r.GetUndelivered() {
 		n := min(u.GetCount(), over)
 		over -= n
-		c.cfg.Undelivered(community.DeliveryFailure{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n, Err: fromFailure(u.GetFailure())})
+		c.cfg.Undelivered(community.DeliveryFailure{Member: community.MemberID(u.GetMember()), Perception: u.GetCapability(), Count: n,
+			Err: fromFailure(u.GetFailure())})
 	}
 }

@@ -51,7 +51,8 @@ var table = rows(
 	row{err: context.Canceled, code: codes.Canceled, reason: "CANCELLED"},
 )
 
-// untyped maps a code without a reason: from gRPC itself, or from a node written in another language. gRPC's own ResourceExhausted is a message over its size limit.
+// untyped maps a code without a reason: from gRPC itself, or from a node written in another language. gRPC's own
+// ResourceExhausted is a message over its size limit.
 var untyped = map[codes.Code]error{
 	codes.PermissionDenied:  community.ErrDenied,
 	codes.Unauthenticated:   community.ErrDenied,

@@ -102,7 +102,8 @@ func (s *Server) InvokeStream(stream grpc.BidiStreamingServer[pb.InvokeRequest, 
 // serveStream serves a call and sends its updates from a goroutine of its own. stream.Send blocks
 // while the caller does not read and cannot be canceled; with the extra goroutine the call itself
 // still ends with ctx and frees its place in the community.
-func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeRequest, stream grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) (community.Reply, error) {
+func (s *Server) serveStream(ctx context.Context, remote Caller, r *pb.InvokeRequest,
+	stream grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) (community.Reply, error) {
 	events := make(chan *pb.InvokeEvent)
 	var sending sync.WaitGroup
 	sending.Go(func() {

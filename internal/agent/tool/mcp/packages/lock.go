@@ -73,8 +73,10 @@ func managers() map[string]manager {
 		},
 		UV: {
 			wants: "requirements.in", lock: "requirements.txt", bin: ".venv/bin",
-			resolve:  [][]string{{"uv", "pip", "compile", "--quiet", "--no-build", "--generate-hashes", "--no-header", "--no-annotate", "--output-file", "requirements.txt", "requirements.in"}},
-			install:  [][]string{{"uv", "venv", "--quiet", ".venv"}, {"uv", "pip", "sync", "--quiet", "--no-build", "--require-hashes", "--python", ".venv", "requirements.txt"}},
+			resolve: [][]string{{"uv", "pip", "compile", "--quiet", "--no-build", "--generate-hashes", "--no-header", "--no-annotate",
+				"--output-file", "requirements.txt", "requirements.in"}},
+			install: [][]string{{"uv", "venv", "--quiet", ".venv"},
+				{"uv", "pip", "sync", "--quiet", "--no-build", "--require-hashes", "--python", ".venv", "requirements.txt"}},
 			env:      []string{"UV_CACHE_DIR=.cache", "UV_PYTHON_DOWNLOADS=never", "UV_LINK_MODE=copy"},
 			programs: []string{"uv", "python3"},
 			want: func(p Package) []byte {
