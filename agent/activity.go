@@ -47,9 +47,9 @@ type Activity struct {
 	Calls []RunningCall
 	// PlanDone of PlanSteps steps of its plan are done.
 	PlanDone, PlanSteps int
-	// Spent is what it and its sub-agents on this node have used since the spawn.
+	// Spent is the use by it and its sub-agents on this node since the spawn.
 	Spent ModelUsage
-	// Limits are those of its own budget; a zero field draws on its parent's.
+	// Limits are the limits of its own budget; a zero field draws on its parent's.
 	Limits budget.Limits
 }
 
@@ -63,7 +63,7 @@ type RunningCall struct {
 	Asking bool
 }
 
-// ModelUsage is how often models were asked, and what they read and wrote. Cost is that of answers
+// ModelUsage is how often models were asked, and how much they read and wrote. Cost counts answers
 // with a known price.
 type ModelUsage struct {
 	Calls                 int
@@ -151,7 +151,7 @@ func (a *activity) spend(u llm.Usage) {
 	a.now.Spent.add(u)
 }
 
-// snapshot returns a copy of what is known.
+// snapshot returns a copy of the known state.
 func (a *activity) snapshot() Activity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,7 +160,7 @@ func (a *activity) snapshot() Activity {
 	return out
 }
 
-// noteActivity takes up an event of the agent, for its Activity and those of its ancestors.
+// noteActivity takes up an event of the agent, for the Activity of it and of its ancestors.
 func (i *instance) noteActivity(e event.Event) {
 	if e.IsFrequent() {
 		return

@@ -164,7 +164,7 @@ func (a *Agent) receive(ctx context.Context, s community.Signal) (community.Repl
 	defer done()
 	ctx = tool.HandOver(ctx) // the caller's guardrails stay in force: this agent's own must not lift them
 	if ctx.Value(fixedKey{}) != nil {
-		ctx = context.WithValue(ctx, fixedKey{}, nil) // it is that of a task that this agent gave
+		ctx = context.WithValue(ctx, fixedKey{}, nil) // ctx belongs to a task that this agent gave
 	}
 	ctx = peer.WithRequester(ctx, func(ctx context.Context) []string { return chainOf(ctx, i, s.Requester) })
 	ctx = peer.WithBehalf(ctx, i.permissions.encodeConstraints)

@@ -12,7 +12,7 @@ import (
 	"symbio/internal/agent/workcontext"
 )
 
-// Limits of what is attached to one message. The text is bounded as that of the files for agents: 16,000 tokens, an eighth of
+// Limits of the attachments of one message. The text is bounded like the files for agents: 16,000 tokens, an eighth of
 // a usual window; what would be cut to less than minAttachedText bytes is left out.
 const (
 	maxAttached       = 16
@@ -22,7 +22,7 @@ const (
 )
 
 // takeNamed returns what the model is shown behind a person's task: note, the texts of the skills that the task names or
-// triggers, and the files that it names. What was piped names nothing. The error is the cause of ctx if that ended.
+// triggers, and the files that it names. Piped text names nothing. The error is the cause of ctx if that ended.
 func takeNamed(ctx context.Context, a *Agent, note, task string) (llm.Message, error) {
 	words, _, _ := strings.Cut(task, Piped)
 	note, err := a.skills.takeNamed(ctx, note, words, task[len(words):])

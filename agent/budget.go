@@ -28,7 +28,7 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 		end = end.Add(-ran)
 	}
 	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
-		end = at // that of the caller
+		end = at // the caller's context
 	}
 	ctx, done := i.task.start(ctx, budget.NewTask(i.account, now, end))
 	return ctx, done, nil
@@ -99,7 +99,7 @@ func (f *Factory) Session(id community.MemberID) session.Info {
 	return i.record.info()
 }
 
-// FlushSessions returns when all that was recorded of the agents of this factory is durable. The error is that of an agent whose
+// FlushSessions returns when all records of the agents of this factory are durable. The error names an agent whose
 // entries are lost; its own next commit has it, too.
 func (f *Factory) FlushSessions() error {
 	if f.cfg.Journal == nil {

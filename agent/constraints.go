@@ -59,7 +59,7 @@ func portableSandbox(ctx context.Context, i *instance) (*sandbox.Portable, error
 	return &d, nil
 }
 
-// constraintsOf reads the constraints of a definition, and those of the sandbox of s, which may be
+// constraintsOf reads the constraints of a definition, and of the sandbox of s, which may be
 // nil. The error says which of them cannot be enforced in the working directory dir, such as a
 // writable directory that does not exist.
 func constraintsOf(d definition.Definition, s *security.Config, dir string) (c definitionConstraints, err error) {

@@ -34,7 +34,7 @@ func (a *Agent) newConversation() *conversation.Conversation {
 	return conversation.New(cfg)
 }
 
-// watch reports the conversation's events as those of the agent, and streams the text of an answer to
+// watch reports the conversation's events as events of the agent, and streams the text of an answer to
 // the task's caller. The texts of two turns are separated by a blank line. The error of Emit is ignored:
 // if the caller is gone, ctx ends as well. It runs in the goroutine of Receive.
 func (a *Agent) watch(ctx context.Context, e event.Event) {

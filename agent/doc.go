@@ -8,7 +8,7 @@
 //
 // While an agent works it can be steered and interrupted by its id, with methods of its Factory.
 // The model reads a steering text between two turns. An interrupted agent stays alive and remembers
-// what it did.
+// its past work.
 //
 // Packages below this one do not know Agent: definition reads agent files, budget keeps accounts,
 // team manages sub-agents and their tasks, lending lends agents to other nodes and borrows theirs.

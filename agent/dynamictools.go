@@ -37,7 +37,7 @@ func (a *Agent) updateDynamicTools(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// listMissing lists the missing tools that an agent of that definition may have, and those of them that may come soon.
+// listMissing lists the missing tools that an agent of that definition may have, and the ones among them that may come soon.
 func listMissing(def definition.Definition, missing map[string]string) (list, starting string) {
 	var all, soon []string
 	for _, prefix := range slices.Sorted(maps.Keys(missing)) {
@@ -52,7 +52,7 @@ func listMissing(def definition.Definition, missing map[string]string) (list, st
 	return strings.Join(all, ", "), strings.Join(soon, ", ")
 }
 
-// missingText tells the model what it cannot call yet.
+// missingText tells the model which tools it cannot call yet.
 const missingText = "\n\nThese tools are not there now, because the MCP server that has them is not ready: %s. You get them in a later turn if it becomes ready. Go on with what you have, and say so if the task needs one of them."
 
 // missingPart is the part of the system prompt about missing tools.

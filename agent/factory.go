@@ -46,7 +46,7 @@ type Config struct {
 	// Tools are the tools that all agents share, such as the file tools. The tools for peers,
 	// skills and replication are added for each agent.
 	Tools []tool.Tool
-	// DynamicTools returns the tools that change while agents run, such as those of MCP servers. It is
+	// DynamicTools returns the tools that change while agents run, such as the tools of MCP servers. It is
 	// called before each turn of a model and may block for some seconds, with wait until all servers that
 	// are starting have listed their tools. missing says why tools are not there, by the beginning of their
 	// names; tool.Starting if waiting may help. Default: none.
@@ -78,7 +78,7 @@ type Config struct {
 	OpenWorkspace func(c *transfer.Checkout) (Workspace, func() error, error)
 	// WorkContext says what agents are told of the place in which they work. Default: nothing.
 	WorkContext WorkContext
-	// Window returns the context window of the named model, in tokens. 0, and the default: that of
+	// Window returns the context window of the named model, in tokens. 0, and the default: the window of
 	// conversation.Config.
 	Window func(model string) int
 	// Approvals has the rules that people have allowed to agents in addition to their policies. Default: none.
@@ -121,7 +121,7 @@ type Factory struct {
 	cfg       Config
 	instances instances
 	leftovers workspace.Leftovers
-	used      activity // only the sum of what all agents have spent
+	used      activity // only the sum of all agents' spending
 }
 
 // NewFactory returns a Factory. It starts nothing.
@@ -176,7 +176,7 @@ type Order struct {
 	// Workspace is where it and its descendants work. Default: Config.Dir and Config.Tools.
 	Workspace *Workspace
 
-	security *security.Config // whose sandbox holds it; nil = that of its tools
+	security *security.Config // whose sandbox holds it; nil = the sandbox of its tools
 }
 
 // Workspace is where an agent works: its directory, and the tools for what is in it.

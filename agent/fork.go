@@ -17,7 +17,7 @@ import (
 // fork runs a skill in a sub-agent and returns its answer. The sub-agent has the skill from its
 // start and gets the arguments as its task; it is stopped before fork returns. The agent needs the
 // permission to spawn it, its budget pays, and the sub-agent may do at most what the agent may. The
-// error says what is missing, or is that of the sub-agent's task. want has the path of one.
+// error says what is missing, or comes from the sub-agent's task. want has the path of one.
 func (s *agentSkills) fork(ctx context.Context, want skills.ActivateRequest, one skills.Skill) (string, error) {
 	i := s.instance
 	definition := one.Agent
@@ -45,7 +45,7 @@ func (s *agentSkills) fork(ctx context.Context, want skills.ActivateRequest, one
 	return a.team.Ask(ctx, c, task)
 }
 
-// checkFork judges and records the spawn of a sub-agent for a skill, as that of a model with
+// checkFork judges and records the spawn of a sub-agent for a skill, as the spawn of a model with
 // replicate_agent. A person that starts the skill has said yes where a rule would ask.
 func checkFork(i *instance, want skills.ActivateRequest, spawned team.SpawnRequest) error {
 	if !i.hasTool(replicate.Name) || !i.permissions.keepsTool(replicate.Name) {

@@ -18,7 +18,7 @@ func WithImages(ctx context.Context, images []llm.Image) context.Context {
 
 type dataKey struct{}
 
-// WithData returns ctx for the Send of a task that no person wrote word by word, such as the text of a file: what it names
+// WithData returns ctx for the Send of a task that no person wrote word by word, such as the text of a file: the files it names
 // activates no skills and attaches no files, as in a task of an agent or a node.
 func WithData(ctx context.Context) context.Context { return context.WithValue(ctx, dataKey{}, true) }
 

@@ -65,7 +65,7 @@ func (i *instance) reportToBorrower(e event.Event) {
 }
 
 // askForLent returns the function that has calls of a lent agent decided: by the borrower's person, by
-// here, or by both, as the lease says. What a person would grant or answer for this node alone, such as
+// here, or by both, as the lease says. A person's grants and answers for this node alone, such as
 // the rules of a skill, only here decides; nil = no person.
 func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest) tool.Answer) func(context.Context, ApprovalRequest) tool.Answer {
 	if here == nil {
@@ -218,7 +218,7 @@ func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community
 }
 
 // errorForCaller returns the error of a task as its caller may read it. Errors lose their text on
-// the way to another node. A reached limit is no secret, and its text has the summary of what is
+// the way to another node. A reached limit is no secret, and its text has the summary of the work that is
 // done so far, so that error keeps it; of an answer that does not fit, the caller learns that alone.
 func errorForCaller(s community.Signal, err error) error {
 	var over *budget.ExceededError

@@ -20,12 +20,12 @@ import (
 type permissions struct {
 	factory   *Factory
 	self      community.Member // set by instance.setSelf
-	lineage   []*permissions   // those of the parents on this node, outermost first; the agent's own are last
+	lineage   []*permissions   // the permissions of the parents on this node, outermost first; the agent's own are last
 	lease     *lending.Lease   // set if the agent is lent to another node, whose constraints the lease has
 	policy    func() permission.Policy
 	memory    *permission.Memory
 	keptTools []string              // the tools that the parent left to it; nil = all
-	own       definitionConstraints // those of the definition, set before the agent starts
+	own       definitionConstraints // the constraints of the definition, set before the agent starts
 
 	mu         sync.Mutex
 	requesters requesters        // of the running task; guarded by mu
@@ -69,7 +69,7 @@ func (p *permissions) links(more []permission.Grant) permission.Chain {
 }
 
 // granted returns the rules that the agent was granted while it runs: more, Config.Approvals, and
-// those of its active skills.
+// the rules of its active skills.
 func (p *permissions) granted(more []permission.Grant) []permission.Grant {
 	all := slices.Clip(more)
 	if kept := p.factory.cfg.Approvals; kept != nil {

@@ -75,7 +75,7 @@ func nodesFor(i *instance, definition string, where []string) ([]community.Membe
 }
 
 // mayPlace returns why a sub-agent may not be spawned on another node that the model did not name.
-// What a person is to decide was asked before if the model named labels.
+// The person was asked before if the model named labels.
 func mayPlace(ctx context.Context, i *instance, w team.SpawnRequest, definition string, node community.Member) error {
 	switch v := judgeRemote(ctx, i, definition, node.Name); {
 	case v.Action == permission.Deny:

@@ -149,7 +149,7 @@ func (i *instance) outsideRequester(s community.Signal) string {
 	return ""
 }
 
-// payingNode names the other node for which the agent does a task, by which it counts in the bill: that of the
+// payingNode names the other node for which the agent does a task, by which it counts in the bill: the node of the
 // nearest requester, else that for which its parent works; "" = a person at this node.
 func payingNode(i *instance, s community.Signal) string {
 	names := i.permissions.remoteRequesters(s.Requester)

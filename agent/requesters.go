@@ -14,7 +14,7 @@ import (
 
 // requesters are the agents and nodes that an agent works for: the sender of its task, the sender's
 // requesters, and so on. Their permissions judge the agent's calls, too, so that an agent cannot
-// have another one do what it may not do itself (confused deputy; security.md 7.3).
+// have another one do a forbidden thing for it (confused deputy; see design note 0007).
 type requesters struct {
 	steerers          []string         // the addresses of those that did not give the task, but spoke in the middle of it
 	local             []*permissions   // agents of this node, without the agent itself and its parents
@@ -54,7 +54,7 @@ func (p *permissions) addRequesters(addresses []string, constraints permission.C
 	}
 }
 
-// chainOf returns the requesters of the calls in ctx: those of the task, the agent itself, and those that have steered it since.
+// chainOf returns the requesters of the calls in ctx: the requesters of the task, the agent itself, and those that have steered it since.
 func chainOf(ctx context.Context, i *instance, task []string) []string {
 	chain := append(slices.Clip(task), i.address)
 	for _, address := range i.permissions.at(ctx).currentRequesters().steerers {
@@ -153,7 +153,7 @@ func (p *permissions) fix(ctx context.Context) context.Context {
 	return context.WithValue(ctx, fixedKey{}, fixedPermissions{p, as})
 }
 
-// at returns the permissions with the requesters of ctx: those of fix, else the present ones.
+// at returns the permissions with the requesters of ctx: the ones of fix, else the present ones.
 func (p *permissions) at(ctx context.Context) *permissions {
 	if fixed, ok := ctx.Value(fixedKey{}).(fixedPermissions); ok && fixed.of == p {
 		return fixed.as

@@ -9,7 +9,7 @@ import (
 	"symbio/agent/session"
 )
 
-// sample returns the function that asks the agent's model for an MCP server; see tool.SetConfig.Sample. What it does is
+// sample returns the function that asks the agent's model for an MCP server; see tool.SetConfig.Sample. Its work is
 // recorded, told to people, and paid from the task's budget like a request of the agent, one at a time.
 func sample(i *instance) func(context.Context, string, llm.Request) (llm.Response, error) {
 	return func(ctx context.Context, server string, r llm.Request) (llm.Response, error) {

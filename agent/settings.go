@@ -36,7 +36,7 @@ type Settings struct {
 	// Effort is how much the model thinks (llm.Request.Effort); "" = as it is configured.
 	Effort string `json:"effort,omitempty"`
 	Mode   Mode   `json:"mode"`
-	// Window is how many tokens the model can be given, and Sandbox the level of what holds commands. They
+	// Window is how many tokens the model can be given, and Sandbox the sandbox level of commands. They
 	// cannot be changed.
 	Window  int    `json:"window,omitempty"`
 	Sandbox string `json:"sandbox,omitempty"`
@@ -57,7 +57,7 @@ func (s Settings) Check() error {
 
 // settings are the present settings of an instance. They are safe for concurrent use.
 type settings struct {
-	parent   *settings      // those of the agent's parent on this node; nil = it has none
+	parent   *settings      // the settings of the agent's parent on this node; nil = it has none
 	borrower *lending.Lease // set if the agent is lent to another node
 	warned   atomic.Bool    // that the model shows no thoughts
 
@@ -155,7 +155,7 @@ func (f *Factory) ChangeSettings(ctx context.Context, id community.MemberID, to 
 	return nil
 }
 
-// busyError is the error of what must not run beside a task.
+// busyError says that something must not run beside a task.
 func busyError(i *instance) error {
 	return fmt.Errorf("agent %s: something is in flight; wait for its end, or interrupt it: %w", i.self.Name, community.ErrBusy)
 }
@@ -163,7 +163,7 @@ func busyError(i *instance) error {
 // Compact makes room in the conversation of an agent of this node, as before a request that nearly
 // fills the model's context, and reports that as an event: compacted, or a notice that there was
 // nothing to leave out. The summary is paid like a task, and Interrupt ends it. Errors: community.ErrNotFound if there is no
-// such agent, community.ErrBusy if a task runs, budget.ErrExceeded, or that of ctx or the record.
+// such agent, community.ErrBusy if a task runs, budget.ErrExceeded, or the error of ctx or the record.
 func (f *Factory) Compact(ctx context.Context, id community.MemberID) error {
 	i := f.instances.byID(id)
 	if i == nil {

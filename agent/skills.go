@@ -36,7 +36,7 @@ type SkillUse struct {
 	UnknownFails bool
 }
 
-// agentSkills manages the skills of one agent: those of its definition, those that it activated,
+// agentSkills manages the skills of one agent: the skills of its definition, the ones that it activated,
 // and the catalog in its system prompt. It needs no lock: only Receive and the tools that Receive
 // waits for use it.
 type agentSkills struct {
@@ -51,7 +51,7 @@ type agentSkills struct {
 
 	epoch       int    // counts how often the conversation lost messages that may have had a skill's text
 	takenInTask bool   // a skill was activated in this task
-	forkLost    bool   // the task goes on, and a sub-agent that it began may have been that of a skill
+	forkLost    bool   // the task goes on, and a sub-agent that it began may have been a skill's
 	attached    int    // the epoch for which reattached was built
 	reattached  string // the texts of skills that the conversation lost
 
@@ -174,7 +174,7 @@ func (s *agentSkills) hasTool(name string) bool {
 }
 
 // prepare releases the skills of the last task, unless that goes on, looks for new ones, and activates
-// those of the definition before the first task, and those of the agent's earlier lives. It returns
+// the skills of the definition before the first task, and the skills of the agent's earlier lives. It returns
 // sentences for the model about skills that are not active any more.
 func (s *agentSkills) prepare(ctx context.Context, resume bool) (note string, err error) {
 	if !s.enabled() {

@@ -96,7 +96,7 @@ func addSteerers(i *instance) error {
 }
 
 // Interrupt ends the running task of an agent of this node; the task's caller gets
-// conversation.ErrInterrupted. The agent stays, remembers what it did, and can receive the next
+// conversation.ErrInterrupted. The agent stays, remembers its work, and can receive the next
 // task. Errors: community.ErrNotFound if there is no such agent, conversation.ErrIdle if it has no
 // task.
 func (f *Factory) Interrupt(id community.MemberID) error {

@@ -22,10 +22,10 @@ type trustingRegistry struct {
 }
 
 // Activate activates a skill like skills.Registry.Activate, then asks a person about its proposed
-// rules, and about those of the skills that it depends on. The skill is active whatever the person answers; the
+// rules, and about the rules of the skills that it depends on. The skill is active whatever the person answers; the
 // answer decides only which rules it grants.
 func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest) (skills.Activation, error) {
-	if w.By != skills.ByDefinition { // which is not judged, and so neither is what it depends on
+	if w.By != skills.ByDefinition { // which is not judged, and so neither are its dependencies
 		w.May = t.may
 	}
 	a, err := t.Registry.Activate(ctx, w)

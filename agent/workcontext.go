@@ -46,7 +46,7 @@ func (i *instance) isEssential(name string) bool {
 	return i.def.Tools != nil || slices.Contains(essentialTools[:], name)
 }
 
-// window returns the context window of the agent's present model, in tokens: the smaller one of what the
+// window returns the context window of the agent's present model, in tokens: the smaller one of the sizes that the
 // node knows of the model's name and what the model says. 0 means that neither is known.
 func (a *Agent) window() int {
 	m, _ := a.instance.settings.models()

@@ -44,7 +44,7 @@ type Account struct {
 	share        Limits         // the share that was requested; constant
 	loan         *Loan          // nil = its agent runs on this node; constant
 
-	hasShare [kinds]bool  // the kinds of which it has a share; constant; all for an account without a parent
+	hasShare [kinds]bool  // the kinds that have a share; constant; all for an account without a parent
 	limit    amounts      // the shares
 	upper    amounts      // for kinds without a share: the most that it may draw; 0 = no limit; constant
 	taken    amounts      // taken from its share, or through it from the share above
@@ -56,7 +56,7 @@ type Account struct {
 	cached   int64       // the tokens of used that came from a cache
 	spawned  int         // descendants, over all tasks
 	base     Spent       // used and made when the task began
-	alerted  [kinds]bool // of which Task.Alerts has told in this task; places stands for the time
+	alerted  [kinds]bool // that Task.Alerts has told in this task; places stands for the time
 	openedAt time.Time
 	closed   bool
 	lent     int // loans from it that are open
@@ -85,7 +85,7 @@ func New(l Limits) *Account {
 // share is set aside for the new account. For zero fields it draws on its parent's share, as its
 // siblings do. upper limits it without setting anything aside.
 //
-// Open waits for places of which it is not known yet whether they are free (Loan.CloseLost), and in a tree
+// Open waits for places that are perhaps free already (Loan.CloseLost), and in a tree
 // that is lent for the answer of the borrower. It returns the error of the budget if ctx ends before.
 func (a *Account) Open(ctx context.Context, upper, share Limits) (*Account, error) {
 	return a.open(ctx, upper, share, nil)
@@ -273,7 +273,7 @@ func (a *Account) each(k kind, f func(*Account)) {
 // adjust takes n of a kind; a negative n releases it.
 func (a *Account) adjust(k kind, n int64) { a.each(k, func(p *Account) { p.taken[k] += n }) }
 
-// Close releases the place and what is left of the share. What was spent moves to the accounts
+// Close releases the place and the rest of the share. The spending moves to the accounts
 // above. It does nothing if the account is closed or has no parent.
 func (a *Account) Close() {
 	a.ledger.mu.Lock()

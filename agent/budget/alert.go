@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Alerts returns a sentence for each limit of which the whole tree has used a share, once in a task of the agent
+// Alerts returns a sentence for each limit that the whole tree has used up to a share, once in a task of the agent
 // without a parent: cost, tokens, model calls, and the time of that agent's own task.
 func (p *Task) Alerts(share float64) (all []string) {
 	top := p.account

@@ -86,7 +86,7 @@ type Spent struct {
 	Wall   float64 `json:"wall"`           // seconds
 }
 
-// Add returns the sum; Wall is that of s.
+// Add returns the sum; Wall is s.Wall.
 func (s Spent) Add(o Spent) Spent {
 	return Spent{Agents: s.Agents + o.Agents, ModelCalls: s.ModelCalls + o.ModelCalls, Tokens: s.Tokens + o.Tokens,
 		Cached: s.Cached + o.Cached, Cost: s.Cost + o.Cost, Wall: s.Wall}

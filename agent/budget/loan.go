@@ -61,7 +61,7 @@ type Loan struct {
 }
 
 // OpenLoan is Open for an agent on another node. Calls, tokens and cost are set aside, where share has no
-// number half of what is left, or a third if there is one loan already, and so on: so of many loans each
+// number half of the rest, or a third if there is one loan already, and so on: so of many loans each
 // gets enough. Places and the rate of spawns are not: the other node asks for each (OpenElsewhere).
 func (a *Account) OpenLoan(ctx context.Context, share Limits) (*Loan, error) {
 	l := &Loan{}
@@ -121,7 +121,7 @@ func (l *Loan) OpenElsewhere(ctx context.Context) error {
 	return nil
 }
 
-// UndoElsewhere releases the place of an OpenElsewhere of which the other node does not know.
+// UndoElsewhere releases the place of an OpenElsewhere that the other node does not know.
 func (l *Loan) UndoElsewhere() {
 	l.ledger.mu.Lock()
 	defer l.ledger.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *Loan) CloseUnknown() {
 }
 
 // CloseEnded is Close for a loan whose agent has ended, and in all total of its descendants, as the other node says. Others
-// were on a node that was lost to it: their places are as those of CloseUnknown.
+// were on a node that was lost to it: their places stay as after CloseUnknown.
 func (l *Loan) CloseEnded(total int) {
 	l.EndedElsewhere(total)
 	l.ledger.mu.Lock()

@@ -130,8 +130,8 @@ func Meter(m llm.Model, task func() *Task) llm.Model {
 	return meteredModel{Model: m, task: task}
 }
 
-// MeterAside returns a model like that of Meter, for requests that are no turns of the task: those must say how long an
-// answer they want. Where the budget leaves too little for one, it alone fails, and the task goes on. What is reserved for
+// MeterAside returns a model like Meter does, for requests that are no turns of the task: they must say how long an
+// answer they want. Where the budget leaves too little for one, it alone fails, and the task goes on. The reservation for
 // the task's summary is not touched.
 func MeterAside(m llm.Model, task func() *Task) llm.Model {
 	return meteredModel{Model: m, task: task, aside: true}
@@ -401,7 +401,7 @@ func sum(a, b amounts) amounts {
 	return a
 }
 
-// firstShortage returns the first kind of which there is not enough; kinds = there is enough of all.
+// firstShortage returns the first kind that is short; kinds = there is enough of all.
 func firstShortage(have, need amounts) kind {
 	for k := range kinds {
 		if need[k] > 0 && need[k] > have[k] {

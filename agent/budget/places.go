@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Places are those of the borrower of a lent agent. Its account has the limit of all agents that live, on
+// Places belong to the borrower of a lent agent. Its account has the limit of all agents that live, on
 // whatever node.
 type Places interface {
 	// Take blocks until the borrower has given a place for one more descendant of the lent agent. The

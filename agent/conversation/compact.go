@@ -126,7 +126,7 @@ func (x *exchange) compact() (bool, error) {
 // Compact makes room now, as before a request that nearly fills the context, but also in a short
 // history: all but the last quarter of it is summed up. It reports whether there is less now. It waits for its
 // turn like Send; Interrupt ends it. The error is ErrBusy if too many wait or if an exchange of the past can go on by
-// Resume, or that of ctx, of Config.System or of the record.
+// Resume, or comes from ctx, Config.System or of the record.
 func (c *Conversation) Compact(ctx context.Context) (gained bool, err error) {
 	if err := c.acquire(ctx); err != nil {
 		return false, err
@@ -227,7 +227,7 @@ func sum(messages []llm.Message) (all int) {
 	return all
 }
 
-// sumUp puts a summary in the place of the messages before from. What was asked in this exchange
+// sumUp puts a summary in the place of the messages before from. The question of this exchange
 // stays there word for word, as far as it is not among the messages that stay.
 func (x *exchange) sumUp(done *compaction, messages *[]llm.Message, from int) error {
 	all := *messages

@@ -17,11 +17,11 @@ import (
 	"symbio/internal/agent/llm/retry"
 )
 
-// What callers tell apart.
+// Errors that callers tell apart.
 var (
 	// ErrBusy: as much waits already as may. Nothing was done.
 	ErrBusy = errors.New("too much is waiting")
-	// ErrInterrupted: Interrupt ended the exchange. What was done of it is in the history.
+	// ErrInterrupted: Interrupt ended the exchange. The finished part of it is in the history.
 	ErrInterrupted = errors.New("interrupted")
 	// ErrIdle: nothing is in flight.
 	ErrIdle = errors.New("nothing is in flight")
@@ -49,7 +49,7 @@ type Config struct {
 	// ends with its own session. NewSession may be called by several goroutines at the same time.
 	// Default: only the messages change.
 	NewSession func(Session) Session
-	// Thinking is that of each llm.Request.
+	// Thinking sets the field of each llm.Request.
 	Thinking int
 	// Form is what an answer has to fit, if it is set; the answer is then the document (Form.Document). The model knows
 	// of it by the system prompt. An answer that does not fit is sent back, once in an exchange, and the
@@ -79,7 +79,7 @@ type Config struct {
 	// Past are the entries of the conversation's earlier life. The history is built from them, and an
 	// exchange without an end can go on by Resume.
 	Past []session.Entry
-	// OnLost is called when messages that the model has seen are no longer in the history: those of the
+	// OnLost is called when messages that the model has seen are no longer in the history: the ones of the
 	// current exchange only, or, if earlier is true, older ones too. It is called on the goroutine of a Send,
 	// never concurrently.
 	OnLost func(earlier bool)
@@ -230,7 +230,7 @@ func (c *Conversation) Send(ctx context.Context, text string, images ...llm.Imag
 //
 // The error is ErrBusy, at once, when Config.Waiting others wait. After ErrInterrupted, ErrTurns, ErrNoAnswer and the cause
 // of ctx, the history keeps the messages up to the last complete turn, and the next message tells the model
-// that this one was interrupted. Any other error is that of the model or of Config.System; the history is then
+// that this one was interrupted. Any other error comes from the model or Config.System; the history is then
 // as before, because the model may have failed at one of the new messages. Reply has what there is, also with
 // an error.
 func (c *Conversation) SendMessage(ctx context.Context, m Message) (Reply, error) {

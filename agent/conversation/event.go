@@ -5,7 +5,7 @@ import "time"
 // Outcome is what became of something that was said meanwhile.
 type Outcome string
 
-// What may become of it.
+// The outcomes.
 const (
 	// Delivered: the model answers a request that holds it.
 	Delivered Outcome = "delivered"

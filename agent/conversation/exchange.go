@@ -23,7 +23,7 @@ type exchange struct {
 	// turn counts from 1. Only the goroutine of Send writes it.
 	turn  atomic.Int32
 	reply Reply
-	// history has the messages of the conversation, and from index began on those of this exchange. It is
+	// history has the messages of the conversation, and from index began on this exchange's own. It is
 	// a copy: keep makes it the conversation's.
 	history history
 	began   int
@@ -67,7 +67,7 @@ func (x *exchange) open(ctx context.Context) {
 	c.live = x
 }
 
-// takeHistory makes the conversation's history that of the exchange, which begins behind it. The caller
+// takeHistory makes the conversation's history the exchange's, which begins behind it. The caller
 // holds mu.
 func (x *exchange) takeHistory() {
 	c := x.c
@@ -163,7 +163,7 @@ func (x *exchange) recordBegin(text string, images []llm.Image, byPerson int) er
 	return x.c.add(func() session.Entry { return session.Entry{Kind: session.Task, Message: new(m), Count: byPerson} })
 }
 
-// instruct computes the system prompt. The error is that of Config.System.
+// instruct computes the system prompt. The error comes from Config.System.
 func (x *exchange) instruct() (err error) {
 	x.parts = []Part{{"instructions", x.history.session.Instructions}}
 	if system := x.c.cfg.System; system != nil {
@@ -239,7 +239,7 @@ func (x *exchange) ask() (llm.Response, error) {
 }
 
 // addAnswer adds an answer to the history and records it. status is Interrupted if the answer is not
-// whole. An error is that of the next Commit, too, without which nothing follows from the answer.
+// whole. The next Commit returns an error, too, without which nothing follows from the answer.
 func (x *exchange) addAnswer(answer llm.Response, status session.State) {
 	x.history.add(answer.Message)
 	_ = x.c.add(func() session.Entry {
@@ -278,7 +278,7 @@ func (x *exchange) resume(answer llm.Response, err error) (llm.Response, error) 
 // maxAsks is how often a model that answered with nothing is asked again.
 const maxAsks = 2
 
-// emptyNote and droppedNote are what it is told then. They are no part of the history, and neither is the answer:
+// emptyNote and droppedNote are the texts that it gets then. They are no part of the history, and neither is the answer:
 // servers refuse messages without content.
 const (
 	emptyNote   = "[Your answer was empty. Go on: call a tool, or answer in words.]"
@@ -435,9 +435,9 @@ func (x *exchange) done(answer llm.Response) error {
 	return nil
 }
 
-// keep makes the history of x that of the conversation, unless Replace has changed that meanwhile. broken
+// keep makes the history of x the conversation's, unless Replace has changed that meanwhile. broken
 // records the end. An exchange that is not Done has no answer; the next message then begins with a note about it. why is the
-// reason; nil = it is Done. The error is that of the record.
+// reason; nil = it is Done. The error comes from the record.
 func (x *exchange) keep(status session.State, why error) error {
 	c := x.c
 	if err := x.recordEnd(status, len(x.history.messages), why); err != nil {

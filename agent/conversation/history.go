@@ -204,7 +204,7 @@ func (c *Conversation) Current() []llm.Message {
 
 // Replace begins a new session with another history; see Config.NewSession. The current exchange ends in the
 // old session and is not kept. The next one begins in the new session. If the messages are not Sound, the
-// error wraps ErrUnsound and nothing changes. The change is recorded first; the error is that of the record. It does
+// error wraps ErrUnsound and nothing changes. The change is recorded first; the error comes from the record. It does
 // not wait for the current exchange.
 func (c *Conversation) Replace(messages []llm.Message) error {
 	c.mu.Lock()

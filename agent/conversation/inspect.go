@@ -2,19 +2,19 @@ package conversation
 
 import "symbio/agent/llm"
 
-// InspectedPart is a part of what a model is shown, and its size.
+// InspectedPart is a part of a model's input, and its size.
 type InspectedPart struct {
 	// Kind is "system" for a part of the system prompt, "tool" for a tool, "history" for the
 	// messages of one role.
 	Kind string `json:"kind"`
-	// Name is that of the part or the tool, or the role.
+	// Name names the part or the tool, or the role.
 	Name string `json:"name"`
 	// Count is how many messages there are; 1 for other kinds.
 	Count int `json:"count"`
 	Bytes int `json:"bytes"`
 	// Tokens is an estimate.
 	Tokens int `json:"tokens"`
-	// Text is that of a part of the system prompt.
+	// Text is the text of a part of the system prompt.
 	Text string `json:"text,omitempty"`
 	// Omitted is how many bytes at the end of the text are left out, when another node or a person
 	// is shown a shortened one.

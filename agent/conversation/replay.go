@@ -15,7 +15,7 @@ import (
 // Journal records a conversation, so that it can be built again from the entries (Config.Past). A
 // *session.Log is one.
 type Journal interface {
-	// Add records entries that are durable no later than those of the next Commit.
+	// Add records entries that are durable no later than the entries of the next Commit.
 	Add(entries ...session.Entry) error
 	// Commit records entries and returns when they and all before them are durable.
 	Commit(entries ...session.Entry) error
@@ -242,8 +242,8 @@ func (x *exchange) resumePast(o *openExchange, note llm.Message) error {
 	return x.turns()
 }
 
-// callAgain gives each call of the last answer a result: that of the record, or that it is not known,
-// or that of running it now.
+// callAgain gives each call of the last answer a result: the recorded one, or that it is not known,
+// or the result of running it now.
 func (o *openExchange) callAgain(x *exchange) {
 	var missing []llm.ToolCall
 	for _, c := range o.missing() {

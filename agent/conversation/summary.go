@@ -24,7 +24,7 @@ const (
 // summary returns a summary of messages that the conversation's model writes. If the model refuses the
 // request as too long, it gets half as much, down to smallest. If it fails, the summary is a shortened
 // transcript and done.err has the reason: an exchange does not fail because it is long. The only errors are
-// those of ctx and of the record.
+// the errors of ctx and of the record.
 func (x *exchange) summary(messages []llm.Message, done *compaction) (string, error) {
 	c := x.c
 	written := written(messages, maxSummaryInput, maxArgsShown)

@@ -123,7 +123,7 @@ func (f *parser) usable(one item) bool {
 	return true
 }
 
-// ignoredKeys are those of Claude Code that mean nothing here. A definition that has them is read with a warning.
+// ignoredKeys are keys of Claude Code that mean nothing here. A definition that has them is read with a warning.
 var ignoredKeys = []string{"background", "color", "hooks", "initialPrompt", "isolation", "mcpServers", "memory"}
 
 // description reads a text, and warns if YAML takes its end for a comment.

@@ -39,7 +39,7 @@ type Definition struct {
 	Guardrail guardrail.Config
 	// Sandbox restricts what commands may do, for the same calls.
 	Sandbox Sandbox
-	// Budget are limits in addition to those of agent.Order; the smaller of each counts. A zero
+	// Budget are limits in addition to agent.Order's; the smaller of each counts. A zero
 	// field sets no limit.
 	Budget budget.Limits
 	// MaxTurns limits the model's turns for one task. Default: 32.
@@ -57,7 +57,7 @@ type Definition struct {
 	// Keep is true if agents that a person spawns live again when their node is started again.
 	Keep bool
 	// Placement says where sub-agents of the definition run if the model names no node: a
-	// placement.Strategy; "" = that of the node.
+	// placement.Strategy; "" = the node's.
 	Placement string
 	// Repeatable is true if a task can be started anew when the node of its agent is lost: doing it
 	// twice does no harm.
@@ -158,7 +158,7 @@ func (d Definition) Policy() (permission.Policy, bool) {
 		return permission.Policy{}, false
 	}
 	if c.Preset == "" {
-		c.Preset = "none" // what it does not allow is asked
+		c.Preset = "none" // the person is asked about every other call
 		if c.Default == "" && len(c.Allow) == 0 {
 			c.Preset = "permissive"
 		}

@@ -242,7 +242,7 @@ func (r *reader) list(name, example string, use func([]item)) field {
 		all := make([]item, 0, len(p.value.Content))
 		for _, n := range p.value.Content {
 			var one item
-			// The line is that of the alias in the list, not of the text that it refers to.
+			// The line belongs to the alias in the list, not of the text that it refers to.
 			line := n.Line
 			n = resolveAlias(n)
 			if n.Kind != yaml.ScalarNode || isNull(n) || n.Decode(&one.text) != nil || one.text == "" {

@@ -26,7 +26,7 @@ func (p *Problem) Error() string {
 
 // Problems returns the problems that an error of this package joins; none for other errors.
 func Problems(err error) (all []*Problem) {
-	if p, ok := err.(*Problem); ok { // not what it wraps: that is joined
+	if p, ok := err.(*Problem); ok { // not a wrapped one: that is joined
 		return []*Problem{p}
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
@@ -40,7 +40,7 @@ func Problems(err error) (all []*Problem) {
 // Loader reads definitions and checks the names in them. A nil field accepts every name. The zero
 // Loader checks only presets and rules.
 type Loader struct {
-	// Tools are the names of the existing tools, without those of MCP servers; nil means unknown.
+	// Tools are the names of the existing tools, without the tools of MCP servers; nil means unknown.
 	Tools []string
 	// Servers are the MCP servers, as they stand in the names of their tools; nil means unknown.
 	Servers []string

@@ -88,7 +88,7 @@ func (f *parser) definition(root *yaml.Node, d *Definition, file string) {
 	if d.Description == "" {
 		d.Description = cmp.Or(firstSentence(d.Instructions), d.Name)
 	}
-	// The words of the message are those of the spec (skills-orchestration.md, validation).
+	// The words of the message are a part of the format.
 	for _, one := range named {
 		if f.loader.Skills != nil && !slices.Contains(f.loader.Skills, one.text) { // the words are the spec's
 			f.addProblem(one.line, "Agent '%s' references unknown skill: %s%s", d.Name, one.text, suggest(one.text, f.loader.Skills))

@@ -17,14 +17,14 @@ type Sandbox struct {
 	// Network is none, local or full, which takes nothing; "" = full.
 	Network string
 	// Write are the only directories that commands may write, beside temporary files; absolute, or
-	// below the working directory. They have to exist when an agent begins. nil = those of the
+	// below the working directory. They have to exist when an agent begins. nil = the paths of the
 	// node.
 	Write []string
-	// Env are the only variables of the node's environment that commands may see. nil = those of
+	// Env are the only variables of the node's environment that commands may see. nil = the variables of
 	// the node.
 	Env []string
-	// Sockets are the only Unix sockets to which commands may connect, of those of the node. nil =
-	// those of the node.
+	// Sockets are the only Unix sockets to which commands may connect, out of the node's. nil =
+	// all of the node's.
 	Sockets []string
 	// NoSubprocess keeps commands from starting other programs.
 	NoSubprocess bool

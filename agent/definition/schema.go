@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// durationPattern matches the durations that are accepted: those of time.ParseDuration above 0.
+// durationPattern matches the durations that are accepted: the ones of time.ParseDuration above 0.
 const durationPattern = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)([0-9.]|ns|us|µs|μs|ms|s|m|h)*$`
 
 // keyTexts is a mapping of the keys of front matter to what they mean.

@@ -10,10 +10,10 @@ import (
 
 // Event is something that happened on a node: a change of the community, a step of an agent, a call
 // from another node. It has one form from the part that reports it to the view that shows it. In
-// JSON it is one flat object: the fields of Event, and those of its part behind them.
+// JSON it is one flat object: the fields of Event, and behind them the fields of its part.
 type Event struct {
 	Time time.Time `json:"time" jsonschema:"when it happened"`
-	// Seq orders the events: the clock may be set back. A gap has that of the last event that is missing.
+	// Seq orders the events: the clock may be set back. A gap has the number of the last event that is missing.
 	Seq    uint64 `json:"seq" jsonschema:"the number of the event on its node; it grows, also over restarts"`
 	Type   string `json:"type" jsonschema:"what happened; which other fields there are depends on it"`
 	Node   string `json:"node" jsonschema:"the name of the node"`
@@ -23,7 +23,7 @@ type Event struct {
 	Text   string `json:"text,omitempty" jsonschema:"a text for people or of a model, such as a task or a part of an answer"`
 	Why    string `json:"why,omitempty" jsonschema:"the reason, in a sentence for people"`
 	// Part has the other fields of the type: a value of the struct that parts lists for it, or nil.
-	// It and what it refers to must not be changed after the event was reported.
+	// It and the values it refers to must not be changed after the event was reported.
 	Part any `json:"-"`
 }
 
@@ -66,7 +66,7 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 	return e.decodePart(line)
 }
 
-// decodePart sets the part to that of the type with the fields of a JSON object.
+// decodePart sets the part to the one of the type with the fields of a JSON object.
 func (e *Event) decodePart(line []byte) error {
 	e.Part = nil
 	for _, p := range parts {

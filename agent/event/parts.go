@@ -12,7 +12,7 @@ import (
 )
 
 // The types of events. Text and Why are said of those that have them; parts has the other fields.
-// The changes of members have the types of community.ChangeKind, those of active skills the types of
+// The changes of members have the types of community.ChangeKind, the events of active skills have the types of
 // skills.EventKind.
 const (
 	TypeTask        = "task"        // a task of an agent began: Text
@@ -203,7 +203,7 @@ type End struct {
 	Spent  *budget.Spent `json:"spent,omitempty" jsonschema:"what the agent and its sub-agents have used"`
 	Over   bool          `json:"over,omitempty" jsonschema:"whether the agent has ended: further messages are not answered"`
 	// Tasks lets a caller that connects again know which of its messages the agent never got: it
-	// compares it to that of the event "session".
+	// compares it to the value of the event "session".
 	Tasks int `json:"tasks,omitempty" jsonschema:"how many messages of the session began to be answered"`
 }
 
@@ -239,7 +239,7 @@ type Session struct {
 	Tasks   int    `json:"tasks,omitempty" jsonschema:"how many of its messages began to be answered"`
 }
 
-// Settings are those of a conversation.
+// Settings are a conversation's settings.
 type Settings struct {
 	Model   string `json:"model,omitempty" jsonschema:"the name of the model"`
 	Effort  string `json:"effort,omitempty" jsonschema:"how much the model thinks"`

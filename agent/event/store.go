@@ -89,7 +89,7 @@ func (w *writer) addGap() {
 	}
 }
 
-// gap returns the event that stands for missing events, of which seq is the last one.
+// gap returns the event that stands for missing events; seq is the number of the last one.
 func gap(node string, seq uint64, missed int) Event {
 	return Event{Seq: seq, Time: time.Now().UTC(), Type: TypeGap, Node: node, Part: Gap{Missed: missed}}
 }

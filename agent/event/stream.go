@@ -160,7 +160,7 @@ func (s *Subscription) signal() {
 }
 
 // Next returns the next event, and waits for one if necessary. After a subscriber fell behind it
-// gets one of type "gap" that says how many it missed. The error is the cause of ctx, or that of the
+// gets one of type "gap" that says how many it missed. The error is the cause of ctx, or the error of the
 // store, after which the next call tries again; Close
 // does not end a waiting Next.
 func (s *Subscription) Next(ctx context.Context) (Event, error) {

@@ -2,7 +2,7 @@
 // to a Request.
 //
 // The one idea: a Model keeps nothing between requests. The whole conversation is in the Request, so
-// one Model serves any number of agents at once, and what a model did can be replayed from what it
+// one Model serves any number of agents at once, and the work of a model can be replayed from its
 // was given.
 //
 // Guarantees, held by the suite in llmtest for every implementation: pieces of text come in order;

@@ -20,7 +20,7 @@ type Generation[T any] struct {
 // An answer that does not fit is sent back once with the problem.
 //
 // Errors are *Error with ErrUnfit if the second answer does not fit either, ErrRefused if the model
-// refused, ErrCut if the answer reached the limit of its length; otherwise those of Model.Stream.
+// refused, ErrCut if the answer reached the limit of its length; otherwise the errors of Model.Stream.
 // If T has no schema, the model is not asked.
 func Generate[T any](ctx context.Context, m Model, prompt ...string) (T, error) {
 	g, err := GenerateFrom[T](ctx, m, Request{Messages: []Message{{Role: User, Text: strings.Join(prompt, "\n\n")}}})

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Limits of images. They are those of the strictest provider, so that a conversation can continue
+// Limits of images. They are the limits of the strictest provider, so that a conversation can continue
 // with any model.
 const (
 	// MaxImage is how many bytes an image may have: Anthropic takes 5 MB, written as base64.

@@ -42,7 +42,7 @@ type Request struct {
 	// StopLength. 0 = as the model is configured.
 	MaxTokens int `json:"max_tokens,omitempty"`
 	// Temperature is how much chance there is in the answer, from 0 to MaxTemperature; nil = as the
-	// model does by itself. Models that refuse any are asked without it, as are those of Anthropic
+	// model does by itself. Models that refuse any are asked without it, as are Anthropic's models
 	// while they think; there more than 1 counts as 1.
 	Temperature *float64 `json:"temperature,omitempty"`
 	// StopWords end the answer, with StopEnd, before the first of them that the model would write: at
@@ -195,7 +195,7 @@ type Usage struct {
 	Reasoning int `json:"reasoning,omitempty"`
 	// Cost is the cost by the configured prices, in their currency; nil = not known.
 	Cost *float64 `json:"cost,omitempty"`
-	// Model is the name of the model that was asked; "" = that of the Model to which the request went.
+	// Model is the name of the model that was asked; "" = the name of the Model to which the request went.
 	Model string `json:"model,omitempty"`
 }
 

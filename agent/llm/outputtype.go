@@ -27,7 +27,7 @@ type Enum interface{ Enum() []string }
 //
 // A recursive type has no schema. The error names the part of T that has no schema.
 //
-// read returns the T of an answer. Its error is a text for the model, as that of Form.Document.
+// read returns the T of an answer. Its error is a text for the model, like the error of Form.Document.
 func FormFor[T any]() (f *Form, read func(answer string) (T, error), err error) {
 	f, wrapped, err := formOf(reflect.TypeFor[T]())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const (
 	// maxPlainSize is the size of a schema that is made plain, and of the plain one, in bytes.
 	maxPlainSize = 64 << 10
-	// maxParts is how many parts of a schema are looked at, those of references with each.
+	// maxParts is how many parts of a schema are looked at, the parts of references counted with each.
 	maxParts = 5000
 	// maxToolDescription is what every server takes, in bytes.
 	maxToolDescription = 1000
@@ -34,7 +34,7 @@ func (t ToolSpec) Plain() (_ ToolSpec, ok bool) {
 	a := arguments{root: root, seen: map[string]bool{}, schemas: map[string]any{}, required: map[string]bool{}}
 	a.gather(root, true)
 	own, _ := root["properties"].(map[string]any)
-	maps.Copy(a.schemas, own) // they count, not those of parts
+	maps.Copy(a.schemas, own) // they count, not the schemas of parts
 	for name := range a.required {
 		if _, ok := a.schemas[name]; !ok {
 			a.schemas[name] = true
@@ -73,7 +73,7 @@ func (t ToolSpec) Plain() (_ ToolSpec, ok bool) {
 	return t, err == nil && len(t.Schema) <= maxPlainSize
 }
 
-// arguments are those of a tool, from its schema and the parts of it.
+// arguments are a tool's arguments, from its schema and the parts of it.
 type arguments struct {
 	root     map[string]any
 	seen     map[string]bool // the references that were followed

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Price is the price of a million tokens of a model, in any currency: that of the configuration.
+// Price is the price of a million tokens of a model, in the currency of the configuration.
 type Price struct {
 	Input  float64 `yaml:"input" json:"input"`
 	Output float64 `yaml:"output" json:"output"`
@@ -37,7 +37,7 @@ func (p Prices) Check() error {
 	return nil
 }
 
-// Of returns a model's price: that of its exact name, else of the longest matching prefix.
+// Of returns a model's price: the one for its exact name, else of the longest matching prefix.
 func (p Prices) Of(model string) (price Price, ok bool) {
 	if price, ok = p[model]; ok {
 		return price, true

@@ -19,7 +19,7 @@ import (
 type Answer = tasks.Answer
 
 // Ask spawns an agent of the named definition ("" = general), gives it a task and returns its answer. The
-// agent ends with the task. Ask blocks until then; the limits are those of the node's budget. Beside an
+// agent ends with the task. Ask blocks until then; the limits are the node's budget. Beside an
 // error the Answer has what was spent. It may be called from many goroutines.
 func (n *Node) Ask(ctx context.Context, definition, task string) (Answer, error) {
 	o, s, err := n.order(definition, task)
@@ -60,8 +60,8 @@ func (n *Node) order(definition, task string) (agent.Order, community.Signal, er
 // errAnswered ends a Stream.
 var errAnswered = errors.New("the agent has answered")
 
-// Stream is Ask that yields what happens, as it happens: the events of the agent and of its sub-agents on
-// this node, of which the agent's own of the type event.TypeDone has the answer. A task that failed ends
+// Stream is Ask that yields what happens, as it happens: the events of the agent and of its sub-agents on this
+// node. The agent's own event.TypeDone has the answer. A task that failed ends
 // with its error. The agent ends with the loop.
 func (n *Node) Stream(ctx context.Context, definition, task string) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {

@@ -28,7 +28,7 @@ type calls struct {
 }
 
 // openCalls makes calls. The record comes first: a node that cannot record must not start. self is this node with its
-// labels; lent reports whether an agent is lent to a node. With an error it returns what it has opened so far.
+// labels; lent reports whether an agent is lent to a node. With an error it returns the parts that are open so far.
 func openCalls(n *Node, self community.Member, peers *peers.Peers, report *reporter,
 	lent func(to community.NodeID, m community.MemberID) bool) (c *calls, err error) {
 	c = &calls{node: n}

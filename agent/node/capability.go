@@ -16,7 +16,7 @@ import (
 	"symbio/internal/agent/node/models"
 )
 
-// offerAll offers the capabilities of the node itself and those of the
+// offerAll offers the capabilities of the node itself and of the
 // configuration. Those of MCP servers are offered later, when their servers are
 // ready and their schemas known. It tries all of them and joins the errors.
 func (p *parts) offerAll() error {

@@ -38,7 +38,7 @@ type Config struct {
 	// State is where the user's nodes keep what lasts. Default: the directory symbio of the system's place for state.
 	State StateDir
 	// Dir is where the node is started, Home the user's home directory, Host
-	// the machine's name. Default: those of the process.
+	// the machine's name. Default: the process's.
 	Dir, Home, Host string
 	// Getenv reads the environment, for the keys of models and the paths of
 	// skills. Default: os.Getenv.
@@ -75,7 +75,7 @@ func Load(file string) (Config, error) {
 }
 
 // WithDefaults returns c with defaults in place of missing values, as New does.
-// It reads the environment of the process; the error is that of the working or
+// It reads the environment of the process; the error concerns the working or
 // home directory.
 func (c Config) WithDefaults() (Config, error) {
 	if reflect.ValueOf(c.Settings).IsZero() {
@@ -148,7 +148,7 @@ func (c Config) runner(name string, with exec.Config) *exec.Runner {
 	return exec.New(with)
 }
 
-// ConfiguredRunner is runner without a running node: its rules are those of the
+// ConfiguredRunner is runner without a running node: its rules are the rules of the
 // settings.
 func (c Config) ConfiguredRunner(name string) *exec.Runner {
 	return c.runner(name, exec.Config{Denied: func() *permission.FileDenials {

@@ -29,7 +29,7 @@ type console struct {
 
 // openConsole makes the console of a node whose other parts exist. The dashboard, which listens when it is asked to, uses
 // the control API over the node's own socket, so that it can do what the command
-// line can, and nothing else. With an error openConsole returns what it has opened so far.
+// line can, and nothing else. With an error openConsole returns the parts that are open so far.
 func openConsole(p *parts) (c *console, err error) {
 	n, id, message := p.node, p.peers.Identity.ID(), p.node.cfg.Settings.Limits.Message
 	c = &console{health: telemetry.NewHealth()}
@@ -91,7 +91,7 @@ func health(p *peers.Peers) (*symbiov1.Process, []string) {
 	return control.Process(), problems
 }
 
-// rulesOf returns the rules of the node and those of a definition, which both
+// rulesOf returns the rules of the node and of a definition, which both
 // hold.
 func rulesOf(p *parts, name string) []permission.LocatedRule {
 	all := p.node.rules.Policy().Rules()

@@ -41,7 +41,7 @@ func CheckRules(c Config) error {
 	return nil
 }
 
-// RuleTools returns the tools that rules may name, without those of MCP servers.
+// RuleTools returns the tools that rules may name, without the tools of MCP servers.
 func (c Config) RuleTools() permission.Tools {
 	return permission.Tools{Names: toolNames(c, Known(nil).Tools)}
 }

@@ -13,7 +13,7 @@ import (
 // BillQuery says which model calls of a store to add up, and how to group them.
 type BillQuery struct {
 	// Since and Until are the times of the first request, and of that after the last one. Stores may keep the sums of hours,
-	// so that they count whole ones: from that of Since to that of Until. The zero Until is no limit.
+	// so that they count whole ones: from the hour of Since to the hour of Until. The zero Until is no limit.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// By are the columns of the groups, of BillColumns; none = all calls are one group.
@@ -56,7 +56,7 @@ type BillRow struct {
 	// Estimated is the size of requests for which no model reported anything, in tokens: for example
 	// because the node was killed before the answer was recorded.
 	Estimated int64 `json:"estimated"`
-	// Cost is that of calls with a known price; Unpriced counts those without.
+	// Cost is the cost of calls with a known price; Unpriced counts those without.
 	Cost     float64 `json:"cost"`
 	Unpriced int64   `json:"unpriced_calls"`
 }

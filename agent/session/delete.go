@@ -9,7 +9,7 @@ import (
 // ErrUnfinished is wrapped by the error of DeleteTree about a session that can go on.
 var ErrUnfinished = errors.New("its task is unfinished, or its agent is kept")
 
-// DeleteTree deletes a session, and with a session that has no parent those of its sub-agents. The
+// DeleteTree deletes a session, and with a session that has no parent the sessions of its sub-agents. The
 // error wraps ErrInUse while an agent works in it, and ErrUnfinished, unless force is set, if it
 // can go on.
 func DeleteTree(ctx context.Context, s Store, i Info, force bool) error {

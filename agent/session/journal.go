@@ -40,7 +40,7 @@ type Journal struct {
 // batch is the writes of one commit.
 type batch struct {
 	writes []Write
-	logs   []*Log        // those of writes, by index
+	logs   []*Log        // the logs of writes, by index
 	done   chan struct{} // closed after the commit
 	err    error         // of the commit; constant once done is closed
 }
@@ -175,7 +175,7 @@ type Log struct {
 	// contents is how many bytes of files are kept; see MaxContents; guarded by mu.
 	contents int64
 	taken    bool // another log has the session; guarded by mu
-	// recovered is that of the journal when the log was opened; guarded by journal.mu.
+	// recovered is the journal's when the log was opened; guarded by journal.mu.
 	recovered int
 	// batch is the last one that has a write of the log, and write its index there; guarded by journal.mu.
 	batch *batch
@@ -343,7 +343,7 @@ func (l *Log) SetKeep(on bool) error {
 	return l.Commit()
 }
 
-// Close ends the log, so that another one can be opened. What was added is committed with the next
+// Close ends the log, so that another one can be opened. The added entries are committed with the next
 // commit of any session.
 func (l *Log) Close() {
 	if l == nil {
@@ -356,8 +356,8 @@ func (l *Log) Close() {
 	}
 }
 
-// Add records entries without waiting: they are durable no later than those of the next Commit. The
-// error is that of an earlier failed write since the task began.
+// Add records entries without waiting: they are durable no later than the entries of the next Commit. The
+// error comes from an earlier failed write since the task began.
 func (l *Log) Add(entries ...Entry) error {
 	if l == nil {
 		return nil
@@ -422,7 +422,7 @@ func (l *Log) add(entries []Entry, commits bool) (*batch, error) {
 		l.err = err
 		return nil, err
 	}
-	return l.journal.add(l, w) // with l.mu held, so that the order is that of the calls
+	return l.journal.add(l, w) // with l.mu held, so that the order follows the calls
 }
 
 // fail refuses entries until the next task begins.

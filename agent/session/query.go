@@ -18,7 +18,7 @@ type Query struct {
 	ID string `json:"id,omitempty"`
 	// Words are what is searched; see Store.Search.
 	Words string `json:"words,omitempty"`
-	// Dir and State select the sessions of a list; "" = any. All adds those of sub-agents and items (Info.Item), Items lists
+	// Dir and State select the sessions of a list; "" = any. All adds the sessions of sub-agents and items (Info.Item), Items lists
 	// the items alone.
 	Dir   string `json:"dir,omitempty"`
 	State State  `json:"state,omitempty"`
@@ -34,7 +34,7 @@ type Query struct {
 const OpList, OpSearch, OpShow, OpCost = "list", "search", "show", "cost"
 
 // Line is a result of a Query. Its JSON is a line of `symbio sessions export` and of sessions.read. A
-// list has the sessions. A search has the session, the ID and Kind of the entry, and Text. What is
+// list has the sessions. A search has the session, the ID and Kind of the entry, and Text. Whatever is
 // shown of a session begins with its description; all other lines are entries. A bill has Bill only.
 type Line struct {
 	Session *Info     `json:"session,omitempty"`
@@ -54,7 +54,7 @@ func (q Query) Filter() Filter {
 	return f
 }
 
-// Run returns the results of a query. The error is that of the store, or of Find.
+// Run returns the results of a query. The error comes from the store or from Find.
 func (q Query) Run(ctx context.Context, s Store) (lines []Line, err error) {
 	switch q.Op {
 	case OpSearch:

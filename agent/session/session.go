@@ -44,7 +44,7 @@ const (
 	Child      Kind = "child"      // a sub-agent was spawned: Child
 	Skill      Kind = "skill"      // a skill was activated or given back: Text is its name, Skill
 	Lent       Kind = "lent"       // a sub-agent on another node reported that it spent more: Spent
-	Read       Kind = "read"       // the agent knows a file: Edit, of which After is the content that it knows
+	Read       Kind = "read"       // the agent knows a file: Edit.After is the content that it knows
 	Artifact   Kind = "artifact"   // the agents of the session may read an artifact: Artifact
 	Compaction Kind = "compaction" // Messages are the history from now on: Began, and Usage in older files
 	Edit       Kind = "edit"       // a file is about to be changed: Edit
@@ -84,7 +84,7 @@ type Entry struct {
 }
 
 // Check returns an error if the fields of the entry's kind are missing or contradict each other. Readers
-// of entries rely on it; a Store checks what it reads from a disk.
+// of entries rely on it; a Store checks the data that comes from a disk.
 func (e Entry) Check() error {
 	missing := false
 	switch e.Kind {
@@ -141,7 +141,7 @@ type SkillUse struct {
 	Path string `json:"path,omitempty"` // of its SKILL.md
 	Hash string `json:"hash,omitempty"` // SHA-256 of its SKILL.md, in hex
 	By   string `json:"by,omitempty"`   // who activated it; a skills.Initiator
-	// Arguments are those of the activation.
+	// Arguments are the arguments of the activation.
 	Arguments string `json:"arguments,omitempty"`
 	// Granted are the rules that it granted. With Accepted a person granted them for this activation
 	// only, else they depend on the trust in the skill.
@@ -198,7 +198,7 @@ type Info struct {
 	// Dir is the working directory, Node the name of the node.
 	Dir  string `json:"dir"`
 	Node string `json:"node"`
-	// Agent is the name of the definition, Name and Member those of the member.
+	// Agent is the name of the definition, Name and Member identify the member.
 	Agent  string `json:"agent"`
 	Name   string `json:"name"`
 	Member string `json:"member"`
@@ -252,7 +252,7 @@ type Write struct {
 	// alone the session stays as it is, for entries that another process than its node adds.
 	Info    Info
 	Entries []Entry
-	// InfoData is the JSON of Info, Data that of each entry. Agents make it before they wait for the commit, so that they do it
+	// InfoData is the JSON of Info, Data the JSON of each entry. Agents make it before they wait for the commit, so that they do it
 	// side by side. With nil the Store makes it.
 	InfoData []byte
 	Data     [][]byte
@@ -296,7 +296,7 @@ type Filter struct {
 	States []State
 	Roots  bool // only sessions without a parent, and only items (Info.Item) or none
 	Items  bool // which of both
-	Keep   bool // only those of agents that live again
+	Keep   bool // only sessions of agents that live again
 	Limit  int  // 0 = no limit
 }
 
@@ -314,7 +314,7 @@ type Store interface {
 	// Search returns the entries that have all words, the latest first; limit 0 = all of them. A Line has
 	// the session, the ID and the Kind of the entry, and as Text what is around the first word.
 	Search(ctx context.Context, words string, limit int) ([]Line, error)
-	// Bill adds up the model calls, also those of sessions that were deleted. A request without a report of the model
+	// Bill adds up the model calls, also of sessions that were deleted. A request without a report of the model
 	// counts with its estimated size. The error says so if a column does not exist.
 	Bill(ctx context.Context, q BillQuery) ([]BillRow, error)
 	// Content returns the content of a file before an edit of this session, by its hash.
@@ -325,7 +325,7 @@ type Store interface {
 	Delete(ctx context.Context, ids ...string) error
 	// Prune deletes whole trees of finished sessions, the oldest first: all that were not used since
 	// before, and others while the store has more than maxBytes (0 = no limit). It never deletes a
-	// session that can go on or is kept, nor the tree of one that except names. The size is that of
+	// session that can go on or is kept, nor the tree of one that except names. The size is the size of
 	// what is stored; a file may take longer to shrink.
 	Prune(ctx context.Context, before time.Time, maxBytes int64, except ...string) (deleted int, err error)
 	// Recover marks the sessions that were Working as Interrupted, or Lost if they have a

@@ -20,7 +20,7 @@ type Community interface {
 }
 
 // Cluster places the work of Agent and Capability on the members of a community. Put it around
-// steps by With: those that share it share what it knows of who is busy. It is safe for concurrent
+// steps by With: steps that share it know the same busy nodes. It is safe for concurrent
 // use.
 type Cluster struct {
 	community Community

@@ -1,4 +1,4 @@
-// Package step composes work from typed steps, some of which are plain functions, some models, some
+// Package step composes work from typed steps: some are plain functions, some models, some
 // agents and capabilities of other machines (spec: swiftagent.md, Step).
 //
 // The one idea: a [Step] turns an In into an Out, and what is composed of steps is a step again. So
@@ -17,7 +17,7 @@
 //	review = step.With(step.Session{Model: model}, step.With(step.NewCluster(community), review))
 //	d, err := review.Run(ctx, "tides")
 //
-// What there is:
+// Overview:
 //
 //	a step of a function     Func  Transform  Gate  Passthrough  Blocked
 //	of a model               Generate  GenerateText
@@ -37,7 +37,7 @@
 // nothing is copied, converted, or allocated. A panic of a step that runs beside others is a panic
 // of the Run that they belong to, once the others have ended.
 //
-// What it does not do: keep anything of a run (no checkpoints, no history), plan, or decide what an
+// It does not keep anything of a run (no checkpoints, no history), plan, or decide what an
 // agent may do with tools: a guardrail can only take away, and what an agent may do at all is said
 // in security/permission.
 package step

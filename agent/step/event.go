@@ -56,7 +56,7 @@ type listener struct {
 
 // On has f called with each event of that name from now on: one at a time, in the order in which
 // they were emitted, in a goroutine of its own. EmitBefore and EmitAfter return when it has handled
-// the event, or after a second. So f may block and panic, and no step fails: what it is too slow
+// the event, or after a second. So f may block and panic, and no step fails: events that it is too slow
 // for it misses. off ends that, without waiting for f; it may be called again.
 func (b *EventBus) On(name EventName, f func(Event)) (off func()) {
 	l := &listener{name: name, queue: make(chan delivery, waitingEvents)}

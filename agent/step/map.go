@@ -10,7 +10,7 @@ import (
 // results in their order (spec: Map). A limit below 1 is 16; with 1 it is a loop.
 //
 // With more it ends as that loop would: the error is the one of the first item that fails, in the
-// order of the items, and says which. What comes behind that item is cancelled or not begun, what
+// order of the items, and says which. Work behind that item is cancelled or not begun, what
 // comes before it goes on. All are waited for.
 func Map[In, Out any](limit int, s Step[In, Out]) Step[[]In, []Out] {
 	return Func(func(ctx context.Context, in []In) ([]Out, error) {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ErrAllStepsFailed: none of the steps of a Parallel succeeded. The error wraps those of all of
+// ErrAllStepsFailed: none of the steps of a Parallel succeeded. The error wraps the errors of all of
 // them, too.
 var ErrAllStepsFailed = errors.New("all steps failed")
 
@@ -23,7 +23,7 @@ type Result[T any] struct {
 // Results are what came of the steps of a Parallel, in the order in which they ended.
 type Results[T any] []Result[T]
 
-// Values are those of the steps that succeeded, in the order in which they ended. As a step of its
+// Values are the outputs of the steps that succeeded, in the order in which they ended. As a step of its
 // own it is Transform(Results[T].Values).
 func (r Results[T]) Values() []T {
 	var values []T

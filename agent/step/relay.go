@@ -8,7 +8,7 @@ import (
 // Relay is a way to a value that is kept elsewhere: in a Memory, or made of one that is (spec:
 // Relay). Relays are values to be handed to steps; the zero Relay is Constant of the zero value.
 //
-// What Get returns is not to be changed, where it is a map or a slice: Insert, Union and Append do
+// The value of Get must not be changed, where it is a map or a slice: Insert, Union and Append do
 // that, and what was returned before stays as it was.
 type Relay[T any] struct {
 	do func(f func(v T, ours bool) (T, effect)) // nil = the zero value, to be read
@@ -68,17 +68,17 @@ func MapRelay[T, U any](r Relay[T], to func(T) U, back func(U) T) Relay[U] {
 	}}
 }
 
-// ReadOnly is a relay to what f makes of the value. What is written to it is forgotten.
+// ReadOnly is a relay to what f makes of the value. Writes to it are forgotten.
 func ReadOnly[T, U any](r Relay[T], f func(T) U) Relay[U] {
 	return Relay[U]{func(g func(U, bool) (U, effect)) { g(f(r.Get()), false) }}
 }
 
-// Constant is a relay to v. What is written to it is forgotten.
+// Constant is a relay to v. Writes to it are forgotten.
 func Constant[T any](v T) Relay[T] {
 	return Relay[T]{func(f func(T, bool) (T, effect)) { f(v, false) }}
 }
 
-// Set is a set of values, for a Memory of what has been seen.
+// Set is a set of values, for a Memory of seen values.
 type Set[T comparable] map[T]struct{}
 
 // Contains reports whether a set has a value.

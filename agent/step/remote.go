@@ -23,7 +23,7 @@ import (
 // only if it says that the capability is idempotent. So Map and Parallel over it spread work over
 // the machines.
 //
-// The errors are those of community.Invoke. What the guardrails of ctx deny to invoke_capability,
+// The errors come from community.Invoke. A call that the guardrails of ctx deny to invoke_capability,
 // or have a person asked about, is community.ErrDenied, and nothing is sent.
 func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 	return remote[In, Out]("capability "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
@@ -55,8 +55,8 @@ func Capability[In, Out any](name string, on ...string) Step[In, Out] {
 //
 // Of several members of that name the *Cluster of the context picks one as for Capability, and asks
 // another only when the first did not begin. The agent is told on whose behalf it works, and works
-// inside the guardrails of ctx if it lives here. What they deny to send_signal, or have a person
-// asked about, is community.ErrDenied. Other errors are those of community.Send.
+// inside the guardrails of ctx if it lives here. A signal that they deny to send_signal, or have a person
+// asked about, is community.ErrDenied. Other errors come from community.Send.
 func Agent[In, Out any](name string, as ...string) Step[In, Out] {
 	return remote[In, Out]("agent "+name, func(ctx context.Context, cluster *Cluster, in In) (community.Reply, error) {
 		return cluster.place(ctx, job{
@@ -78,7 +78,7 @@ func Agent[In, Out any](name string, as ...string) Step[In, Out] {
 	})
 }
 
-// remote is a step that do has a member of the context's Cluster do. Errors begin with what it is.
+// remote is a step that do has a member of the context's Cluster do. Errors begin with its kind.
 func remote[In, Out any](what string, do func(context.Context, *Cluster, In) (community.Reply, error)) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (out Out, err error) {
 		err = errNoCluster
@@ -131,9 +131,9 @@ type Tasks interface {
 }
 
 // Task is the step that a new agent of a definition does, on the node of the community that has a place for it and the
-// labels of where (package placement): the input is its task, the output what it answers. So Map over it spreads work over
+// labels of where (package placement): the input is its task, the output its answer. So Map over it spreads work over
 // the machines, as symbio map does. The Tasks of the context runs it: put step.With[step.Tasks](node, …) around the step.
-// What the guardrails of ctx deny to replicate_agent, or have a person asked about, is community.ErrDenied.
+// A spawn that the guardrails of ctx deny to replicate_agent, or have a person asked about, is community.ErrDenied.
 func Task(definition string, where ...string) Step[string, string] {
 	return Func(func(ctx context.Context, task string) (answer string, err error) {
 		tasks, ok := lookup[Tasks](ctx)

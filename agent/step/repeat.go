@@ -40,7 +40,7 @@ func (a Again) filled() Again {
 	return a
 }
 
-// Retry is s, tried again when it fails. The error is that of the last try. When ctx ends it is not
+// Retry is s, tried again when it fails. The error comes from the last try. When ctx ends it is not
 // tried again; ending while it waits, the error is ctx's.
 func Retry[In, Out any](how Again, s Step[In, Out]) Step[In, Out] {
 	how = how.filled()

@@ -15,7 +15,7 @@ const FilesArg = "files"
 // Authorize judges what the call of ctx is about to do to files, before it changes the first of them,
 // as calls of a tool such as Write. One denial denies all; the error says which and why. If one needs
 // a person's approval, a person is asked once about all of them, and reads diff, the whole change. The
-// decision is recorded as that of any call. Only a tool whose calls run alone may use it, because
+// decision is recorded like the decision about any call. Only a tool whose calls run alone may use it, because
 // people are asked about one thing at a time. Outside a Set nothing is allowed.
 func Authorize(ctx context.Context, tool string, files []string, diff func() string) error {
 	c := currentOf(ctx)

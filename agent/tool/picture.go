@@ -8,7 +8,7 @@ import (
 	"symbio/agent/llm"
 )
 
-// Limits for the images of one turn's results. They are half of what a request may hold, so that
+// Limits for the images of one turn's results. They are half of a request's limit, so that
 // the images of the latest turn are always shown, whatever was shown before (llm.FitImages).
 const (
 	maxTurnImages     = llm.MaxImages / 2

@@ -14,7 +14,7 @@ import (
 
 // Repair returns a call as the model certainly meant it: the name of a tool with a prefix, other case or white space around it,
 // arguments behind an empty object or inside of a string, and numbers and booleans in quotes where the schema says another type.
-// What could mean several things stays as it is, and its result will say what is wrong. A name that no provider would take back in a
+// Ambiguous text stays as it is, and its result will say what is wrong. A name that no provider would take back in a
 // history is written with other characters. The call is repaired before anything judges or records it.
 func (s *Set) Repair(c llm.ToolCall) llm.ToolCall {
 	c.Name = s.catalog.meant(c.Name)

@@ -35,7 +35,7 @@ type searchArgs struct {
 	Limit int    `json:"limit,omitempty" jsonschema:"How many tools to load at most, up to 20. Default: 5."`
 }
 
-// searchKind makes ToolSearch, of which each Set has its own.
+// searchKind makes ToolSearch; each Set has its own.
 var searchKind = NewKind[searchArgs](Spec{Name: searchName, Description: searchText, ReadOnly: true})
 
 // describingTool marks the calls of a tool as describing: they run nothing and only show

@@ -107,7 +107,7 @@ type SetConfig struct {
 	// the whole policy.
 	Constrain func(sandbox.Policy) (held sandbox.Policy, narrower bool)
 	// OnDecision is called with each decision before the tool runs, one at a time, in the order of
-	// the calls; those of Sample come from the goroutine of the call that runs. It must not call the Set. If it
+	// the calls; calls for Sample come from the goroutine of the call that runs. It must not call the Set. If it
 	// returns an error the tool does not run, because a decision that cannot be recorded must not take effect.
 	// Default: not called.
 	OnDecision func(Decision) error
@@ -203,7 +203,7 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 // Starting is why dynamic tools are missing that may come soon.
 const Starting = "still starting"
 
-// SetDynamic replaces the dynamic tools, which come and go, such as those of MCP servers. On a name
+// SetDynamic replaces the dynamic tools, which come and go, such as the tools of MCP servers. On a name
 // clash the tools given to NewSet win, then the first of more. Later calls of Specs, Names and Run
 // use the new list.
 func (s *Set) SetDynamic(more []Tool) { s.catalog.setDynamic(more) }

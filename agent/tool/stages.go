@@ -102,7 +102,7 @@ func (s *Set) judge(ctx context.Context, j *job) bool {
 	return true
 }
 
-// onlyLook makes the verdict on a call that may change something what it is where calls only read: a command runs in
+// onlyLook makes the verdict on a call that may change something the same as where calls only read: a command runs in
 // permission.BoxLook, and everything else is denied. why says why.
 func onlyLook(ctx context.Context, s *Set, j *job, why string) {
 	v := &j.verdict

@@ -24,7 +24,7 @@ func guardrailsOf(ctx context.Context) guardrails {
 }
 
 // Within returns ctx with a guardrail around all tool calls that are made with it, inside of those
-// that ctx already has. If policy is not nil, commands get only what it and all policies around it
+// that ctx already has. If policy is not nil, commands get only the access that it and all policies around it
 // allow (sandbox.Meet). Package guardrail makes guardrails from texts.
 func Within(ctx context.Context, g permission.Guardrail, policy *sandbox.Policy) context.Context {
 	b := guardrailsOf(ctx)
@@ -97,7 +97,7 @@ func constrain(ctx context.Context, p sandbox.Policy) (_ sandbox.Policy, narrowe
 	return p, narrower
 }
 
-// within returns the guardrails around a call: those of the agent, and inside of them those of the
+// within returns the guardrails around a call: the agent's guardrails, and inside of them the ones of the
 // context.
 func (s *Set) within(ctx context.Context) []permission.Guardrail {
 	inner := guardrailsOf(ctx).rules

@@ -82,7 +82,7 @@ func (c Config) PriceOf(model string) (price llm.Price, from string, ok bool) {
 	return price, "", false
 }
 
-// Window returns the context window of a model in tokens: the configured one, else that of the catalog.
+// Window returns the context window of a model in tokens: the configured one, else the catalog's.
 // For several names with commas between them it returns the smallest, because the conversation has to
 // fit whichever model answers. 0 means that none is known.
 func (c Config) Window(models string) (smallest int) {

@@ -72,22 +72,22 @@ type Config struct {
 	// Funcs are models made in Go, such as an llm.Func, by the part of the specification after
 	// "func:".
 	Funcs map[string]llm.Model
-	// Prices add the cost to the usage of the opened models. Models without one have that of the catalog.
+	// Prices add the cost to the usage of the opened models. Models without one have the catalog's price.
 	Prices llm.Prices
 	// Windows returns the configured context window of a model in tokens; 0 = none. Default: none.
 	Windows func(model string) int
 	// TextOnly are models without vision, which get descriptions instead of images: their names, or
 	// prefixes that end in *. Models of OpenAI's API that refuse images are recognized without it.
 	TextOnly []string
-	// Retry says how long models are asked, and in which order those of a list. Its Book remembers how they did.
+	// Retry says how long models are asked, and in which order the models of a list are asked. Its Book remembers how they did.
 	Retry retry.Config
-	// FirstToken is how long a server may take to begin an answer. Default: that of wire.Config.
+	// FirstToken is how long a server may take to begin an answer. Default: as in wire.Config.
 	FirstToken time.Duration
 	// Memory bounds the answers that are read at the same time. Default: no bound.
 	Memory *wire.Memory
 	// HTTP does all requests. Default: a client without a proxy.
 	HTTP *http.Client
-	// Logger is that of the opened models. Default: silent.
+	// Logger receives the log of the opened models. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -281,7 +281,7 @@ func (c Config) ollamaModels(ctx context.Context) (url string, names []string, e
 	return url, names, nil
 }
 
-// chatModels returns the names without those of models for other uses, such as embeddings. The list
+// chatModels returns the names without models for other uses, such as embeddings. The list
 // of a server has no field for that, so the name decides.
 func chatModels(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {

@@ -11,7 +11,7 @@ import (
 	"symbio/agent/llm"
 )
 
-// What Reach could not find out.
+// The questions that Reach could not answer.
 var (
 	// ErrUnlisted means that the model's server answers, but does not list a model of that name.
 	// Some servers do not list all they have.

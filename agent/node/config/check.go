@@ -100,7 +100,7 @@ func (c Config) Check() error {
 	return errors.Join(append(wrong, c.Limits.check())...)
 }
 
-// checkReports validates where the node tells what it does: the log, the metrics and the dashboard.
+// checkReports validates where the node reports its work: the log, the metrics and the dashboard.
 func (c Config) checkReports(bad func(string, ...any)) {
 	if c.Log.MaxSize <= 0 {
 		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")

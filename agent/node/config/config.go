@@ -161,7 +161,7 @@ type Capability struct {
 	Progress bool `yaml:"progress"`
 	// Sandbox restricts the command of Exec. With a preset it replaces the
 	// node's sandbox, and may be weaker or stronger; without one, the keys that
-	// it has replace those of the node's sandbox.
+	// it has replace the keys of the node's sandbox.
 	Sandbox *Sandbox `yaml:"sandbox,omitempty"`
 	// Lending is used by the capability agents.spawn only.
 	Lending `yaml:",inline"`
@@ -232,7 +232,7 @@ func Default() Config {
 		Artifacts:   Artifacts{MaxSize: 1 << 30, Keep: Age(24 * time.Hour)},
 		Budget: Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000,
 			Tokens: 10_000_000}, 0.8},
-		// The numbers and their reasons are those of community.Config,
+		// The numbers and their reasons are as in community.Config,
 		// actor.Config and grpcpeer.Limits.
 		Limits: Limits{
 			Message: 1 << 20, Stream: 16 << 20, NodeCalls: 256, AgentCalls: 64, RefusalRate: 50, RefusalBurst: 100, PeerMembers: 1024,

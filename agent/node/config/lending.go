@@ -22,7 +22,7 @@ import (
 type Lending struct {
 	Agents []string `yaml:"agents,omitempty"` // the names of definitions
 	// PerNode is the number of concurrent lent agents of one node; 0 = 4. The
-	// capability's Concurrency, 0 = 8, bounds those of all nodes together.
+	// capability's Concurrency, 0 = 8, bounds the lent agents of all nodes together.
 	PerNode int `yaml:"per_node,omitempty"`
 	// Budget is the most that each lent agent may use together with its
 	// descendants. The node's budget and the share that the parent assigns
@@ -45,14 +45,14 @@ type Workspaces struct {
 	MaxFiles int  `yaml:"max_files,omitempty"`
 	Cache    Size `yaml:"cache,omitempty"`
 	// Read are directories outside of the workspace that its commands can read,
-	// such as those of compilers.
+	// such as the caches of compilers.
 	Read []string `yaml:"read,omitempty"`
 }
 
 // ReadPaths returns the paths of Read. home replaces a leading ~.
 func (w Workspaces) ReadPaths(home string) []string { return expand(home, w.Read) }
 
-// Workspaces returns those of the capability that lends agents; the defaults if
+// Workspaces returns the workspaces of the capability that lends agents; the defaults if
 // there is none.
 func (c Config) Workspaces() Workspaces {
 	for _, p := range c.Capabilities {

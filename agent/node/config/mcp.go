@@ -28,7 +28,7 @@ type MCP struct {
 	CallTimeout  time.Duration `yaml:"call_timeout"`
 }
 
-// defaultMCP returns the defaults. The timeouts are those of mcp.Config, which
+// defaultMCP returns the defaults. The timeouts are the defaults of mcp.Config, which
 // says why.
 func defaultMCP() MCP {
 	return MCP{Enabled: true, Project: true, StartTimeout: 30 * time.Second, CallTimeout: 5 * time.Minute}

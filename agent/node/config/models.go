@@ -19,7 +19,7 @@ type Models string
 
 // UnmarshalYAML reads a string or a list of strings. It checks the names of a
 // list, because an error can still name the line here; Config.Check checks
-// those of a string.
+// the ones of a string.
 func (m *Models) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
 		return n.Decode((*string)(m))

@@ -103,7 +103,7 @@ func (c Config) Values(from Origins) ([]Value, error) {
 	return all, err
 }
 
-// Of returns the origin of a key, else that of the nearest key above it that
+// Of returns the origin of a key, else the origin of the nearest key above it that
 // has one, else "default".
 func (o Origins) Of(key string) string {
 	for {

@@ -21,7 +21,7 @@ func defaultPlacement() Placement {
 	return Placement{Strategy: placement.LocalFirst, Local: defaultLentAgents, Queue: 256}
 }
 
-// check reports values that cannot be used, also those of the labels.
+// check reports values that cannot be used, also among the labels.
 func (p Placement) check(labels map[string]string, bad func(format string, args ...any)) {
 	if names := placement.Strategies(); !slices.Contains(names, string(p.Strategy)) {
 		bad("placement.strategy: %q is none of %s", p.Strategy, strings.Join(names, ", "))

@@ -37,7 +37,7 @@ type description struct {
 	// Default says what an absent or zero value means. It is for keys whose
 	// default in the code is zero.
 	Default string
-	// Values, Above and Most are those of Key. Above of a mapping holds for all
+	// Values, Above and Most are as in Key. Above of a mapping holds for all
 	// numbers below it.
 	Values      []string
 	Above, Most *float64

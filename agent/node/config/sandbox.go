@@ -35,7 +35,7 @@ type Sandbox struct {
 	// are always hidden.
 	Hide []string `yaml:"hide,omitempty"`
 	// Show are hidden places that commands can see nevertheless, by their path
-	// or that of a directory above.
+	// or of a directory above.
 	Show []string `yaml:"show,omitempty"`
 	// Sockets are the Unix sockets, such as /var/run/docker.sock, to which
 	// commands may connect.
@@ -129,7 +129,7 @@ func (s Sandbox) checkCommon(bad func(string, ...any)) {
 // Override returns the sandbox of one capability on a node with the sandbox s.
 // own is the capability's; nil means that it has the node's. With a preset, own
 // replaces s except for Levels and Hide, which protect the machine; without
-// one, the keys that own has replace those of s.
+// one, the keys that own has replace the keys of s.
 func (s Sandbox) Override(own *Sandbox) Sandbox {
 	if own == nil {
 		return s

@@ -45,7 +45,7 @@ func Schema() (*jsonschema.Schema, error) {
 			at[k.Name] = s.AnyOf[1] // the sandbox, which is a word or a mapping
 		}
 	}
-	// The sandbox and the budget of a capability have the keys of those of the node.
+	// The sandbox and the budget of a capability have the same keys as the node's.
 	for _, name := range []string{"sandbox", "budget"} {
 		s := root.Properties["capabilities"].Items.Properties[name]
 		*s = jsonschema.Schema{Ref: "#/properties/" + name, Description: s.Description}

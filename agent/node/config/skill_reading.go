@@ -14,7 +14,7 @@ import (
 // parsed.
 type SkillReading struct {
 	Level format.Level `yaml:"level"` // strict, standard or lenient
-	// Levels are those of the skills in and below directories, in place of Level.
+	// Levels are the levels of the skills in and below directories, in place of Level.
 	Levels       map[string]format.Level `yaml:"levels"`
 	UnicodeNames bool                    `yaml:"unicode_names"` // names with letters of any script, not only a-z
 	Compat       []string                `yaml:"compat"`        // other agent programs whose directories are searched: claude, codex, github
@@ -30,7 +30,7 @@ type SkillReading struct {
 	MaxEntries     int `yaml:"max_entries"`     // files and directories read
 	MaxSkills      int `yaml:"max_skills"`      // skills found
 	// Toolsets are permission rules by a name. A skill with that name in its
-	// field toolsets asks for them, as for those of allowed-tools.
+	// field toolsets asks for them, as for the rules of allowed-tools.
 	Toolsets map[string][]string `yaml:"toolsets"`
 }
 

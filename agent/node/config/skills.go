@@ -54,7 +54,7 @@ type SkillsSearch struct {
 // returns no more results of one search.
 const maxSearchResults = 50
 
-// defaultSkills returns the defaults. The numbers are those of package skills,
+// defaultSkills returns the defaults. The numbers are the numbers of package skills,
 // which says why.
 func defaultSkills() Skills {
 	return Skills{Enabled: true, Discover: true, SkillUse: SkillUse{

@@ -20,7 +20,7 @@ var wanted = map[string]string{
 	"time.Duration": "how long, such as 30s or 5m",
 }
 
-// DecodeError is PlainError with the key of each value of a wrong type, and what it has to be. text is
+// DecodeError is PlainError with the key of each value of a wrong type, and the type it must have. text is
 // the file.
 func DecodeError(text []byte, err error) string {
 	var typed *yaml.TypeError

@@ -9,7 +9,7 @@
 // Beside the code of each tool stands a Markdown file with the text that models read about it.
 // Walks skip directories named .git and files that git would ignore (package gitignore), and report
 // how many they skipped. They never follow links to directories and count regular files only. With
-// ignored: true their sums are those of find DIR -type f -not -path '*/.git/*', of wc -l and of
+// ignored: true their sums equal the sums of find DIR -type f -not -path '*/.git/*', of wc -l and of
 // grep -c. Sums cover everything, however little is shown. Output is sorted by name.
 //
 // An edit replaces the text that it names and keeps every other byte, line ends and encoding

@@ -58,7 +58,7 @@ func newEditor[A any](w *Workspace, name, description string, editsOf func(A) (s
 		path, edits := editsOf(a)
 		at := w.of(ctx, path)
 		if o, err := at.target(ctx, path); err == nil {
-			// It says nothing of what is there: that the file exists is no matter here.
+			// It says nothing about the file: whether it exists does not matter here.
 			if _, known := knownFile(ctx, at.key(o.name)); !known {
 				return tool.FileDiff{Unfit: unread(path)}
 			}
@@ -72,7 +72,7 @@ func newEditor[A any](w *Workspace, name, description string, editsOf func(A) (s
 }
 
 // edit makes all edits or none and returns the result for the model: the part of the file that
-// changed. Other edits and writes of this workspace wait meanwhile. The errors are those of
+// changed. Other edits and writes of this workspace wait meanwhile. The errors come from
 // prepareEdit and replace.
 func (w *Workspace) edit(ctx context.Context, path string, edits []edit) tool.Result {
 	w.changing.Lock()
@@ -132,7 +132,7 @@ func (w *Workspace) prepareEdit(ctx context.Context, path string, edits []edit) 
 }
 
 // applyAll applies the edits one after the other, so that each sees the text of the one before.
-// spans are those of the last edit, in the returned text: earlier ones may have moved. An error
+// spans belong to the last edit, in the returned text: earlier ones may have moved. An error
 // names the edit if there are several.
 func applyAll(text string, f form, edits []edit) (string, []span, error) {
 	var spans []span
@@ -209,7 +209,7 @@ const (
 	maxSnippet = 60
 )
 
-// snippet returns the first change with the lines around it, so that the model sees what it did
+// snippet returns the first change with the lines around it, so that the model sees its change
 // without reading the file again. spans must not be empty.
 func snippet(text string, spans []span) string {
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")

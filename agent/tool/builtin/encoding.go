@@ -49,7 +49,7 @@ var (
 )
 
 // marked returns the form that a byte order mark at the beginning of a file names; formUTF8 if
-// there is none. The mark of UTF-32, little-endian, begins like that of UTF-16, so it is checked
+// there is none. The mark of UTF-32, little-endian, begins like the mark of UTF-16, so it is checked
 // first.
 func marked(head []byte) form {
 	switch {
@@ -120,7 +120,7 @@ var errUTF16 = errors.New("it begins as UTF-16, but its rest is not")
 
 // toText decodes a whole file into the text that edits work on. toBytes restores the same bytes
 // from it; a file for which that is not true is an error. A mark of UTF-8 stays a part of the text;
-// that of UTF-16 is removed, and toBytes adds it again. It returns a binaryError for a file that is
+// the mark of UTF-16 is removed, and toBytes adds it again. It returns a binaryError for a file that is
 // not text.
 func toText(raw []byte) (string, form, error) {
 	if err := checkText(raw); err != nil {

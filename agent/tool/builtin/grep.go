@@ -26,7 +26,7 @@ const (
 	contentLimit = 250
 )
 
-// grepArgs are the arguments of Grep. The names -i, -n, -A, -B and -C are those of the program
+// grepArgs are the arguments of Grep. The names -i, -n, -A, -B and -C come from the program
 // grep, which models know.
 type grepArgs struct {
 	// Pattern is in Go's RE2 syntax.
@@ -162,7 +162,7 @@ func (s *search) rows(ctx context.Context, a grepArgs) (rows []string, more int,
 }
 
 // tally counts files and matches: a row of output_mode count. searched and matched are numbers of
-// files. matches is the number of matching lines, or with multiline that of matches.
+// files. matches is the number of matching lines, or with multiline of matches.
 type tally struct {
 	searched, matched, matches int64
 }
@@ -181,7 +181,7 @@ func (t tally) plus(o tally) tally {
 const noKind = "(none)"
 
 // kindOf returns the extension of a file's name in lower case. A dot at the beginning or at the end
-// does not start an extension: .gitignore has none, that of .eslintrc.json is .json.
+// does not start an extension: .gitignore has none, .eslintrc.json has .json.
 func kindOf(name string) string {
 	name = path.Base(filepath.ToSlash(name))
 	dot := strings.LastIndexByte(name, '.')

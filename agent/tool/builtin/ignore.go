@@ -37,7 +37,7 @@ func (k *walker) above() gitignore.Stack {
 	return rules
 }
 
-// rules adds the rules of a directory to those of the directories above it and returns nil if all
+// rules adds the rules of a directory to the rules of the directories above it and returns nil if all
 // files are wanted. The rules from above end where a repository begins. A link named .gitignore is
 // not followed, as in git. Unlike in git, the files also count outside of a repository.
 //

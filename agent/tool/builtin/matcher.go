@@ -20,7 +20,7 @@ type matcher struct {
 	re *regexp.Regexp
 	// multiline is true if the pattern is matched against whole texts.
 	multiline bool
-	// needles are texts of which every match contains at least one; nil means that none are known.
+	// needles are texts; every match contains at least one of them; nil means that none are known.
 	// In line mode none of them has a line break.
 	needles [][]byte
 	// exact is true if every occurrence of a needle is a match, so that the expression need not be
@@ -205,7 +205,7 @@ func beyondASCII(text []byte) bool {
 // expression. It also limits the work of needed and finite, whose texts multiply.
 const maxNeedles = 16
 
-// needed returns texts of which every match contains at least one. exact reports whether each of
+// needed returns texts; every match contains at least one of them. exact reports whether each of
 // them is a match itself. nil means that none are known. An optional part contributes nothing,
 // because a match may lack it.
 func needed(re *syntax.Regexp, folded bool) (texts []string, exact bool) {

@@ -49,7 +49,7 @@ func (w *Workspace) readTool() tool.Tool {
 }
 
 // readSomewhere reads a file of the workspace or of a directory that the agent may also read
-// (tool.ReadDirs), such as that of a skill. It opens the file through that directory, so that no
+// (tool.ReadDirs), such as a skill's. It opens the file through that directory, so that no
 // link leads out of it. Relative paths always mean the workspace.
 func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result, error) {
 	if f, ok, err := tool.OpenArtifact(ctx, a.FilePath); ok {

@@ -119,7 +119,7 @@ func endingOf(text string) newlines {
 	return newlines{mixed: crlf > 0, crlf: crlf > strings.Count(text, "\n")-crlf}
 }
 
-// put returns text with the line ends of old, which it replaces, or with those of most lines of the
+// put returns text with the line ends of old, which it replaces, or with the ends of most lines of the
 // file if old has no line break. Models write LF; without this an edit would mix line ends in a
 // file with CR LF. A file without CR LF gets the text as it is.
 func (n newlines) put(text, old string) string {

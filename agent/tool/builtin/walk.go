@@ -31,7 +31,7 @@ type folder struct {
 func (f folder) name(entry string) string { return path.Join(f.rel, entry) }
 
 // walker walks through a directory of the workspace in the order of names; the entries of a
-// directory come before those of its sub-directories. It follows no links and counts only regular
+// directory come before the files of its sub-directories. It follows no links and counts only regular
 // files. One goroutine uses it.
 type walker struct {
 	// w is the workspace whose root opens all directories.
@@ -73,7 +73,7 @@ func (k *walker) walk(ctx context.Context, visit func(folder) error) error {
 	except := tool.Except(ctx)
 	type place struct {
 		rel string
-		// rules are those of the directories above rel. Each directory adds its own when it is
+		// rules come from the directories above rel. Each directory adds its own when it is
 		// listed.
 		rules gitignore.Stack
 	}

@@ -32,7 +32,7 @@ type Config struct {
 	// Directories are further directories whose files the tools can open, by absolute paths.
 	Directories []string
 	// Security is the sandbox of Bash and Git, at the best level that the machine has. Git has the
-	// standard sandbox where Bash has none. Default: the standard sandbox. What an agent may do with the tools is set in its agent.Order or
+	// standard sandbox where Bash has none. Default: the standard sandbox. An agent's use of the tools is limited in its agent.Order or
 	// tool.SetConfig.
 	Security security.Config
 	// Commands sets up Bash and Git. If it has a Box, that and its Policy are used in place of

@@ -99,7 +99,7 @@ func (d operation) String() string {
 // write writes a whole file and creates the directories above it. It returns an error if the file
 // has changed since the agent read it, and nothing is written then.
 func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, tool.FileDiff, error) {
-	// The lock covers the check and the rename, so that of two writes the second sees the first.
+	// The lock covers the check and the rename, so that the second of two writes sees the first.
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	did, err := w.prepareWrite(ctx, a.FilePath)

@@ -21,7 +21,7 @@ func (c Config) IsZero() bool {
 	return c.Preset == "" && c.Default == "" && len(c.FinalDeny)+len(c.Deny)+len(c.Override)+len(c.Ask)+len(c.Allow) == 0
 }
 
-// Guardrail reads it. With an error, which is that of permission.Config, the Guardrail denies
+// Guardrail reads it. With an error, which comes from permission.Config, the Guardrail denies
 // everything.
 func (c Config) Guardrail() (Guardrail, error) {
 	parts := []Part{ruleList("deny", c.Deny), ruleList("final_deny", c.FinalDeny), ruleList("override", c.Override),

@@ -49,7 +49,7 @@ type Server struct {
 	// Argv is what runs in the place of Command and Args: a program of the package that a person
 	// installed for them, and its arguments. nil means that there is none.
 	Argv []string `json:"-"`
-	// Dir is the program's working directory; "" means that of Config.Box.
+	// Dir is the program's working directory; "" means the one of Config.Box.
 	Dir string `json:"cwd,omitempty"`
 	// URL and Headers describe an HTTP or SSE server. Headers are sent to the host of URL only.
 	URL     string            `json:"url,omitempty"`
@@ -151,7 +151,7 @@ func plainJSON(text []byte) []byte {
 			if rest[1] == '/' {
 				end, after = "\n", 0
 			}
-			n := len(rest) // a comment without an end goes to that of the file
+			n := len(rest) // a comment without an end goes to the file's end
 			if at := bytes.Index(rest[2:], []byte(end)); at >= 0 {
 				n = 2 + at + after
 			}
@@ -285,7 +285,7 @@ func offsetOf(err error) int64 {
 // member is a key of an object, and where in the file it stands.
 type member struct {
 	key string
-	// at is the offset of the key's end in the file, from that of the value's beginning.
+	// at is the offset of the key's end in the file, from the offset of the value's beginning.
 	at, from int64
 	// value is the text of the value as it stands in the file.
 	value json.RawMessage

@@ -24,7 +24,7 @@ const (
 // elicitWarning is shown with each question of a server.
 const elicitWarning = "The server reads your answer. Give it no passwords or keys."
 
-// elicit puts a form of the server to the person of the agent whose call it belongs to. With protocols before that of
+// elicit puts a form of the server to the person of the agent whose call it belongs to. With protocols before the one of
 // 2026-07-28 a form does not say so; then it is the latest call that runs. Nothing is filled in but what the person types
 // and the server's own defaults. The form is cancelled without a running call or a person, and when the call ends. Of
 // several forms one is asked about at a time.
@@ -91,7 +91,7 @@ func fieldsOf(schema any) map[string]tool.Field {
 	return form.Properties
 }
 
-// fill returns the values of a form: of what a person typed, which is the value of the only field, or NAME: VALUE for
+// fill returns the values of a form from the text of a person, which is the value of the only field, or NAME: VALUE for
 // each, separated by semicolons or lines or as a JSON object; and the defaults of the other fields. A yes without a text is true for an
 // only field that is a boolean.
 func fill(fields map[string]tool.Field, typed string) (map[string]any, error) {

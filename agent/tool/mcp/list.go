@@ -16,7 +16,7 @@ import (
 	"symbio/community"
 )
 
-// Limits of what is read from a server's lists. They keep one server from filling the context of a
+// Limits of a server's lists. They keep one server from filling the context of a
 // model or the memory of the node. A longer list would not help a model either.
 const (
 	// maxPages limits the pages of one list.

@@ -13,10 +13,10 @@ import (
 // Load reads the servers of file, such as ".mcp.json", and returns an open Manager of them and of
 // cfg.Servers (spec: MCPClientManager.loadDefault). The caller must call Close. A file that does
 // not exist has no servers; other errors of reading it are returned. Variables in the file are
-// those of the process.
+// the process's.
 //
 // Load trusts the entries, since the program has named their file, unless cfg.Trusted is set: then
-// they are those of a project, and only trusted ones are started. Notes about unknown keys go to
+// they belong to a project, and only trusted ones are started. Notes about unknown keys go to
 // cfg.Logger.
 func Load(file string, cfg Config) (*Manager, error) {
 	servers, notes, err := Read(file, cfg.Trusted != nil, os.Getenv)

@@ -23,7 +23,7 @@ var ErrNoLogin = errors.New("the server asks for no login")
 // Login is what a person's login at a server left: the client that was registered there, and the
 // tokens. It is secret.
 type Login struct {
-	// URL is that of the server. Tokens are sent to this URL alone, and to TokenURL.
+	// URL is the server's. Tokens are sent to this URL alone, and to TokenURL.
 	URL          string           `json:"url"`
 	ClientID     string           `json:"client_id"`
 	ClientSecret string           `json:"client_secret,omitempty"`
@@ -52,7 +52,7 @@ const (
 // Login lets a person log in at a server by OAuth 2.1, with PKCE and a client that is registered for
 // this login, and keeps the tokens in Config.Logins. show is called with the address that the person
 // opens in a browser on this machine, which leads back to a port on loopback; its context ends when
-// nobody waits for the person any more, and has no deadline but that of ctx. Login blocks until the
+// nobody waits for the person any more, and has no deadline but the one of ctx. Login blocks until the
 // person has come back, or ctx ends. It returns ErrUnknown for an unknown server, and ErrNoLogin if
 // the server answers without one.
 func (m *Manager) Login(ctx context.Context, name string, show func(ctx context.Context, address string)) error {

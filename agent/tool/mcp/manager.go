@@ -35,7 +35,7 @@ const (
 type Status struct {
 	Server Server `json:"server"`
 	State  State  `json:"state"`
-	// Why is what is wrong, with the end of what the program wrote to standard error, or a note
+	// Why says the fault, with the end of the program's standard error, or a note
 	// that the start takes long; "" if neither.
 	Why string `json:"why,omitempty"`
 	// Tools is the number of tools, and Names are those that models call. Notes say what was left out
@@ -104,7 +104,7 @@ type Manager struct {
 	mu sync.Mutex
 	// servers are in the order of their entries. The slice is replaced and never written to.
 	servers []*server
-	// unstarted are those of servers for which Run has not started a goroutine yet.
+	// unstarted are the servers for which Run has not started a goroutine yet.
 	unstarted []*server
 	// ended is true when Run has ended. Servers that come later are stopped at once.
 	ended bool
@@ -183,7 +183,7 @@ func (m *Manager) Start(ctx context.Context) {
 	}
 }
 
-// Tools returns the tools that agents have now, and why those of other servers are missing, by their ToolPrefix. The first
+// Tools returns the tools that agents have now, and why the tools of other servers are missing, by their ToolPrefix. The first
 // call starts the servers and waits for them up to turnWait; with wait, until each is ready or has failed. Tools of a
 // slower server come with a later call; Report is then called with the state Starting. A server that is reconnecting
 // keeps its tools.

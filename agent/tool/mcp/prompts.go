@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxPrompts limits the prompts of one server, and maxArguments those of one prompt.
+	// maxPrompts limits the prompts of one server, and maxArguments the arguments of one prompt.
 	maxPrompts   = 200
 	maxArguments = 32
 	// maxPromptText limits the text of a prompt, in bytes: about 16,000 tokens.
@@ -38,7 +38,7 @@ type Argument struct {
 }
 
 // Prompts returns the prompts of all servers that are ready, by server. It starts the servers, and
-// waits for them as Tools does. The error joins those of servers that did not answer; it stands
+// waits for them as Tools does. The error joins the errors of servers that did not answer; it stands
 // beside the prompts of the others.
 func (m *Manager) Prompts(ctx context.Context) (all []Prompt, err error) {
 	m.Tools(ctx, false)
@@ -84,7 +84,7 @@ func words(text string) string {
 
 // Prompt returns the text of a prompt with its arguments: the texts of its messages, separated by
 // blank lines. Other contents are named. It is data of the server, and is given to an agent as what a
-// person says: the person should see it. Errors: ErrUnknown, ErrNotReady, and that of the server.
+// person says: the person should see it. Errors: ErrUnknown, ErrNotReady, and the server's own.
 func (m *Manager) Prompt(ctx context.Context, server, name string, args map[string]string) (string, error) {
 	s, err := m.find(server)
 	if err != nil {

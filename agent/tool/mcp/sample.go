@@ -27,7 +27,7 @@ const (
 )
 
 // sample asks the model of the agent whose call a request of the server belongs to, if the rules or the person allow that.
-// The model has no tools and nothing of the agent's conversation. With protocols before that of 2026-07-28 a request does
+// The model has no tools and nothing of the agent's conversation. With protocols before the one of 2026-07-28 a request does
 // not say to which call it belongs; it is then refused while several agents use the server, since the wrong one would pay.
 // The errors are for the server: they do not tell it why this node refused.
 func sample(ctx context.Context, s *server, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {

@@ -62,7 +62,7 @@ type server struct {
 	// state moves from Stopped or Failed to Starting, then to Ready or Failed, and at the end to
 	// Stopped.
 	state State
-	// reason is why the state is what it is; "" if there is nothing to say. It becomes Status.Why.
+	// reason says why the server is in its state; "" if there is nothing to say. It becomes Status.Why.
 	reason string
 	// stopped is true if the server is not started any more: run has ended or the entry is gone.
 	stopped bool
@@ -187,7 +187,7 @@ func (s *server) run(ctx context.Context) {
 }
 
 // connect opens a connection, lists the tools and serves until the connection ends. ready reports
-// whether the server became ready. The error is never nil; it includes the end of what the program
+// whether the server became ready. The error is never nil; it includes the end of the text that the program
 // wrote to standard error.
 func (s *server) connect(parent context.Context) (ready bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)

@@ -46,7 +46,7 @@ func (m *Manager) SetServers(list []Server) {
 			m.unstarted = append(m.unstarted, s)
 		}
 	}
-	// What is left has no entry any more.
+	// The remaining servers have no entry any more.
 	for _, s := range before {
 		s.retire()
 	}

@@ -62,7 +62,7 @@ func refusedAddress(address string) error {
 	return fmt.Errorf("the server names %s for its login, which is of this machine or of its networks: refused", address)
 }
 
-// sharedRange is that of providers' customers behind their NAT (RFC 6598).
+// sharedRange is the range of providers' customers behind their NAT (RFC 6598).
 var sharedRange = netip.MustParsePrefix("100.64.0.0/10")
 
 // isLocalHost reports whether a host, as of a URL or a connection, is this machine or one that the internet cannot reach.

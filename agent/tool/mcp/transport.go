@@ -263,7 +263,7 @@ func (l *messageReader) line() ([]byte, error) {
 
 func (l *messageReader) Close() error { return l.c.Close() }
 
-// tail is a Writer that keeps the beginning and the end of what is written to it. It may be used by
+// tail is a Writer that keeps the beginning and the end of the text written to it. It may be used by
 // many goroutines.
 type tail struct {
 	mu sync.Mutex
@@ -304,7 +304,7 @@ func (t *tail) String() string {
 type originTransport struct {
 	// to is the URL of the entry. Its scheme and host are the only ones that are allowed.
 	to *url.URL
-	// headers are those of the entry. They replace headers of the SDK with the same name.
+	// headers come from the entry. They replace headers of the SDK with the same name.
 	headers map[string]string
 	// base sends the requests; nil means http.DefaultTransport.
 	base http.RoundTripper

@@ -28,7 +28,7 @@ type Config struct {
 	// Sandbox is what holds commands: a preset of sandbox.Preset, or off for nothing. Default:
 	// standard.
 	Sandbox string
-	// Policy is what commands may do, in place of what the preset says. nil = the preset.
+	// Policy is what commands may do, in place of the preset's policy. nil = the preset.
 	Policy *sandbox.Policy
 	// Handler asks a person. nil = what has to be asked is denied.
 	Handler Handler

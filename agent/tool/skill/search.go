@@ -24,7 +24,7 @@ type searchArgs struct {
 	Scope string `json:"scope,omitempty" jsonschema:"only those of the project (repo means the same), user, config, or bundled"`
 }
 
-// hit is a skill in the answer. The field names are those of skills-codelia.md 7.1.
+// hit is a skill in the answer. The field names are a part of the tool's contract.
 type hit struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
@@ -34,7 +34,7 @@ type hit struct {
 	Score       int                `json:"score"`
 }
 
-// The tools, of which each agent has its own. Calls after a deactivation are judged without what
+// The tools; each agent has its own. Calls after a deactivation are judged without what
 // the skill allowed.
 var (
 	searchKind     = tool.NewKind[searchArgs](tool.Spec{Name: Search, Description: searchText, ReadOnly: true})

@@ -50,7 +50,7 @@ type Config struct {
 	// Shown selects the skills that the agent is shown, as in its system prompt.
 	Shown skills.PromptOptions
 	// DefaultLimit and MaxLimit are how many skills a search returns by default and at most.
-	// Default: 8 and 50, those of skills.Query.
+	// Default: 8 and 50, the defaults of skills.Query.
 	DefaultLimit, MaxLimit int
 	// Epoch counts how often the conversation was compacted; see skills.ActivateRequest. Default:
 	// always 0.

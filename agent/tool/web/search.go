@@ -39,7 +39,7 @@ type Hit struct {
 }
 
 const (
-	// searchLimit is the default of limit; maxHits is its maximum, and maxPage that of page.
+	// searchLimit is the default of limit; maxHits is its maximum, and maxPage the maximum of page.
 	searchLimit = 10
 	maxHits     = 50
 	maxPage     = 20
@@ -74,7 +74,7 @@ func SearchTool(by Searcher) tool.Tool {
 
 // search runs WebSearch. It checks the arguments before it asks the Searcher, and the URLs of the
 // results, because these come from outside and models pass them on to WebFetch. It returns an error
-// for arguments that are not accepted, and that of the Searcher. No result is no error.
+// for arguments that are not accepted, and the Searcher's own. No result is no error.
 func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 	switch {
 	case strings.TrimSpace(a.Query) == "":
@@ -106,7 +106,7 @@ func search(ctx context.Context, by Searcher, a searchArgs) (string, error) {
 			refused++
 			continue
 		}
-		// The check comes after that of the URL, so that refused counts only results before the
+		// The check comes after the check of the URL, so that refused counts only results before the
 		// limit; the rest below counts what was not looked at.
 		if listed == limit {
 			break

@@ -10,7 +10,7 @@ import (
 )
 
 // searxng returns the API of an instance of SearXNG (docs.searxng.org/dev/search_api.html). One page
-// has as many results as the instance is set to. 403 is what it answers if its settings do not allow
+// has as many results as the instance is set to. It answers 403 if its settings do not allow
 // the JSON format.
 func searxng() engineAPI {
 	return engineAPI{
