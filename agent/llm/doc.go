@@ -3,7 +3,7 @@
 //
 // The one idea: a Model keeps nothing between requests. The whole conversation is in the Request, so
 // one Model serves any number of agents at once, and the work of a model can be replayed from its
-// was given.
+// requests.
 //
 // Guarantees, held by the suite in llmtest for every implementation: pieces of text come in order;
 // a call is yielded whole, with an id that no other call of the conversation has, and with arguments

@@ -12,7 +12,7 @@ import (
 
 // BillQuery says which model calls of a store to add up, and how to group them.
 type BillQuery struct {
-	// Since and Until are the times of the first request, and of that after the last one. Stores may keep the sums of hours,
+	// Since and Until are the times of the first request, and of the first one after the last. Stores may keep the sums of hours,
 	// so that they count whole ones: from the hour of Since to the hour of Until. The zero Until is no limit.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`

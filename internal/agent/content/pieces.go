@@ -2,7 +2,7 @@ package content
 
 import "io"
 
-// Pieces reads a content that comes in pieces, such as that of another node.
+// Pieces reads a content that comes in pieces, such as another node's.
 type Pieces struct {
 	// Get returns the piece at an offset; an empty one is the end.
 	Get func(offset int64) ([]byte, error)

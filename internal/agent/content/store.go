@@ -22,13 +22,13 @@ import (
 // Capability is the name of the capability with which another node fetches a content.
 const Capability = "artifacts.get"
 
-// The errors of a Store, beside fs.ErrNotExist and those of the disk.
+// The errors of a Store, beside fs.ErrNotExist and the disk's errors.
 var (
 	// ErrTooLarge means that a content has more bytes than the caller allowed.
 	ErrTooLarge = errors.New("it is too large")
 	// ErrMismatch means that a content has another hash than was asked for.
 	ErrMismatch = errors.New("it is another content than was asked for")
-	// ErrFull means that there is no room, because too much of what is kept is pinned.
+	// ErrFull means that there is no room, because too many contents are pinned.
 	ErrFull = errors.New("the store is full")
 	// ErrPinned means that a content cannot be removed, because it is in use.
 	ErrPinned = errors.New("it is in use")
@@ -41,7 +41,7 @@ const (
 	temporary = ".put-"
 	// packed begins the names of packs. A pack is a file with contents that were put together, because to
 	// make a file takes longer than to fill it. It begins with its index: their Entries as JSON. A content
-	// is checked as that of any other file, whatever the index says.
+	// is checked like any other file's, whatever the index says.
 	packed = "pack-"
 )
 
@@ -74,7 +74,7 @@ type entry struct {
 // file is a file of the directory: a content by the name of its hash, or a pack of some.
 type file struct {
 	name string
-	// size is that of the file on the disk.
+	// size is the size of the file on the disk.
 	size    int64
 	entries []*entry
 	// place is where the file is in Store.files.
@@ -126,7 +126,7 @@ func Open(c Config) (*Store, error) {
 }
 
 // Put stores what r holds, and returns its hash and size. The errors are ErrTooLarge if that is over
-// max bytes or Config.MaxSize, ErrFull, and those of r and of the disk; then nothing of it is left.
+// max bytes or Config.MaxSize, ErrFull, and the errors of r and of the disk; then nothing of it is left.
 func (s *Store) Put(r io.Reader, max int64) (Hash, int64, error) { return s.putOne(r, max, nil) }
 
 // PutAs stores what r holds, if it has that hash, and returns ErrMismatch if not; else it is Put. It
@@ -176,7 +176,7 @@ func (s *Store) put(write func(io.Writer) (*file, error)) error {
 
 // PutAll stores small contents in one file, which is faster than PutAs for each: data has one after the
 // other, sizes says where each ends. They are kept together, as long as one of them is pinned or used. The
-// errors are those of PutAs, and that data is too short; with one nothing is stored.
+// errors are as from PutAs, and that data is too short; with one nothing is stored.
 func (s *Store) PutAll(want []Hash, sizes []int, data []byte) error {
 	return s.put(func(w io.Writer) (*file, error) {
 		var index []Entry
@@ -196,7 +196,7 @@ func (s *Store) PutAll(want []Hash, sizes []int, data []byte) error {
 	})
 }
 
-// add gives a file that was written its name, with those of its entries that are not kept yet.
+// add gives a file that was written its name, with the entries of it that are not kept yet.
 func (s *Store) add(written string, f *file) error {
 	f.entries = slices.DeleteFunc(f.entries, func(e *entry) bool {
 		e.checked = true
@@ -266,7 +266,7 @@ func (s *Store) Has(h Hash) bool {
 }
 
 // Pin keeps contents from being collected and removed until unpin is called, also those that are put
-// later. What is not kept is not an error. Pins count: a content is free after each has been undone.
+// later. A missing content is not an error. Pins count: a content is free after each has been undone.
 func (s *Store) Pin(hashes []Hash) (unpin func()) {
 	hashes = slices.Clone(hashes)
 	s.mu.Lock()
@@ -372,7 +372,7 @@ func (s *Store) use(e *entry) {
 func (s *Store) drop(f *file) {
 	os.Remove(s.path(f)) // if it cannot be removed, the next Open of the directory counts it again
 	for _, e := range f.entries {
-		if s.entries[e.Hash] == e { // and not that of a younger file
+		if s.entries[e.Hash] == e { // and not a younger file's
 			delete(s.entries, e.Hash)
 		}
 	}

@@ -64,7 +64,7 @@ type BorrowedAgent struct {
 	// activity is what the lender reported last, denied how many denied calls it told; guarded by mu.
 	activity string
 	denied   int
-	// skills are those of the parent, which are constant, and omitted those that the lender says are not
+	// skills are the parent's, which are constant, and omitted the ones that the lender says are not
 	// active; guarded by mu.
 	skills  []Skill
 	omitted []OmittedSkill
@@ -240,7 +240,7 @@ func (b *BorrowedAgent) Gone() error {
 // OnEnd calls f when the lease has ended, in a goroutine of its own.
 func (b *BorrowedAgent) OnEnd(f func()) { context.AfterFunc(b.leased, f) }
 
-// OmittedSkills returns a sentence for the model of the parent about those of its skills that are not
+// OmittedSkills returns a sentence for the model of the parent about the ones of its skills that are not
 // active for the agent; "" = all are, or it has none.
 func (b *BorrowedAgent) OmittedSkills() string {
 	b.mu.Lock()

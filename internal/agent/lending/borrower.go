@@ -148,7 +148,7 @@ func (b *Borrower) Lender(name, definition string) (m community.Member, err erro
 type Order struct {
 	// Definition is one of those that the node lends.
 	Definition string
-	// Name is the name of the new member; "" = that of the definition.
+	// Name is the name of the new member; "" = the definition's.
 	Name string
 	// Reason says why the agent is needed, for the people of the other node.
 	Reason string
@@ -175,7 +175,7 @@ func (b *Borrower) CallWorkspace(node community.Member) func(context.Context, []
 // Borrow asks a node to spawn an agent, and returns when the agent can receive signals. That takes
 // up to spawnTimeout and memberTimeout. loan is the agent's share of the budget. Borrow owns it
 // from now on: it is closed when the agent has ended, or if Borrow returns an error. The errors are
-// those of the lender, community.ErrUnavailable if it does not answer in time, community.ErrStopped
+// the errors of the lender, community.ErrUnavailable if it does not answer in time, community.ErrStopped
 // after Close, and the cause of ctx.
 func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budget.Loan, o Order) (*BorrowedAgent, community.Member, error) {
 	limits := loan.Granted()

@@ -17,7 +17,7 @@ type heldTo struct {
 	onlyReads   bool
 }
 
-// Constraints returns those of the borrowing agent and of who it worked for when it borrowed, as their
+// Constraints returns the constraints of the borrowing agent and of its requesters when it borrowed, as their
 // node sent them last. They are part of the chain of the agent and its descendants as long as these
 // run. The caller must not change them.
 func (l *Lease) Constraints() permission.Chain { return l.held.Load().constraints }

@@ -6,6 +6,6 @@
 // sub-agent (design note 0026).
 //
 // A message of another node can only restrict. A Lender accepts no limits and no permissions beyond
-// those of its own node; a Borrower accepts no spending beyond the share that it gave. Both are
+// the rules of its own node; a Borrower accepts no spending beyond the share that it gave. Both are
 // safe for concurrent use.
 package lending

@@ -86,7 +86,7 @@ type Lease struct {
 	MaxLifetime time.Duration
 	// Approvals says who decides calls that need a person.
 	Approvals Approvals
-	// Skills are those of the borrowing agent. Spawn sets Omitted to those that it does not activate.
+	// Skills are the borrowing agent's. Spawn sets Omitted to the ones that it does not activate.
 	Skills  []Skill
 	Omitted []OmittedSkill
 

@@ -18,7 +18,7 @@ import (
 	"symbio/security/sandbox"
 )
 
-// Capability is the name of the capability by which a node lends its agents to those of others.
+// Capability is the name of the capability by which a node lends its agents to agents of others.
 const Capability = "agents.spawn"
 
 // request is the input of the capability: it asks for an agent, for the end of a lent one, for a
@@ -26,7 +26,7 @@ const Capability = "agents.spawn"
 type request struct {
 	// Agent is the name of a definition that the node lends.
 	Agent string `json:"agent,omitempty"`
-	// Name is the name of the new member; "" = that of the definition.
+	// Name is the name of the new member; "" = the definition's.
 	Name string `json:"name,omitempty"`
 	// Reason says why the agent is needed, for the people of the other node.
 	Reason string `json:"reason,omitempty"`
@@ -128,7 +128,7 @@ func encodeLimit[N int | int64 | float64](n N) *N {
 }
 
 // inputSchema returns the JSON schema of a request. It refuses unknown fields, so that a newer node
-// learns at once that this one does not know what it asks for.
+// learns at once that this one does not know the request.
 func inputSchema(agents []string) (json.RawMessage, error) {
 	type object = map[string]any
 	whole, number, boolean := object{"type": "integer", "minimum": 0}, object{"type": "number", "minimum": 0}, object{"type": "boolean"}

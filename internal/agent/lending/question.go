@@ -206,7 +206,7 @@ func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
 	return nil
 }
 
-// decide returns the answer to a question: that of an earlier one with "always", which holds as long
+// decide returns the answer to a question: the answer to an earlier one with "always", which holds as long
 // as the agent lives, else the person's.
 func (b *BorrowedAgent) decide(ctx context.Context, q Question) tool.Answer {
 	key, err := json.Marshal(Question{Name: q.Name, Tool: q.Tool, Args: q.Args, Rule: q.Rule, Why: q.Why})

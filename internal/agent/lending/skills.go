@@ -55,7 +55,7 @@ func (s Skill) isInvalid() bool {
 	return len(s.Name) > maxSkillName || !skillSyntax().MatchString(s.Name+" "+s.Hash)
 }
 
-// selectSkills returns those of the skills that a request may name.
+// selectSkills returns the skills that a request may name.
 func selectSkills(all []Skill) []Skill {
 	named := slices.DeleteFunc(slices.Clone(all), Skill.isInvalid)
 	return named[:min(len(named), maxSkills)]

@@ -16,7 +16,7 @@ import (
 // Strategy says which of the nodes that fit gets a task.
 type Strategy string
 
-// The strategies. The zero Strategy is that of the configuration.
+// The strategies. The zero Strategy is the configured one.
 const (
 	// LocalFirst is this node until its places are taken, then the least busy one of the others.
 	LocalFirst Strategy = "local-first"
@@ -42,7 +42,7 @@ type Request struct {
 	Definition string
 	// Where are the labels that the node must have.
 	Where []Label
-	// Strategy replaces that of the Chooser; "" = it does not.
+	// Strategy replaces the Chooser's; "" = it does not.
 	Strategy Strategy
 	// NotHere is why the task cannot run on this node; "" = it can.
 	NotHere string
@@ -90,7 +90,7 @@ func (l Load) Checked() Load {
 type Config struct {
 	// Self is this node with its labels.
 	Self community.Member
-	// Strategy is that of tasks without one. Default: LocalFirst.
+	// Strategy is for tasks without one. Default: LocalFirst.
 	Strategy Strategy
 	// Local is how many tasks run here at the same time. Default 8, as many as a node lends: each has
 	// a model.
@@ -107,7 +107,7 @@ const (
 	// askTimeout is how long a node may take to say its load. One that takes longer is too slow for
 	// work, too.
 	askTimeout = time.Second
-	// maxAge is how old a load may be for a choice. So a burst of tasks asks once, and counts what it
+	// maxAge is how old a load may be for a choice. So a burst of tasks asks once, and counts the tasks that it
 	// has placed since.
 	maxAge = 300 * time.Millisecond
 	// firstPause and maxPause bound the time after which a waiting task looks again: places that
@@ -170,7 +170,7 @@ func New(cfg Config) *Chooser {
 // refuses (community.NotBegun) or cannot be reached, the task gets the next place, so start must not
 // give the agent its task yet. release must be called when the place is free again; it may be called
 // more than once. The error is community.ErrBusy if the queue is full, ErrNone if no node fits, the
-// cause of ctx, or that of start.
+// cause of ctx, or the error of start.
 func (c *Chooser) Start(ctx context.Context, r Request, start func(Place) error) (release func(), err error) {
 	t := &ticket{request: r, told: -1, got: make(chan grant, 1)}
 	c.mu.Lock()

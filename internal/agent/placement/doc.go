@@ -6,5 +6,5 @@
 // fit only busy nodes does not hold up the others.
 //
 // The package starts nothing on a node itself: its user does, and says when the place is free again.
-// What other nodes say of themselves, labels and load, is a hint for the choice and nothing more.
+// Reports of other nodes about themselves, labels and load, are a hint for the choice and nothing more.
 package placement

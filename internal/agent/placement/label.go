@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	// maxLabels bounds the labels of a task, and those of the configuration: more is a mistake.
+	// maxLabels bounds the labels of a task, and of the configuration: more is a mistake.
 	maxLabels = 16
 	// maxValue bounds a value, in bytes. Names of models are the longest.
 	maxValue = 128

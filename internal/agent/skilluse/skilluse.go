@@ -52,7 +52,7 @@ type withheldRule struct {
 }
 
 // Count returns the use of each skill in the events, those that were taken most often first. The events
-// of an agent must be in their order. What is not of the shape of its type counts nothing.
+// of an agent must be in their order. Events without the shape of their type count nothing.
 func Count(events []event.Event) []Use {
 	c := counter{map[string]Use{}, map[[2]string]bool{}, map[string][]string{}, map[string][]withheldRule{}}
 	for _, e := range events {

@@ -37,7 +37,7 @@ type Workspace struct {
 	Base workspace.Manifest
 	// Omitted are the files that it did not get.
 	Omitted []workspace.Omission
-	// Server is this node's; Call calls that of the node where the sub-agent works.
+	// Server is this node's; Call calls the one of the node where the sub-agent works.
 	Server *transfer.Server
 	Call   func(context.Context, []byte) ([]byte, error)
 }
@@ -50,7 +50,7 @@ func (w *Workspace) Client(ctx context.Context) *transfer.Client {
 const (
 	// maxListed is how many files a result names: enough for a model to work with.
 	maxListed = 200
-	// maxDiff bounds the diff that a person is shown, in bytes, as builtin does that of a file.
+	// maxDiff bounds the diff that a person is shown, in bytes, as builtin bounds the diff of a file.
 	maxDiff = 64 << 10
 )
 

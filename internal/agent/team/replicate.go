@@ -117,7 +117,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 // each is the word in Where that asks for one sub-agent on every node.
 const each = "each"
 
-// replicaPlace is where one sub-agent is to live, and what it is to do there.
+// replicaPlace is the place of one sub-agent, and its task there.
 type replicaPlace struct {
 	name, task string
 	where      []string
@@ -125,7 +125,7 @@ type replicaPlace struct {
 }
 
 // places returns where the sub-agents are to live: count of them, or with each one on every node that
-// fits. What several divide says which of them one is.
+// fits. Sub-agents that divide a task are told which of them they are.
 func places(t *Team, args replicateArgs, count int) (all []replicaPlace, err error) {
 	if !slices.Contains(args.Where, each) {
 		for i := range count {

@@ -113,7 +113,7 @@ func (t *Team) signal(ctx context.Context, c *Child, text string) (s community.S
 	return s, err
 }
 
-// Ask gives a new sub-agent its only task and returns the answer, of which it cuts what is over the
+// Ask gives a new sub-agent its only task and returns the answer; it cuts the part over the
 // limit of a tool's result. The end of ctx ends the task.
 func (t *Team) Ask(ctx context.Context, c *Child, text string) (string, error) {
 	s, err := t.signal(ctx, c, text)

@@ -50,7 +50,7 @@ type Handle interface {
 	Gone() error
 	// Steer delivers a text to it while it works, and blocks until the delivery is known.
 	Steer(ctx context.Context, text string) (conversation.Receipt, error)
-	// Activity returns what it does now, for people and models; "" = not known.
+	// Activity returns its present activity, for people and models; "" = not known.
 	Activity() string
 }
 

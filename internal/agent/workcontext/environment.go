@@ -16,7 +16,7 @@ import (
 )
 
 // Environment returns the part that says when and on what system an agent works in dir, on which
-// branch of git and whether files were changed, and what its commands may do. level is that of the sandbox, as
+// branch of git and whether files were changed, and the access of its commands. level is the sandbox's, as
 // sandbox.Level names it; "" = not known. held is what the sandbox allows. The text has the day and not the time,
 // so that it mostly stays the same from task to task, and servers of models keep it in their caches.
 func Environment(now time.Time, dir, level string, held sandbox.Policy) conversation.Part {

@@ -46,9 +46,9 @@ type notes struct {
 	count      int             // of imports
 }
 
-// Files returns a part for each file for agents: that of the user's directory, then those from the
+// Files returns a part for each file for agents: the file of the user's directory, then the files from the
 // root of the repository down to dir. Without a repository only dir is searched. Each is followed by the files that it
-// imports: those of the user's directory from below the home directory, others from the repository. unreadable says
+// imports: files of the user's directory from below the home directory, others from the repository. unreadable says
 // why the agent may not be shown a file, or an imported one; "" = it may. leftOut are imports that were not added, with the
 // reasons, for people; the parts have them, too.
 //
@@ -88,7 +88,7 @@ func Files(dir, user string, max int, unreadable func(file string, imported bool
 	return n.parts, n.leftOut
 }
 
-// add adds a file, and what it imports from below root.
+// add adds a file, and its imports from below root.
 func (n *notes) add(root, name, file string, text []byte, depth int) {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		if n.seen[real] {

@@ -23,7 +23,7 @@ const (
 
 // imports adds the files that the text of the last part names as @path, and a note for each that may not be added. A path is
 // relative to the directory of the file, and ends below root, a path without links: what a cloned repository imports is in that
-// repository. Files with keys or passwords are left out. What is no file is only text.
+// repository. Files with keys or passwords are left out. A name without a file is only text.
 func (n *notes) imports(root, name, file, text string, depth int) {
 	part, dir := len(n.parts)-1, withoutLinks(filepath.Dir(file))
 	if repo := repository(dir); repo != "" && depth > 0 && below(root, repo) {

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// The limits of what is read to find changes: an index of that many bytes and files, and the contents of files whose
+// The limits of the search for changes: an index of that many bytes and files, and the contents of files whose
 // times say nothing. A larger repository is not described.
 const (
 	maxIndex   = 4 << 20

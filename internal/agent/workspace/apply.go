@@ -36,7 +36,7 @@ const Add, Change, Merge, Delete, Same Action = "add", "change", "merge", "delet
 type Step struct {
 	Path   string
 	Action Action
-	// Before is what is on the disk, After what it becomes; of a kind Deleted there is no file. The content of After is in
+	// Before is the file on the disk, After its replacement; of a kind Deleted there is no file. The content of After is in
 	// the store.
 	Before, After File
 	// Diff is the difference between Before and After as a unified diff, for people; "" if there is no text to compare, or too
@@ -107,7 +107,7 @@ func (p *Plan) findObstacles() {
 			s.Conflict = "it is a directory here, and a file in the patch"
 		}
 		for dir := path.Dir(s.Path); dir != "."; dir = path.Dir(dir) {
-			// What a link leads to is not in the way: the link is.
+			// The target of a link is not in the way: the link is.
 			if f, _ := p.stat(dir); f.Kind != Deleted && !goes[dir] {
 				s.Conflict = fmt.Sprintf("%s is no directory here, and one in the patch", dir)
 			}
@@ -223,7 +223,7 @@ func mergeText(base, ours, theirs []byte) ([]byte, error) {
 }
 
 // Apply does what the plan says, all or nothing. With conflicts it does nothing and returns ErrConflict, unless partial is
-// true: then it takes the other steps. ErrChanged means that a file is not what it was when the plan was made. New contents
+// true: then it takes the other steps. ErrChanged means that a file has changed since the plan was made. New contents
 // are written to a directory of its own in the workspace first, and files that go are kept there until all steps are taken.
 // After a crash the files are there: see Leftovers.
 func (p *Plan) Apply(ctx context.Context, partial bool) error {

@@ -102,7 +102,7 @@ func checkFiles(files []File, l Limits) error {
 	return nil
 }
 
-// collision says what is wrong with a path of which another one is in a filename.Set; "" = there is none.
+// collision says what is wrong with a path when another one is in a filename.Set; "" = there is none.
 func collision(other string) string {
 	if other == "" {
 		return ""
@@ -123,7 +123,7 @@ func checkPath(p string) string {
 		return "it is not UTF-8"
 	}
 	for _, name := range names {
-		// Windows has short names such as git~1. What else macOS takes for .git has characters that cannot be seen.
+		// Windows has short names such as git~1. Other names that macOS takes for .git have characters that cannot be seen.
 		switch folded := filename.Fold(name); {
 		case filename.Check(name) != "":
 			return filename.Check(name)
@@ -182,7 +182,7 @@ var (
 // maxHead is how much of the beginning of a file is looked at for secrets, in bytes. Such settings are shorter.
 const maxHead = 64 << 10
 
-// secretName returns why the name of a file looks like that of a secret; "" = it does not.
+// secretName returns why the name of a file looks like a secret's; "" = it does not.
 func secretName(p string) string {
 	rest := strings.ToLower(p)
 	if base := path.Base(rest); slices.Contains(notSecret, base) {

@@ -1,7 +1,7 @@
 // Package workspace takes the files of a directory to another machine and brings back what an agent changed there.
 //
 // The one idea: a directory is a Manifest, a sorted list of paths with the SHA-256 of each content. The contents
-// themselves travel by hash through a content.Store, so that only what the other side lacks is sent. What comes back is
+// themselves travel by hash through a content.Store, so that only what the other side lacks is sent. The result is
 // a Patch: the paths that differ from the manifest. The four steps are Take (borrower), Make and Diff (lender) and
 // Patch.Plan with Plan.Apply (borrower).
 //

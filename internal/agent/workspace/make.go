@@ -84,7 +84,7 @@ func writeFile(root *os.Root, name string, f File, store *content.Store) (err er
 	return errors.Join(err, to.Close())
 }
 
-// noAttributes are over those of the files, which could have git change contents or run a filter.
+// noAttributes override the attributes of the files, which could have git change contents or run a filter.
 const noAttributes = "* -text -eol -ident -filter -working-tree-encoding\n"
 
 // commit makes dir a repository with one commit of all files, also of those that it ignores. It has no hooks and no

@@ -16,7 +16,7 @@ var (
 	ErrRefused = errors.New("the files of a workspace are refused")
 	// ErrTooLarge means that a limit is exceeded. The error says which one, by what, and what to do.
 	ErrTooLarge = content.ErrTooLarge
-	// ErrChanged means that a file is not what it was when it was read first. The caller may begin anew.
+	// ErrChanged means that a file has changed since it was read first. The caller may begin anew.
 	ErrChanged = errors.New("it has changed meanwhile")
 )
 
@@ -34,7 +34,7 @@ type File struct {
 	// Path is relative to the top, with slashes.
 	Path string `json:"p"`
 	Kind Kind   `json:"k"`
-	// Size and Hash are those of the content; zero for links and deletions.
+	// Size and Hash describe the content; zero for links and deletions.
 	Size int64        `json:"s,omitzero"`
 	Hash content.Hash `json:"h,omitzero"`
 	// Link is the target of a link, relative to the directory of Path. It names a file or directory of the same manifest.
@@ -59,7 +59,7 @@ type Patch struct {
 type Limits struct {
 	// Files is how many files there may be. Default 20,000.
 	Files int
-	// Size is that of all contents, FileSize that of each, in bytes. Default 1 GiB and 256 MiB.
+	// Size bounds all contents, FileSize each of them, in bytes. Default 1 GiB and 256 MiB.
 	Size, FileSize int64
 }
 
@@ -67,7 +67,7 @@ func (l Limits) withDefaults() Limits {
 	return Limits{cmp.Or(l.Files, 20_000), cmp.Or(l.Size, 1<<30), cmp.Or(l.FileSize, 256<<20)}
 }
 
-// Hash names the manifest: it is that of its encoding.
+// Hash names the manifest: it is the hash of its encoding.
 func (m Manifest) Hash() content.Hash { return content.Sum(m.Encode()) }
 
 // Contents are the hashes of all contents, each once.

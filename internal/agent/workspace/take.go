@@ -79,7 +79,7 @@ func (s *Snapshot) Open(f File) (io.ReadCloser, error) {
 }
 
 // Diff returns what has changed in dir since base, and puts the contents that changed into store; the caller pins
-// Patch.Contents. New files that .gitignore files exclude do not count, those of base always do. Changes that do not
+// Patch.Contents. New files that .gitignore files exclude do not count, files of base always do. Changes that do not
 // travel, as for Take, are named; a file of base with such a change is in the patch neither changed nor deleted. No git is
 // run: whoever worked in dir may have written its configuration.
 func Diff(ctx context.Context, base Manifest, dir string, store *content.Store, l Limits) (Patch, []Omission, error) {
@@ -206,7 +206,7 @@ func (t tree) hash(f *File) (secret string, err error) {
 	return secretContent(f.Path, head), err
 }
 
-// scanner turns paths into files. What it finds passes Manifest.Check; the rest is omitted, by path and reason.
+// scanner turns paths into files. The files it finds pass Manifest.Check; the rest is omitted, by path and reason.
 type scanner struct {
 	tree
 	o       Options

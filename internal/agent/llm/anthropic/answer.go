@@ -197,7 +197,7 @@ func (a *answer) Event(e sse.Event) (last bool, err error) {
 }
 
 // begin starts a block and emits the text or thought that it begins with. llm.ErrMalformed: the
-// answer has too many blocks; other errors are those of Grow.
+// answer has too many blocks; other errors come from Grow.
 func (a *answer) begin(index int, p piece) error {
 	if len(a.parts) == maxBlocks {
 		return a.server.Fail(llm.ErrMalformed, 0, "more than 512 blocks in one answer")

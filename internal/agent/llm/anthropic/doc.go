@@ -18,6 +18,6 @@
 // A temperature is at most 1 in this API. It is left out beside thoughts, and for models that refuse it,
 // as those from Opus 4.7 on do. A request that forces a call is sent without thoughts.
 //
-// The guarantees are those of package wire. Memory is bounded, and any number of goroutines may use
+// The guarantees are as in package wire. Memory is bounded, and any number of goroutines may use
 // one Model. A Model keeps no conversation; see package llm.
 package anthropic

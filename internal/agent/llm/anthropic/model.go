@@ -89,7 +89,7 @@ func New(cfg Config) (*Model, error) {
 // Name returns the configured name, by default anthropic: and the server's name of the model.
 func (m *Model) Name() string { return m.server.Name() }
 
-// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
+// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or the error of ctx.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(func(emit func(llm.Chunk) error) error {
 		x, w, err := m.ask(ctx, r)
@@ -105,8 +105,8 @@ func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, 
 	})
 }
 
-// ask sends the request in a form that the server accepts, and returns that, too. What the server
-// refuses (a form of thinking, a number of tokens, the images, thoughts of the history) is left out,
+// ask sends the request in a form that the server accepts, and returns that, too. Parts that the server
+// refuses (a form of thinking, a number of tokens, the images, thoughts of the history) are left out,
 // and the request is sent again.
 func (m *Model) ask(ctx context.Context, r llm.Request) (*wire.Exchange, *wireRequest, error) {
 	if err := m.server.Check(r); err != nil {
@@ -147,7 +147,7 @@ func (m *Model) target() target {
 	return target{model: m.model, own: m.Name(), tokens: m.tokens, adaptive: m.refusals.isAdaptive(m.model), refusals: m.refusals}
 }
 
-// learn is refusals.learn for those of the model.
+// learn is refusals.learn for the refusals of the model.
 func (m *Model) learn(err error, w *wireRequest) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // refusals are the forms of a request that a server has refused. Later requests do without them.
 type refusals struct {
-	// budget and adaptive are the two forms of thinking, effort and format those of output_config.
+	// budget and adaptive are the two forms of thinking, effort and format the fields of output_config.
 	budget, adaptive, effort, format bool
 	// temperature is one of any value.
 	temperature bool

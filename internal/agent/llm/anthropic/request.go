@@ -22,7 +22,7 @@ type (
 		System   []block       `json:"system,omitempty"`
 		Messages []wireMessage `json:"messages"`
 		Tools    []wireTool    `json:"tools,omitempty"`
-		// Choice forces the tool of a structured answer, or is that of the request; nil = the model chooses.
+		// Choice forces the tool of a structured answer, or is the request's; nil = the model chooses.
 		Choice      *wireChoice       `json:"tool_choice,omitempty"`
 		Thinking    *wireThinking     `json:"thinking,omitempty"`
 		Config      *wireOutputConfig `json:"output_config,omitempty"`
@@ -103,7 +103,7 @@ var cached = &wireCache{"ephemeral"}
 // target is the model that requests are encoded for.
 type target struct {
 	// model is the server's name of the model; own is its name on this side, by which it recognizes
-	// its own thoughts, since the API refuses those of other models.
+	// its own thoughts, since the API refuses thoughts of other models.
 	model, own string
 	// tokens is the length of the answer without thoughts.
 	tokens int
@@ -227,7 +227,7 @@ func (w *wireRequest) limit(most int) {
 	}
 }
 
-// markCache marks the ends of what the provider may cache, at most four, as the API allows: the tools
+// markCache marks the ends of the parts that the provider may cache, at most four, as the API allows: the tools
 // (the first n of the list), the system prompt, the message of the user before the last one, and the
 // last one. The third is where the request before ended, so its cache is found again: from a mark the
 // provider looks back only 20 blocks for an earlier one, and a turn may have more.

@@ -168,7 +168,7 @@ func (h *answerReader) fail(err error) {
 	h.stop()
 }
 
-// end checks the reply and emits what it has in addition to the streamed text. The reply must begin
+// end checks the reply and emits the parts in addition to the streamed text. The reply must begin
 // with that text; otherwise the other node is faulty or lies, and the answer is refused.
 func (m *Model) end(data []byte, p Provider, r llm.Request, h *answerReader) error {
 	bad := func(why string) error {

@@ -8,6 +8,6 @@
 //
 // The API has no choice of tools: for "none" no tools are sent, and a forced call is llm.ErrInvalid.
 //
-// How long a model stays loaded (keep_alive) is the server's setting. The guarantees are those of
+// How long a model stays loaded (keep_alive) is the server's setting. The guarantees are as in
 // package wire. Memory is bounded, and any number of goroutines may use one Model.
 package ollama

@@ -48,7 +48,7 @@ type Model struct {
 	logger *slog.Logger
 	// model is the server's name of the model; Name returns the name on this side.
 	model string
-	// window is the configured window; 0 = that of the model.
+	// window is the configured window; 0 = the model's.
 	window int
 
 	asking sync.Mutex // held while show asks
@@ -80,7 +80,7 @@ func New(cfg Config) (*Model, error) {
 // Name returns the configured name, by default ollama: and the server's name of the model.
 func (m *Model) Name() string { return m.server.Name() }
 
-// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
+// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or the error of ctx.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(func(emit func(llm.Chunk) error) error {
 		x, err := m.ask(ctx, r)

@@ -20,7 +20,7 @@ type (
 		Options wireOptions `json:"options"`
 		Stream  bool        `json:"stream"`
 		// Truncate and Shift are false: a request that does not fit is an error, and neither its
-		// beginning nor that of the answer is dropped. Older servers do not know them.
+		// beginning nor the answer's is dropped. Older servers do not know them.
 		Truncate bool `json:"truncate"`
 		Shift    bool `json:"shift"`
 	}

@@ -198,7 +198,7 @@ func (w wholeChoice) addTo(d *delta) {
 }
 
 // add adds a piece of the answer: text, a refusal, a thought or fragments of calls. Text and
-// thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls; other errors are those of Grow.
+// thoughts are emitted at once, calls by End. llm.ErrMalformed: more calls than maxCalls; other errors come from Grow.
 func (rd *answer) add(c choice) error {
 	text, thought := rd.texts(c.Delta)
 	rd.refused = rd.refused || c.Delta.Refusal != ""

@@ -34,7 +34,7 @@ type calls struct{ list []*partial }
 type partial struct {
 	// index is the server's number of the call; -1 = it gave none.
 	index int
-	// id and name are those of the first fragment that has them.
+	// id and name come from the first fragment that has them.
 	id   string
 	name string
 	args strings.Builder

@@ -2,7 +2,7 @@
 // for the servers that are more or less compatible with it (Ollama, llama.cpp, vLLM, LM Studio, gateways).
 // A server that says that a model has only the other API is asked that way from then on.
 //
-// What a server sends with a message or a call in fields of its own (thoughts, signatures) is kept in
+// Data that a server sends with a message or a call in fields of its own (thoughts, signatures) is kept in
 // llm.Thinking.Raw, and sent back unchanged to the same model. The Responses API is used without its store:
 // the server keeps nothing, and thoughts are sent back in encrypted form.
 //
@@ -15,7 +15,7 @@
 // with one JSON document; the package reads all of that. But an answer without an end is
 // llm.ErrCut, and text that cannot be an answer is llm.ErrMalformed.
 //
-// The guarantees are those of package wire. Memory is bounded, and any number of goroutines may use
+// The guarantees are as in package wire. Memory is bounded, and any number of goroutines may use
 // one Model. If a server refuses a part of a request, such as stream_options, response_format or an
 // effort, the request is repeated without it; see refusals. A Model keeps no conversation; see package llm.
 package openai

@@ -101,7 +101,7 @@ func (f *fields) raw() json.RawMessage {
 	return b
 }
 
-// piecesOf names the field of a list's entry that comes in pieces, by the entry's type: those of OpenRouter
+// piecesOf names the field of a list's entry that comes in pieces, by the entry's type: the entries of OpenRouter
 // and of Mistral.
 var piecesOf = map[string]string{"reasoning.text": "text", "reasoning.summary": "summary", "text": "text", "thinking": "thinking"}
 

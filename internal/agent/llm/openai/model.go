@@ -42,7 +42,7 @@ type Model struct {
 	server *wire.Server
 	// model is the server's name of the model; Name returns the name on this side.
 	model string
-	// parts are those of a request, as far as the server is known to take them.
+	// parts are the parts of a request, as far as the server is known to take them.
 	parts atomic.Uint32
 	// efforts are the words for effort that the server has listed in a refusal; nil = none.
 	efforts atomic.Pointer[[]string]
@@ -73,7 +73,7 @@ func isOpenAI(base string) bool {
 // Name returns the configured name, by default openai: and the server's name of the model.
 func (m *Model) Name() string { return m.server.Name() }
 
-// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or those of ctx.
+// Stream sends the request and yields the answer in chunks. Errors are *llm.Error, or the error of ctx.
 func (m *Model) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.server.Stream(func(emit func(llm.Chunk) error) error {
 		x, sent, err := m.ask(ctx, r)

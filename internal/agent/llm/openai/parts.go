@@ -67,7 +67,7 @@ func (set parts) of(r llm.Request, own string) parts {
 // refusal says which parts to change when a server refuses a request with a text like that.
 type refusal struct {
 	pattern func() *regexp.Regexp
-	// drop are parts to leave out, one of which the request had; add are parts that it did not have.
+	// drop are parts to leave out; the request had one of them; add are parts that it did not have.
 	drop, add parts
 	// once limits the change to this request: the next conversation may be another.
 	once bool

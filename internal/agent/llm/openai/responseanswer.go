@@ -18,7 +18,7 @@ type (
 	responseEvent struct {
 		// Type decides which other fields the event has.
 		Type string `json:"type"`
-		// Index is the number of the item that the event is about, Part that of its summary.
+		// Index is the number of the item that the event is about, Part the number of its summary.
 		Index    int             `json:"output_index"`
 		Part     int             `json:"summary_index"`
 		Delta    string          `json:"delta"`
@@ -80,9 +80,9 @@ type responseAnswer struct {
 	server *wire.Server
 	ids    *llm.CallIDs
 	emit   func(llm.Chunk) error
-	// items are those of the answer in their order, at most maxItems.
+	// items are the items of the answer in their order, at most maxItems.
 	items []*openItem
-	// in counts the bytes of the answer; text are those of emitted text, and calls the number of calls that began.
+	// in counts the bytes of the answer; text counts the bytes of emitted text, and calls the number of calls that began.
 	in          *wire.Exchange
 	text, calls int
 	refused     bool
@@ -265,7 +265,7 @@ func (rd *responseAnswer) piece(text, thought string) error {
 	return rd.emit(llm.Chunk{Text: text, Thought: thought})
 }
 
-// end reads the whole response of the last event. What no event was about is read from it.
+// end reads the whole response of the last event. Parts without an event are read from it.
 func (rd *responseAnswer) end(raw json.RawMessage) error {
 	if err := rd.server.Decode(raw, &rd.last); err != nil {
 		return err

@@ -14,7 +14,7 @@ type (
 	responseRequest struct {
 		Model        string            `json:"model"`
 		Instructions string            `json:"instructions,omitempty"`
-		Input        []any             `json:"input"` // items, and json.RawMessage for those of the server's own
+		Input        []any             `json:"input"` // items, and json.RawMessage for items of the server's own
 		Tools        []responseTool    `json:"tools,omitempty"`
 		Text         *responseText     `json:"text,omitempty"`
 		Reasoning    *thinkingSettings `json:"reasoning,omitempty"`
@@ -141,7 +141,7 @@ func (t target) assistantItems(m llm.Message) []any {
 type itemList struct {
 	m     llm.Message
 	items []any
-	// text and calls are the bytes of the text and the calls that are in items. phase is that of the next
+	// text and calls are the bytes of the text and the calls that are in items. phase is the phase of the next
 	// text; end is the number of items up to the last that is no thought.
 	text, calls int
 	phase       string

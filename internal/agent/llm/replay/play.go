@@ -26,7 +26,7 @@ type Replayer struct {
 	mu sync.Mutex
 	// exchanges are in the order of the file; the slice is constant after Play.
 	exchanges []*exchange
-	// toCurrentID maps the ids of members in the recording to those of this run; guarded by mu.
+	// toCurrentID maps the ids of members in the recording to the ids of this run; guarded by mu.
 	toCurrentID map[string]string
 	// toRecordedID is the reverse of toCurrentID; guarded by mu.
 	toRecordedID map[string]string
@@ -210,7 +210,7 @@ func (p *Replayer) OpenAIURL() string {
 }
 
 // Model returns m, which must use the Player as its transport, with recorded member ids in answers
-// replaced by those of this run: models use the ids that they have read in their calls.
+// replaced by the ids of this run: models use the ids that they have read in their calls.
 func (p *Replayer) Model(m llm.Model) llm.Model { return idMapper{m, p} }
 
 // idMapper is a Model that replaces recorded member ids in answers.
@@ -248,7 +248,7 @@ func (m idMapper) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// rename replaces the recorded ids in a text by those of this run. An id that is split over two
+// rename replaces the recorded ids in a text by the ids of this run. An id that is split over two
 // chunks is not recognized; recorded answers arrive in the pieces that the server sent.
 func (p *Replayer) rename(text string) string {
 	// A shorter text has no room for an id.

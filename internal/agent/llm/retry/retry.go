@@ -6,7 +6,7 @@
 // Guarantees: pauses grow and are spread, so that agents that failed together do not come back together. A server that says when
 // to come back is waited for, up to the context's deadline. One that says nothing is asked again until the patience is used up;
 // one that was never reached, for some seconds only: its address is probably wrong. Every repetition is yielded as llm.Retry.
-// What one request learnt of a server, all those with the same Book know. After a failure one request finds out whether the server
+// Requests with the same Book share their knowledge of a server. After a failure one request finds out whether the server
 // works again, and the others wait for it. Of several models the one that failed twice in a row, or refused, is asked last for a while,
 // and one that is silent is left for the next. A tool that a server refuses is described plainly to it, or left out. It knows no wire.
 package retry
@@ -58,7 +58,7 @@ type Model struct {
 	cfg     Config
 	models  []llm.Model
 	servers []*server // of models
-	leftOut sync.Map  // the tools of which it was told that they are left out, by the model's index
+	leftOut sync.Map  // the tools that it was told are left out, by the model's index
 }
 
 // New returns a model that asks these, in this order. ErrRefused, ErrDrift and the end of the context are final: no other is asked. If
@@ -133,7 +133,7 @@ type request struct {
 	asked    int
 	failed   []error
 	attempts []int
-	// forms are those of tools that this request found, for each model; refused is how many requests it took to leave tools out.
+	// forms are the forms of tools that this request found, for each model; refused is how many requests it took to leave tools out.
 	forms   []forms
 	refused []int
 	// since is when the first failure was, its own or that for which it waits.

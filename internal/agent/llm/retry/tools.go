@@ -23,7 +23,7 @@ type form struct {
 	out   error
 }
 
-// forms are those of tools, by a hash of their names and descriptions.
+// forms are the forms of tools, by a hash of their names and descriptions.
 type forms map[[sha256.Size]byte]form
 
 func toolKey(t llm.ToolSpec) [sha256.Size]byte {

@@ -18,7 +18,7 @@ const (
 	refuses                // it will refuse the next requests, too
 )
 
-// sayOf returns what the error of a request says of the server; nil is that of an answer.
+// sayOf returns what the error of a request says of the server; nil means that there was an answer.
 func sayOf(err error) verdict {
 	var e *llm.Error
 	switch {

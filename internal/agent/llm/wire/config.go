@@ -37,7 +37,7 @@ type Config struct {
 	// Stall limits the time between two pieces. Keep-alive comments do not count as pieces. Default
 	// 90s: reasoning models pause.
 	Stall time.Duration
-	// Memory bounds the answers that are read at the same time. Default: no bound beside that of each answer.
+	// Memory bounds the answers that are read at the same time. Default: no bound beside the one of each answer.
 	Memory *Memory
 	// Logger receives finished requests (Debug), never a text or a key.
 	// Default: silent.

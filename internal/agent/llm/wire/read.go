@@ -122,7 +122,7 @@ func (x *Exchange) document(in io.Reader, a Answer) error {
 			return x.server.Broken(err)
 		}
 	}
-	x.release() // what it has is counted once more
+	x.release() // its bytes are counted once more
 	if err := a.Document(body.Bytes()); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func incomplete(data []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&doc), io.ErrUnexpectedEOF)
 }
 
-// Start returns the beginning of what a server sent, for an error.
+// Start returns the beginning of a server's answer, for an error.
 func Start(data []byte) string { return string(data[:min(len(data), 1000)]) }
 
 // Tokens converts a server's token count to an int between 0 and 2^40.
@@ -217,7 +217,7 @@ func Encode(v any) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// Schema returns the schema of a tool's arguments, or that of an object without properties if it is
+// Schema returns the schema of a tool's arguments, or the schema of an object without properties if it is
 // empty.
 func Schema(schema json.RawMessage) json.RawMessage {
 	if len(schema) == 0 {

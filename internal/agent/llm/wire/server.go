@@ -99,7 +99,7 @@ type Exchange struct {
 	ctx    context.Context // the request's: ends with parent, or at a time limit
 	phases *phaseTimer
 	close  func() error // of Body
-	// size is how many bytes the answer has, taken those of the node's Memory, grown when it last grew.
+	// size is how many bytes the answer has, taken the bytes of the node's Memory, grown when it last grew.
 	size, taken int
 	grown       time.Time
 }

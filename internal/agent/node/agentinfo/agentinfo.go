@@ -169,7 +169,7 @@ func Look(ctx context.Context, o *Inspection, opts node.Config, d definition.Def
 	return s, nil
 }
 
-// linksOf returns the rules that apply: those of the node with its lasting approvals, those of the
+// linksOf returns the rules that apply: the node's with its lasting approvals, the ones of the
 // definition, and its guardrail. The first element of has.Links is the policy of the node.
 func linksOf(has agent.Preview, granted []permission.Grant, d definition.Definition) (all []Link) {
 	for i, l := range has.Links {

@@ -152,7 +152,7 @@ func (i *Inspection) more(ctx context.Context, _ bool) ([]tool.Tool, map[string]
 	return all, nil
 }
 
-// ParseAllow reads a rule that a person adds to those of the configuration; see rules.Rules.ParseAllow.
+// ParseAllow reads a rule that a person adds to the rules of the configuration; see rules.Rules.ParseAllow.
 func (i *Inspection) ParseAllow(text string) (permission.Rule, error) {
 	return i.rules.ParseAllow(text)
 }
@@ -161,7 +161,7 @@ func (i *Inspection) ParseAllow(text string) (permission.Rule, error) {
 func (i *Inspection) Granted() []permission.Grant { return i.rules.Granted("") }
 
 // Agent returns what an agent of a definition would have. The rules in allow
-// are added to those of the configuration. ask asks a person about calls; nil
+// are added to the rules of the configuration. ask asks a person about calls; nil
 // means that those calls are denied.
 func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow []permission.Rule,
 	ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {

@@ -1,5 +1,5 @@
 // Package approvals has the tool calls that wait for the decision of a person:
-// those of this node, and those of other nodes that let this node see theirs.
+// requests of this node, and of other nodes that let this node see theirs.
 //
 // An answer is for exactly the text that the person was shown. The id and the
 // digest of a request are computed from that text, so that a node cannot show
@@ -37,7 +37,7 @@ const maxPending = 256
 // maxReason bounds the reason of a no, in bytes: a paragraph. The rest is cut.
 const maxReason = 2000
 
-// errOtherContent means that the digest of an answer is not that of the pending
+// errOtherContent means that the digest of an answer differs from the digest of the pending
 // request.
 var errOtherContent = errors.New("the call that waits is not the one that was shown; list the approvals again")
 
@@ -215,7 +215,7 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	return &w.request, nil
 }
 
-// keep stores what an answer allows beside the call. The error is errNoOffer, errNotLasting, or that of Config.Keep.
+// keep stores the rules that an answer allows beside the call. The error is errNoOffer, errNotLasting, or Config.Keep's.
 func (d *Queue) keep(w *pendingRequest, a tool.Answer) error {
 	e := standing.Entry{By: a.By}
 	switch {

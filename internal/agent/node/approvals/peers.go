@@ -261,8 +261,8 @@ func (d *Queue) answerRemote(ctx context.Context, r *symbiov1.AnswerRequest) (*s
 	return a, nil
 }
 
-// List returns the pending requests: first those of this node and then, unless
-// here is set, those of the other nodes that let this node see them. With an id
+// List returns the pending requests: first the requests of this node and then, unless
+// here is set, the requests of the other nodes that let this node see them. With an id
 // it returns only that one. It waits at most listTimeout for other nodes.
 func (d *Queue) List(ctx context.Context, id string, here bool) *symbiov1.ApprovalsReply {
 	reply := &symbiov1.ApprovalsReply{Approvals: d.list(id)}

@@ -1,11 +1,11 @@
 // Package artifacts hands the artifacts of a node to other nodes, gets theirs, lists them for people,
 // and removes those that are not needed any more.
 //
-// The one idea: a node may fetch what it was given, in the reply to a call that it made or in a call that
+// The one idea: a node may fetch the artifacts that it was given, in the reply to a call that it made or in a call that
 // it got, and needs a rule of authorize for anything else.
 //
 // Guarantees: a content that is fetched has the hash that was asked for, and is not larger than the store
-// takes; what an agent that lives was given is not removed. What was given is forgotten when the node ends.
+// takes; the artifacts of an agent that lives are not removed. The node forgets all grants when it ends.
 package artifacts
 
 import (
@@ -61,7 +61,7 @@ type Config struct {
 	Community *community.Community
 	// Allowed reports whether a rule lets a node fetch all artifacts.
 	Allowed func(community.NodeID) bool
-	// MaxMessage is the largest message between nodes. Default: that of the community.
+	// MaxMessage is the largest message between nodes. Default: the community's.
 	MaxMessage int
 	// Keep is how long an artifact that no session names is kept after its last use.
 	Keep time.Duration
@@ -145,7 +145,7 @@ func (s *Server) provide(_ context.Context, in community.Signal) (community.Repl
 }
 
 // Fetch gets an artifact of another node into the store. The error is content.ErrMismatch if it sends another
-// content, content.ErrTooLarge if it sends more than the store takes, or that of a call.
+// content, content.ErrTooLarge if it sends more than the store takes, or the error of a call.
 func (s *Server) Fetch(ctx context.Context, from community.NodeID, h content.Hash) error {
 	return s.store.PutAs(h, &content.Pieces{Get: func(at int64) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, pieceTimeout)

@@ -79,7 +79,7 @@ func sendEvent(send func(*symbiov1.Event) error, e event.Event) error {
 }
 
 // Receive returns the next event of a control stream, joined from its parts. It
-// is the counterpart of sendEvent. The error is that of recv, or of JSON that is
+// is the counterpart of sendEvent. The error comes from recv, or from JSON that is
 // no event.
 func Receive(recv func() (*symbiov1.Event, error)) (e event.Event, err error) {
 	var line []byte
@@ -95,7 +95,7 @@ func Receive(recv func() (*symbiov1.Event, error)) (e event.Event, err error) {
 }
 
 // order converts a request to an order for an agent. The rules of the request
-// are added to those of the configuration, whose denials win; the rules are
+// are added to the rules of the configuration, whose denials win; the rules are
 // read again for every call, so that a reload applies to a running agent.
 func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Order, err error) {
 	if r.GetSession() != "" {
@@ -130,7 +130,7 @@ func (c *server) order(ctx context.Context, r *symbiov1.RunRequest) (o agent.Ord
 // setOptions sets the effort, the mode, the limit of turns and the schema of answers that a request has.
 func setOptions(o *agent.Order, r *symbiov1.RunRequest) error {
 	asked := agent.Settings{Effort: r.GetEffort(), Mode: agent.Mode(r.GetMode())}
-	o.Mode = cmp.Or(asked.Mode, o.Mode) // that of a resumed session holds if the person does not say another
+	o.Mode = cmp.Or(asked.Mode, o.Mode) // the mode of a resumed session holds if the person does not say another
 	o.Definition.Effort = cmp.Or(asked.Effort, o.Definition.Effort)
 	if r.GetMaxTurns() > 0 {
 		o.Definition.MaxTurns = int(min(r.GetMaxTurns(), math.MaxInt32))
@@ -148,7 +148,7 @@ func setOptions(o *agent.Order, r *symbiov1.RunRequest) error {
 // turn sends the agent a task and returns the result; with "" the agent goes
 // on with its interrupted task. Errors become part of the result: they are the
 // outcome of the task, not of the call. After an exceeded budget the text is the
-// agent's summary of what was done.
+// agent's summary of its work.
 func (c *server) turn(ctx context.Context, task string, member community.Member) event.Event {
 	var data []byte
 	if task != "" {

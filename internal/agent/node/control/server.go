@@ -299,10 +299,10 @@ func panicError(log *slog.Logger, method string, p any) error {
 // Promote sends the cluster's authority, a private key, to a connected node of
 // the cluster. Only a node that holds the authority can do that.
 // FailedPrecondition: this node does not hold it, or the other machine holds
-// that of another cluster. Unavailable: the node is not connected.
+// the authority of another cluster. Unavailable: the node is not connected.
 func (c *server) Promote(ctx context.Context, r *symbiov1.PromoteRequest) (*symbiov1.PromoteReply, error) {
 	to := community.NodeID(r.GetNode())
-	// identity.ErrNoAuthority has no advice, so the message is that of package state, which has.
+	// identity.ErrNoAuthority has no advice, so the message comes from package state, which has.
 	err := c.cfg.Peers.Network.Promote(ctx, to)
 	switch {
 	case errors.Is(err, identity.ErrNoAuthority):

@@ -111,7 +111,7 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sessionOf returns the session of a request: that of its cookie, or a new one
+// sessionOf returns the session of a request: the session of its cookie, or a new one
 // for a browser whose certificate needs no token; else nil.
 func (s *site) sessionOf(w http.ResponseWriter, r *http.Request) *secret {
 	if c, err := r.Cookie(s.cookieName()); err == nil {

@@ -22,7 +22,7 @@ import (
 // the text is withdrawn.
 const steerTimeout = 20 * time.Second
 
-// agentPage returns the page of one agent: its conversation, what it does, and
+// agentPage returns the page of one agent: its conversation, its present work, and
 // the ways to change that.
 func agentPage() page {
 	return page{Path: "/agents/{id}", Name: "agent", Title: "Agent", Live: true, Data: agentData, Actions: map[string]action{

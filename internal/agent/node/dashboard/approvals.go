@@ -20,7 +20,7 @@ func approvalsPage() page {
 	}}
 }
 
-// answer returns what answers an approval. The digest is that of what the page
+// answer returns the action that answers an approval. The digest belongs to the call that the page
 // showed: a call that has become another one is not answered.
 func answer(allow bool) func(context.Context, *view, url.Values) error {
 	return func(ctx context.Context, v *view, form url.Values) error {

@@ -10,7 +10,7 @@ import (
 	symbiov1 "symbio/proto/symbio/v1"
 )
 
-// costPage returns the page of what models cost.
+// costPage returns the page of the cost of models.
 func costPage() page {
 	return page{Path: "/cost", Name: "cost", Title: "Cost", Nav: true, Data: costData}
 }

@@ -23,7 +23,7 @@ import (
 // required unless their comment says otherwise.
 type Config struct {
 	// Name is the node's name, Identity has its certificate and cluster, and Listen is the address at
-	// which other nodes reach it: its host is that of a dashboard for the LAN.
+	// which other nodes reach it: its host is the host of a dashboard for the LAN.
 	Name     string
 	Identity *identity.Identity
 	Listen   string

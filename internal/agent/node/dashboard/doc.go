@@ -19,7 +19,7 @@
 // of the command line. It listens on loopback, or by TLS on one address of the
 // LAN. A browser shows a token that can be used once, and gets a cookie for
 // it, at a host name that other servers of the machine do not know. Every page may be shown to one session only: none
-// is stored by a browser, framed by a site, or has code or styles but those of this package. A request that acts must
+// is stored by a browser, framed by a site, or has code or styles from outside of this package. A request that acts must
 // come from a page of the dashboard.
 //
 // Text of agents, models, peers and files is hostile. Templates escape it, and

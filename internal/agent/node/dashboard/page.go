@@ -27,7 +27,7 @@ var embedded embed.FS
 type page struct {
 	// Path is a pattern of http.ServeMux, such as /agents/{id}.
 	Path string
-	// Name is that of the template, Title that of the page unless its data has a Heading. A page with Nav is in the navigation.
+	// Name is the template's name, Title the page's unless its data has a Heading. A page with Nav is in the navigation.
 	Name, Title string
 	Nav         bool
 	// Live pages are sent again when the community changes, to a request that accepts text/event-stream.
@@ -162,7 +162,7 @@ type message struct {
 	Text string
 	// Login adds how a browser gets in.
 	Login bool
-	// Fields are those of a form that is posted again if the person confirms it; nil = nothing is to be confirmed.
+	// Fields are the fields of a form that is posted again if the person confirms it; nil = nothing is to be confirmed.
 	Fields map[string][]string
 	// Back is where the person goes from here; "" = nowhere.
 	Back string

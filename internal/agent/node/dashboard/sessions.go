@@ -46,7 +46,7 @@ func (v *view) store() (session.Store, error) {
 // sessionList is the data of the page of conversations. Rows have a text if they were searched.
 type sessionList struct {
 	Words string
-	All   bool // those of sub-agents, too
+	All   bool // sessions of sub-agents, too
 	Rows  []session.Line
 	Limit int
 }
@@ -85,7 +85,7 @@ type sessionEntry struct {
 	Calls           []llm.ToolCall
 }
 
-// sessionData returns the session of the path, of which the id may be cut.
+// sessionData returns the session of the path; its id may be cut.
 func sessionData(ctx context.Context, v *view) (any, error) {
 	store, err := v.store()
 	if err != nil {

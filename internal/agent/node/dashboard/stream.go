@@ -16,7 +16,7 @@ import (
 const (
 	// minPause is between two versions of a page: changes that come together are shown together.
 	minPause = 250 * time.Millisecond
-	// pauseFactor makes the pause a multiple of what the last version took, so that one open page of a
+	// pauseFactor makes the pause a multiple of the time for the last version, so that one open page of a
 	// large community takes at most a twentieth of a core.
 	pauseFactor = 19
 	// alive is how often the page is looked at without changes, and something is sent, so that a browser

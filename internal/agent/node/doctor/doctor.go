@@ -78,7 +78,7 @@ func checks() []check {
 const checkTimeout = 6 * time.Second
 
 // Examine runs all checks at the same time and returns their findings in the
-// order of checks. It waits for all checks; the error is that of ctx.
+// order of checks. It waits for all checks; the error comes from ctx.
 func Examine(ctx context.Context, w *World) ([]Finding, error) {
 	found := each(checks(), func(c check) []Finding {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)

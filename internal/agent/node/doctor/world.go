@@ -50,7 +50,7 @@ type World struct {
 	// Built is the time of the commit that this program was built from; zero =
 	// unknown.
 	Built time.Time
-	// Survey, SelfTest and MDNSPort are those of package mdns (Port for the last). Survey and
+	// Survey, SelfTest and MDNSPort are the functions of package mdns (Port for the last). Survey and
 	// MDNSPort send nothing.
 	Survey   func(mdns.Config) ([]mdns.Interface, error)
 	SelfTest func(context.Context, mdns.Config) (time.Duration, error)

@@ -79,8 +79,8 @@ func (c *Command) makeDir() (dir string, err error) {
 }
 
 // takeArtifacts returns the arguments of a call with the path of a copy in the place of each artifact that they name. The
-// errors are community.ErrInvalid if the calling node did not give one of them, or they name more than maxFiles, that of
-// ctx, and those of the disk.
+// errors are community.ErrInvalid if the calling node did not give one of them, or they name more than maxFiles, the error of
+// ctx, and the errors of the disk.
 func (c *Command) takeArtifacts(ctx context.Context, input []byte, from community.NodeID, dir string) ([]byte, error) {
 	if dir == "" {
 		return input, nil
@@ -94,7 +94,7 @@ func (c *Command) takeArtifacts(ctx context.Context, input []byte, from communit
 		r, err := c.runner.cfg.Artifacts.Open(ctx, from, h)
 		if err != nil && ctx.Err() != nil {
 			return "", ctx.Err()
-		} else if err != nil { // as text: its kind is that of another call
+		} else if err != nil { // as text: its kind belongs to another call
 			explained := community.Explain(community.ErrInvalid, "artifact "+name+" could not be fetched from the calling node: name one that you were given, and that is still kept")
 			return "", fmt.Errorf("%w: %v", explained, err)
 		}

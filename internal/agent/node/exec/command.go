@@ -29,7 +29,7 @@ const (
 	execFlood   = 64 << 20    // bytes of output after which the command is stopped
 )
 
-// execEnv are the variables that a command gets in addition to those of every
+// execEnv are the variables that a command gets in addition to the variables of every
 // sandboxed command. API keys of models are not among them.
 var execEnv = []string{"LC_ALL"}
 
@@ -82,7 +82,7 @@ func (c *Command) policy(env []string, dir string) (sandbox.Policy, error) {
 
 // Answer runs the command with input on standard input and returns the JSON
 // that it prints, or the text as a JSON string if the capability says text. An artifact that input names is the path of a file there; it
-// is fetched from caller, the calling node, which may fetch those of the result:
+// is fetched from caller, the calling node, which may fetch the result's:
 // they stand there in the place of paths in artifactsEnv. Answer blocks until the command and
 // all processes that it started have ended; ctx, or the timeout of the
 // capability, ends them. Errors: community.ErrInvalid if input is not JSON,
@@ -161,7 +161,7 @@ func parseOutput(ctx context.Context, r sandbox.Result, err error, limit int, te
 	return bytes.TrimSpace(r.Stdout.Head), nil
 }
 
-// describeExit says how a command ended, and what it said on standard error.
+// describeExit says how a command ended, with its standard error.
 func describeExit(r sandbox.Result) string {
 	how := fmt.Sprintf("the command ended with exit status %d", r.Code)
 	if r.Signal != "" {

@@ -42,7 +42,7 @@ type Config struct {
 	OnRun func(ctx context.Context, argv []string) func(sandbox.Result, error)
 	// MaxOutput is the largest result of a capability, in bytes. Default 1 MiB.
 	MaxOutput int
-	// Artifacts are those of the node. Default: commands take and give none.
+	// Artifacts are the node's. Default: commands take and give none.
 	Artifacts Artifacts
 }
 

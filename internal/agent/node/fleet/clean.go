@@ -44,7 +44,7 @@ const (
 var memberID = lazyregexp.New(`^[0-9a-f]{32}$`)
 
 // cleanAgent makes the message of an agent fit to be shown, whatever it has: texts are printable and
-// bounded, and node is that of the sender.
+// bounded, and node is the sender's.
 func cleanAgent(a *symbiov1.FleetAgent, node community.NodeID, name string) {
 	a.Node, a.NodeName = string(node), name
 	for _, s := range []*string{&a.Name, &a.Definition, &a.Model, &a.Session} {

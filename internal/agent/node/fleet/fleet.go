@@ -129,7 +129,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 
 // Watch sends everything and then what changes, at most every quarter of a second, until ctx ends.
 // With once it waits a moment for the nodes that have not answered yet, sends everything and
-// returns. send must not change what it gets. Its error ends the watch. If one send does not return within
+// returns. send must not change its argument. Its error ends the watch. If one send does not return within
 // sendTimeout, Watch returns ErrSlow, and send is not called again; the caller must then make it
 // return. community.ErrStopped: the node stops.
 func (f *Fleet) Watch(ctx context.Context, once bool, send func(*symbiov1.FleetChange) error) error {

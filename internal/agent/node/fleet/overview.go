@@ -71,7 +71,7 @@ func (o *Overview) Apply(c *symbiov1.FleetChange) {
 	o.Events = o.Events[max(0, len(o.Events)-maxEventRows):]
 }
 
-// Events returns the events of a change. What is no event is left out.
+// Events returns the events of a change. Entries that are no events are left out.
 func Events(c *symbiov1.FleetChange) (all []event.Event) {
 	for _, m := range c.GetEvents() {
 		var e event.Event

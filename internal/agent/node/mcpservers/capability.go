@@ -69,7 +69,7 @@ func (s *Servers) offerTool(ctx context.Context, c config.Capability, offer Offe
 }
 
 // offerOne offers a tool with the description and schemas of the configuration,
-// and those of the tool where the configuration has none.
+// and the tool's where the configuration has none.
 func (s *Servers) offerOne(c config.Capability, t *mcp.Tool, offer Offerer) error {
 	spec := t.Spec()
 	out := community.Capability{Name: c.Name, Description: cmp.Or(c.Description, spec.Description), Idempotent: c.Idempotent}

@@ -76,7 +76,7 @@ func (c Config) files() []string {
 	return files
 }
 
-// List returns the configured servers, those of the user first, and notes about
+// List returns the configured servers, the user's first, and notes about
 // what is ignored in the files. A project file that cannot be read is a note,
 // so that a repository cannot keep a node from starting; the user's file is an
 // error.
@@ -162,7 +162,7 @@ func Open(c Config) (*Servers, error) {
 }
 
 // Installer returns what installs the packages of servers. It runs in a sandbox
-// even if that of the node is off.
+// even if the node's is off.
 func (s *Servers) Installer() (packages.Installer, error) {
 	box, _, err := s.cfg.Runner.Hold(&config.Sandbox{Preset: "standard"})
 	return packages.Installer{Store: s.cfg.State.Packages(), Box: box, Home: s.cfg.Home}, err

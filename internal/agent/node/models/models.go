@@ -73,9 +73,9 @@ func New(cfg Config) *Models {
 func (m *Models) Close() { m.http.CloseIdleConnections() }
 
 // Open returns the model of this name, or a list of models for names with
-// commas; "" is the model of the configuration, or that of a replayed
+// commas; "" is the model of the configuration, or the model of a replayed
 // recording. API keys are read from the environment at this moment. Errors are
-// those of package provider.
+// the errors of package provider.
 func (m *Models) Open(ctx context.Context, name string) (llm.Model, error) {
 	return m.open(ctx, name, Providers(m.cfg.Settings, m.cfg.Getenv, m.cfg.Funcs))
 }

@@ -62,7 +62,7 @@ func Open(o Options) (*slog.Logger, io.Closer, error) {
 	return slog.New(slog.NewMultiHandler(all...)), file, nil
 }
 
-// withoutSecrets takes secrets out of what a log line quotes.
+// withoutSecrets takes secrets out of the quotes in a log line.
 func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:

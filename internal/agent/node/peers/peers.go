@@ -1,5 +1,5 @@
 // Package peers connects a node to the other nodes: it has the identity of the node, its listener and the network over it,
-// searches for the addresses of other nodes, and keeps those of its cluster.
+// searches for the addresses of other nodes, and keeps the addresses of its cluster.
 package peers
 
 import (
@@ -54,7 +54,7 @@ type Peers struct {
 // of nodes that were met before are handed to the network, so that a restarted
 // node finds its cluster without discovery. The
 // addresses that other nodes introduce are the last source, because they are the least trusted. A
-// node on loopback searches, and announces itself, on loopback only. With an error Open returns what it has opened so far.
+// node on loopback searches, and announces itself, on loopback only. With an error Open returns the parts that are open so far.
 func Open(c Config) (_ *Peers, err error) {
 	p := &Peers{cfg: c}
 	if p.Identity, err = c.Kept.Identity(); err != nil {
@@ -152,7 +152,7 @@ func (p *Peers) report(e grpcpeer.Event) {
 }
 
 // limits returns the limits of the transport. They are slightly wider than
-// those of the community, so that the community refuses first: it counts
+// the limits of the community, so that the community refuses first: it counts
 // refusals by node and says why.
 func limits(c config.Config) grpcpeer.Limits {
 	l := c.Limits
@@ -171,7 +171,7 @@ const addressInterval = 2 * time.Second
 
 // KeepAddresses stores the addresses of connected nodes of the cluster until
 // ctx ends, so that a restarted node can dial them even if the configured peers
-// are down. Addresses that are older than AddressLife, and those of removed
+// are down. Addresses that are older than AddressLife, and the addresses of removed
 // nodes, are deleted. A failure to write is logged, because the addresses are
 // only hints.
 func (p *Peers) KeepAddresses(ctx context.Context) error {

@@ -57,7 +57,7 @@ type Proposal struct {
 }
 
 // HashToTrust returns the hash that a person compares: for a fetched skill the hash of all its
-// files, else that of its SKILL.md.
+// files, else its SKILL.md's.
 func (p Proposal) HashToTrust() string {
 	if p.Hash != "" {
 		return p.Hash

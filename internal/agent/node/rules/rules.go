@@ -1,4 +1,4 @@
-// Package rules has the rules in force: those of the configuration, which can
+// Package rules has the rules in force: the rules of the configuration, which can
 // be reloaded while the node runs, and what a person has allowed from now on or
 // for a session.
 package rules
@@ -122,7 +122,7 @@ func (r *Rules) With(texts []string) (policy func() permission.Policy, allow []p
 	}
 	return func() permission.Policy {
 		p := r.Policy()
-		p.Allow = slices.Concat(p.Allow, allow) // a copy: the array is that of the configuration
+		p.Allow = slices.Concat(p.Allow, allow) // a copy: the array belongs to the configuration
 		return p
 	}, allow, nil
 }

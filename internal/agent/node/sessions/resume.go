@@ -54,7 +54,7 @@ type Resumer struct {
 func NewResumer(cfg ResumerConfig) *Resumer { return &Resumer{cfg, make(chan resumption)} }
 
 // unfinished returns the tasks that the end of the node interrupted and that
-// can go on, the latest first, also those of earlier ends.
+// can go on, the latest first, also sessions of earlier ends.
 func (r *Resumer) unfinished(ctx context.Context, dir string) (all []session.Info, err error) {
 	if r.cfg.Sessions.Journal == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func (r *Resumer) unfinished(ctx context.Context, dir string) (all []session.Inf
 
 // Prepare spawns the agents that live again, lists the approvals that waited,
 // publishes what was interrupted, and returns the tasks that go on by
-// themselves. What fails is logged: it must not keep the node from starting.
+// themselves. Failures are logged: they must not keep the node from starting.
 // ResumeAnswered must run already.
 func (r *Resumer) Prepare(ctx context.Context) []session.Info {
 	kept := r.spawnKept(ctx)

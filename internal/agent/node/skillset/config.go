@@ -55,7 +55,7 @@ func (c Config) Registry() skills.Config {
 	return cfg
 }
 
-// choices returns the choices of the configuration and those of `symbio
+// choices returns the choices of the configuration and of `symbio
 // skills disable` together. If the latter cannot be read it returns the former
 // and an error.
 func (c Config) choices() (skills.Choices, error) {

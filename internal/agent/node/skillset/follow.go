@@ -123,7 +123,7 @@ func skillCall(c *community.Community, m community.Member) share.Call {
 }
 
 // update fetches a skill of the registry node unless it is stored as that node has it, and
-// returns its hash. If the configuration trusts its name, it is trusted with those of its rules that
+// returns its hash. If the configuration trusts its name, it is trusted with the ones of its rules that
 // the configuration grants.
 func (s *Skills) update(ctx context.Context, call share.Call, from community.NodeID, name string) (string, error) {
 	keeper := s.cfg.State.Skills()

@@ -29,7 +29,7 @@ type Address struct {
 	Seen time.Time      `json:"seen"`
 }
 
-// addressFile is the file of the addresses, among those of the member of a cluster.
+// addressFile is the file of the addresses, among the files of the member of a cluster.
 const addressFile = "met.json"
 
 // Addresses returns the stored addresses of other nodes that are not too old. A

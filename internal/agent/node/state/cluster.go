@@ -105,7 +105,7 @@ func (s Dir) OpenCluster() (*identity.Cluster, error) {
 	return c, err
 }
 
-// Identity returns the identity of the node: that of the cluster which it has
+// Identity returns the identity of the node: the identity in the cluster which it has
 // joined, or whose authority is on this machine, else one of the user's own
 // authority. It makes key and certificate if they are missing.
 func (n Node) Identity() (*identity.Identity, error) {

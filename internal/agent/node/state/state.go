@@ -71,8 +71,8 @@ func (s Dir) Authority() string { return filepath.Join(string(s), "authority") }
 // path returns the directory of the node.
 func (n Node) path() string { return filepath.Join(string(n.dir), "nodes", n.name) }
 
-// Workspaces returns the directory of what other nodes have sent of their
-// workspaces, which commands must not see, and that of the workspaces in which
+// Workspaces returns the directory of the data that other nodes have sent of their
+// workspaces, which commands must not see, and the directory of the workspaces in which
 // agents work now.
 func Workspaces(n Node) (sent, leases string) {
 	return filepath.Join(n.path(), "workspaces"), filepath.Join(string(n.dir), "leases", n.name)

@@ -79,7 +79,7 @@ type State struct {
 }
 
 // Offer offers the capabilities to other nodes with the given function, which
-// is that of the community or a wrapper of it.
+// is the community or a wrapper of it.
 func (d *Controller) Offer(offer func(community.Capability, community.Provider, ...community.OfferOption) error) error {
 	one := func(more string) json.RawMessage {
 		return json.RawMessage(`{"type":"object","required":["member"` + more + `],"properties":{"member":{"type":"string"},"text":{"type":"string"},"transcript":{"type":"boolean"}},"additionalProperties":false}`)

@@ -36,7 +36,7 @@ func (p *person) answer(reply community.Reply, spent budget.Spent, err error, lo
 // person. It keeps the calls that were denied because there was none. It is safe for concurrent use.
 type person struct {
 	dir string // of the node
-	// policy is that of the node with the rules of the person, which are allow.
+	// policy is the node's policy with the rules of the person, which are allow.
 	policy func() permission.Policy
 	allow  []permission.Rule
 	// next asks others; nil = there are none.
@@ -50,7 +50,7 @@ type person struct {
 // maxDenials is how many denied calls of a task are told. The others are counted.
 const maxDenials = 10
 
-// personOf returns who decides for the person of a task. The error is that of a rule.
+// personOf returns who decides for the person of a task. The error comes from a rule.
 func (t *Tasks) personOf(r *symbiov1.RunTaskRequest) (_ *person, err error) {
 	who := &person{dir: t.cfg.Dir, next: t.cfg.Agents.Ask}
 	who.policy, who.allow, err = t.cfg.Rules.With(r.GetAllow())
@@ -59,7 +59,7 @@ func (t *Tasks) personOf(r *symbiov1.RunTaskRequest) (_ *person, err error) {
 
 // ask decides a call of an agent of this node, whose rules have judged it already, or a question of a lender about one of
 // an agent that it lends. The lender has not seen that rules of the person allow the latter where its own do not, so they
-// are judged here, beside those of this node and its guardrails: what these deny, may deny or ask about stays as it is.
+// are judged here, beside the rules of this node and its guardrails: what these deny, may deny or ask about stays as it is.
 func (p *person) ask(ctx context.Context, q agent.ApprovalRequest) tool.Answer {
 	call := permission.Call{Tool: q.Tool, Args: q.Args, Dir: p.dir, Within: q.Within}
 	chain := permission.Chain{{Policy: p.policy()}}
@@ -99,8 +99,8 @@ func (p *person) deny(d *symbiov1.Denial) {
 	}
 }
 
-// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent, with those of its person. def is
-// this node's definition of the agent, whose rules no rule of the person lifts. The error is that of its guardrail.
+// borrower returns a Borrower for a task of this node, whose rules hold in the lent agent, with the rules of its person. def is
+// this node's definition of the agent, whose rules no rule of the person lifts. The error comes from its guardrail.
 func (t *Tasks) borrower(who *person, def definition.Definition) (*lending.Borrower, error) {
 	g, err := def.Guardrail.Guardrail()
 	own := []permission.Guardrail{g.Rules()}

@@ -75,7 +75,7 @@ type Answer struct {
 // String returns the text.
 func (a Answer) String() string { return a.Text }
 
-// reply returns the answer as that of a capability.
+// reply returns the answer as the answer of a capability.
 func (a Answer) reply() community.Reply {
 	return community.Reply{Data: []byte(a.Text), ContentType: a.contentType}
 }

@@ -130,7 +130,7 @@ func (t *Tasks) agentTask(ctx context.Context, r *symbiov1.RunTaskRequest, send 
 		return nil, err
 	}
 	limits := LimitsOf(t.cfg.Agents.Limits, r.GetBudget()).WithDefaults()
-	whole := limits // of which the agent on another node gets all but its own place
+	whole := limits // the agent on another node gets them without its own place
 	whole.Agents, whole.Depth = limits.Agents+1, limits.Depth+1
 	who, err := t.personOf(r)
 	if err != nil {

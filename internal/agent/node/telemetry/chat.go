@@ -44,7 +44,7 @@ type request struct {
 	usage llm.Usage
 	stop  llm.Stop
 	err   error
-	// text and calls are those of the answer, if they are to be in the span.
+	// text and calls are the answer's, if they are to be in the span.
 	text  strings.Builder
 	calls []llm.ToolCall
 }

@@ -2,7 +2,7 @@ package telemetry
 
 // The names of OpenTelemetry's conventions for generative AI, which are still in development. They have
 // a repository of their own without versions (open-telemetry/semantic-conventions-genai, here as of
-// August 2026); the last ones with a version are those of the semantic conventions 1.41.
+// August 2026); the last ones with a version come from the semantic conventions 1.41.
 const (
 	aiOperation      = "gen_ai.operation.name"
 	aiProvider       = "gen_ai.provider.name"

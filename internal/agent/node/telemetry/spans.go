@@ -52,7 +52,7 @@ func isOf(s trace.SpanContext, w community.Trace) bool {
 	return s.IsValid() && strings.HasPrefix(w.Parent()[3:], s.TraceID().String()+"-"+s.SpanID().String())
 }
 
-// end ends a span with the error of its work, of which only the kind is told: the text may quote a
+// end ends a span with the kind of its work's error, and not the text: the text may quote a
 // message.
 func (t *Telemetry) end(span trace.Span, err error) {
 	if err != nil {
@@ -222,7 +222,7 @@ func (t *Telemetry) Run(ctx context.Context, argv []string) func(sandbox.Result,
 	}
 }
 
-// Refused counts a call that was not allowed. name is that of a tool, or invoke or send for a call of
+// Refused counts a call that was not allowed. name is the name of a tool, or invoke or send for a call of
 // another node.
 func (t *Telemetry) Refused(name string) {
 	subject := "tool"

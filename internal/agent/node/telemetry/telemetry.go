@@ -48,7 +48,7 @@ const closeTimeout = 2 * time.Second
 
 // Config sets up a Telemetry.
 type Config struct {
-	// Getenv reads the environment for what New decides. The exporters read that of the process.
+	// Getenv reads the environment for New. The exporters read the environment of the process.
 	Getenv func(string) string
 	// Prometheus says that Metrics will be served, so that metrics are counted without OTLP, too.
 	Prometheus bool
@@ -62,7 +62,7 @@ type Config struct {
 
 // State are figures of a node at one moment.
 type State struct {
-	// Members are those of all nodes, Nodes the connected ones with this one, Approvals the calls that
+	// Members are the members of all nodes, Nodes the connected ones with this one, Approvals the calls that
 	// wait for a person here.
 	Members, Nodes, Approvals int
 }
@@ -115,7 +115,7 @@ func New(ctx context.Context, c Config) (_ *Telemetry, err error) {
 			err = fmt.Errorf("OpenTelemetry by the variables OTEL_*: %w", err)
 		}
 	}()
-	// What the exporters report goes to the node's log alone: sent by OTLP it would fail again.
+	// The reports of the exporters go to the node's log alone: sent by OTLP it would fail again.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { c.Logger.Warn("telemetry not sent", "err", err) }))
 	from, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(
 		attribute.String("service.name", scope), attribute.String("service.version", c.Version),

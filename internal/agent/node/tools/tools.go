@@ -37,7 +37,7 @@ type Config struct {
 }
 
 // Open opens the workspace and returns the tools that every
-// agent can have in it: those for files, commands and the web, those of Config.More,
+// agent can have in it: tools for files, commands and the web, Config.More,
 // and the one that fetches skills. The caller closes the workspace.
 func Open(c Config) ([]tool.Tool, io.Closer, error) {
 	policy, err := c.Settings.Sandbox.Policy(c.Dir, c.Home)

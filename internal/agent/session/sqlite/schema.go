@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// version is that of the schema, in user_version.
+// version is the schema's, in user_version.
 const version = 4
 
 const schema = `

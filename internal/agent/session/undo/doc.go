@@ -6,6 +6,6 @@
 // Nothing outside of the session's directory is touched, and nothing behind a symbolic link. What an
 // undo replaces is recorded before it is replaced, so that an undo can be undone (Redo).
 //
-// Only the changes of Write, Edit and MultiEdit are recorded, those of commands are not. Directories
+// Only the changes of Write, Edit and MultiEdit are recorded, changes by commands are not. Directories
 // that were made for a new file stay. Changes on other nodes, by sub-agents there, are not known here.
 package undo

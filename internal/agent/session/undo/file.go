@@ -157,7 +157,7 @@ func (f *File) diff() string {
 }
 
 // Apply puts the files of the plan back that are not refused, sets their Done, or Refused if it is
-// too late, and returns how many are done. What it replaces is recorded first. The error says why
+// too late, and returns how many are done. It records the old content first. The error says why
 // nothing was put back.
 func (p *Plan) Apply() (done int, err error) {
 	root, err := os.OpenRoot(p.Dir)

@@ -22,7 +22,7 @@ var ErrNothing = errors.New("no change of a file is left to put back")
 // Plan says which files an undo puts back, and why not others.
 type Plan struct {
 	Session string `json:"session"`
-	// Turn is the number of the first exchange whose changes are undone, from 1; Redo = those of an
+	// Turn is the number of the first exchange whose changes are undone, from 1; Redo = the changes of an
 	// undo.
 	Turn int `json:"turn"`
 	// Dir is the session's directory. Only files below it are put back.
@@ -52,7 +52,7 @@ func ParseTurn(text string) (int, error) {
 }
 
 // New returns the plan that undoes exchange number turn of a session, from 1, and all later ones. With
-// 0 it is the latest exchange of which something is left to put back; with Redo it is the latest undo.
+// 0 it is the latest exchange with something left to put back; with Redo it is the latest undo.
 // The error wraps ErrNothing, session.ErrNotFound, or session.ErrInUse if the session has a task
 // without an end.
 func New(ctx context.Context, store session.Store, id string, turn int) (*Plan, error) {

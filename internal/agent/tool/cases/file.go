@@ -42,7 +42,7 @@ type Case struct {
 	// user (also for ""), bundled or project. The rules of a project's skill are not granted.
 	SkillRules []string `yaml:"skillRules,omitempty"`
 	SkillScope string   `yaml:"skillScope,omitempty"`
-	// ParentRules is the policy of the agent's parent, OnBehalfOf that of the requester of its
+	// ParentRules is the policy of the agent's parent, OnBehalfOf the policy of the requester of its
 	// task; nil means that there is none. The strictest verdict counts.
 	ParentRules *rules `yaml:"parentRules,omitempty"`
 	OnBehalfOf  *rules `yaml:"onBehalfOf,omitempty"`
@@ -102,7 +102,7 @@ const version = 1
 
 // Read reads a file of cases. Unknown fields are an error, so that a misspelled field cannot make a
 // case pass. A fault in one case is returned by Judge for that case, so that the others are still
-// judged. The error is that of r or of the YAML decoder, or about an empty file or an unknown
+// judged. The error comes from r or from the YAML decoder, or about an empty file or an unknown
 // version.
 func Read(r io.Reader) ([]Case, error) {
 	text, err := io.ReadAll(r)

@@ -108,8 +108,8 @@ func Refusal(call permission.Call) string {
 	return ""
 }
 
-// chain returns the permissions that judge the case's call: the agent's, then those of its parent
-// and of the requester, each of which can only restrict further.
+// chain returns the permissions that judge the case's call: the agent's, then the permissions of its parent
+// and of the requester; each can only restrict further.
 func (s *caseRun) chain(c Case) (permission.Chain, error) {
 	agent := permission.Link{Name: "agent", Policy: c.Rules.in(s).policy(), Memory: new(permission.Memory)}
 	for _, m := range c.SessionMemory {

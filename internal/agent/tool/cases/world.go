@@ -24,7 +24,7 @@ type World struct {
 	next int
 }
 
-// NewWorld creates the directory. From the first case until Close, HOME is that of the current case.
+// NewWorld creates the directory. From the first case until Close, HOME is the current case's.
 // HOME belongs to the whole process, so nothing else may depend on it meanwhile. The caller must
 // close the World.
 func NewWorld() (*World, error) {

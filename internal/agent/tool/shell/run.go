@@ -36,13 +36,13 @@ type Config struct {
 	Env []string
 }
 
-// GitSandbox is a sandbox for Git and what it lets Git do.
+// GitSandbox is a sandbox for Git and the access that it gives Git.
 type GitSandbox struct {
 	Box    func(ctx context.Context) (*sandbox.Box, error)
 	Policy sandbox.Policy
 }
 
-// The limits of a command. defaultTimeout and maxTimeout are those of the spec's Bash tool.
+// The limits of a command. defaultTimeout and maxTimeout come from the Bash tool of other agents.
 const (
 	defaultTimeout = 120 * time.Second
 	maxTimeout     = 600 * time.Second

@@ -33,10 +33,10 @@ func NewScripts(cfg Config) *Scripts {
 	return &Scripts{Timeout: time.Minute, MaxOutput: 1 << 20, runner: &runner{cfg}}
 }
 
-// Holds is for tool.Spec, as that of Bash.
+// Holds is for tool.Spec, as Bash has it.
 func (s *Scripts) Holds(ctx context.Context) error { return s.runner.checkSandbox(ctx) }
 
-// Keeps is for tool.Spec, as that of Bash.
+// Keeps is for tool.Spec, as Bash has it.
 func (s *Scripts) Keeps(ctx context.Context, d *permission.FileDenials) bool {
 	return s.runner.sandboxKeeps(ctx, d)
 }
@@ -67,7 +67,7 @@ func (s *Scripts) Run(ctx context.Context, one Script) tool.Result {
 	return runIn(ctx, box, showing(policy, dirs), spec, s.Timeout)
 }
 
-// looking returns the box of a script, and what it may do there: it sees its skill, and not the workspace.
+// looking returns the box of a script, and its access there: it sees its skill, and not the workspace.
 func (s *Scripts) looking(ctx context.Context, one Script) (*sandbox.Box, sandbox.Policy, error) {
 	box, err := s.runner.cfg.Look(ctx)
 	if err != nil {

@@ -64,7 +64,7 @@ func (c *Client) do(ctx context.Context, h header, body []byte) (header, []byte,
 }
 
 // Push sends a workspace, as far as the other node lacks it, and returns the hash by which that makes
-// it. What arrived before an error stays there for the next time. The error is that of a call, of the
+// it. Contents that arrived before an error stay there for the next time. The error comes from a call, from the
 // disk, or says why the node does not take the workspace.
 func (c *Client) Push(ctx context.Context, w *workspace.Snapshot) (content.Hash, error) {
 	text := w.Encode()
@@ -190,7 +190,7 @@ type Work struct {
 	Left  string         // changes that do not travel, and why, in the words of the other node; "" = none
 }
 
-// Fetch fetches the patch of what a member changed in the workspace that base describes, with its
+// Fetch fetches the patch of a member's changes in the workspace that base describes, with its
 // contents. All that the other node says is checked; the error says what is wrong.
 func (c *Client) Fetch(ctx context.Context, member community.MemberID, base workspace.Manifest) (w Work, err error) {
 	store, err := c.server.store(own, 0)

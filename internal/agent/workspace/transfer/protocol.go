@@ -21,7 +21,7 @@ const (
 	opMissing = "missing" // which of Hashes, or of the contents of the manifest Hash, the lender lacks
 	opPut     = "put"     // the body has the contents of Hashes, of Sizes
 	opJoin    = "join"    // Hash is the contents of Hashes, one after the other
-	opPatch   = "patch"   // makes the patch of what Member changed, and tells its hash and size
+	opPatch   = "patch"   // makes the patch of Member's changes, and tells its hash and size
 	opGet     = "get"     // sends the content Hash from Offset on
 )
 
@@ -86,7 +86,7 @@ func (c codec) encode(h header, body []byte) ([]byte, error) {
 }
 
 // decode reads a message. It refuses unknown fields, so that a newer node learns at once that this one
-// does not know what it asks for.
+// does not know the request.
 func (c codec) decode(data []byte) (h header, body []byte, err error) {
 	switch {
 	case len(data) > 0 && data[0] == plain:

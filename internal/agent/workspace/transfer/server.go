@@ -25,7 +25,7 @@ import (
 type Config struct {
 	// Dir has a store of contents for each borrower. Commands must not see it.
 	Dir string
-	// Leases is where workspaces are made. What an earlier process left there is removed.
+	// Leases is where workspaces are made. Leftovers of an earlier process are removed.
 	Leases string
 	// Limits bound one workspace, and what an agent may make of it.
 	Limits workspace.Limits
@@ -37,7 +37,7 @@ type Config struct {
 }
 
 const (
-	// maxStores is how many borrowers have contents here at a time. What an idle one left is removed.
+	// maxStores is how many borrowers have contents here at a time. The contents of an idle one are removed.
 	maxStores = 4
 	// busyStore is how long a store stays in use after a call.
 	busyStore = 10 * time.Minute
@@ -158,7 +158,7 @@ func (s *Server) store(node community.NodeID, lease int) (have *nodeStore, err e
 	return have, nil
 }
 
-// makeRoom removes idle stores until there is room for that of a node; community.ErrBusy if all are in
+// makeRoom removes idle stores until there is room for the store of a node; community.ErrBusy if all are in
 // use. s.mu is held.
 func (s *Server) makeRoom(node community.NodeID) error {
 	dirs, err := os.ReadDir(s.cfg.Dir)
@@ -278,7 +278,7 @@ type Checkout struct {
 	base   workspace.Manifest
 
 	mu    sync.Mutex
-	unpin func() // of what the workspace was made of, and of the last patch; nil after Close; guarded by mu
+	unpin func() // of the workspace's contents, and of the last patch; nil after Close; guarded by mu
 }
 
 // Checkout makes the workspace of a manifest that a node has sent; "" is this node itself. The caller
@@ -339,8 +339,8 @@ func (c *Checkout) Call(ctx context.Context, data []byte) ([]byte, error) {
 	return c.server.serve(ctx, c.node, data, func(community.MemberID) *Checkout { return c })
 }
 
-// diff makes the patch of what the agent changed since the workspace was made, and keeps it and its
-// contents until the next one. What the agent has written is bounded here, by the limits of a
+// diff makes the patch of the agent's changes since the workspace was made, and keeps it and its
+// contents until the next one. The agent's files are bounded here, by the limits of a
 // workspace; until then only the sandbox (the size of a file) and the disk bound it.
 func (c *Checkout) diff(ctx context.Context) (out header, err error) {
 	if c == nil {

@@ -10,7 +10,7 @@
 // configuration, which names the registry and may have a login at it; it writes one new directory.
 // It runs in a sandbox also where the node's is off. No script of a package runs, and nothing is
 // built or cloned. A package that is not from a registry by its name, or has no hash, is refused.
-// What is installed is not changed: an update is another directory.
+// An installed package is not changed: an update is another directory.
 //
 // It does not check what the packages do. They run as servers, each in the sandbox of its entry.
 package packages

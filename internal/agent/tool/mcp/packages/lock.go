@@ -51,7 +51,7 @@ type manager struct {
 	program func(dir string, p Package) string
 }
 
-// managers returns them by name. Their caches lie in the directory of the package, since that of the
+// managers returns them by name. Their caches lie in the directory of the package, since the directory of the
 // user must not be written.
 func managers() map[string]manager {
 	// npm runs a nested npm in a package from Git, which obeys that package's .npmrc: its key git names a program.

@@ -32,7 +32,7 @@ type Record struct {
 	Integrity string `json:"integrity"`
 	// SHA256 is the hash of the whole lock.
 	SHA256 string `json:"sha256"`
-	// Dir is the directory below that of the Store. Previous is the one before the last update,
+	// Dir is the directory below the Store's. Previous is the one before the last update,
 	// from which a server may still be running.
 	Dir      string `json:"dir"`
 	Previous string `json:"previous,omitempty"`
@@ -229,7 +229,7 @@ func (in Installer) run(ctx context.Context, m manager, dir string, commands [][
 	return nil
 }
 
-// readable returns where programs and what they need are installed: the directory of each, of what it
+// readable returns where programs and their dependencies are installed: the directory of each, of the files it
 // links to, and of a script also the directory above, which has the rest of it. Paths are free of
 // links.
 func (in Installer) readable(programs []string) (paths []string) {
