@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"symbio/agent/budget"
 	"symbio/agent/event"
 	"symbio/agent/llm"
-	"symbio/agent/tool"
 	"symbio/community"
 	"symbio/internal/security/visible"
 )
@@ -160,32 +158,39 @@ func (a *activity) snapshot() Activity {
 	return out
 }
 
-// noteActivity takes up an event of the agent, for the Activity of it and of its ancestors.
-func (i *instance) noteActivity(e event.Event) {
-	if e.IsFrequent() {
-		return
-	}
-	i.activity.record(e)
-	usage := cmp.Or(event.PartOf[event.Turn](e).Usage, event.PartOf[event.Compaction](e).Usage)
-	if usage == nil {
-		return
-	}
-	i.factory.used.spend(*usage)
-	for up := i; up != nil; up = up.parent {
-		up.activity.spend(*usage)
-	}
+// events tells what an agent does: its Activity and those of its parents, the node that borrows it, and people.
+type events struct {
+	activity
+	permissions *permissions // say who the agent is, whose events these are, and which node borrows it
+	parent      *events      // those of the agent's parent; nil = it has none on this node
 }
 
-// askPerson asks a person by Order.Ask, and blocks until the answer. Meanwhile the agent counts as
-// waiting for a person.
-func askPerson(ctx context.Context, i *instance, r ApprovalRequest) tool.Answer {
-	i.activity.ask(r.CallID, r.Tool, true)
-	defer i.activity.ask(r.CallID, r.Tool, false)
-	answered := i.factory.cfg.OnAsk(ctx, r)
-	answer := i.ask(ctx, r)
-	answered(answer)
-	return answer
+// report adds the agent's identity to an event and tells it.
+func (e *events) report(v event.Event) {
+	v.Agent, v.Name = string(e.permissions.self.ID), e.permissions.self.Name
+	if e.parent != nil {
+		v.Parent = string(e.parent.permissions.self.ID)
+	}
+	if !v.IsFrequent() {
+		e.record(v)
+	}
+	if usage := cmp.Or(event.PartOf[event.Turn](v).Usage, event.PartOf[event.Compaction](v).Usage); usage != nil && !v.IsFrequent() {
+		e.permissions.factory.used.spend(*usage)
+		for up := e; up != nil; up = up.parent {
+			up.spend(*usage)
+		}
+	}
+	switch lease := e.permissions.borrower(); v.Type {
+	case event.TypeToolCall:
+		lease.Progress(v.Name + " asks for " + event.PartOf[event.Tool](v).Tool)
+	case event.TypeTurn, event.TypeSpawned, event.TypeDone, event.TypeFailed:
+		lease.SpentChanged()
+	}
+	e.permissions.factory.cfg.Report(v)
 }
+
+// notice reports a message for people.
+func (e *events) notice(text string) { e.report(event.Event{Type: event.TypeNotice, Text: text}) }
 
 // Activities returns what the agents of this node do, in no order.
 func (f *Factory) Activities() []Activity {
@@ -211,11 +216,11 @@ func (f *Factory) Used() ModelUsage { return f.used.snapshot().Spent }
 
 // activityOf returns what an agent does now.
 func activityOf(i *instance) Activity {
-	out := i.activity.snapshot()
-	out.Member, out.Definition, out.Parent = i.self, i.def.Name, i.parentID()
-	out.Model, out.Session, out.Limits = currentModel{i}.Name(), i.record.info().ID, i.account.Limits()
+	out := i.events.snapshot()
+	out.Member, out.Definition, out.Parent = i.self, i.order.Definition.Name, i.parentID()
+	out.Model, out.Session, out.Limits = i.settings.modelName(), i.record.info().ID, i.task.account.Limits()
 	if out.Window == 0 {
-		out.Window = i.current().conversation.Window()
+		out.Window = i.agent.Load().conversation.Window()
 	}
 	return out
 }

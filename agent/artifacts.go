@@ -197,7 +197,7 @@ func (e exchange) passing(ctx context.Context, with community.MemberID, s commun
 // that is a part, and the artifact that has the whole. Another node may fetch the artifacts that it names.
 func (a *Agent) answer(ctx context.Context, text string, s community.Signal) string {
 	i := a.instance
-	if len(text) > maxAnswer && len(s.Requester) > 0 && (i.parent != nil || i.lease != nil) && i.artifacts != nil {
+	if len(text) > maxAnswer && len(s.Requester) > 0 && (i.parent != nil || i.permissions.borrower() != nil) && i.artifacts != nil {
 		text = tool.Shorten(text, answerShown) + "\n" + i.artifacts.keep("the whole answer of "+i.self.Name, []byte(text))
 	}
 	if to := callingNode(s); to != "" {

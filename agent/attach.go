@@ -37,7 +37,7 @@ func attach(ctx context.Context, a *Agent, message string) (more llm.Message) {
 	home, _ := os.UserHomeDir() // without it, ~/ names no file
 	seen := map[string]bool{}
 	room := min(maxAttachedText, a.conversation.Window()/2) // bytes: an eighth of the tokens
-	for word, path := range workcontext.Mentions(message, a.instance.workspace.Dir, home) {
+	for word, path := range workcontext.Mentions(message, a.instance.order.Workspace.Dir, home) {
 		if info, err := os.Stat(path); ctx.Err() != nil || seen[path] || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
@@ -72,6 +72,6 @@ func attach(ctx context.Context, a *Agent, message string) (more llm.Message) {
 // leaveOut says that what a message names is not attached.
 func leaveOut(a *Agent, more *llm.Message, what, why string) {
 	text := fmt.Sprintf("%s: not attached to the message: %s", what, why)
-	a.instance.notice(text)
+	a.instance.events.notice(text)
 	more.Text += "[" + text + "]\n\n"
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"symbio/agent/budget"
@@ -15,11 +14,11 @@ import (
 // done. An agent without a parent starts with a full budget. A sub-agent or lent agent also ends at
 // its caller's deadline.
 func (i *instance) startTask(ctx context.Context, s community.Signal, resume bool) (context.Context, func(), error) {
-	if i.parent == nil && !i.keepAccount && !i.isFromOwnTree(s.Requester) {
-		i.account.Renew()
+	if i.parent == nil && !i.order.LifetimeBudget && !i.permissions.isFromOwnTree(s.Requester) {
+		i.task.account.Renew()
 	}
 	now := time.Now()
-	end := now.Add(i.account.Wall())
+	end := now.Add(i.task.account.Wall())
 	if resume {
 		ran, err := i.chargeResumed(ctx, now)
 		if err != nil {
@@ -27,23 +26,22 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 		}
 		end = end.Add(-ran)
 	}
-	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.lease != nil) {
-		end = at // the caller's context
+	if at, ok := ctx.Deadline(); ok && at.Before(end) && (i.parent != nil || i.permissions.borrower() != nil) {
+		end = at // that of the caller
 	}
-	ctx, done := i.task.start(ctx, budget.NewTask(i.account, now, end))
+	ctx, done := i.task.start(ctx, budget.NewTask(i.task.account, now, end))
 	return ctx, done, nil
 }
 
-// alertBudget tells people when much of the task's budget is used. The budget of a lent agent is the borrower's, which
+// alert tells people when that share of the task's budget is used. The budget of a lent agent is the borrower's, which
 // tells its own people.
-func alertBudget(i *instance) {
-	top, share, task := i, i.factory.cfg.BudgetAlert, i.task.currentBudget()
-	for top.parent != nil {
-		top = top.parent
-	}
-	if share > 0 && task != nil && top.lease == nil {
+func (t *runningTask) alert(share float64, e *events) {
+	if task := t.currentBudget(); share > 0 && task != nil && e.permissions.borrower() == nil {
+		for e.parent != nil {
+			e = e.parent
+		}
 		for _, text := range task.Alerts(share) {
-			top.notice(text)
+			e.notice(text)
 		}
 	}
 }
@@ -55,27 +53,13 @@ func (i *instance) chargeResumed(ctx context.Context, now time.Time) (ran time.D
 	if i.parent != nil || len(past) == 0 {
 		return 0, nil // a sub-agent draws on its parent's budget
 	}
-	if !i.keepAccount { // else Spawn has charged it
+	if !i.order.LifetimeBudget { // else Spawn has charged it
 		err = i.chargePast(ctx, past[0].ID)
 	}
 	if i.factory.cfg.RealTime {
 		return now.Sub(past[0].Time), err
 	}
 	return session.RunningTime(past), err
-}
-
-// isFromOwnTree reports whether the agent itself or a descendant sent a task. Such a task uses what
-// is left of the budget: otherwise sub-agents could renew it without end.
-func (i *instance) isFromOwnTree(requesters []string) bool {
-	if slices.Contains(requesters, i.address) {
-		return true
-	}
-	for _, address := range requesters {
-		if r := i.factory.instances.byAddress(address); r != nil && slices.Contains(r.permissions.lineage, i.permissions) {
-			return true
-		}
-	}
-	return false
 }
 
 // Spent returns the use of a running agent of this factory and its descendants: since the last task
@@ -86,7 +70,7 @@ func (f *Factory) Spent(id community.MemberID) (budget.Spent, bool) {
 	if i == nil {
 		return budget.Spent{}, false
 	}
-	return i.account.Total(), true
+	return i.task.account.Total(), true
 }
 
 // Session describes the session of a running agent of this factory; the zero Info if nothing of it is
@@ -114,8 +98,8 @@ func (i *instance) reopenAccount() error {
 	if i.parent == nil {
 		return nil
 	}
-	if i.parent.current().team.IsClosed() {
+	if i.parent.agent.Load().subAgents.team.IsClosed() {
 		return community.ErrStopped
 	}
-	return i.account.Reopen(context.Background()) // Places.Take is bounded
+	return i.task.account.Reopen(context.Background()) // Places.Take is bounded
 }

@@ -23,11 +23,11 @@ type definitionConstraints struct {
 // ownConstraints returns the constraints of an instance: of its definition, of its order, and of the agent that
 // borrows it. The error says which of them cannot be enforced in its workspace.
 func ownConstraints(i *instance) (definitionConstraints, error) {
-	c, err := constraintsOf(i.def, i.security, i.workspace.Dir)
-	if err != nil || i.lease == nil || i.lease.Sandbox == nil {
+	c, err := constraintsOf(i.order.Definition, i.order.security, i.order.Workspace.Dir)
+	if lease := i.permissions.lease; err != nil || lease == nil || lease.Sandbox == nil {
 		return c, err
 	}
-	borrowers, err := i.lease.Sandbox.Constraint(i.workspace.Dir)
+	borrowers, err := i.permissions.lease.Sandbox.Constraint(i.order.Workspace.Dir)
 	inner := c.sandbox
 	c.sandbox = func(p sandbox.Policy) sandbox.Policy {
 		if p = borrowers(p); inner != nil {
@@ -41,18 +41,18 @@ func ownConstraints(i *instance) (definitionConstraints, error) {
 // portableSandbox describes for another node what commands of the agent are held to in ctx: by the
 // definitions that constrain it, and by the guardrails of ctx. It returns nil if that is nothing, and
 // an error if another node cannot hold commands to it.
-func portableSandbox(ctx context.Context, i *instance) (*sandbox.Portable, error) {
+func (p *permissions) portableSandbox(ctx context.Context) (*sandbox.Portable, error) {
 	_, held := tool.Guardrails(ctx)
-	permissions := i.permissions.at(ctx)
-	if _, narrower := permissions.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
+	p = p.at(ctx)
+	if _, narrower := p.constrainSandbox(sandbox.Policy{}); !narrower && held == nil {
 		return nil, nil
 	}
-	d, err := sandbox.Describe(func(p sandbox.Policy) sandbox.Policy {
-		if p, _ = permissions.constrainSandbox(p); held != nil {
-			p = sandbox.Meet(*held, p)
+	d, err := sandbox.Describe(func(s sandbox.Policy) sandbox.Policy {
+		if s, _ = p.constrainSandbox(s); held != nil {
+			s = sandbox.Meet(*held, s)
 		}
-		return p
-	}, i.workspace.Dir)
+		return s
+	}, p.dir)
 	if err != nil {
 		return nil, fmt.Errorf("another node cannot hold its commands to your sandbox limits: %w", err)
 	}
@@ -110,10 +110,6 @@ func (p *permissions) constraining() []*permissions {
 
 // guardrails returns the guardrails of all definitions that constrain the agent now.
 func (p *permissions) guardrails() []permission.Guardrail { return guardrailsOf(p.constraining()) }
-
-// ownGuardrails returns the guardrails of the agent's definition and of its parents'. Unlike
-// guardrails they never change.
-func (p *permissions) ownGuardrails() []permission.Guardrail { return guardrailsOf(p.lineage) }
 
 // guardrailsOf returns the guardrails of the agents' definitions, outermost first. Each is a group
 // of its own, so that an Override in one never lifts a rule of another. The groups are numbered

@@ -14,8 +14,9 @@ import (
 func (a *Agent) newConversation() *conversation.Conversation {
 	i := a.instance
 	cfg := conversation.Config{
-		Model: llm.Use(currentModel{i}, i.factory.cfg.Middleware.Model...), Tools: a.set, MaxTurns: i.def.MaxTurns, Window: a.window,
-		Form: i.def.Output, System: a.system,
+		Model: llm.Use(currentModel{&i.settings, i.order.Definition.Thinking, i.events.notice}, i.factory.cfg.Middleware.Model...), Tools: a.set,
+		MaxTurns: i.order.Definition.MaxTurns, Window: a.window, Form: i.order.Definition.Output,
+		System: a.system,
 		Before: func(ctx context.Context, turn int) bool {
 			changed := a.updateDynamicTools(ctx)
 			if turn > 1 {
@@ -46,8 +47,8 @@ func (a *Agent) watch(ctx context.Context, e event.Event) {
 		a.textTurn = turn
 		_ = community.Emit(ctx, []byte(text), "text/plain")
 	}
-	a.instance.report(e)
+	a.instance.events.report(e)
 	if e.Type == event.TypeTurn {
-		alertBudget(a.instance)
+		a.instance.task.alert(a.instance.factory.cfg.BudgetAlert, &a.instance.events)
 	}
 }

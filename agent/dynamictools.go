@@ -19,19 +19,19 @@ import (
 func (a *Agent) updateDynamicTools(ctx context.Context) (changed bool) {
 	i := a.instance
 	more := i.factory.cfg.DynamicTools
-	if more == nil || !i.def.MayHave(definition.MCPPrefix) {
+	if more == nil || !i.order.Definition.MayHave(definition.MCPPrefix) {
 		return false
 	}
 	tools, missing := more(ctx, false)
-	list, starting := listMissing(i.def, missing)
-	if starting != "" && !i.attended {
-		i.notice("waits for MCP servers that are still starting, for " + starting)
+	list, starting := listMissing(i.order.Definition, missing)
+	if starting != "" && !i.order.Attended {
+		i.events.notice("waits for MCP servers that are still starting, for " + starting)
 		tools, missing = more(ctx, true)
-		list, _ = listMissing(i.def, missing)
+		list, _ = listMissing(i.order.Definition, missing)
 	}
-	a.set.SetDynamic(slices.DeleteFunc(slices.Clone(tools), func(t tool.Tool) bool { return !i.def.HasTool(t.Spec().Name) }))
+	a.set.SetDynamic(slices.DeleteFunc(slices.Clone(tools), func(t tool.Tool) bool { return !i.order.Definition.HasTool(t.Spec().Name) }))
 	if changed = list != a.missing; changed && list != "" {
-		i.notice("goes on without " + list + "; symbio mcp list --start says more")
+		i.events.notice("goes on without " + list + "; symbio mcp list --start says more")
 	}
 	a.missing = list
 	return changed

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"symbio/agent/budget"
 	"symbio/agent/definition"
@@ -138,6 +137,11 @@ func NewFactory(cfg Config) *Factory {
 	if cfg.Window == nil {
 		cfg.Window = func(string) int { return 0 }
 	}
+	if cfg.Definition == nil {
+		cfg.Definition = func(name string) (definition.Definition, error) {
+			return definition.Definition{}, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
+		}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -176,7 +180,8 @@ type Order struct {
 	// Workspace is where it and its descendants work. Default: Config.Dir and Config.Tools.
 	Workspace *Workspace
 
-	security *security.Config // whose sandbox holds it; nil = the sandbox of its tools
+	security *security.Config        // whose sandbox holds it; nil = that of its tools
+	forked   *skills.ActivateRequest // the skill for which a sub-agent was spawned; nil = none
 }
 
 // Workspace is where an agent works: its directory, and the tools for what is in it.
@@ -214,18 +219,13 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if o.Session.Keep && f.cfg.Journal == nil {
 		return community.Member{}, fmt.Errorf("agent %s is to live again after a restart: %w", o.Definition.Name, ErrNoSessions)
 	}
-	model := o.Model
-	if model == nil {
+	if o.Model == nil {
 		var err error
-		if model, err = f.cfg.Model(ctx, o.Definition.Model); err != nil {
+		if o.Model, err = f.cfg.Model(ctx, o.Definition.Model); err != nil {
 			return community.Member{}, fmt.Errorf("a model for agent %s: %w", o.Definition.Name, err)
 		}
 	}
-	name := o.Name
-	if name == "" {
-		name = o.Definition.Name
-	}
-	i := f.newInstance(o).withModel(model)
+	i := f.newInstance(o)
 	if err := i.openRecord(ctx, o); err != nil {
 		i.record.log.Load().Close() // it may be open, and what was spent not be known
 		return community.Member{}, err
@@ -234,15 +234,13 @@ func (f *Factory) Spawn(ctx context.Context, o Order) (community.Member, error) 
 	if o.Session.Keep && o.Session.ID != "" {
 		opts = append(opts, community.WithID(community.MemberID(o.Session.Member)))
 	}
-	m, err := f.begin(ctx, name, i, opts...)
+	m, err := f.begin(ctx, cmp.Or(o.Name, o.Definition.Name), i, opts...)
 	if err == nil && o.Session.Keep {
 		if err = i.record.Commit(); err != nil { // it lives again even if it never gets a task
 			err = errors.Join(err, f.cfg.Community.Terminate(ctx, m.ID))
 		}
 	}
-	if err != nil {
-		i.record.log.Load().Close()
-	} else if o.Session.ID != "" {
+	if err == nil && o.Session.ID != "" {
 		f.cfg.OnResume(o.Session.ID)
 	}
 	return m, err
@@ -255,24 +253,21 @@ func (o Order) rules() func() permission.Policy {
 	return func() permission.Policy { return o.Policy }
 }
 
-// newInstance returns an instance without a parent on this node. Its model is not set yet; see
-// withModel.
+// newInstance returns an instance without a parent on this node.
 func (f *Factory) newInstance(o Order) *instance {
+	o.Workspace = cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools})
 	i := &instance{
-		factory: f, def: o.Definition, workspace: *cmp.Or(o.Workspace, &Workspace{f.cfg.Dir, f.cfg.Tools}),
-		settings:    settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode},
-		permissions: newPermissions(f, o.rules()),
-		account:     budget.New(o.Limits.Within(o.Definition.Budget)), keepAccount: o.LifetimeBudget, newSession: o.Session, ask: o.Ask,
-		attended: o.Attended, security: o.security, declined: new(sync.Map),
+		factory: f, order: o, settings: settings{spec: o.Session.Model, effort: cmp.Or(o.Definition.Effort, f.cfg.Effort), mode: o.Mode},
+		permissions: newPermissions(f, o.rules(), o.Workspace.Dir), task: runningTask{account: budget.New(o.Limits.Within(o.Definition.Budget))},
 	}
 	i.artifacts = newArtifacts(f.cfg.Artifacts, &i.record)
-	return i
+	return i.connect()
 }
 
 // definition finds the definition that an agent names for a sub-agent, and its model: the
 // definition's own, else the parent's.
 func (f *Factory) definition(ctx context.Context, name string, parents llm.Model) (definition.Definition, llm.Model, error) {
-	def, err := f.findDefinition(name)
+	def, err := f.cfg.Definition(name)
 	if err == nil && f.cfg.Skills != nil && f.cfg.SkillUse.UnknownFails {
 		err = def.CheckSkills(f.cfg.Skills.Now().Catalog)
 	}
@@ -286,24 +281,17 @@ func (f *Factory) definition(ctx context.Context, name string, parents llm.Model
 	return def, model, err
 }
 
-// findDefinition finds the definition that an agent names for a sub-agent.
-func (f *Factory) findDefinition(name string) (definition.Definition, error) {
-	if f.cfg.Definition == nil {
-		return definition.Definition{}, fmt.Errorf("there is no agent definition %q: leave agent out for a copy of yourself", name)
-	}
-	return f.cfg.Definition(name)
-}
-
-// begin registers an instance with the community, which starts it. The constraints are resolved
+// begin registers an instance with the community, which starts it. If that fails, its account is closed. The constraints are resolved
 // before that, so that no agent ever runs without them.
 func (f *Factory) begin(ctx context.Context, name string, i *instance, opts ...community.SpawnOption) (m community.Member, err error) {
 	defer func() {
 		if err != nil {
 			i.record.log.Load().Close() // so that a later agent can go on with the session
+			i.task.account.Close()
 		}
 	}()
 	if i.permissions.own, err = ownConstraints(i); err != nil {
-		return community.Member{}, fmt.Errorf("definition %s: %w", i.def.Name, err)
+		return community.Member{}, fmt.Errorf("definition %s: %w", i.order.Definition.Name, err)
 	}
 	i.createRecord()
 	return f.cfg.Community.Spawn(ctx, name,

@@ -51,7 +51,7 @@ func (s *instances) all() []*instance {
 // may name an id of this node's agents.
 func (s *instances) byAddress(address string) *instance {
 	_, id, _ := strings.Cut(address, "/")
-	if i := s.byID(community.MemberID(id)); i != nil && i.address == address {
+	if i := s.byID(community.MemberID(id)); i != nil && i.permissions.address == address {
 		return i
 	}
 	return nil

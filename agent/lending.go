@@ -19,7 +19,6 @@ import (
 	"symbio/internal/agent/lending"
 	"symbio/internal/agent/team"
 	"symbio/security/permission"
-	"symbio/security/sandbox"
 )
 
 // Lend returns the Spawn function of a lending.LenderConfig. Only Policy, Rules and Ask of the
@@ -27,12 +26,12 @@ import (
 // may know; the log has the details.
 func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
 	return func(ctx context.Context, lease *lending.Lease) (community.Member, error) {
-		model, err := f.cfg.Model(ctx, lease.Definition.Model)
-		if err != nil {
+		var err error
+		o := o
+		if o.Model, err = f.cfg.Model(ctx, lease.Definition.Model); err != nil {
 			f.cfg.Logger.Warn("the model of a lent agent", "agent", lease.Definition.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "its model cannot be opened there now")
 		}
-		o := o
 		o.Definition, o.LifetimeBudget, o.Ask = lease.Definition, true, askForLent(lease, o.Ask)
 		if lease.Manifest != (content.Hash{}) {
 			w, err := f.checkout(ctx, lease.Node, lease.Manifest)
@@ -42,25 +41,13 @@ func (f *Factory) Lend(o Order) func(ctx context.Context, lease *lending.Lease) 
 			o.Workspace, lease.Checkout, lease.CloseWorkspace = &w.Workspace, w.Checkout, w.Close
 		}
 		i := f.newInstance(o)
-		i.account, i.lease = lease.Account, lease
+		i.task.account = lease.Account
 		i.permissions.lease, i.permissions.keptTools, i.settings.borrower = lease, lease.Tools, lease
 		if _, err = ownConstraints(i); err != nil {
-			f.cfg.Logger.Warn("the sandbox of a lent agent", "agent", i.def.Name, "err", err)
+			f.cfg.Logger.Warn("the sandbox of a lent agent", "agent", i.order.Definition.Name, "err", err)
 			return community.Member{}, community.Explain(community.ErrUnavailable, "the sandbox limits of its definition, or those of its parent, cannot be kept there now")
 		}
-		return f.begin(ctx, lease.Name, i.withModel(model), community.WithMaxCall(lease.MaxLifetime))
-	}
-}
-
-// reportToBorrower sends the agent's activity and spending to the node that borrows it or its
-// ancestor. It does nothing if none is lent.
-func (i *instance) reportToBorrower(e event.Event) {
-	lease := i.root().lease
-	switch e.Type {
-	case event.TypeToolCall:
-		lease.Progress(e.Name + " asks for " + event.PartOf[event.Tool](e).Tool)
-	case event.TypeTurn, event.TypeSpawned, event.TypeDone, event.TypeFailed:
-		lease.SpentChanged()
+		return f.begin(ctx, lease.Name, i, community.WithMaxCall(lease.MaxLifetime))
 	}
 }
 
@@ -96,37 +83,36 @@ func askForLent(lease *lending.Lease, here func(context.Context, ApprovalRequest
 	}
 }
 
-// askForBorrowed puts a call of an agent that i has borrowed to the person of i, and records the
-// answer. What the rules of i, its mode, or a person's earlier answer deny now is denied without a
+// decideBorrowed puts a call of an agent that the agent has borrowed to its person, and records the
+// answer. What its rules, its mode, or a person's earlier answer deny now is denied without a
 // question.
-func askForBorrowed(ctx context.Context, i *instance, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
-	name, p := q.Name+", on node "+node.Name, i.permissions
-	why := i.settings.onlyReads()
-	if v := p.chain().Judge(permission.Call{Tool: q.Tool, Args: q.Args, Dir: i.workspace.Dir,
-		Within: p.guardrails()}); v.Action == permission.Deny && v.Stage != permission.StageDefault {
+func (a *approver) decideBorrowed(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
+	name, p := q.Name+", on node "+node.Name, a.permissions
+	why := a.settings.onlyReads()
+	if v := p.chain().Judge(permission.Call{Tool: q.Tool, Args: q.Args, Dir: p.dir, Within: p.guardrails()}); v.Action == permission.Deny &&
+		v.Stage != permission.StageDefault {
 		why = v.Why
 	}
 	d := tool.Decision{
 		Agent: string(of), Tool: q.Tool, Args: q.Args, Within: p.guardrails(), Diff: func() string { return q.Diff },
 		Verdict: permission.Verdict{Action: permission.Ask, Stage: permission.StageDefault, Rule: q.Rule, Why: q.Why},
 	}
-	answer, behalf := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}, append([]string{i.self.Name}, p.onBehalfOf()...)
-	if why == "" && i.ask != nil && q.Tool != trustTool {
-		// The event tells observers of i whose sub-agent it is.
-		i.factory.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of), Name: name, Parent: string(i.self.ID),
-			Text: "asks for " + q.Tool})
-		answer = askPerson(ctx, i, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: behalf})
+	answer, behalf := tool.Answer{Why: cmp.Or(why, tool.NoPerson)}, append([]string{p.self.Name}, p.onBehalfOf()...)
+	if why == "" && a.ask != nil && q.Tool != trustTool {
+		// The event tells observers of the agent whose sub-agent it is.
+		a.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of), Name: name, Parent: string(p.self.ID), Text: "asks for " + q.Tool})
+		answer = a.askPerson(ctx, ApprovalRequest{Decision: d, Name: name, OnBehalfOf: behalf})
 	}
 	answer.Always = answer.Always && !p.policy().NoMemory
 	d.Approved, d.By, d.Reason, d.Verdict.Why = answer.Allow, answer.By, answer.Reason, cmp.Or(answer.Why, d.Verdict.Why)
 	if d.Unasked = !answer.Allow && answer.Why == tool.NoPerson; d.Unasked { // who gave the task hears of it as of a call here
-		i.factory.cfg.Report(event.Event{Type: event.TypeDecision, Agent: string(of), Name: name, Parent: string(i.self.ID),
-			Why: answer.Why, Part: event.Decision{
+		a.cfg.Report(event.Event{Type: event.TypeDecision, Agent: string(of), Name: name, Parent: string(p.self.ID), Why: answer.Why,
+			Part: event.Decision{
 				Tool: q.Tool, Args: readable(q.Args), Verdict: d.Verdict.Action.String(), Approved: d.Approved, Stage: string(d.Verdict.Stage),
 				Rule: q.Rule, Unasked: true,
 			}})
 	}
-	if appendDecision(i, d, readable(d.Shown()), node.Node, name, behalf) != nil {
+	if a.appendDecision(d, readable(d.Shown()), node.Node, name, behalf) != nil {
 		return tool.Answer{Why: "The answer cannot be recorded, so it is denied."}
 	}
 	return answer
@@ -134,16 +120,15 @@ func askForBorrowed(ctx context.Context, i *instance, node community.Member, of 
 
 // borrowing returns what the agent's Borrower asks and tells, with which it spawns sub-agents on other nodes and
 // sends them signals.
-func (i *instance) borrowing() lending.Owner {
+func (s *subAgents) borrowing() lending.Owner {
+	i, p := s.parent, s.parent.permissions
 	return lending.Owner{
-		Constraints: func(ctx context.Context) ([]byte, error) { return i.permissions.encodeConstraints(ctx, true) },
+		Constraints: func(ctx context.Context) ([]byte, error) { return p.encodeConstraints(ctx, true) },
 		OnlyReads:   func() bool { return i.settings.onlyReads() != "" },
-		Sandbox:     func(ctx context.Context) (*sandbox.Portable, error) { return portableSandbox(ctx, i) },
-		Ask: func(ctx context.Context, node community.Member, of community.MemberID, q lending.Question) tool.Answer {
-			return askForBorrowed(ctx, i, node, of, q)
-		},
+		Sandbox:     p.portableSandbox,
+		Ask:         i.approver.decideBorrowed,
 		Denied: func(node community.Member, q lending.Question) {
-			if lease := i.root().lease; lease != nil {
+			if lease := p.borrower(); lease != nil {
 				q.Name += ", on node " + node.Name
 				lease.Deny(q, q.Why)
 			}
@@ -153,7 +138,7 @@ func (i *instance) borrowing() lending.Owner {
 				return
 			}
 			_ = i.record.Commit(session.Entry{Kind: session.Lent, Spent: &more}) // the commit before the next request reports the error
-			i.root().lease.SpentChanged()
+			p.borrower().SpentChanged()
 		},
 		Progress: func(of community.Member, message string) {
 			i.factory.cfg.Report(event.Event{Type: event.TypeProgress, Agent: string(of.ID), Name: of.Name, Parent: string(i.self.ID), Text: message})
@@ -161,60 +146,45 @@ func (i *instance) borrowing() lending.Owner {
 	}
 }
 
-// spawnNamed spawns a sub-agent on the node that the model named. The guard has judged
-// replicate_agent already; here the call counts as an invocation of that node's capability as well,
-// and the agent's model reads why it was denied.
-func (a *Agent) spawnNamed(ctx context.Context, w team.SpawnRequest) (*team.Child, error) {
-	definition := cmp.Or(w.Definition, a.instance.def.Name)
-	if v := judgeRemote(ctx, a.instance, definition, w.Node); v.Action == permission.Deny {
-		return nil, fmt.Errorf("you may not spawn agents on other nodes: %s", v.Why)
+// lender finds the node that the model named. The guard has judged replicate_agent already; here the call counts as an
+// invocation of that node's capability as well, and the agent's model reads why it was denied.
+func (s *subAgents) lender(ctx context.Context, w team.SpawnRequest) (community.Member, error) {
+	definition := cmp.Or(w.Definition, s.parent.order.Definition.Name)
+	if v := s.parent.permissions.judgeRemote(ctx, definition, w.Node); v.Action == permission.Deny {
+		return community.Member{}, fmt.Errorf("you may not spawn agents on other nodes: %s", v.Why)
 	}
-	node, err := a.borrower.Lender(w.Node, definition)
-	if err != nil {
-		return nil, err
-	}
-	return a.spawnOn(ctx, w, node, "")
+	return s.borrower.Lender(w.Node, definition)
 }
 
 // judgeRemote returns the verdict on a spawn on another node.
-func judgeRemote(ctx context.Context, i *instance, definition, node string) permission.Verdict {
-	p := i.permissions.at(ctx)
+func (p *permissions) judgeRemote(ctx context.Context, definition, node string) permission.Verdict {
+	p = p.at(ctx)
 	inner, _ := tool.Guardrails(ctx)
 	chain := p.chain()
-	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": node}, Dir: i.workspace.Dir,
+	call := permission.Call{Tool: replicate.Name, Args: map[string]any{"agent": definition, "node": node}, Dir: p.dir,
 		Within: slices.Concat(p.guardrails(), inner)}
 	return chain.Judge(decisiveCall(chain, call))
 }
 
-// spawnOn spawns a sub-agent on another node. why is the reason for the place, if it was chosen.
-func (a *Agent) spawnOn(ctx context.Context, w team.SpawnRequest, node community.Member, why string) (_ *team.Child, err error) {
-	i := a.instance
-	order := lending.Order{Definition: cmp.Or(w.Definition, i.def.Name), Name: w.Name, Reason: w.Reason, Tools: w.Keep}
-	if order.Skills, err = a.skills.named(ctx); err != nil {
-		return nil, fmt.Errorf("your active skills: %w", err)
+// borrow has another node start a sub-agent, in the workspace of a hash, if there is one.
+func (s *subAgents) borrow(ctx context.Context, w team.SpawnRequest, hash content.Hash,
+	node community.Member) (_ *team.Child, as session.ChildAgent, err error) {
+	i := s.parent
+	order := lending.Order{Definition: cmp.Or(w.Definition, i.order.Definition.Name), Name: w.Name, Reason: w.Reason, Tools: w.Keep, Workspace: hash}
+	if order.Skills, err = s.skills(ctx); err != nil {
+		return nil, as, fmt.Errorf("your active skills: %w", err)
 	}
-	var taken *team.Workspace
-	if w.Workspace {
-		if order.Workspace, taken, err = a.sendWorkspace(ctx, a.borrower.CallWorkspace(node)); err != nil {
-			return nil, fmt.Errorf("send the workspace to node %s: %w", node.Name, err)
-		}
-	}
-	loan, err := i.account.OpenLoan(ctx, w.Share)
+	loan, err := i.task.account.OpenLoan(ctx, w.Share)
 	if err != nil {
-		return nil, err
+		return nil, as, err
 	}
 	// Who the agent works for now holds the other one as long as it lives.
-	b, m, err := a.borrower.Borrow(i.permissions.fix(ctx), node, loan, order)
+	b, m, err := s.borrower.Borrow(i.permissions.fix(ctx), node, loan, order)
 	if err != nil {
-		return nil, err
+		return nil, as, err
 	}
-	c := &team.Child{Member: m, Handle: b, Account: loan.Account, Workspace: taken, Omitted: b.OmittedSkills()}
-	if err := a.addChild(c, session.ChildAgent{Node: string(m.Node), On: node.Name, Share: w.Share}); err != nil {
-		b.Stop(ctx)
-		return nil, err
-	}
-	i.report(event.Event{Type: event.TypeSpawned, Text: w.Reason, Why: why, Part: event.Spawn{Member: string(m.ID), On: node.Name}})
-	return c, nil
+	return &team.Child{Member: m, Handle: b, Account: loan.Account, Omitted: b.OmittedSkills()},
+		session.ChildAgent{Node: string(m.Node), On: node.Name}, nil
 }
 
 // errorForCaller returns the error of a task as its caller may read it. Errors lose their text on

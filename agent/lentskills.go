@@ -25,7 +25,7 @@ func (s *agentSkills) named(ctx context.Context) (all []lending.Skill, err error
 // takeLent activates the skills of the borrowing agent for a lent one, and stores the others in its
 // lease. It is called at each start of the agent, before any task.
 func (s *agentSkills) takeLent() {
-	lease := s.instance.lease
+	lease := s.approver.permissions.lease
 	if lease == nil {
 		return
 	}
@@ -37,11 +37,11 @@ func (s *agentSkills) takeLent() {
 			s.lent = append(s.lent, one)
 			dirs[skills.GrantSource(want.Name)] = one.Skill.Dir
 		} else {
-			s.instance.factory.cfg.Logger.Info("skill of the borrower not activated", "agent", s.id(), "skill", want.Name, "err", err)
+			s.approver.cfg.Logger.Info("skill of the borrower not activated", "agent", s.id(), "skill", want.Name, "err", err)
 			omitted = append(omitted, lending.OmittedSkill{Skill: want, Why: whyOmitted(err)})
 		}
 	}
-	p := s.instance.permissions
+	p := s.approver.permissions
 	p.mu.Lock()
 	p.skillDirs = dirs
 	p.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *agentSkills) activateLent(ctx context.Context, want lending.Skill) (ski
 	s.refresh(ctx, s.registry.Refresh)
 	found, err := s.registry.Now().Resolve(want.Name, s.use().Prompt.Duplicates)
 	if err == nil {
-		err = s.checkActivation(found, "the borrower", permission.Allow)
+		err = s.rules.checkActivation(found, "the borrower", permission.Allow)
 	}
 	if err != nil {
 		return skills.Activation{}, err

@@ -41,7 +41,7 @@ type TaskInfo struct {
 // withMiddleware does a task with the middleware around it.
 func (a *Agent) withMiddleware(ctx context.Context, s community.Signal, around []TaskMiddleware) (community.Reply, error) {
 	i := a.instance
-	info := TaskInfo{Agent: i.self, Session: i.record.info().ID, Model: currentModel{i}.Name}
+	info := TaskInfo{Agent: i.self, Session: i.record.info().ID, Model: i.settings.modelName}
 	next := func(ctx context.Context) (community.Reply, error) { return a.receive(ctx, s) }
 	for _, m := range slices.Backward(around) {
 		inner := next
@@ -64,8 +64,8 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 			return nil, err
 		}
 		a.toldMode = a.instance.settings.currentMode()
-		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(),
-			missingPart(a.missing), outputPart(a.instance.def.Output)), nil
+		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), missingPart(a.missing),
+			outputPart(a.instance.order.Definition.Output)), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next

@@ -38,8 +38,8 @@ const editsBy = "the person, in advance: mode edits"
 // guardrails, protected files, places with keys and links out of the directory count as they do for a
 // rule. Those rules are not granted: the verdict stays a question with an answer. Nor are they put for
 // the agent's parents or the requesters of its task, because the person answered for the conversation.
-func editsAnswer(i *instance, d tool.Decision) (tool.Answer, bool) {
-	if i.settings.currentMode() != ModeEdits || !slices.Contains(editTools, d.Tool) || len(i.permissions.onBehalfOf()) > 0 ||
+func (a *approver) editsAnswer(d tool.Decision) (tool.Answer, bool) {
+	if a.settings.currentMode() != ModeEdits || !slices.Contains(editTools, d.Tool) || len(a.permissions.onBehalfOf()) > 0 ||
 		d.Verdict.Stage != permission.StageDefault {
 		return tool.Answer{}, false
 	}
@@ -54,8 +54,8 @@ func editsAnswer(i *instance, d tool.Decision) (tool.Answer, bool) {
 		}
 	}
 	for _, args := range all {
-		call := permission.Call{Tool: d.Tool, Args: args, Dir: i.workspace.Dir, Within: d.Within}
-		if i.permissions.chain(permission.Grant{Rule: rule, Source: editsBy}).Judge(call).Action != permission.Allow {
+		call := permission.Call{Tool: d.Tool, Args: args, Dir: a.permissions.dir, Within: d.Within}
+		if a.permissions.chain(permission.Grant{Rule: rule, Source: editsBy}).Judge(call).Action != permission.Allow {
 			return tool.Answer{}, false
 		}
 	}

@@ -20,7 +20,9 @@ import (
 type permissions struct {
 	factory   *Factory
 	self      community.Member // set by instance.setSelf
-	lineage   []*permissions   // the permissions of the parents on this node, outermost first; the agent's own are last
+	address   string           // peer.Address of self, its name in Signal.Requester; set by instance.setSelf
+	dir       string           // where the agent works
+	lineage   []*permissions   // those of the parents on this node, outermost first; the agent's own are last
 	lease     *lending.Lease   // set if the agent is lent to another node, whose constraints the lease has
 	policy    func() permission.Policy
 	memory    *permission.Memory
@@ -31,18 +33,23 @@ type permissions struct {
 	requesters requesters        // of the running task; guarded by mu
 	skillDirs  map[string]string // of the borrower's skills, by Grant.Source, if the agent is lent; guarded by mu
 	recent     []permission.Call // the latest calls of the agent and its sub-agents, if it has no parent; guarded by mu
+
+	declined sync.Map // keys of skills that a person declined, if the agent has no parent: a person is not asked twice
 }
 
 // newPermissions returns the permissions of an agent that has no parent on this node.
-func newPermissions(f *Factory, policy func() permission.Policy) *permissions {
-	p := &permissions{factory: f, policy: policy, memory: new(permission.Memory)}
+func newPermissions(f *Factory, policy func() permission.Policy, dir string) *permissions {
+	p := &permissions{factory: f, dir: dir, policy: policy, memory: new(permission.Memory)}
 	p.lineage = []*permissions{p}
 	return p
 }
 
+// borrower returns the lease of the agent or of its parent that is lent to another node; nil = it works for this one.
+func (p *permissions) borrower() *lending.Lease { return p.lineage[0].lease }
+
 // newChild returns the permissions of a sub-agent, which may use the tools in keep; nil = all tools.
 func (p *permissions) newChild(keep []string) *permissions {
-	child := newPermissions(p.factory, p.policy)
+	child := newPermissions(p.factory, p.policy, p.dir)
 	child.keptTools, child.lineage = keep, append(slices.Clip(p.lineage), child)
 	return child
 }
@@ -51,7 +58,7 @@ func (p *permissions) newChild(keep []string) *permissions {
 // is added to the rules that each link has been granted.
 func (p *permissions) links(more []permission.Grant) permission.Chain {
 	var chain permission.Chain
-	if lease := p.lineage[0].lease; lease != nil {
+	if lease := p.borrower(); lease != nil {
 		chain = p.claimed(lease.Constraints())
 	}
 	for _, agent := range p.lineage {
@@ -74,7 +81,7 @@ func (p *permissions) granted(more []permission.Grant) []permission.Grant {
 	all := slices.Clip(more)
 	if kept := p.factory.cfg.Approvals; kept != nil {
 		for _, g := range kept.Granted(string(p.lineage[0].self.ID)) {
-			if g.Dir == "" || p.lineage[0].lease == nil { // what a person allows for a directory is not for another node's task
+			if g.Dir == "" || p.borrower() == nil { // what a person allows for a directory is not for another node's task
 				all = append(all, g)
 			}
 		}
@@ -150,7 +157,7 @@ func (p *permissions) called(c permission.Call) {
 // own: an answer is for the agent without a parent, its sub-agents, and the directory of the node.
 func (p *permissions) offers(d tool.Decision) []permission.Offer {
 	root, f := p.lineage[0], p.factory.cfg
-	if f.Approvals == nil || root.lease != nil || d.Judged.Dir != f.Dir || d.Verdict.Stage != permission.StageDefault ||
+	if f.Approvals == nil || p.borrower() != nil || d.Judged.Dir != f.Dir || d.Verdict.Stage != permission.StageDefault ||
 		len(p.currentRequesters().local) > 0 {
 		return nil
 	}

@@ -56,7 +56,8 @@ func (f *Factory) Preview(ctx context.Context, o Order) (Preview, error) {
 
 // newPreviewInstance returns an instance that is never started.
 func (f *Factory) newPreviewInstance(o Order) *instance {
-	i := f.newInstance(o).withModel(previewModel{})
+	o.Model = previewModel{}
+	i := f.newInstance(o)
 	i.setSelf(community.Member{Name: o.Definition.Name})
 	return i
 }

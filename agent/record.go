@@ -57,8 +57,8 @@ func (i *instance) createRecord() {
 
 // newLog begins a session of an agent.
 func newLog(i *instance) *session.Log {
-	info := i.newSession
-	info.Dir, info.Agent = i.workspace.Dir, i.def.Name
+	info := i.order.Session
+	info.Dir, info.Agent = i.order.Workspace.Dir, i.order.Definition.Name
 	i.settings.mu.Lock()
 	info.Model, info.Mode = i.settings.spec, string(i.settings.mode)
 	i.settings.mu.Unlock()
@@ -138,22 +138,11 @@ func (r *record) knownFile(path string) (hash string) {
 	return ""
 }
 
-// outsideRequester names the node or agent outside of the agent's tree for which it does a task; "" if
-// a person or the agent's own tree gave it.
-func (i *instance) outsideRequester(s community.Signal) string {
-	for _, address := range s.Requester {
-		if r := i.factory.instances.byAddress(address); r == nil || !slices.Contains(i.permissions.lineage, r.permissions) {
-			return append(i.permissions.remoteRequesters(s.Requester), address)[0] // the caller comes first
-		}
-	}
-	return ""
-}
-
-// payingNode names the other node for which the agent does a task, by which it counts in the bill: the node of the
+// payingNode names the other node for which the agent does a task, by which it counts in the bill: that of the
 // nearest requester, else that for which its parent works; "" = a person at this node.
 func payingNode(i *instance, s community.Signal) string {
 	names := i.permissions.remoteRequesters(s.Requester)
-	if i.parent != nil && (len(names) == 0 || slices.Contains(s.Requester, i.parent.address)) {
+	if i.parent != nil && (len(names) == 0 || slices.Contains(s.Requester, i.parent.permissions.address)) {
 		return i.parent.record.info().User
 	}
 	if len(names) > 0 {
@@ -263,7 +252,7 @@ func (i *instance) chargePast(ctx context.Context, from int64) error {
 		spent, err = spent.Add(session.Spent(entries)), errors.Join(err, e)
 	}
 	if err == nil {
-		i.account.Charge(spent)
+		i.task.account.Charge(spent)
 	}
 	return err
 }

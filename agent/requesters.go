@@ -54,15 +54,35 @@ func (p *permissions) addRequesters(addresses []string, constraints permission.C
 	}
 }
 
-// chainOf returns the requesters of the calls in ctx: the requesters of the task, the agent itself, and those that have steered it since.
-func chainOf(ctx context.Context, i *instance, task []string) []string {
-	chain := append(slices.Clip(task), i.address)
-	for _, address := range i.permissions.at(ctx).currentRequesters().steerers {
+// chainOf returns the requesters of the calls in ctx: those of the task, the agent itself, and those that have steered it since.
+func (p *permissions) chainOf(ctx context.Context, task []string) []string {
+	chain := append(slices.Clip(task), p.address)
+	for _, address := range p.at(ctx).currentRequesters().steerers {
 		if !slices.Contains(chain, address) {
 			chain = append(chain, address)
 		}
 	}
 	return chain
+}
+
+// outsideRequester names the node or agent outside of the agent's tree for which it does a task; "" if
+// a person or the agent's own tree gave it.
+func (p *permissions) outsideRequester(s community.Signal) string {
+	for _, address := range s.Requester {
+		if r := p.factory.instances.byAddress(address); r == nil || !slices.Contains(p.lineage, r.permissions) {
+			return append(p.remoteRequesters(s.Requester), address)[0] // the caller comes first
+		}
+	}
+	return ""
+}
+
+// isFromOwnTree reports whether the agent itself or a descendant sent a task. Such a task uses what
+// is left of the budget: otherwise sub-agents could renew it without end.
+func (p *permissions) isFromOwnTree(requesters []string) bool {
+	return slices.ContainsFunc(requesters, func(address string) bool {
+		r := p.factory.instances.byAddress(address)
+		return r != nil && slices.Contains(r.permissions.lineage, p)
+	})
 }
 
 // localRequesters returns the permissions of requesters on this node, without duplicates, and
@@ -147,7 +167,8 @@ type fixedPermissions struct{ of, as *permissions }
 // when the agent works for others, or for none.
 func (p *permissions) fix(ctx context.Context) context.Context {
 	as := &permissions{
-		factory: p.factory, self: p.self, lineage: p.lineage, policy: p.policy, memory: p.memory, keptTools: p.keptTools, own: p.own,
+		factory: p.factory, self: p.self, address: p.address, dir: p.dir, lineage: p.lineage, policy: p.policy, memory: p.memory,
+		keptTools: p.keptTools, own: p.own,
 		requesters: p.at(ctx).currentRequesters(),
 	}
 	return context.WithValue(ctx, fixedKey{}, fixedPermissions{p, as})

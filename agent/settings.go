@@ -57,7 +57,8 @@ func (s Settings) Check() error {
 
 // settings are the present settings of an instance. They are safe for concurrent use.
 type settings struct {
-	parent   *settings      // the settings of the agent's parent on this node; nil = it has none
+	parent   *settings      // those of the agent's parent on this node; nil = it has none
+	task     *runningTask   // pays for the model
 	borrower *lending.Lease // set if the agent is lent to another node
 	warned   atomic.Bool    // that the model shows no thoughts
 
@@ -69,12 +70,11 @@ type settings struct {
 	mode      Mode      // guarded by mu
 }
 
-// withModel sets the agent's model, metered: each call is paid from the running task's budget.
-func (i *instance) withModel(m llm.Model) *instance {
-	i.settings.mu.Lock()
-	defer i.settings.mu.Unlock()
-	i.settings.unmetered, i.settings.model = m, budget.Meter(m, i.task.currentBudget)
-	return i
+// setModel sets the agent's model, metered: each call is paid from the running task's budget.
+func (s *settings) setModel(m llm.Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unmetered, s.model = m, budget.Meter(m, s.task.currentBudget)
 }
 
 // models returns the present model, and the same before metering.
@@ -82,6 +82,12 @@ func (s *settings) models() (metered, unmetered llm.Model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.model, s.unmetered
+}
+
+// modelName returns the name of the present model.
+func (s *settings) modelName() string {
+	m, _ := s.models()
+	return m.Name()
 }
 
 // currentEffort returns the present effort, which is the definition's, the parent's or the node's until
@@ -126,8 +132,8 @@ func (f *Factory) Settings(id community.MemberID) (Settings, error) {
 		return Settings{}, notFoundError(id)
 	}
 	s := &i.settings
-	level, _ := sandboxOf(i)
-	return Settings{Model: currentModel{i}.Name(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.current().conversation.Window(),
+	level, _ := f.cfg.WorkContext.sandboxOf(i.permissions)
+	return Settings{Model: i.settings.modelName(), Effort: s.currentEffort(), Mode: s.ownMode(), Window: i.agent.Load().conversation.Window(),
 		Sandbox: level}, nil
 }
 
@@ -148,16 +154,24 @@ func (f *Factory) ChangeSettings(ctx context.Context, id community.MemberID, to 
 		if err != nil {
 			return fmt.Errorf("the model %s: %w", to.Model, err)
 		}
-		i.withModel(m)
+		i.settings.setModel(m)
 	}
 	spec, mode := i.settings.change(to)
 	i.record.log.Load().SetSettings(spec, string(mode))
 	return nil
 }
 
-// busyError says that something must not run beside a task.
-func busyError(i *instance) error {
-	return fmt.Errorf("agent %s: something is in flight; wait for its end, or interrupt it: %w", i.self.Name, community.ErrBusy)
+// idle returns an agent with its lock held, which the caller must release, for what must not run beside a task.
+func (f *Factory) idle(id community.MemberID) (*Agent, error) {
+	i := f.instances.byID(id)
+	if i == nil {
+		return nil, notFoundError(id)
+	}
+	a := i.agent.Load()
+	if !a.working.TryLock() {
+		return nil, fmt.Errorf("agent %s: something is in flight; wait for its end, or interrupt it: %w", i.self.Name, community.ErrBusy)
+	}
+	return a, nil
 }
 
 // Compact makes room in the conversation of an agent of this node, as before a request that nearly
@@ -165,14 +179,11 @@ func busyError(i *instance) error {
 // nothing to leave out. The summary is paid like a task, and Interrupt ends it. Errors: community.ErrNotFound if there is no
 // such agent, community.ErrBusy if a task runs, budget.ErrExceeded, or the error of ctx or the record.
 func (f *Factory) Compact(ctx context.Context, id community.MemberID) error {
-	i := f.instances.byID(id)
-	if i == nil {
-		return notFoundError(id)
+	a, err := f.idle(id)
+	if err != nil {
+		return err
 	}
-	a := i.current()
-	if !a.working.TryLock() {
-		return busyError(i)
-	}
+	i := a.instance
 	defer a.working.Unlock()
 	ctx, done, err := i.startTask(ctx, community.Signal{}, false)
 	if err != nil {
@@ -184,7 +195,7 @@ func (f *Factory) Compact(ctx context.Context, id community.MemberID) error {
 	case err != nil && i.task.wasInterrupted():
 		return interruptedError{}
 	case err == nil && !gained:
-		i.notice("There is nothing in the conversation that could be left out.")
+		i.events.notice("There is nothing in the conversation that could be left out.")
 	}
 	return err
 }
@@ -194,14 +205,11 @@ func (f *Factory) Compact(ctx context.Context, id community.MemberID) error {
 // skills stay. Errors: community.ErrNotFound if there is no such agent, community.ErrBusy if a task
 // runs.
 func (f *Factory) Clear(id community.MemberID) (session.Info, error) {
-	i := f.instances.byID(id)
-	if i == nil {
-		return session.Info{}, notFoundError(id)
+	a, err := f.idle(id)
+	if err != nil {
+		return session.Info{}, err
 	}
-	a := i.current()
-	if !a.working.TryLock() {
-		return session.Info{}, busyError(i)
-	}
+	i := a.instance
 	defer a.working.Unlock()
 	if old := i.record.log.Load(); old != nil {
 		i.record.log.Store(newLog(i))

@@ -40,68 +40,44 @@ type SkillUse struct {
 // and the catalog in its system prompt. It needs no lock: only Receive and the tools that Receive
 // waits for use it.
 type agentSkills struct {
-	instance *instance
-	registry trustingRegistry // its Registry is nil if the node has no skills; then the methods do nothing
-	denied   deniedSkills
+	order    *Order
+	approver *approver
+	fork     func(context.Context, skills.ActivateRequest, skills.Skill) (string, error) // runs a skill in a sub-agent
+	// Its Registry is nil if the node has no skills; then the methods do nothing.
+	registry trustingRegistry
+	rules    skillRules
+	catalog  skillCatalog
 
-	prepared    bool
-	preloaded   string              // the texts of the definition's skills
-	preloadedID map[string]bool     // their ids
-	lent        []skills.Activation // the borrower's skills that takeLent activated
+	prepared  bool
+	preloaded string              // the texts of the definition's skills
+	lent      []skills.Activation // the borrower's skills that takeLent activated
 
 	epoch       int    // counts how often the conversation lost messages that may have had a skill's text
 	takenInTask bool   // a skill was activated in this task
 	forkLost    bool   // the task goes on, and a sub-agent that it began may have been a skill's
 	attached    int    // the epoch for which reattached was built
 	reattached  string // the texts of skills that the conversation lost
-
-	uses     func() map[string]float64 // SkillUse.Uses, called once
-	snapshot *skills.Snapshot          // the snapshot that catalog was built from; nil = none yet
-	catalog  string                    // for the system prompt
 }
 
-// newAgentSkills returns the skills of an agent that has activated none.
+// newAgentSkills returns the skills of an agent that has activated none. The caller sets fork.
 func newAgentSkills(i *instance) *agentSkills {
-	s := &agentSkills{instance: i}
-	s.registry = trustingRegistry{i.factory.cfg.Skills, i, s.mayDepend}
-	if uses := s.use().Uses; uses != nil {
-		s.uses = sync.OnceValue(uses)
+	cfg := &i.factory.cfg
+	s := &agentSkills{order: &i.order, approver: i.approver, rules: skillRules{registry: cfg.Skills, def: &i.order.Definition, approver: i.approver}}
+	s.registry = trustingRegistry{cfg.Skills, i.approver, s.rules.mayDepend}
+	if uses := cfg.SkillUse.Uses; uses != nil {
+		s.catalog.uses = sync.OnceValue(uses)
 	}
 	return s
 }
 
-// deniedSkills caches which skills of a catalog the agent's permissions deny. A catalog may be
-// long, and the rules for skills do not change while the agent runs. It is safe for concurrent use,
-// because searches may run side by side.
-type deniedSkills struct {
-	mu       sync.Mutex
-	snapshot *skills.Snapshot // guarded by mu
-	ids      map[string]bool  // true = denied; guarded by mu
-}
-
-// has returns the result of judge for the skill with this id. It calls judge once for each snapshot.
-func (d *deniedSkills) has(now *skills.Snapshot, id string, judge func() bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.snapshot != now {
-		d.snapshot, d.ids = now, map[string]bool{}
-	}
-	answer, known := d.ids[id]
-	if !known {
-		answer = judge()
-		d.ids[id] = answer
-	}
-	return answer
-}
-
-// exist reports whether the node has skills.
+// enabled reports whether the node has skills.
 func (s *agentSkills) enabled() bool { return s.registry.Registry != nil }
 
 // use returns the node's settings for skills.
-func (s *agentSkills) use() SkillUse { return s.instance.factory.cfg.SkillUse }
+func (s *agentSkills) use() *SkillUse { return &s.approver.cfg.SkillUse }
 
 // id names the agent for the registry.
-func (s *agentSkills) id() string { return string(s.instance.self.ID) }
+func (s *agentSkills) id() string { return string(s.approver.permissions.self.ID) }
 
 // tools returns the agent's tools for skills; none if the node has no skills.
 func (s *agentSkills) tools() []tool.Tool {
@@ -110,7 +86,7 @@ func (s *agentSkills) tools() []tool.Tool {
 	}
 	use := s.use()
 	shown := use.Prompt
-	shown.Omit = s.omits
+	shown.Omit = s.rules.omits
 	return skill.Tools(skill.Config{
 		Registry: s.registry, Agent: s.id(), Names: use.Tools, Shown: shown,
 		DefaultLimit: use.DefaultLimit, MaxLimit: use.MaxLimit,
@@ -123,7 +99,7 @@ func (s *agentSkills) tools() []tool.Tool {
 // onTaken records and reports that the agent activated a skill in this task.
 func (s *agentSkills) onTaken(name string) {
 	s.takenInTask = true
-	s.instance.report(event.Event{Type: event.TypeSkill, Text: name})
+	s.approver.events.report(event.Event{Type: event.TypeSkill, Text: name})
 }
 
 // dirs returns the directories of the agent's active skills, which its file tools may read.
@@ -133,44 +109,6 @@ func (s *agentSkills) dirs() []string {
 		return nil
 	}
 	return s.registry.Dirs(s.id())
-}
-
-// omits reports whether a skill is left out of the agent's catalog: the agent has it from the
-// start, or its permissions deny the activation. The model should not see a skill that it cannot
-// activate.
-func (s *agentSkills) omits(one skills.Skill) bool {
-	taking := s.activationTool()
-	if taking == "" || s.preloadedID[one.ID] {
-		return true
-	}
-	return s.denied.has(s.registry.Now(), one.ID, func() bool {
-		return s.instance.permissions.links(nil).Judge(s.call(taking, one)).Action == permission.Deny
-	})
-}
-
-// call returns the tool call with which the agent would activate a skill, for the permission check.
-func (s *agentSkills) call(tool string, one skills.Skill) permission.Call {
-	i := s.instance
-	return permission.Call{Tool: tool, Args: map[string]any{"skillName": one.Name}, Dir: i.workspace.Dir, Within: i.permissions.ownGuardrails()}
-}
-
-// activationTool returns the tool with which the agent activates skills; "" = it has none.
-func (s *agentSkills) activationTool() string {
-	for _, name := range []string{skill.Activate, skill.Load} {
-		if s.hasTool(name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// hasTool reports whether the agent has one of the tools for skills.
-func (s *agentSkills) hasTool(name string) bool {
-	names := s.use().Tools
-	if names == nil {
-		names = skill.Default()
-	}
-	return slices.Contains(names, name) && s.instance.def.HasTool(name) && s.instance.permissions.keepsTool(name)
 }
 
 // prepare releases the skills of the last task, unless that goes on, looks for new ones, and activates
@@ -186,7 +124,7 @@ func (s *agentSkills) prepare(ctx context.Context, resume bool) (note string, er
 		}
 	}
 	s.takenInTask = false
-	s.forkLost = resume && slices.ContainsFunc(session.Latest(s.instance.record.past), func(e session.Entry) bool { return e.Kind == session.Child })
+	s.forkLost = resume && slices.ContainsFunc(session.Latest(s.approver.record.past), func(e session.Entry) bool { return e.Kind == session.Child })
 	s.refresh(ctx, s.registry.Refresh)
 	first := !s.prepared
 	if err := s.preload(ctx); err != nil {
@@ -201,7 +139,7 @@ func (s *agentSkills) prepare(ctx context.Context, resume bool) (note string, er
 // restore activates the skills again that were active when the agent ended, with their grants, if
 // SKILL.md, trust and rules are as they were. It returns a sentence for the model about each other one.
 func (s *agentSkills) restore(ctx context.Context, resume bool) (note string) {
-	past := s.instance.record.past
+	past := s.approver.record.past
 	if s.registry.EndsWithTurn() {
 		if past = session.Latest(past); !resume {
 			past = nil
@@ -209,7 +147,7 @@ func (s *agentSkills) restore(ctx context.Context, resume bool) (note string) {
 	}
 	for _, e := range session.ActiveSkills(past) {
 		if err := s.activateAgain(ctx, e.Skill); err != nil {
-			s.instance.record.add(session.Entry{Kind: session.Skill, Text: e.Text, Skill: &session.SkillUse{}})
+			s.approver.record.add(session.Entry{Kind: session.Skill, Text: e.Text, Skill: &session.SkillUse{}})
 			note += fmt.Sprintf("[The skill %s is not active any more, and its grants have ended: %v. Activate it again if you need it.]\n\n", e.Text, err)
 		} else if slices.ContainsFunc(past, func(later session.Entry) bool {
 			return later.ID > e.ID && (later.Kind == session.Compaction || later.Kind == session.End && later.Status != session.Done)
@@ -226,14 +164,14 @@ func (s *agentSkills) activateAgain(ctx context.Context, was *session.SkillUse) 
 	switch {
 	case err != nil || found.Path != was.Path:
 		return errors.New("it does not exist any more")
-	case s.preloadedID[found.ID]:
+	case s.rules.preloaded[found.ID]:
 		return nil
-	case s.instance.permissions.links(nil).Judge(s.call(skill.Activate, found)).Action == permission.Deny:
+	case s.approver.permissions.links(nil).Judge(s.rules.call(skill.Activate, found)).Action == permission.Deny:
 		return errDeniedSkill
 	}
 	all := s.registry.Registry // no person is asked: what a person has accepted was accepted for this SKILL.md
-	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By),
-		Arguments: was.Arguments, Epoch: s.epoch, May: s.mayDepend})
+	now, err := all.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: was.Path, By: skills.Initiator(was.By), Arguments: was.Arguments,
+		Epoch: s.epoch, May: s.rules.mayDepend})
 	with := dependencies(now)
 	if err == nil && was.Accepted && now.Hash == was.Hash {
 		now, err = all.Accept(ctx, s.id(), was.Path, was.Hash)
@@ -262,7 +200,7 @@ func changedSince(was *session.SkillUse, now skills.Activation, with []string) e
 
 // refreshAfterTools looks for skills again, because the agent's tools may have written a SKILL.md.
 func (s *agentSkills) refreshAfterTools(ctx context.Context) {
-	if s.enabled() && s.activationTool() != "" {
+	if s.enabled() && s.rules.activationTool() != "" {
 		s.refresh(ctx, s.registry.RefreshNow)
 	}
 }
@@ -271,7 +209,7 @@ func (s *agentSkills) refreshAfterTools(ctx context.Context) {
 // known skills.
 func (s *agentSkills) refresh(ctx context.Context, refresh func(context.Context) (skills.Catalog, error)) {
 	if _, err := refresh(ctx); err != nil {
-		s.instance.factory.cfg.Logger.Warn("skills not looked at again", "agent", s.id(), "err", err)
+		s.approver.cfg.Logger.Warn("skills not looked at again", "agent", s.id(), "err", err)
 	}
 }
 
@@ -287,7 +225,7 @@ func (s *agentSkills) reattach(ctx context.Context) error {
 	}
 	s.attached, s.reattached = s.epoch, ""
 	for _, one := range all {
-		if !s.preloadedID[one.Skill.ID] { // else it is in every prompt
+		if !s.rules.preloaded[one.Skill.ID] { // else it is in every prompt
 			s.reattached += "\n\n" + one.Text()
 		}
 	}
@@ -308,26 +246,26 @@ func (s *agentSkills) preload(ctx context.Context) error {
 	if s.prepared {
 		return nil
 	}
-	s.prepared, s.preloadedID = true, map[string]bool{}
-	i, logger := s.instance, s.instance.factory.cfg.Logger
-	if i.parent == nil && i.permissions.lease == nil {
+	s.prepared, s.rules.preloaded = true, map[string]bool{}
+	a, logger := s.approver, s.approver.cfg.Logger
+	if len(a.permissions.lineage) == 1 && a.permissions.lease == nil {
 		noticeLeftOut(s)
 	}
 	var all []skills.Activation
-	for _, name := range i.def.Skills {
+	for _, name := range s.order.Definition.Skills {
 		one, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Name: name, By: skills.ByDefinition})
 		switch {
 		case errors.Is(err, skills.ErrNotFound):
-			i.notice(fmt.Sprintf("Warning: Skill '%s' not found", name))
-			logger.Warn("skill not found", "agent", i.self.ID, "skill", name)
+			a.events.notice(fmt.Sprintf("Warning: Skill '%s' not found", name))
+			logger.Warn("skill not found", "agent", s.id(), "skill", name)
 		case err != nil:
-			i.notice(fmt.Sprintf("Error loading skill '%s': %v", name, err))
-			logger.Warn("skill not loaded", "agent", i.self.ID, "skill", name, "err", err)
+			a.events.notice(fmt.Sprintf("Error loading skill '%s': %v", name, err))
+			logger.Warn("skill not loaded", "agent", s.id(), "skill", name, "err", err)
 		default:
 			all = append(all, s.loaded(one)...)
 		}
 	}
-	if want := i.forked; want != nil {
+	if want := s.order.forked; want != nil {
 		one, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: want.Path, By: want.By, Arguments: want.Arguments})
 		if err != nil {
 			return err
@@ -348,10 +286,10 @@ const maxLeftOut = 3
 func noticeLeftOut(s *agentSkills) {
 	for n, p := range s.registry.Now().LeftOut() {
 		if n == maxLeftOut {
-			s.instance.notice("More skills are left out; symbio skills list shows them all.")
+			s.approver.events.notice("More skills are left out; symbio skills list shows them all.")
 			return
 		}
-		s.instance.notice(fmt.Sprintf("The skill %s is left out: %s", filepath.Base(strings.TrimSuffix(p.Path, "/SKILL.md")), p.Message()))
+		s.approver.events.notice(fmt.Sprintf("The skill %s is left out: %s", filepath.Base(strings.TrimSuffix(p.Path, "/SKILL.md")), p.Message()))
 	}
 }
 
@@ -359,13 +297,13 @@ func noticeLeftOut(s *agentSkills) {
 // ones that were not loaded before.
 func (s *agentSkills) loaded(skill skills.Activation) (all []skills.Activation) {
 	for _, one := range skill.All() {
-		if s.preloadedID[one.Skill.ID] {
+		if s.rules.preloaded[one.Skill.ID] {
 			continue
 		}
-		s.preloadedID[one.Skill.ID] = true
+		s.rules.preloaded[one.Skill.ID] = true
 		all = append(all, one)
-		s.instance.report(event.Event{Type: event.TypeSkill, Text: one.Skill.Name})
-		s.instance.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
+		s.approver.events.report(event.Event{Type: event.TypeSkill, Text: one.Skill.Name})
+		s.approver.events.notice(strings.TrimSuffix(fmt.Sprintf("Loaded skill: %s v%s", one.Skill.Name, one.Skill.Version), " v"))
 	}
 	return all
 }
@@ -376,15 +314,15 @@ func (s *agentSkills) prompt() (parts []conversation.Part) {
 	if !s.enabled() {
 		return nil
 	}
-	if now := s.registry.Now(); s.snapshot != now {
+	if now := s.registry.Now(); s.catalog.snapshot != now {
 		o := s.use().Prompt
-		o.Omit, o.Search, o.Uses = s.omits, s.hasTool(skill.Search), s.uses
+		o.Omit, o.Search, o.Uses = s.rules.omits, s.rules.hasTool(skill.Search), s.catalog.uses
 		r := skills.Render(now.Catalog, o)
-		s.snapshot, s.catalog = now, r.Text
-		s.reportCatalog(r)
+		s.catalog.snapshot, s.catalog.text = now, r.Text
+		s.catalog.report(r, s.approver.events, s.approver.cfg.Logger)
 	}
-	if s.catalog != "" {
-		parts = append(parts, conversation.Part{Name: "skill catalog", Text: "\n\n" + s.catalog})
+	if s.catalog.text != "" {
+		parts = append(parts, conversation.Part{Name: "skill catalog", Text: "\n\n" + s.catalog.text})
 	}
 	if s.preloaded != "" {
 		parts = append(parts, conversation.Part{Name: "skills of the definition", Text: "\n\n" + strings.TrimRight(s.preloaded, "\n")})
@@ -393,22 +331,6 @@ func (s *agentSkills) prompt() (parts []conversation.Part) {
 		parts = append(parts, conversation.Part{Name: "active skills", Text: s.reattached})
 	}
 	return parts
-}
-
-// maxCatalogNames bounds the names in a catalog event: enough for a line that people read.
-const maxCatalogNames = 20
-
-// reportCatalog reports which skills the model sees, and logs those that were shortened or dropped.
-func (s *agentSkills) reportCatalog(r skills.CatalogText) {
-	if r.Text == "" {
-		return
-	}
-	i := s.instance
-	i.report(event.Event{Type: event.TypeCatalog, Text: strings.Join(r.Listed[:min(len(r.Listed), maxCatalogNames)], ", "),
-		Part: event.Catalog{Shown: r.Listed, Total: len(r.Listed) + len(r.Dropped)}})
-	if r.Truncated() {
-		i.factory.cfg.Logger.Info("catalog of skills shortened", "agent", i.self.ID, "shortened", len(r.Shortened), "dropped", len(r.Dropped))
-	}
 }
 
 // takeNamed activates the skills that a person's task names or triggers, and returns note with what the model reads behind the
@@ -434,7 +356,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 				continue // a variable of a shell, such as $HOME
 			}
 			if !errors.As(err, new(*skills.LoadError)) {
-				err = noSuchSkill(s, m.Name)
+				err = s.rules.noSuchSkill(m.Name)
 			}
 		}
 		var text string
@@ -443,7 +365,7 @@ func (s *agentSkills) activateMentioned(ctx context.Context, message, data strin
 		}
 		if err != nil {
 			text = fmt.Sprintf("The message names the skill %s, which was not taken: %v", cmp.Or(m.Path, "$"+m.Name), err)
-			s.instance.notice(text)
+			s.approver.events.notice(text)
 			text = "[" + text + "]"
 		}
 		b.WriteString("\n\n" + text)
@@ -456,29 +378,10 @@ func mayBeSkill(name string) bool {
 	return name != "" && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// maxNearest is how many skills are named in place of one that does not exist.
-const maxNearest = 5
-
-// noSuchSkill returns an error that names the skills that the person may have meant, else the first
-// ones. It names only those that both may activate.
-func noSuchSkill(s *agentSkills, name string) error {
-	q := skills.Query{Text: name, Limit: maxNearest, Keep: func(one skills.Skill) bool { return one.ForModels() && !one.ModelOnly && !s.omits(one) }}
-	found := s.registry.Now().Search(q)
-	if found.Count == 0 {
-		q.Text = ""
-		found = s.registry.Now().Search(q)
-	}
-	var names []string
-	for _, m := range found.Matches {
-		names = append(names, "$"+m.Skill.Name)
-	}
-	return fmt.Errorf("%w; there are %s", skills.ErrNotFound, cmp.Or(strings.Join(slices.Compact(names), ", "), "none here"))
-}
-
 // takeMentioned activates a skill that a person named, or runs it in a sub-agent, and returns the
 // text for the model.
 func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arguments string) (string, error) {
-	if err := s.checkActivation(found, "the message", permission.Ask); err != nil {
+	if err := s.rules.checkActivation(found, "the message", permission.Ask); err != nil {
 		return "", err
 	}
 	want := skills.ActivateRequest{Agent: s.id(), Path: found.Path, By: skills.ByPerson, Arguments: arguments, Epoch: s.epoch}
@@ -497,39 +400,4 @@ func (s *agentSkills) takeMentioned(ctx context.Context, found skills.Skill, arg
 		s.onTaken(taken.Skill.Name)
 	}
 	return one.Context(), nil
-}
-
-var errDeniedSkill = errors.New("denied")
-
-// mayDepend returns nil if the agent may activate a skill that another one depends on. Without a
-// question: a person was asked about the other one. The registry calls it from another goroutine.
-func (s *agentSkills) mayDepend(one skills.Skill) error {
-	v := s.instance.permissions.links(nil).Judge(s.call(skill.Activate, one))
-	switch v.Action {
-	case permission.Deny:
-		return fmt.Errorf("%w: %s", errDeniedSkill, v.Why)
-	case permission.Ask:
-		return fmt.Errorf("a person has to approve it; activate it by itself: %s", v.Why)
-	}
-	return nil
-}
-
-// checkActivation judges and records the activation of a skill in place of the model's call. It is
-// approved if the verdict is at least least: a person that names a skill says yes where a rule asks.
-func (s *agentSkills) checkActivation(one skills.Skill, by string, least permission.Action) error {
-	call := s.call(skill.Activate, one)
-	d := tool.Decision{Agent: s.id(), Tool: call.Tool, Args: call.Args, Verdict: s.instance.permissions.links(nil).Judge(call), By: by}
-	d.Approved = d.Verdict.Action >= least
-	return permit(s.instance, d)
-}
-
-// permit records a decision. The error says that this failed, or why the call is denied.
-func permit(i *instance, d tool.Decision) error {
-	if err := i.recordDecision(d); err != nil {
-		return fmt.Errorf("the decision could not be recorded: %w", err)
-	}
-	if !d.Approved {
-		return fmt.Errorf("%w: %s", errDeniedSkill, d.Verdict.Why)
-	}
-	return nil
 }

@@ -33,7 +33,7 @@ func (f *Factory) SteerWith(ctx context.Context, id community.MemberID, s conver
 	if i == nil {
 		return conversation.Receipt{}, notFoundError(id)
 	}
-	s.Taken = func(ctx context.Context) llm.Message { return attach(ctx, i.current(), s.Text) }
+	s.Taken = func(ctx context.Context) llm.Message { return attach(ctx, i.agent.Load(), s.Text) }
 	return steer(ctx, i, s)
 }
 
@@ -42,7 +42,7 @@ func steer(ctx context.Context, i *instance, s conversation.Steering) (conversat
 	if err := team.CheckText(s.Text); err != nil {
 		return conversation.Receipt{}, err
 	}
-	return i.current().conversation.Interject(ctx, s)
+	return i.agent.Load().conversation.Interject(ctx, s)
 }
 
 // SteerFrom is like Steer, for a text in a signal of another member or node. The model reads which
@@ -137,7 +137,7 @@ func (f *Factory) Inspect(id community.MemberID) ([]conversation.InspectedPart, 
 	if i == nil {
 		return nil, notFoundError(id)
 	}
-	a := i.current()
+	a := i.agent.Load()
 	return a.conversation.Inspect(append(a.identity(""), a.workContext()...)...), nil
 }
 
@@ -157,7 +157,7 @@ func (f *Factory) conversation(id community.MemberID) (*conversation.Conversatio
 	if i == nil {
 		return nil, notFoundError(id)
 	}
-	return i.current().conversation, nil
+	return i.agent.Load().conversation, nil
 }
 
 func notFoundError(id community.MemberID) error {

@@ -10,10 +10,14 @@ import (
 // runningTask is the task that an agent works on, if any. It is safe for concurrent use: an
 // Interrupt comes from another goroutine than Receive.
 type runningTask struct {
+	account *budget.Account // of the agent
+
 	mu          sync.Mutex
 	budget      *budget.Task       // pays for the task's model calls; nil = there is no task; guarded by mu
 	stop        context.CancelFunc // ends the task; nil = there is none; guarded by mu
 	interrupted bool               // of this task, or of the last one; guarded by mu
+
+	sampling sync.Mutex // held while an MCP server asks the model, since the record has one request at a time
 }
 
 // start begins a task. It returns the task's context, which ends at the time limit of pays, or when the

@@ -33,13 +33,13 @@ func activateTriggered(ctx context.Context, s *agentSkills, task string) string 
 	var names []string
 	texts, taken := "", 0
 	for _, found := range s.registry.Now().Triggered(task, maxTriggered, func(one skills.Skill) bool {
-		return one.ForModels() && !slices.Contains(active, one.Name) && !s.omits(one)
+		return one.ForModels() && !slices.Contains(active, one.Name) && !s.rules.omits(one)
 	}) {
 		label := fmt.Sprintf("%s (%s)", found.Skill.Name, skills.Line(found.Why))
 		if one, ok := activateAuto(ctx, s, found.Skill, taken); ok {
 			taken++
 			texts += "\n\n" + one.Context()
-			s.instance.notice("Activated for this task by a trigger: " + label)
+			s.approver.events.notice("Activated for this task by a trigger: " + label)
 			continue
 		}
 		names = append(names, label)
@@ -48,18 +48,18 @@ func activateTriggered(ctx context.Context, s *agentSkills, task string) string 
 		return texts
 	}
 	all := strings.Join(names, ", ")
-	s.instance.notice("Skills whose triggers match this task: " + all)
-	return fmt.Sprintf("\n\n[The triggers of these skills match the task: %s. Before you begin, activate those that fit, with %s.]", all, s.activationTool()) + texts
+	s.approver.events.notice("Skills whose triggers match this task: " + all)
+	return fmt.Sprintf("\n\n[The triggers of these skills match the task: %s. Before you begin, activate those that fit, with %s.]", all, s.rules.activationTool()) + texts
 }
 
 // activateAuto activates a skill that says auto, unless as many as may be are taken. ok is false if the model is only told of
 // it: the rules ask or deny, no person trusts the skill, or it runs in a sub-agent.
 func activateAuto(ctx context.Context, s *agentSkills, one skills.Skill, taken int) (_ skills.Activation, ok bool) {
-	if taken == maxAuto || !one.Auto || one.Fork || s.instance.settings.onlyReads() != "" {
+	if taken == maxAuto || !one.Auto || one.Fork || s.approver.settings.onlyReads() != "" {
 		return skills.Activation{}, false
 	}
-	if s.instance.permissions.links(nil).Judge(s.call(skill.Activate, one)).Action != permission.Allow ||
-		s.checkActivation(one, "a trigger", permission.Allow) != nil {
+	if s.approver.permissions.links(nil).Judge(s.rules.call(skill.Activate, one)).Action != permission.Allow ||
+		s.rules.checkActivation(one, "a trigger", permission.Allow) != nil {
 		return skills.Activation{}, false
 	}
 	a, err := s.registry.Activate(ctx, skills.ActivateRequest{Agent: s.id(), Path: one.Path, By: skills.ByTrigger, Epoch: s.epoch})

@@ -16,7 +16,7 @@ import (
 // project, it asks a person whether the skill's proposed rules are granted.
 type trustingRegistry struct {
 	*skills.Registry
-	instance *instance
+	approver *approver
 	// may judges the activation of a skill that another one depends on.
 	may func(skills.Skill) error
 }
@@ -40,10 +40,10 @@ func (t trustingRegistry) Activate(ctx context.Context, w skills.ActivateRequest
 		}
 	}
 	for _, u := range a.Unmet {
-		t.instance.notice(fmt.Sprintf("The skill %s depends on %s, which was not activated: %s", a.Skill.Name, u.Name, u.Why))
+		t.approver.events.notice(fmt.Sprintf("The skill %s depends on %s, which was not activated: %s", a.Skill.Name, u.Name, u.Why))
 	}
 	if !w.By.AtStart() { // else it is activated at each start
-		t.instance.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
+		t.approver.record.add(session.Entry{Kind: session.Skill, Text: a.Skill.Name, Skill: &session.SkillUse{
 			Path: a.Skill.Path, Hash: a.Hash, By: string(w.By), Arguments: w.Arguments, Granted: a.Granted, Accepted: accepted,
 			Depends: dependencies(a),
 		}})
@@ -64,7 +64,7 @@ func dependencies(a skills.Activation) (all []string) {
 func (t trustingRegistry) Deactivate(ctx context.Context, agent, name string) error {
 	err := t.Registry.Deactivate(ctx, agent, name)
 	if err == nil {
-		t.instance.record.add(session.Entry{Kind: session.Skill, Text: name, Skill: &session.SkillUse{}})
+		t.approver.record.add(session.Entry{Kind: session.Skill, Text: name, Skill: &session.SkillUse{}})
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) (_ s
 	if !d.Approved {
 		return s, false
 	}
-	cfg, id := t.instance.factory.cfg, string(t.instance.self.ID)
+	cfg, id := t.approver.cfg, string(t.approver.permissions.self.ID)
 	got, err := t.Accept(ctx, id, s.Skill.Path, s.Hash)
 	if err != nil {
 		cfg.Logger.Warn("a skill changed while a person was asked", "skill", s.Skill.Path, "err", err)
@@ -110,9 +110,9 @@ const trustTool = "trust_skill"
 // about the same SKILL.md again by any agent of the tree: repeated questions train people to say
 // yes. Without a person to ask the answer is no.
 func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.Decision, always bool) {
-	i := t.instance
+	a, p := t.approver, t.approver.permissions
 	d = tool.Decision{
-		Agent: string(i.self.ID), Tool: trustTool,
+		Agent: string(p.self.ID), Tool: trustTool,
 		Args: map[string]any{"skill": s.Skill.Name, "path": s.Skill.Path, "sha256": s.Hash, "grants": s.Proposed},
 		Verdict: permission.Verdict{
 			Action: permission.Ask, Stage: permission.StageDefault, Source: "skill:" + s.Skill.Name,
@@ -121,17 +121,17 @@ func (t trustingRegistry) ask(ctx context.Context, s skills.Activation) (d tool.
 		},
 	}
 	key := s.Skill.Dir + "\x00" + s.Hash
-	if _, declined := i.declined.Load(key); i.ask == nil || declined {
+	if _, declined := p.lineage[0].declined.Load(key); a.ask == nil || declined {
 		return d, false
 	}
-	answer := askPerson(ctx, i, ApprovalRequest{Decision: d, Name: i.self.Name, OnBehalfOf: i.permissions.onBehalfOf()})
+	answer := a.askPerson(ctx, ApprovalRequest{Decision: d, Name: p.self.Name, OnBehalfOf: p.onBehalfOf()})
 	d.Approved, d.By = answer.Allow && ctx.Err() == nil, answer.By
-	if err := i.recordDecision(d); err != nil {
-		i.factory.cfg.Logger.Warn("decision not recorded", "agent", i.self.ID, "err", err)
+	if err := a.recordDecision(d); err != nil {
+		a.cfg.Logger.Warn("decision not recorded", "agent", p.self.ID, "err", err)
 		d.Approved = false // a decision that cannot be recorded is none
 	}
 	if !d.Approved && ctx.Err() == nil {
-		i.declined.Store(key, true)
+		p.lineage[0].declined.Store(key, true)
 	}
 	return d, answer.Always
 }

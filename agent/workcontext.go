@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"symbio/agent/conversation"
+	"symbio/agent/definition"
 	"symbio/agent/llm"
 	"symbio/agent/tool/skill"
 	"symbio/internal/agent/workcontext"
@@ -42,8 +43,8 @@ var essentialTools = [...]string{"Read", "Write", "Edit", "Glob", "Grep", "Bash"
 
 // isEssential reports whether a tool is shown to a model with a small window. Those that a definition
 // names are.
-func (i *instance) isEssential(name string) bool {
-	return i.def.Tools != nil || slices.Contains(essentialTools[:], name)
+func isEssential(def definition.Definition, name string) bool {
+	return def.Tools != nil || slices.Contains(essentialTools[:], name)
 }
 
 // window returns the context window of the agent's present model, in tokens: the smaller one of the sizes that the
@@ -61,12 +62,12 @@ func (a *Agent) window() int {
 // for another node gets none: that node's work is about other files.
 func (a *Agent) workContext() (parts []conversation.Part) {
 	i := a.instance
-	c, dir := i.factory.cfg.WorkContext, i.workspace.Dir
-	if i.root().lease != nil {
+	c, dir := i.factory.cfg.WorkContext, i.order.Workspace.Dir
+	if i.permissions.borrower() != nil {
 		return nil
 	}
 	if c.Environment {
-		level, policy := sandboxOf(i)
+		level, policy := c.sandboxOf(i.permissions)
 		parts = append(parts, workcontext.Environment(time.Now(), dir, level, policy))
 	}
 	files, _ := a.files()
@@ -77,19 +78,18 @@ func (a *Agent) workContext() (parts []conversation.Part) {
 func (a *Agent) files() (parts []conversation.Part, leftOut []string) {
 	i := a.instance
 	c, room := i.factory.cfg.WorkContext, 0
-	if !c.Files || i.root().lease != nil {
+	if !c.Files || i.permissions.borrower() != nil {
 		return nil, nil
 	}
 	if a.hasSmallWindow() {
 		room = a.window() / 2 // bytes: an eighth of the tokens
 	}
-	return workcontext.Files(i.workspace.Dir, c.UserDir, room, i.permissions.unreadable(i.workspace.Dir))
+	return workcontext.Files(i.order.Workspace.Dir, c.UserDir, room, i.permissions.unreadable(i.order.Workspace.Dir))
 }
 
-// sandboxOf returns what holds the commands of an instance: the level by its name, "" if it is not known, and the policy.
-func sandboxOf(i *instance) (level string, policy sandbox.Policy) {
-	c := i.factory.cfg.WorkContext
-	policy, narrower := i.permissions.constrainSandbox(c.Sandbox)
+// sandboxOf returns what holds the commands of an agent: the level by its name, "" if it is not known, and the policy.
+func (c WorkContext) sandboxOf(p *permissions) (level string, policy sandbox.Policy) {
+	policy, narrower := p.constrainSandbox(c.Sandbox)
 	switch {
 	case c.SandboxOff && !narrower: // a definition can have a sandbox where the node has none
 		return sandbox.Off.String(), policy

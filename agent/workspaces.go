@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"symbio/agent/tool"
@@ -21,8 +22,13 @@ type ownWorkspace struct {
 	closeTools func() error
 }
 
-// Close closes the tools and removes the directory. It may be called more than once.
-func (w *ownWorkspace) Close() error { return errors.Join(w.closeTools(), w.Checkout.Close()) }
+// Close closes the tools and removes the directory. It may be called more than once, and on nil.
+func (w *ownWorkspace) Close() error {
+	if w == nil {
+		return nil
+	}
+	return errors.Join(w.closeTools(), w.Checkout.Close())
+}
 
 // errNoWorkspaces is for a node that was set up without Config.Workspaces.
 var errNoWorkspaces = community.Explain(community.ErrUnavailable, "the node gives no agent a workspace of its own")
@@ -43,16 +49,18 @@ func (f *Factory) checkout(ctx context.Context, node community.NodeID, manifest 
 	return &ownWorkspace{w, c, closeTools}, nil
 }
 
-// sendWorkspace sends the agent's files with call: those that the agent may read without asking. It
-// returns the hash by which the other side makes a workspace of them.
-func (a *Agent) sendWorkspace(ctx context.Context,
-	call func(context.Context, []byte) ([]byte, error)) (hash content.Hash, w *team.Workspace, err error) {
-	server, dir := a.instance.factory.cfg.Workspaces, a.instance.workspace.Dir
+// sendWorkspace sends the agent's files to a node, the zero Member = this one, if the request asks for that: those that the agent
+// may read without asking. It returns the hash by which the other side makes a workspace of them.
+func (s *subAgents) sendWorkspace(ctx context.Context, r team.SpawnRequest, node community.Member) (hash content.Hash, w *team.Workspace, err error) {
+	server, dir := s.parent.factory.cfg.Workspaces, s.parent.order.Workspace.Dir
+	if !r.Workspace {
+		return hash, nil, nil
+	}
 	if server == nil {
 		return hash, nil, errNoWorkspaces
 	}
 	// The task may have waited for a place: those that it is done for judge, too.
-	chain := a.instance.permissions.at(ctx).chain()
+	chain := s.parent.permissions.at(ctx).chain()
 	taken, err := workspace.Take(ctx, dir, workspace.Options{Denied: func(path string) bool {
 		path = filepath.Join(dir, path)
 		read := permission.Call{Tool: "Read", Args: map[string]any{"file_path": path}, Dir: dir}
@@ -61,28 +69,12 @@ func (a *Agent) sendWorkspace(ctx context.Context,
 	if err != nil {
 		return hash, nil, err
 	}
-	w = &team.Workspace{Base: taken.Manifest, Omitted: taken.Omitted, Server: server, Call: call}
-	hash, err = w.Client(ctx).Push(ctx, taken)
+	w = &team.Workspace{Base: taken.Manifest, Omitted: taken.Omitted, Server: server, Call: server.Local}
+	if node.ID != "" {
+		w.Call = s.borrower.CallWorkspace(node)
+	}
+	if hash, err = w.Client(ctx).Push(ctx, taken); err != nil && node.ID != "" {
+		err = fmt.Errorf("send the workspace to node %s: %w", node.Name, err)
+	}
 	return hash, w, err
-}
-
-// spawnInCopy starts a sub-agent on this node that works in a copy of the agent's files, so that both
-// can write at the same time.
-func (a *Agent) spawnInCopy(ctx context.Context, r team.SpawnRequest, why string) (*team.Child, error) {
-	f := a.instance.factory
-	hash, w, err := a.sendWorkspace(ctx, f.cfg.Workspaces.Local)
-	if err != nil {
-		return nil, err
-	}
-	own, err := f.checkout(ctx, "", hash)
-	if err != nil {
-		return nil, err
-	}
-	c, err := a.spawnHere(ctx, r, why, func(child *instance) { child.workspace, child.copied = own.Workspace, own })
-	if err != nil {
-		return nil, errors.Join(err, own.Close())
-	}
-	w.Call = own.Call
-	c.Workspace = w
-	return c, nil
 }

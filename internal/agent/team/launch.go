@@ -23,10 +23,13 @@ type launch struct {
 	first     chan error // gets the outcome of the first spawn while start waits for it; has the capacity 1
 }
 
-// launch spawns a sub-agent for a reserved task and starts the task in the background. It returns
-// the sub-agent, or while all places are taken a Child that waits for one. With an error nothing is
+// launch spawns a sub-agent for a reserved task and starts the task in the background; without a task it only spawns. It
+// returns the sub-agent, or while all places are taken a Child that waits for one. With an error nothing is
 // left of it but the reservation.
 func (t *Team) launch(call context.Context, w SpawnRequest, key, text string) (*Child, error) {
+	if text == "" {
+		return t.cfg().Spawn(call, w)
+	}
 	ctx, cancel := t.background(t.cfg().Fix(call))
 	defer context.AfterFunc(call, cancel)() // until launch returns
 	wait := &place{cancel: cancel}

@@ -94,9 +94,9 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 		if w.Name == "" {
 			w.Name = t.cfg().NextName()
 		}
-		one, err := t.replicateOne(ctx, w, key, at.task)
+		c, err := t.launch(ctx, w, key, at.task)
 		if err == nil {
-			made = append(made, one)
+			made = append(made, replicaOf(c))
 			continue
 		}
 		problems = append(problems, err)
@@ -170,25 +170,6 @@ func (t *Team) checkReplicate(args replicateArgs) error {
 	return nil
 }
 
-// replicateOne spawns a sub-agent and starts its task, if there is one.
-func (t *Team) replicateOne(ctx context.Context, w SpawnRequest, key, text string) (replica, error) {
-	var c *Child
-	var err error
-	if text == "" {
-		c, err = t.cfg().Spawn(ctx, w)
-	} else {
-		c, err = t.launch(ctx, w, key, text)
-	}
-	if err != nil {
-		return replica{}, err
-	}
-	one := replica{Replica: replicate.SpawnedAs(c.Member), NotTaken: c.omission()}
-	if c.Account == nil {
-		one.Waiting = c.Handle.Activity() + ". It begins by itself; wait_agents has its result, by its name."
-	}
-	return one, nil
-}
-
 // replica is a new sub-agent as the model reads of it.
 type replica struct {
 	replicate.Replica
@@ -196,6 +177,15 @@ type replica struct {
 	Waiting string `json:"waiting,omitempty"`
 	// NotTaken says which files and skills did not go along with it.
 	NotTaken string `json:"not_taken,omitempty"`
+}
+
+// replicaOf describes a new sub-agent to the model.
+func replicaOf(c *Child) replica {
+	one := replica{Replica: replicate.SpawnedAs(c.Member), NotTaken: c.omission()}
+	if c.Account == nil {
+		one.Waiting = c.Handle.Activity() + ". It begins by itself; wait_agents has its result, by its name."
+	}
+	return one
 }
 
 // replicateResult returns the tool's result. It is an error only if no sub-agent was spawned: the
