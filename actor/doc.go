@@ -45,5 +45,5 @@
 //     and then spins for ever.
 //   - Back-off: the strategy of Proto.Actor's never gives up and its pauses grow by a constant.
 //   - The dispatcher and internal/actor/term: the fresh stack of a goroutine for each message, and three contexts of package
-//     context for each call, were a third of what a call between nodes cost. Shutdown can wait for our goroutines.
+//     context for each call, were a third of the cost of a call between nodes. Shutdown can wait for our goroutines.
 package actor

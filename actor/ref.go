@@ -26,7 +26,7 @@ type Ref struct {
 	gate       gate
 	stopSignal atomic.Pointer[signal] // made by the first Ask, closed when the gate is
 
-	// Used by the goroutine that works off the mailbox only, of which there is one at a time.
+	// Used by the goroutine that works off the mailbox only; there is one at a time.
 	behavior Behavior
 	ended    bool // Proto.Actor has stopped it; what is queued is still to be answered
 

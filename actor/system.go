@@ -14,7 +14,7 @@ import (
 
 // Behavior is what an actor does with a message.
 //
-// Receive is called for one message at a time and may block. What it returns is the asker's answer; an
+// Receive is called for one message at a time and may block. Its result is the asker's answer; an
 // error is an answer like any other, only a panic is a failure. ctx is the asker's, with its values and
 // deadline; it also ends, with the cause ErrStopped, when the actor must end now, and when Receive has
 // returned.

@@ -28,7 +28,7 @@ const (
 type Change struct {
 	Kind   ChangeKind
 	Member Member // of all kinds but Snapshot and Gap: as it is now, or was when it left
-	// Members and Capabilities come with Snapshot and Gap, sorted by name. Capabilities are those of this node,
+	// Members and Capabilities come with Snapshot and Gap, sorted by name. Capabilities are the capabilities of this node,
 	// and come only with SubscribeLocal.
 	Members      []Member
 	Capabilities []Capability

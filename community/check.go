@@ -10,7 +10,7 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// What a member may say of itself, here or on a peer. The numbers are far above what people need,
+// Limits of a member's description, here or on a peer. The numbers are far above what people need,
 // and keep, with the default limits, the catalog of one peer below some 10 MB of memory whatever it announces.
 const (
 	maxPerceptions  = 256  // of one member

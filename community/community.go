@@ -45,7 +45,7 @@ type Config struct {
 	// takes; what says how many. It must not block, nor call the Community. Default: LeftOut answers the same.
 	OnLeftOut func(from Peer, what string)
 	// OnCall is called at the begin of each call between nodes, of this node's and of those that it serves, and the
-	// function that it returns at the end. The context that it returns is that of the call: a Trace in it travels with
+	// function that it returns at the end. The context that it returns is the context of the call: a Trace in it travels with
 	// it. Many goroutines may call it at once. Default: not called, and calls have the Trace of their context.
 	OnCall func(ctx context.Context, c CallInfo) (context.Context, func(error))
 	// Logger receives refusals and nodes that come and go. Default: silent.

@@ -26,7 +26,7 @@
 // a payload is checked once at each node, where it leaves or comes in, and so is its schema. A caller that
 // listens to a call (InvokeStream) can hold up nothing but that call's output.
 //
-// What it does not do: find nodes, prove who they are, or carry bytes (that is the Network), decide
+// It does not find nodes, prove their identity, or carry bytes (that is the Network), decide
 // what an agent may do with tools (security/permission), or remember anything after Run has ended.
 //
 // # The spec's names

@@ -9,7 +9,7 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// What callers tell apart. Transports map each to a code of theirs and back.
+// Errors that callers tell apart. Transports map each to a code of theirs and back.
 var (
 	// ErrNotFound: no member has that id, or no capability that name.
 	ErrNotFound = errors.New("not found")

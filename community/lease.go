@@ -14,7 +14,7 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// What happens when a node connects and disconnects: its Network calls Attach, which returns a Lease,
+// When a node connects, its Network calls Attach, which returns a Lease,
 // and passes what the node announces to the lease. When the connection ends, Lost or Goodbye retires
 // the lease. After Goodbye the members leave at once. After Lost they stay listed as unavailable, so
 // that a short break shows as one; forgetLost removes them when the node did not come back in time.

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Perception is a kind of signal, by its name, with the Go types of what is sent and of the reply (spec: Perception).
+// Perception is a kind of signal, by its name, with the Go types of the payload and of the reply.
 // Sender and receiver declare it once, as a constant; values travel as JSON:
 //
 //	const Work community.Perception[Task, Report] = "work"
 type Perception[In, Out any] string
 
 // Send sends in to a member that accepts the perception, of this node or another, and returns its reply. The
-// errors are those of Community.Send, and ErrAgentFailed for a reply that is not an Out.
+// errors come from Community.Send, and ErrAgentFailed for a reply that is not an Out.
 func (p Perception[In, Out]) Send(ctx context.Context, c *Community, to MemberID, in In) (out Out, err error) {
 	s, err := p.signal(in)
 	if err != nil {

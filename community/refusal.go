@@ -168,7 +168,7 @@ func (c *inboundCall) refuse(why Reason, err error) error {
 	return err
 }
 
-// Refusals returns how many calls of a node this node refused; for its own id, those of all nodes. The counts of a
+// Refusals returns how many calls of a node this node refused; for its own id, the calls of all nodes. The counts of a
 // node can be dropped when it has not called for long and very many others do.
 func (t *traffic) Refusals(node NodeID) Refusals {
 	t.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// roster has all members and capabilities that this node knows, its own and those of other nodes. One lock guards
+// roster has all members and capabilities that this node knows, its own and other nodes'. One lock guards
 // everything, so that subscribers get the changes in the order in which they happened.
 type roster struct {
 	cfg *Config

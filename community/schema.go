@@ -174,7 +174,7 @@ func (w *weigher) weigh(v any, path string, quoted bool) (int, error) {
 			}
 		}
 	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) { // so that of two faults it is the same one each time
+		for _, key := range slices.Sorted(maps.Keys(v)) { // so that the same one of two faults is reported each time
 			item, at := v[key], path+"/"+key
 			if err := add(w.weigh(item, at, quoted || slices.Contains(dataKeywords, key))); err != nil {
 				return 0, err

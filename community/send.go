@@ -51,7 +51,7 @@ func (o *outbound) Send(ctx context.Context, id MemberID, s Signal) (Reply, erro
 // done then. Of ctx only its end is looked at, once: the agent's context has a deadline of
 // Config.MaxCall.
 //
-// What goes wrong later is reported to Config.Undelivered and counted by Undelivered: that the other node
+// A later failure is reported to Config.Undelivered and counted by Undelivered: that the other node
 // refused the signal, that the agent failed, and that the connection ended before it was known.
 func (o *outbound) Tell(ctx context.Context, id MemberID, s Signal) error {
 	op := operation{"tell", s.Perception, "to"}

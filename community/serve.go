@@ -44,7 +44,7 @@ func (in *inbound) Serve(ctx context.Context, from Peer, call Call) (Reply, erro
 }
 
 // ServeTell puts a signal of an authenticated peer into the mailbox of an agent of this node, for the Network. It
-// makes the checks of Serve in the same order, and counts what it refuses. The signal counts as an active call
+// makes the checks of Serve in the same order, and counts its refusals. The signal counts as an active call
 // until the agent has handled it.
 func (in *inbound) ServeTell(from Peer, call Call, done func(error)) error {
 	c := &inboundCall{inbound: in, from: from, call: call}
@@ -226,7 +226,7 @@ func (c *inboundCall) countBusy(err error) error {
 	return err
 }
 
-// agent returns the agent that a signal is for. On success the signal counts among those of peers that the agent
+// agent returns the agent that a signal is for. On success the signal counts among the calls of peers that the agent
 // handles, and the caller must decrement inbound.
 func (c *inboundCall) agent() (*localAgent, error) {
 	c.roster.mu.RLock()

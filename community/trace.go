@@ -72,7 +72,7 @@ type CallInfo struct {
 	// Node is the other node: the provider of a call that goes out, the caller of a Served one.
 	Node   NodeID
 	Served bool
-	// Capability is what is called; that of a signal begins with PerceptionPrefix. It is text of the caller.
+	// Capability is the called one; the Capability of a signal begins with PerceptionPrefix. It is text of the caller.
 	Capability string
 }
 

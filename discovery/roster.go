@@ -295,7 +295,7 @@ func (rec *record) origins() []origin {
 }
 
 // mergedAddrs takes one address of each source in turn: first the best of each, then the second
-// best, up to MaxAddrs. So a source that was fed many false addresses cannot push out those of
+// best, up to MaxAddrs. So a source that was fed many false addresses cannot push out the addresses of
 // another.
 func (rec *record) mergedAddrs(from []origin) []netip.AddrPort {
 	var out []netip.AddrPort

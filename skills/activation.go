@@ -28,7 +28,7 @@ type Activation struct {
 	// those that could not be.
 	Depends []Activation
 	Unmet   []UnmetDependency
-	// Proposed are those of the withheld rules that a person can still grant by trusting the skill.
+	// Proposed are the withheld rules that a person can still grant by trusting the skill.
 	Proposed []string
 }
 
@@ -38,7 +38,7 @@ type WithheldRule struct {
 	Why  string `json:"why"`
 }
 
-// Text returns the text that the model reads, followed by those of Depends: the instructions, the kinds of resources, the
+// Text returns the text that the model reads, followed by the texts of Depends: the instructions, the kinds of resources, the
 // directory that relative paths start from, and the rules that were withheld (skills-swiftagent.md
 // 4.7).
 func (a Activation) Text() string {
@@ -68,7 +68,7 @@ func (a Activation) text() string {
 	return b.String()
 }
 
-// writeWithheld appends the list of withheld rules, so that the model does not try what it may not
+// writeWithheld appends the list of withheld rules, so that the model does not try forbidden things
 // do.
 func (a Activation) writeWithheld(b *strings.Builder) {
 	if len(a.Withheld) == 0 {
@@ -88,7 +88,7 @@ func (a Activation) reminder() string {
 }
 
 // Context returns the text that the model reads after skill_load (skills-codelia.md 6.2), followed
-// by those of Depends: the
+// by the texts of Depends: the
 // instructions, the base directory, and a list of the skill's files. It lists the skill's
 // directory, so it can block on the disk. A directory that cannot be read gives no list.
 func (a Activation) Context() string {

@@ -121,7 +121,7 @@ type activeSkill struct {
 	text unique.Handle[string]
 	// hash is the SHA-256 of the SKILL.md that was activated.
 	hash string
-	// arguments are those of the request, and version identifies the text that they led to.
+	// arguments come from the request, and version identifies the text that they led to.
 	arguments, version string
 	// granted, withheld and proposed are as in Activation.
 	granted  []string
@@ -157,7 +157,7 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 		gets, err = s.cfg.decideGrants(fresh.skill, fresh.hash, accepted)
 	}
 	if err != nil {
-		// What a model wrote may be long.
+		// A model's text may be long.
 		wanted := visible.TruncateRunes(oneLine(cmp.Or(listed.Name, w.Path, w.Name)), maxEventText)
 		s.cfg.Report(Event{Kind: EventRefused, Agent: w.Agent, Skill: wanted, Path: listed.Path, By: string(w.By),
 			Why: visible.TruncateRunes(oneLine(err.Error()), maxEventText)})
@@ -203,7 +203,7 @@ func (s *activeSkills) activate(lib *library, w ActivateRequest, accepted string
 	return a, nil
 }
 
-// setHolder records for what the skill is activated, beside what it was activated for before.
+// setHolder records for what the skill is activated, beside its earlier purposes.
 // accepted reports that it is active, and a person has only accepted its rules.
 func (a *activeSkill) setHolder(w ActivateRequest, before activeSkill, accepted bool) {
 	a.direct, a.holders = before.direct || len(w.chain) == 0 && !accepted, before.holders

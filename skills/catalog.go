@@ -159,7 +159,7 @@ func byPrecedence(a, b Skill) int {
 	return cmp.Or(cmp.Compare(a.Scope.rank(), b.Scope.rank()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Path, b.Path))
 }
 
-// compareNames marks the skills of which the same scope has a newer version, and returns a note for
+// compareNames marks the skills that have a newer version in the same scope, and returns a note for
 // each of them and for each skill whose name an earlier skill has. skills must be in the order of
 // precedence.
 func compareNames(skills []Skill) (notes []Problem) {

@@ -104,7 +104,7 @@ func pick(named []*Skill, d format.Dependency, scope Scope) (best *Skill, code f
 }
 
 // activateDependencies activates what a skill depends on, each with its own trust and grants. The
-// activations include those of the dependencies' dependencies. A dependency that fails does not
+// activations include the dependencies' dependencies. A dependency that fails does not
 // keep the others from being activated.
 func (s *activeSkills) activateDependencies(lib *library, w ActivateRequest, of Skill) (all []Activation, unmet []UnmetDependency) {
 	s.removeHolder(w.Agent, of.ID)
@@ -120,7 +120,7 @@ func (s *activeSkills) activateDependencies(lib *library, w ActivateRequest, of 
 		a.Depends, a.Unmet = nil, nil
 		all = append(append(all, a), theirs...)
 	}
-	if len(w.chain) == 1 { // else those of an earlier skill of the chain may not be held again yet
+	if len(w.chain) == 1 { // else the rules of an earlier skill of the chain may not be held again yet
 		s.endUnheld(w.Agent)
 	}
 	return all, unmet
@@ -177,7 +177,7 @@ func (s *activeSkills) endUnheld(agent string) {
 	}
 }
 
-// All returns the activation and those of Depends.
+// All returns the activation and the ones in Depends.
 func (a Activation) All() []Activation { return append([]Activation{a}, a.Depends...) }
 
 // writeDependencies appends the texts of the skills that were activated with this one, each by

@@ -122,7 +122,7 @@ func (k ResourceKind) dirs() []string {
 }
 
 // Resources returns the files of one kind, as paths from the skill's directory. The limits are
-// those of Files.
+// the errors of Files.
 func (s Skill) Resources(k ResourceKind) ([]string, error) {
 	all, _, err := s.Files()
 	return slices.DeleteFunc(all, func(name string) bool {
@@ -134,7 +134,7 @@ func (s Skill) Resources(k ResourceKind) ([]string, error) {
 // topAssets returns the names of the files directly in assets. Invisible characters are removed from
 // them: they go into a prompt.
 func (s Skill) topAssets() (names []string) {
-	all, _ := s.Resources(Assets) // none of what cannot be read
+	all, _ := s.Resources(Assets) // none of the unreadable ones
 	for _, file := range all {
 		if dir, name := path.Split(file); dir == "assets/" {
 			names = append(names, oneLine(name))

@@ -44,7 +44,7 @@ func (d skillDir) inPlace() bool {
 	return d != (skillDir{}) && err == nil && now == d.canonical
 }
 
-// GrantSource returns the permission.Grant.Source of what the active skill with a label grants; the
+// GrantSource returns the permission.Grant.Source of the grants of the active skill with a label; the
 // label is its name, if the agent has no other skill of that name.
 func GrantSource(label string) string { return "skill:" + label }
 

@@ -54,7 +54,7 @@ func (o PromptOptions) withDefaults() PromptOptions {
 // CatalogText is the catalog of skills as a model reads it in its system prompt.
 type CatalogText struct {
 	Text string // "" when there is nothing to show
-	// Listed are the names of the skills in the text, Shortened those of them with a shortened
+	// Listed are the names of the skills in the text, Shortened the ones with a shortened
 	// description, and Dropped the skills for which there was no room.
 	Listed, Shortened, Dropped []string
 }

@@ -32,7 +32,7 @@ func (c Catalog) Tier3List(name string, k ResourceKind) []string {
 	if !ok {
 		return nil
 	}
-	list, _ := s.Resources(k) // none of what may not be read
+	list, _ := s.Resources(k) // none of the forbidden ones
 	return list
 }
 

@@ -194,14 +194,14 @@ func (r *Registry) ActivePrompt(ctx context.Context, agent string) (string, erro
 	return PreloadPrompt(all), err
 }
 
-// Activations returns the agent's active skills, ordered by their names in Active. Hash is that of the
+// Activations returns the agent's active skills, ordered by their names in Active. Hash is the hash of the
 // SKILL.md that was activated.
 func (r *Registry) Activations(ctx context.Context, agent string) ([]Activation, error) {
 	return ask[[]Activation](ctx, r, texts{agent: agent})
 }
 
 // Reattach returns the skill texts to show to a model again after its conversation was shortened:
-// those of the agent's active skills, the newest first, as many as maxAllReattached allows. They count as
+// the texts of the agent's active skills, the newest first, as many as maxAllReattached allows. They count as
 // shown in the epoch. Any other skill is shown in full at its next activation.
 func (r *Registry) Reattach(ctx context.Context, agent string, epoch int) ([]Activation, error) {
 	return ask[[]Activation](ctx, r, texts{agent: agent, shown: true, epoch: epoch})

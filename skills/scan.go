@@ -80,7 +80,7 @@ func (c Config) orderedRoots() []Root {
 }
 
 // Scan finds all skills and reads their front matter. It never fails because of a skill: skills
-// that cannot be read are in Catalog.Errors. The error is that of ctx, which ends a scan early. It
+// that cannot be read are in Catalog.Errors. The error comes from ctx, which ends a scan early. It
 // reads the disk and can block on it.
 func Scan(ctx context.Context, cfg Config) (Catalog, error) {
 	return (&scanner{cfg: cfg.withDefaults()}).scan(ctx)

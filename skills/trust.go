@@ -44,7 +44,7 @@ type grantDecision struct {
 	byTrust  bool     // a record of a person's trust says so, and they may revoke it
 }
 
-// decideGrants decides which rules a skill gets. hash is that of the SKILL.md that was just read.
+// decideGrants decides which rules a skill gets. hash is the hash of the SKILL.md that was just read.
 // accepted is the hash that a person has just accepted, "" without such a decision. Errors:
 // ErrChanged, and ErrUntrusted for a skill of another node.
 func (c Config) decideGrants(skill Skill, hash, accepted string) (g grantDecision, err error) {

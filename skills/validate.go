@@ -33,7 +33,7 @@ type Report struct {
 // on a file named skill.md, because no scan finds that. A directory that cannot be read, and a dir
 // without any file to report on, get a report that says so.
 //
-// The error is that of ctx, or the first one of report. The memory in use is that of the links and
+// The error comes from ctx, or is the first one of report. The memory in use holds the links and
 // of the directories above the present one. It blocks on the disk, for a time in proportion to the
 // tree.
 func ValidateTree(ctx context.Context, dir string, policy format.Policy, report func(Report) error) error {

@@ -8,7 +8,7 @@
 //
 // A failed look-up removes no peer; only an answer can, and "no records" is an answer. Reports come
 // serially from Run. Look-ups are concurrent, so that a slow name delays no other. The answers are
-// hints, like those of any source, and bounded: at most 512 peers.
+// hints, like the addresses of any source, and bounded: at most 512 peers.
 //
 // DNS-SD browsing (PTR records) and multicast are not done here; see discovery/mdns.
 package dns

@@ -24,7 +24,7 @@ const (
 	maxTTL = 2 * time.Minute
 
 	// Queries start every second, and the interval doubles (RFC 6762 5.2) up to longInterval. With
-	// many peers, all of which answer, it grows further, by perPeer for each, up to maxInterval.
+	// many peers that all answer, it grows further, by perPeer for each, up to maxInterval.
 	// The first queries ask for unicast answers, which only this node needs.
 	firstInterval = time.Second
 	longInterval  = 5 * time.Minute
@@ -69,7 +69,7 @@ type query struct {
 	unicast bool // answers to us alone
 }
 
-// browser is the cache of peers, each of which lives as long as its records. It is a pure state
+// browser is the cache of peers; each lives as long as its records. It is a pure state
 // machine: packets and the time go in, queries and sightings come out of send and report. It is not
 // safe for concurrent use.
 type browser struct {
@@ -208,7 +208,7 @@ func (p *peer) due() time.Time {
 }
 
 // receive applies the claims in a response. A claim in this node's own name with another id is
-// ignored: the instance names clash, or it is forged. What is due comes first, so that a tick that is late does not make the
+// ignored: the instance names clash, or it is forged. Due queries come first, so that a tick that is late does not make the
 // lives of those longer that the response renews.
 func (b *browser) receive(now time.Time, in packet) {
 	b.tick(now)

@@ -133,7 +133,7 @@ func (l *sockets) openFamily(v6 bool) error {
 }
 
 // read passes packets to deliver until the socket is closed. It drops malformed packets. Errors of
-// a socket are usually those of one interface, so it goes on after them; 100 in a row end it, and
+// a socket usually come from one interface, so it goes on after them; 100 in a row end it, and
 // the loop then opens a new link (isDead).
 func (l *sockets) read(s *socket, unicast bool, deliver func(packet)) {
 	buf := make([]byte, maxPacket)

@@ -13,7 +13,7 @@ import (
 
 const (
 	// checkEvery is how often to list the interfaces, which takes 0.13 ms. Nodes that get a new
-	// address are to meet again within 5 s, of which a dial of the old address may take two.
+	// address are to meet again within 5 s; a dial of the old address may take two of them.
 	checkEvery = time.Second
 	// firstSpread is the range of the random delay before the first query on a LAN. goodbyeGap is
 	// the pause between two goodbyes.

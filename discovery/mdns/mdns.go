@@ -5,7 +5,7 @@
 // announcer (when to announce). One loop owns them and feeds them packets and the time. Packets
 // come from a link, which is replaced when the machine's interfaces change.
 //
-// On a LAN the server of hashicorp/mdns answers questions by unicast. What it lacks is here:
+// On a LAN the server of hashicorp/mdns answers questions by unicast. This package adds:
 // announcements, goodbyes, browsing, all interfaces instead of the default route's. On loopback
 // this package answers by itself, because that server would also answer strangers on the LAN.
 //

@@ -108,7 +108,7 @@ func (me self) txt() []string {
 	return out
 }
 
-// answers returns those of the records that answer a question. A question for the service or for
+// answers returns the records that answer a question. A question for the service or for
 // everything of the instance gets all records, so that the asker need not ask again.
 func (me self) answers(q dns.Question, rrs []dns.RR) []dns.RR {
 	name := dns.CanonicalName(q.Name)
@@ -219,7 +219,7 @@ func (r *claimReader) record(rr dns.RR) {
 	}
 }
 
-// instance returns the claim for a full instance name, or nil if the name cannot be that of a node.
+// instance returns the claim for a full instance name, or nil if the name cannot be a node's.
 func (r *claimReader) instance(name string) *instanceRecord {
 	label, ok := strings.CutSuffix(dns.CanonicalName(name), "."+r.service)
 	if !ok || len(label) != instanceLn || strings.Trim(label, "0123456789abcdef") != "" {

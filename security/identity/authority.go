@@ -85,7 +85,7 @@ func (a *Authority) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, a.Str
 func (a *Authority) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 // newAuthority returns a new key and a self-signed certificate as PEM. The key is Ed25519,
-// like those of nodes: one algorithm to read and check, and its signatures need no randomness,
+// like the keys of nodes: one algorithm to read and check, and its signatures need no randomness,
 // which a machine that just started might lack.
 //
 // The certificate may sign nodes only (path length 0), and a cluster's only names of that

@@ -149,7 +149,7 @@ func (i *Identity) JoinTLS() *tls.Config {
 }
 
 // Admit answers a request to join that came over the connection with state s, which must be of
-// JoinTLS. Its errors are those of this package, with words for the joiner. The token is redeemed
+// JoinTLS. Its errors are this package's, with words for the joiner. The token is redeemed
 // after all checks: an error before that leaves it unused. After that, only the same node can use
 // it, and may ask again until the token ends.
 //
@@ -249,7 +249,7 @@ func (c *Cluster) Renew(p Peer, r *pb.RenewRequest) (*pb.RenewReply, error) {
 func (c *Cluster) Remove(id NodeID) error {
 	for {
 		// errStale means that another process has signed a list in between; each round is on top of
-		// what it wrote.
+		// its list.
 		err := c.revoked.add(id)
 		if !errors.Is(err, errStale) {
 			return err

@@ -5,7 +5,7 @@
 // message proves no identity; only the certificate of the connection does.
 //
 // A node's authority is the local one, which each user has on each machine and which means nothing
-// elsewhere, or that of a cluster. A cluster's authority is made on one machine, and admits a node
+// elsewhere, or a cluster's. A cluster's authority is made on one machine, and admits a node
 // for a token: the joiner knows by the hash in it that it talks to the right cluster, before it
 // sends anything; the authority knows by a signature that the joiner has the token, over this
 // connection and for this key. A token is good once. Certificates last 7 days and are renewed at
@@ -17,7 +17,7 @@
 // Each run of a node can sign that it goes on; by that two machines with a copy of one key are
 // found out.
 //
-// What a certificate says is symbio://AUTHORITY/ROLE/ID. Rules about who may do what go by the id,
+// The text of a certificate is symbio://AUTHORITY/ROLE/ID. Rules about who may do what go by the id,
 // by the role that the token gave (role/NAME, "node" where it gave none), or by the authority
 // "local", which is the name of no cluster.
 //

@@ -50,7 +50,7 @@ var (
 	ErrRejected = errors.New("it rejected this node's certificate")
 )
 
-// TLS alerts (RFC 8446 section 6) by which the other side says what it thinks of our certificate.
+// TLS alerts (RFC 8446 section 6) by which the other side judges our certificate.
 const (
 	alertBadCertificate      = tls.AlertError(42)
 	alertCertificateExpired  = tls.AlertError(45)

@@ -16,7 +16,7 @@ import (
 // a file of its own.
 const memberFile = "member.pem"
 
-// Admission is a node's first certificate in a cluster, and what it needs to know of the cluster.
+// Admission is a node's first certificate in a cluster, and the facts about the cluster.
 // Token.Accept returns it after all checks; nothing is on the disk before Save.
 type Admission struct {
 	Peer
@@ -147,7 +147,7 @@ func (i *Identity) RenewRequest() (*pb.RenewRequest, error) {
 // Renewed verifies the next certificate, uses it for every connection from now on, and stores it.
 // Open connections keep the old one. If the certificate is of another node or role, or does not end
 // later than the current one, nothing changes and the error says so. If it only cannot be stored,
-// it is used all the same, and the error is that of the disk.
+// it is used all the same, and the error comes from the disk.
 func (i *Identity) Renewed(r *pb.RenewReply) error {
 	leaf, err := x509.ParseCertificate(r.GetCertificate())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // equal if id, authority and role are.
 type Peer struct {
 	ID NodeID
-	// Authority is the name of the authority that signed the certificate: Local, or that of a
+	// Authority is the name of the authority that signed the certificate: Local, or the name of a
 	// cluster.
 	Authority string
 	// Role is the role that the node's token gave it, "node" if it gave none.

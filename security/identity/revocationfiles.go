@@ -79,7 +79,7 @@ func listFile(dir string, epoch uint64) string {
 // behind.
 const maxStoredLists = 16
 
-// write stores a newly signed list as the only one of its epoch in the first directory, that of the
+// write stores a newly signed list as the only one of its epoch in the first directory, the one of the
 // authority: creating the file decides between processes. It returns fs.ErrExist if another process
 // has stored a list of that epoch or a later one. The caller holds r.mu.
 func (r *Revocations) write(list *pb.Revocations) error {
@@ -154,7 +154,7 @@ func (r *Revocations) keepIn(dir string) error {
 		return err
 	}
 	for _, k := range all {
-		// Current lists stay, and so do those of the last epochs: see maxStoredLists.
+		// Current lists stay, and so do the lists of the last epochs: see maxStoredLists.
 		if k.epoch+maxStoredLists > r.lists[0].GetEpoch() || holds[k.file] {
 			continue
 		}

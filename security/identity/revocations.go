@@ -25,7 +25,7 @@ const (
 	listSize = 256 << 10
 	// listStart begins the names of the files of lists; the epoch follows.
 	listStart = "removed-"
-	// maxLists bounds the lists of which none contains another. One appears for each machine with
+	// maxLists bounds the lists that do not contain each other. One appears for each machine with
 	// the authority that removed a node while it could not reach the others.
 	maxLists = 8
 )
@@ -39,7 +39,7 @@ var errStale = errors.New("the list of removed nodes is not newer than the one h
 // *Revocations is an empty list that never changes.
 //
 // One list replaces another if its epoch is the same or higher and it contains every node of the
-// other. Where two machines hold the authority, they may sign two lists of which neither contains
+// other. Where two machines hold the authority, they may sign two lists and neither contains
 // the other: then both are valid and passed on, until a holder signs one for both. So a removed
 // node stays removed, in whatever order the lists arrive. Files of lists are created once and never
 // overwritten; old ones are deleted (maxStoredLists).
@@ -49,7 +49,7 @@ type Revocations struct {
 	// may bring later.
 	authority *Authority
 	// dirs are the directories of the lists; each holds all of them. The first is where new lists
-	// are signed: that of the authority where this machine holds it. Guarded by mu.
+	// are signed: the authority's where this machine holds it. Guarded by mu.
 	dirs []string
 	// lists are the current lists, the highest epoch first; none replaces another. Both the slice
 	// and the lists are shared with callers and never written to. Guarded by mu.
@@ -114,7 +114,7 @@ func (r *Revocations) Lists() ([]*pb.Revocations, context.Context) {
 }
 
 // Update verifies a list from another node, and takes it over if it says anything new; it reports
-// whether it did. A list that says nothing new is not an error: every node passes on what it has.
+// whether it did. A list that says nothing new is not an error: every node passes on its lists.
 // An error beside true means that the list is in force, but could not be stored in every directory
 // or merged with the others; it may be lost when the process ends. Update blocks for the disk.
 func (r *Revocations) Update(list *pb.Revocations) (bool, error) {

@@ -6,7 +6,7 @@ import (
 )
 
 // Sign signs text with the node's key, and returns the public key (SubjectPublicKeyInfo) for
-// Signed. The text must begin with a line that says what it is for, so that a signature made for
+// Signed. The text must begin with a line that names its purpose, so that a signature made for
 // one purpose serves no other.
 func (i *Identity) Sign(text []byte) (public, signature []byte, err error) {
 	public, err = x509.MarshalPKIXPublicKey(i.key.public())

@@ -19,7 +19,7 @@ func (i *Identity) Certificate() ([]byte, error) {
 // Extend returns until when an open connection with a peer may stay open, by a newer certificate
 // that the peer shows. who is the peer as the handshake has proven it. The certificate must be of
 // the same authority, for the same key and in the same role; otherwise the error is ErrWrongNode or
-// that of verification. A copied certificate extends nothing, since the connection has proven the
+// the time of verification. A copied certificate extends nothing, since the connection has proven the
 // key.
 func (i *Identity) Extend(who Peer, der []byte) (time.Time, error) {
 	leaf, err := x509.ParseCertificate(der)

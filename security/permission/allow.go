@@ -111,7 +111,7 @@ func (p allowRules) unread() *shell.Command {
 	return nil
 }
 
-// harmless reports whether none of the variables set before the command can change what it
+// harmless reports whether none of the variables set before the command can change the program that it
 // runs, as LD_PRELOAD or PATH would.
 func harmless(c *shell.Command) bool {
 	return !slices.ContainsFunc(c.Env, func(a shell.Assign) bool { return !shell.SafeVariable(a.Name) })

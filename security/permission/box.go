@@ -81,7 +81,7 @@ func (f *facts) holds() bool { return f.call.HasBox != nil && f.call.HasBox(BoxW
 func (f *facts) works() bool { return f.holds() && f.kept != nil && f.kept() }
 
 // boxed returns the verdict on a call that runs commands, given what rules for commands say, with the box that holds it.
-// unsure is a deny rule of which it cannot be told whether it covers the call, nil = none, and stage its stage.
+// unsure is a deny rule that perhaps covers the call, nil = none, and stage its stage.
 func (l Link) boxed(f *facts, v Verdict, stage Stage, unsure *Rule) Verdict {
 	want, ok := f.wants()
 	if !ok || f.shell.unclear {
@@ -150,8 +150,8 @@ func (l Link) inBox(f *facts, want Box) (v Verdict, found bool) {
 	return v, true
 }
 
-// needsBox reports whether a deny rule is one of the presets', which are against what BoxLook prevents. A command of which
-// it cannot be told whether they cover it runs there without a question; one that they cover is denied.
+// needsBox reports whether a deny rule is one of the presets', which are against things that BoxLook prevents. A command that
+// they perhaps cover runs there without a question; one that they cover is denied.
 func needsBox(r *Rule) bool { return r.text == "Bash(sudo:*)" || r.text == "Bash(rm -rf:*)" }
 
 // askedBox returns the box of a command that a person allows; "" for other calls.

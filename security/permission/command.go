@@ -13,7 +13,7 @@ import (
 // execution is what a call of Bash or Git would run. It is parsed once for all rules of a chain.
 // Like facts it is for one goroutine.
 type execution struct {
-	// program is the parsed command of Bash, or that of the arguments of Git.
+	// program is the parsed command of Bash, or the one of the arguments of Git.
 	program shell.Program
 	// text is what Bash was given; "" for Git. argv is what Git would execute; nil for Bash.
 	text string

@@ -43,7 +43,7 @@ type commandRule struct{ *Rule }
 // spells. but says why it does not although its words match, for a message; "" if they do not
 // match either.
 //
-// Besides the words it checks that the program is the one that is meant, and that no variable changes what it does. What the
+// Besides the words it checks that the program is the one that is meant, and that no variable changes its effect. What the
 // other words of the command do is held by a box (allowedBox); where there is none, git has to be plain, since a repository and
 // its options name programs.
 func (r commandRule) covers(f *facts, i int) (spelled int, ok bool, but string) {

@@ -19,7 +19,7 @@ const maxLinkName = 256
 // The limits of the constraints that a node sends about the agents that it acts for. EncodeConstraints
 // and DecodeConstraints both enforce them.
 const (
-	// maxConstraintLinks bounds the links of constraints: those of agents, more than the depth to
+	// maxConstraintLinks bounds the links of constraints: the agents' links, more than the depth to
 	// which agents spawn agents, and as many guardrails.
 	maxConstraintLinks = 32
 	// maxConstraintRules bounds the rules of all links together: more than a person writes.
@@ -46,7 +46,7 @@ type constraintLink struct {
 	// Granted are the rules that active skills grant at that time. They are narrower than their text as
 	// a rule of a configuration (ParseGrant), so they do not stand in Allow.
 	Granted []grantedRule `json:"granted,omitempty"`
-	// Guardrail is set for a guardrail around the work. Its overrides are complete: those of other
+	// Guardrail is set for a guardrail around the work. Its overrides are complete: the overrides of other
 	// guardrails of its group are among them, and on the other node none is added.
 	Guardrail *constraintGuardrail `json:"guardrail,omitempty"`
 }
@@ -54,7 +54,7 @@ type constraintLink struct {
 // grantedRule is a Grant of a skill.
 type grantedRule struct {
 	Rule string `json:"rule"`
-	// Source is Grant.Source, which says of which skill the rule names the directory.
+	// Source is Grant.Source, which names the skill whose directory the rule names.
 	Source string `json:"source"`
 }
 

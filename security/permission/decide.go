@@ -22,7 +22,7 @@ func (c Chain) Judge(call Call) Verdict {
 	whole := slices.Concat(c, guardrailLinks(call.Within))
 	// The answer needs a search of the file system. So it is asked for at most once, and only if
 	// a rule depends on it. It is for the denials of the whole chain, which are what the sandbox
-	// gets, also of what guardrails ask about.
+	// gets, also of calls that guardrails ask about.
 	f.kept = sync.OnceValue(func() bool { return call.Kept != nil && call.Kept(whole.denied(f, true)) })
 	var strictest Verdict
 	var box Box
@@ -47,7 +47,7 @@ func (c Chain) Judge(call Call) Verdict {
 // compared with every command that may run and every file that may be used, allow rules with each
 // command that does (security.md D2, 2.2).
 //
-// A deny rule of which it cannot be told whether it applies turns a later Allow into Ask; it
+// A deny rule that perhaps applies turns a later Allow into Ask; it
 // never decides by itself.
 func (l Link) judgeRules(f *facts) Verdict {
 	p := l.Policy
@@ -86,7 +86,7 @@ func (l Link) judgeRules(f *facts) Verdict {
 }
 
 // denial returns the verdict of a deny rule that no override lifts, and whether there is one.
-// doubt is a rule of which it cannot be told whether it covers the call; nil if there is none.
+// doubt is a rule that perhaps covers the call; nil if there is none.
 // Redirections are judged one by one, since an override for a command does not lift denials of
 // the files that it opens.
 func (l Link) denial(f *facts) (v Verdict, denied bool, doubt *Rule) {
@@ -124,7 +124,7 @@ func decided(a Action, s Stage, r *Rule, why string) Verdict {
 }
 
 // askIfUnsure turns an Allow into a question when a deny rule may apply. Deny and Ask stay as
-// they are. stage is that of the unsure rule.
+// they are. stage is the stage of the unsure rule.
 func askIfUnsure(v Verdict, stage Stage, unsure *Rule) Verdict {
 	if v.Action != Allow || unsure == nil {
 		return v

@@ -21,7 +21,7 @@ type FileDenials struct {
 type DeniedFiles struct {
 	// Hidden are denied to Read, ReadOnly to Write or Edit.
 	Hidden, ReadOnly []string // denied to Read, and to Write or Edit
-	// Fixed are those of Hidden that the rules do not mean in another directory.
+	// Fixed are the paths of Hidden that the rules do not mean in another directory.
 	Fixed []string
 	// Unknown has a sentence for each reason why files may be missing in the lists. If it is not
 	// empty, the sandbox cannot promise to hide all denied files.

@@ -12,5 +12,5 @@
 //
 // A command is judged on its parsed program (package shell): each simple command that runs has to be
 // allowed, and each file that a redirection opens; a deny rule is held against everything that may run.
-// What has to be executed is the Verdict's Plan, not the text that was given.
+// The caller executes the Verdict's Plan, not the given text.
 package permission

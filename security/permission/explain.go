@@ -14,7 +14,7 @@ import (
 // Explanation is a verdict, where the rule that decided is written, and the smallest change that
 // would give another verdict. Every change that it names has been tried.
 type Explanation struct {
-	// Verdict is that of Judge.
+	// Verdict is the verdict of Judge.
 	Verdict Verdict
 	// At is where the rule that decided is written: FILE:LINE:COLUMN, "preset NAME",
 	// "skill:NAME", "memory", "guardrail"; "" when no rule decided.
@@ -158,7 +158,7 @@ func (c Chain) widen(call Call) (changes []Change, wider, never string) {
 		}
 		changes = append(changes, more...)
 	}
-	// What helps each link alone may still not help the chain: the sandbox sees the denials of
+	// A change that helps each link alone may still not help the chain: the sandbox sees the denials of
 	// all.
 	if c.with(changes).Judge(call).Action != Allow {
 		return nil, "", "something beside the rules decides it"

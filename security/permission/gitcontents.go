@@ -14,7 +14,7 @@ var (
 	gitPatches = strings.Fields("diff diff-tree diff-index diff-files show whatchanged log reflog grep archive format-patch")
 	// gitContents are those that print contents which no pathspec limits. A person has to say.
 	gitContents = strings.Fields("cat-file stash fast-export bundle range-diff unpack-file pack-objects merge-tree notes")
-	// gitQuiet are those of both lists that print no contents unless an option asks for it, as
+	// gitQuiet are the commands of both lists that print no contents unless an option asks for it, as
 	// log -p does.
 	gitQuiet = strings.Fields("log reflog stash")
 	// gitNamesOnly matches options with which they still print none. It is a positive list: an

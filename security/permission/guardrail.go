@@ -31,7 +31,7 @@ type Guardrail struct {
 	Group int
 }
 
-// Guardrail makes a guardrail of a policy: what it does not allow is denied or asked as it says.
+// Guardrail makes a guardrail of a policy: calls that it does not allow are denied or asked as it says.
 func (p Policy) Guardrail() Guardrail {
 	return Guardrail{FinalDeny: p.FinalDeny, Deny: p.Deny, Override: p.Override, Allow: p.Allow, Default: p.Default, Decides: true}
 }

@@ -21,7 +21,7 @@ import (
 func (c Call) Key() string { return look(c).key() }
 
 // key is Call.Key, computed once for a call. It leaves out the description and the timeout of a
-// command, which change nothing of what runs (decision 0029).
+// command, which change nothing of the program (decision 0029).
 func (f *facts) key() string {
 	if f.named != nil {
 		return *f.named

@@ -40,7 +40,7 @@ type facts struct {
 	goals []endpoint.Endpoint
 	// shell is what a call of Bash or Git runs; nil until ran, and for other tools.
 	shell *execution
-	// links is the memory of followed links. It is own, or for a redirection that of the call
+	// links is the memory of followed links. It is own, or for a redirection the memory of the call
 	// around it.
 	links *file.Links
 	own   file.Links
@@ -112,7 +112,7 @@ func (f *facts) locations() []file.Location {
 	return f.places
 }
 
-// names are those of a tool; "" is none.
+// names are the names of a tool; "" is none.
 type names []string
 
 // namedBy reports whether the rule is about a tool with one of those names, with * as a wildcard. The zero Rule is about none.
@@ -235,7 +235,7 @@ func (r *Rule) deniesPath(f *facts) reach {
 	return no
 }
 
-// deniesStrings compares the spec with every string in the arguments, for tools of which nothing
+// deniesStrings compares the spec with every string in the arguments, for tools about which nothing
 // is known. A deny rule may hit too much here; an allow rule never uses this. For path tools the
 // resolved paths are searched, too.
 func (r *Rule) deniesStrings(f *facts) reach {

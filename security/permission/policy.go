@@ -92,7 +92,7 @@ type Link struct {
 	Granted func() []Grant // asked at each evaluation, so that a grant ends when it ends; nil grants nothing
 
 	guardrail bool   // it is made of a Guardrail
-	mute      bool   // a guardrail that says nothing of what no rule of it denies
+	mute      bool   // a guardrail that is silent unless a rule of it denies
 	ask       []Rule // Guardrail.Ask
 }
 

@@ -83,7 +83,7 @@ func PresetNames() (names []string) {
 	return names
 }
 
-// PresetSpellings returns the other spellings of names of presets: readOnly is that of the spec.
+// PresetSpellings returns the other spellings of names of presets, such as readOnly.
 func PresetSpellings() []string { return []string{"readOnly", "read-only", "readonly"} }
 
 // PresetName returns the name in PresetNames that is meant by a name or one of PresetSpellings; of

@@ -111,7 +111,7 @@ func ParseRule(text string) (Rule, error) {
 		return r, nil
 	}
 	if strings.Contains(tool, "*") {
-		// What a spec means differs from tool to tool, and a walk has to know what it leaves out.
+		// The meaning of a spec differs from tool to tool, and a walk has to know its omissions.
 		for _, known := range knownTools() {
 			if glob.Match(tool, known) {
 				return Rule{}, ruleError(text, 0, fmt.Sprintf("a spec has to stand beside one tool's name, and %s also means %s", tool, known))

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// matter is what a rule's spec is compared with, and how. The zero value is for tools of which
+// matter is the value that a rule's spec is compared with, and how. The zero value is for tools about which
 // nothing is known.
 type matter int
 
@@ -28,7 +28,7 @@ type subject struct {
 	absent string
 	// tree means that the call reaches everything below the path.
 	tree bool
-	// program means that the call runs a program of which no rule can tell what it does.
+	// program means that the call runs a program whose effect no rule can tell.
 	program bool
 }
 

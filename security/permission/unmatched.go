@@ -165,7 +165,7 @@ func unfitCommand(r Rule, spec string) string {
 	return ""
 }
 
-// mcpPrefix begins the names of the tools of MCP servers, samplingPrefix those of their questions to
+// mcpPrefix begins the names of the tools of MCP servers, samplingPrefix the names of their questions to
 // models.
 const (
 	mcpPrefix      = "mcp__"
@@ -174,7 +174,7 @@ const (
 
 // Tools are the tools that there are, with which the rules that people write are compared.
 type Tools struct {
-	// Names are those of all tools but the ones of MCP servers; nil = not known.
+	// Names are the names of all tools but the ones of MCP servers; nil = not known.
 	Names []string
 	// Servers are the MCP servers, as they stand in the names of their tools; nil = not known.
 	Servers []string

@@ -64,7 +64,7 @@ const (
 	StageMode Stage = "mode"
 )
 
-// Verdict is a decision and what it rests on.
+// Verdict is a decision and its grounds.
 type Verdict struct {
 	Action Action
 	Stage  Stage

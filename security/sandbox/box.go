@@ -31,7 +31,7 @@ type Config struct {
 	// keep keys and passwords (package secret); absolute, those that exist when a command starts.
 	// Files.Show lifts it for one policy.
 	Hide []string
-	// Protect are names to protect at the top of writable directories, beside those of Protected;
+	// Protect are names to protect at the top of writable directories, beside Protected;
 	// slash-separated, relative, those that exist.
 	Protect []string
 	// TempDir is where private directories for temporary files are made. Default: the system's.
@@ -93,7 +93,7 @@ func Probe(ctx context.Context, cfg Config) *Box {
 	return &Box{cfg: cfg, here: probe(ctx, cfg), repositories: new(repositories), masks: masks}
 }
 
-// Status returns which level there is, and what it does not cover.
+// Status returns the level, and its gaps.
 func (b *Box) Status() Status {
 	return Status{Level: b.here.level, Missing: b.here.missing(), Mend: b.here.mend, Unsure: b.here.unsure}
 }
@@ -121,7 +121,7 @@ var alwaysWindows = []string{"SystemRoot", "TEMP", "TMP", "PATHEXT", "USERPROFIL
 // systemPath is where programs are on every system that has a sandbox.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment returns the variables of the command, sorted: those of gitenv.Hardened, over these the named variables
+// environment returns the variables of the command, sorted: the variables of gitenv.Hardened, over these the named variables
 // of this program, and over these the given ones of the Spec. temp is the directory for temporary
 // files, "" if there is none. It is an error to inherit a variable whose name looks like a
 // secret's, and to give one that the policy does not name. home is the HOME of a command that has

@@ -17,7 +17,7 @@ import (
 const bwrapPath = "/usr/bin/bwrap"
 
 // bwrapArgs returns the arguments with which bwrap makes the namespaces and mounts of the job and
-// then starts the helper in them, which does the rest. hide are those of bwrapHide. bwrap mounts in
+// then starts the helper in them, which does the rest. hide are the paths of bwrapHide. bwrap mounts in
 // the order of its arguments, so that what comes later lies on top: everything read-only, the
 // temporary directory, what is shown and what is writable, pins, protected paths, and hidden ones
 // last.

@@ -2,7 +2,7 @@
 // command does.
 //
 // The one idea: a Policy says what a command may do, a Box knows what this machine can enforce, and
-// what it cannot is refused with a sentence that says how to mend it. Nothing ever runs with less
+// a limit that it cannot hold is refused with a sentence that says how to mend it. Nothing ever runs with less
 // than its policy asks, unless a person has accepted exactly that.
 //
 // The levels, best first: native (namespaces made by this program, read-only mounts, Landlock,
@@ -27,8 +27,8 @@
 //
 // A command that only looks (Look, Files.Home) sees the system's programs, what its policy names, and
 // nothing else of the file system. Its home and /tmp are its own, in memory and bounded, and so are
-// the layers that it writes over the caches of builds, which are those of overlayfs at the level
-// native, and else empty. What it changes is gone when it ends. It follows no link out of what it
+// the layers that it writes over the caches of builds, which are layers of overlayfs at the level
+// native, and else empty. Its changes are gone when it ends. It follows no link out of the files that it
 // sees, so that a toolchain or a cache behind one is not there. Of the home it sees no settings either,
 // such as git's. Reading the file system does not keep it from a named pipe: it can read one in what
 // it sees, and, in the home and below /tmp, write to it.
@@ -37,7 +37,7 @@
 //
 // It does not limit the memory of all processes of a command together. A key that comes while a
 // command runs, or takes the place of another by renaming, is not hidden from that command, nor is
-// another hard link to it. What a command writes into the configuration or the hooks of a git
+// another hard link to it. Text that a command writes into the configuration or the hooks of a git
 // directory that is not at the top, and git would execute, is set aside when the command has ended,
 // not before.
 package sandbox

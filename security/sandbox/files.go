@@ -19,7 +19,7 @@ type Files struct {
 	// Write are directories and files that can be written.
 	Write []string
 	// Show are hidden files and directories (Config.Hide) that the command sees all the same, where
-	// Read and Write let it. What lies below one is shown with it.
+	// Read and Write let it. Files below one are shown with it.
 	Show []string
 	// Sockets are Unix sockets to which the command connects, each by its name; hiding does not
 	// keep it from them.
@@ -30,7 +30,7 @@ type Files struct {
 	Temp bool
 	// Home is a private, empty home directory in place of the user's, and /tmp likewise. Both are in memory, bounded,
 	// and gone after the command. It sees of the file system only the system's own, Read, Write and the toolchains in
-	// the home, and the caches of builds, of which it writes a private layer; Temp counts for nothing then. A home
+	// the home, and the caches of builds; it writes a private layer over them; Temp counts for nothing then. A home
 	// that lies in Read or Write is seen as it is, and HOME is /tmp. Not sent to other nodes unless it
 	// is set, since one of an older version does not know it.
 	Home bool `json:",omitempty"`
@@ -81,7 +81,7 @@ func resolve(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// meetFiles returns what both allow; files that either denies are denied. What can be written
+// meetFiles returns what both allow; files that either denies are denied. Files that can be written
 // can also be read.
 func meetFiles(a, b Files) Files {
 	return Files{

@@ -88,7 +88,7 @@ func reviewGit(now, before string, inside func(worktree string) bool) (clean str
 }
 
 // harmless reports whether git executes nothing, reads no other configuration and writes
-// nowhere else because of the entry. It is a list of what is allowed: a setting of a future
+// nowhere else because of the entry. It is a list of allowed settings: a setting of a future
 // git is dropped.
 func (e gitEntry) harmless(inside func(string) bool) bool {
 	family, _, _ := strings.Cut(e.kind, ".")
@@ -101,7 +101,7 @@ func (e gitEntry) harmless(inside func(string) bool) bool {
 	return slices.Contains(gitFamilies, family) && strings.Count(e.kind, ".") == 1 || slices.Contains(gitKinds, e.kind)
 }
 
-// gitFamilies are the sections of which no setting makes git execute something. Sections with a
+// gitFamilies are the sections without a setting that makes git execute something. Sections with a
 // middle part are not meant.
 var gitFamilies = []string{"advice", "author", "color", "column", "committer", "extensions", "feature", "fetch", "index", "push", "rebase",
 	"rerere", "status"}

@@ -25,7 +25,7 @@ type DeniedFiles struct {
 }
 
 // Gaps returns one sentence for each denied or hidden file that a command could use in spite
-// of it on this machine; nil if there is none. Landlock cannot take away what it grants for a
+// of it on this machine; nil if there is none. Landlock cannot take away access that it grants for a
 // directory above, and a directory to write is granted as a whole.
 func (b *Box) Gaps(f Files) []string {
 	gaps := slices.Clone(f.Denied.Unknown)
@@ -51,7 +51,7 @@ func (b *Box) Gaps(f Files) []string {
 	return gaps
 }
 
-// writable returns those of the paths that are not in Denied, nor below a denied directory.
+// writable returns the paths that are not in Denied, nor below a denied directory.
 func (f Files) writable(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(w string) bool {
 		return anyAround(clean(w), slices.Concat(f.Denied.ReadOnly, f.Denied.Hidden))

@@ -17,7 +17,7 @@ import (
 const scratchMost = 1 << 30
 
 // planHome gives the command a home and a /tmp of its own, and decides what else it sees: the system's directories, what
-// the policy names, toolchains, and layers over caches. Everything else at the top of the file system is empty. What is
+// the policy names, toolchains, and layers over caches. Everything else at the top of the file system is empty. A path that is
 // hidden is not shown, and a cache with something hidden in it is no cache. Links are followed only in the policy's own
 // paths: one that a command has put somewhere must not show more.
 func (b *Box) planHome(j *job, f Files, hidden []string) error {
@@ -52,7 +52,7 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	}
 	covered := slices.Concat(j.Bare, j.Private)
 	shown := slices.DeleteFunc(slices.Clone(seen), func(path string) bool {
-		// What is writable is mounted by itself.
+		// A writable directory is mounted by itself.
 		return slices.Contains(covered, path) || !anyAround(path, covered) || j.writes(path)
 	})
 	if j.Show, err = places(slices.DeleteFunc(shown, func(path string) bool { return !isThere(path) })); err != nil {
@@ -60,12 +60,12 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	}
 	b.planLayers(j, slices.Concat(hidden, j.Private, []string{home}), hidden)
 	j.Read, j.List = seen, []string{"/"}
-	// What is not seen need not be hidden.
+	// An unseen path need not be hidden.
 	j.Hide = append(j.Hide, slices.DeleteFunc(hidden, func(path string) bool { return !anyAround(path, seen) })...)
 	return nil
 }
 
-// planLayers gives the command layers over the caches of builds: the user's own are read, and what it writes there goes with
+// planLayers gives the command layers over the caches of builds: the user's own are read, and its writes there go with
 // it. A cache that is around one of the paths inner, or in one of outer, has none.
 func (b *Box) planLayers(j *job, inner, outer []string) {
 	for _, path := range plain(b.cachePaths(b.home())) {

@@ -16,7 +16,7 @@ import (
 
 // mask is an empty file or directory at a protected path where nothing exists, so that a command
 // cannot create it; the command has it read-only. Commands that run at the same time share masks,
-// also those of other nodes: each holds a shared lock, and the last one removes it. A mask that a
+// also processes of other nodes: each holds a shared lock, and the last one removes it. A mask that a
 // killed node left behind is recognised by its mode, and removed with the next command.
 type mask struct {
 	path string

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Output is the beginning and the end of what a command printed, one half each. Both matter to a
+// Output is the beginning and the end of a command's output, one half each. Both matter to a
 // reader: the first error is at the beginning, the summary at the end.
 type Output struct {
 	// Head is all of it, and Tail empty, unless something was cut.
@@ -38,7 +38,7 @@ type recorder struct {
 	mu sync.Mutex
 	// head grows to its half and then stays; guarded by mu.
 	head []byte
-	// tail is what came after it, of which the last half of keep is wanted; guarded by mu.
+	// tail is the text after it; the last half of keep is wanted; guarded by mu.
 	tail []byte
 	// cut counts the bytes that were dropped; guarded by mu.
 	cut int64

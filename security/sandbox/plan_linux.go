@@ -79,7 +79,7 @@ func (b *Box) confine(c *command, p Policy, s Spec) error {
 	return nil
 }
 
-// plan returns what the helper has to do: the command, its environment, what it may read and write,
+// plan returns what the helper has to do: the command, its environment, the files it may read and write,
 // and its limits. It adds to c.cleanup. The error wraps ErrNotStarted where the command itself is
 // at fault.
 func (b *Box) plan(c *command, p Policy, s Spec) (*job, error) {
@@ -291,7 +291,7 @@ type hold struct {
 }
 
 // newHold makes the pipes and opens this program's own file for the helper. On an error it
-// closes what it made.
+// closes its own files.
 func newHold(plan func() (*job, error)) (*hold, error) {
 	h := &hold{plan: plan}
 	var errs [4]error

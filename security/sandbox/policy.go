@@ -31,7 +31,7 @@ type Network int
 const (
 	// NetworkNone is no socket of any kind.
 	NetworkNone Network = iota
-	// NetworkLocal is a loopback interface of the command's own: what it starts can talk to each
+	// NetworkLocal is a loopback interface of the command's own: its processes can talk to each
 	// other, and not to the services of the machine.
 	NetworkLocal
 	// NetworkFull is the machine's network, without its Unix sockets: see Files.Sockets.
@@ -59,7 +59,7 @@ type Limits struct {
 	// Memory is bytes that a process can write and that are its own; at least 128 MiB, without
 	// which no Go program starts. Address space that is only reserved does not count, and so Go,
 	// Java and JavaScript are not in its way; what is built with AddressSanitizer is, and needs 16
-	// TiB of it. Memory that processes share does not count either. What asks for more is refused
+	// TiB of it. Memory that processes share does not count either. A process that asks for more is refused
 	// it. When all of the machine's memory is used up, commands end before other programs.
 	Memory int64
 }
@@ -92,7 +92,7 @@ func Look(read []string) (Policy, error) {
 }
 
 // Standard returns the policy for work in dir: everything can be read, dir and a private /tmp
-// written; a network of the command's own, and subprocesses. What it writes into the caches of builds goes with it. It
+// written; a network of the command's own, and subprocesses. Its writes into the caches of builds go with it. It
 // returns an error if dir does not exist.
 func Standard(dir string) (Policy, error) {
 	files, err := WorkingDirectoryOnly(dir)

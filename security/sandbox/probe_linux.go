@@ -22,7 +22,7 @@ const landlockLeast = 3
 const probeTime = 5 * time.Second
 
 // probe returns the best level that works on this machine, found by running a program at each.
-// What the kernel says it can do is not enough: containers and security modules forbid it in
+// The kernel's own word about its abilities is not enough: containers and security modules forbid it in
 // ways that only a try shows.
 func probe(ctx context.Context, cfg Config) machine {
 	abi, unsure := inside.LandlockABI(), false

@@ -82,7 +82,7 @@ func (b *Box) bases(write []place, dir string) (out []string) {
 }
 
 // home returns the user's home with links resolved; "" if it is not known or is the root,
-// whose names are not those of a home.
+// whose names are no names of a home.
 func (b *Box) home() string {
 	real, err := filepath.EvalSymlinks(b.cfg.Home)
 	if err != nil || real == "/" {

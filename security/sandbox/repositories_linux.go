@@ -29,8 +29,8 @@ const (
 )
 
 // repositories compares the settings and hooks of git directories below the writable
-// directories before and after commands. What a command added or changed is set aside when it
-// has ended, because the user's own git, outside the sandbox, would execute it. It may be used
+// directories before and after commands. Entries that a command added or changed are set aside when it
+// has ended, because the user's own git, outside the sandbox, would execute them. It may be used
 // from many goroutines.
 //
 // Commands that overlap share one state: otherwise one could plant a hook that another is then

@@ -20,7 +20,7 @@ const (
 	// outputFlood is where printing is no longer work: a verbose build of a large project stays
 	// far below 1 GiB.
 	outputFlood = 1 << 30
-	// grace is how long the processes, and the reading of what they printed, may take to end after
+	// grace is how long the processes, and the reading of their output, may take to end after
 	// they were told to.
 	grace = 5 * time.Second
 )
@@ -65,13 +65,13 @@ type Spec struct {
 	Accept bool
 }
 
-// Result says how a command ended and what it printed.
+// Result says the end and the output of a command.
 type Result struct {
 	// Code is the exit status; 128 and the signal's number after a signal, as shells have it.
 	Code int
 	// Signal is the name of the signal that ended the command; "" = none did.
 	Signal string
-	// Stdout and Stderr are what it printed. Of a Process, Stdout is empty.
+	// Stdout and Stderr are its output. Of a Process, Stdout is empty.
 	Stdout, Stderr Output
 	// Took is from the call to the end of the last process.
 	Took time.Duration
@@ -83,7 +83,7 @@ type Result struct {
 }
 
 // Run runs a command, and blocks until it and everything it started have ended. When ctx ends,
-// it ends them and returns the cause, with a Result of what was printed until then. A status
+// it ends them and returns the cause, with a Result of the output until then. A status
 // other than 0 is not an error.
 //
 // Other errors are ErrRefused (the machine cannot hold the policy), ErrFlood, ErrNotStarted,
@@ -153,7 +153,7 @@ func (p *Process) End() { p.c.cancel(nil) }
 // error is context.Canceled.
 func (p *Process) Wait() (Result, error) { return p.c.wait() }
 
-// command is a prepared command. Either start fails or wait is called; both release what it
+// command is a prepared command. Either start fails or wait is called; both release the resources that it
 // holds.
 type command struct {
 	cmd    *exec.Cmd
@@ -218,7 +218,7 @@ func (c *command) tempDir(parent string, p Policy, s Spec) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// removeAll removes a directory of which a command may have taken away its own permissions.
+// removeAll removes a directory although a command may have removed its own permissions for it.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil

@@ -18,7 +18,7 @@ const (
 	protectedLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
 	// othersTemp are the temporary files of all programs, which the private directory of a command takes the place of.
 	othersTemp = `(deny file-read* (subpath "/private/tmp") (subpath "/private/var/tmp") (subpath "/private/var/folders"))` + "\n"
-	// wholeNetwork has no Unix socket but that of the resolver.
+	// wholeNetwork has no Unix socket but the resolver's.
 	wholeNetwork = `(allow network-outbound (remote ip) (literal "/private/var/run/mDNSResponder"))
 (allow network-bind network-inbound (local ip))
 (allow system-socket)

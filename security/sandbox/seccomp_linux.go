@@ -171,7 +171,7 @@ func (j *job) sockets(a *assembler) {
 		a.op(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0) // without SOCK_CLOEXEC and SOCK_NONBLOCK
 		a.refuse(eperm, unix.SOCK_DGRAM, unix.SOCK_RAW)       // SOCK_RAW of a Unix pair is SOCK_DGRAM
 	})
-	if j.Unix { // what can be connected to is a matter of what is hidden
+	if j.Unix { // hidden paths decide which sockets a command can connect to
 		a.on(unix.SYS_SOCKET, func(a *assembler) {
 			a.load(offArg0)
 			a.unless(unix.AF_UNIX, 4)

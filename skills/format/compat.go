@@ -16,7 +16,7 @@ type Compat struct {
 	// Fork is context: fork. The skill runs in a sub-agent, and only the answer comes back.
 	Fork bool `json:"fork,omitempty"`
 	// Agent is the definition of that sub-agent, Model its model, and Effort how much that thinks:
-	// low, medium or high. "" = those of the agent that starts the skill.
+	// low, medium or high. "" = as the agent that starts the skill.
 	Agent  string `json:"agent,omitempty"`
 	Model  string `json:"model,omitempty"`
 	Effort string `json:"effort,omitempty"`

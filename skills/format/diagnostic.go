@@ -19,7 +19,7 @@ const (
 // not.
 type Code string
 
-// The codes of what can be wrong with a SKILL.md and the place it lies in.
+// The codes of faults of a SKILL.md and the place it lies in.
 const (
 	// CodeBOM: the file starts with a byte order mark, which is ignored.
 	CodeBOM Code = "bom"
@@ -73,7 +73,7 @@ const (
 	CodeNameTwoHyphens Code = "name-double-hyphen"
 	// CodeNameTooLong: the name is over 64 characters.
 	CodeNameTooLong Code = "name-too-long"
-	// CodeNameMismatch: the name is not that of the directory.
+	// CodeNameMismatch: the name differs from the directory's.
 	CodeNameMismatch Code = "name-dir-mismatch"
 	// CodeNoDescription: there is no description, so a model cannot know when to use the skill.
 	CodeNoDescription Code = "description-missing"
@@ -145,7 +145,7 @@ const (
 	CodeDuplicateName Code = "duplicate-name"
 )
 
-// The codes of what an author should know of a skill that can be loaded. Only a check for authors
+// The codes of facts that an author should know of a skill that can be loaded. Only a check for authors
 // reports them.
 const (
 	// CodeForeignField: a field of another agent program that has no effect here.

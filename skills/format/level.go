@@ -52,7 +52,7 @@ type Policy struct {
 	// for a user's own setting alone. Default false: such rules are refused.
 	WideGrants bool
 	// Toolsets are the rules that skills ask for by a name, from the user's own configuration. They
-	// are granted as those of allowed-tools are. Nothing may change the map.
+	// are granted as the rules of allowed-tools are. Nothing may change the map.
 	Toolsets map[string][]string
 	// Levels are the levels of the skills in and below directories, in place of Level. Nothing may change the map.
 	Levels map[string]Level

@@ -34,7 +34,7 @@ type Manifest struct {
 	Compatibility string `json:"compatibility,omitempty"`
 	// Metadata has the values as written: 1.0 stays "1.0".
 	Metadata map[string]string `json:"metadata,omitempty"`
-	// AllowedTools are the rules that the skill asks for, as written, and those of its toolsets.
+	// AllowedTools are the rules that the skill asks for, as written, and the rules of its toolsets.
 	// Activation.Granted has the ones it gets.
 	AllowedTools []string `json:"allowed_tools,omitempty"`
 	// Extra has the fields that the specification does not define.
@@ -83,7 +83,7 @@ func Parse(content []byte, dir string, policy Policy) (Manifest, string, []Diagn
 
 // ParseHead reads the front matter from the beginning of a SKILL.md. more means that data is not
 // the whole file. If need is true, the beginning was too short: call again with more of it, at most
-// MaxHead bytes, and ignore the other results. Otherwise the results are as those of Parse.
+// MaxHead bytes, and ignore the other results. Otherwise the results are as Parse's.
 func ParseHead(data []byte, more bool, dir string, policy Policy) (m Manifest, diags []Diagnostic, need bool) {
 	h, need := split(data, more, policy.Level)
 	if need {

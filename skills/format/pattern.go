@@ -23,7 +23,7 @@ const (
 type Pattern struct {
 	// Size is the number of instructions that it is compiled to, roughly.
 	Size int
-	// Literals are texts of which every match contains at least one.
+	// Literals are texts; every match contains at least one of them.
 	Literals []string
 
 	folded string
@@ -54,7 +54,7 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// foldLiterals makes the texts of a tree those of Fold. Without the flag for their case, package
+// foldLiterals changes the texts of a tree to the ones of Fold. Without the flag for their case, package
 // regexp looks for them much faster.
 func foldLiterals(tree *syntax.Regexp) {
 	if tree.Op == syntax.OpLiteral {
@@ -84,7 +84,7 @@ func instructions(tree *syntax.Regexp) int {
 	return min(n, 1<<20)
 }
 
-// literals returns texts of which every match contains one; nil if there are none.
+// literals returns texts; every match contains one of them; nil if there are none.
 func literals(tree *syntax.Regexp) (best []string) {
 	switch tree.Op {
 	case syntax.OpLiteral:

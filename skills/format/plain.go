@@ -6,7 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The bounds of what plainFields reads. Real front matter keeps far within them; what does not is
+// The bounds of plainFields. Real front matter keeps far within them; what does not is
 // read by YAML, whose search for duplicates does not grow with the square of the number of fields.
 const (
 	// maxPlainFields limits the fields, and the entries of one map.
@@ -40,7 +40,7 @@ func plainFields(front []byte) (fields []field, ok bool) {
 // plainReader has the fields that were read so far. Nested entries belong to the last field.
 type plainReader struct {
 	fields []field
-	// indent is that of the entries of the last field; 0 = it has no entries.
+	// indent is the indent of the entries of the last field; 0 = it has no entries.
 	indent int
 }
 

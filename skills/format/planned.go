@@ -13,7 +13,7 @@ import (
 )
 
 // The fields of this file are not in the specification. Each may stand at the top or under metadata;
-// as text under metadata it is allowed at level strict. What is wrong in one of them is a warning,
+// as text under metadata it is allowed at level strict. A fault in one of them is a warning,
 // and the skill loads without it.
 const (
 	triggersField = "triggers"
@@ -146,7 +146,7 @@ func (c *checker) patterns(n *yaml.Node, at string) (good []string) {
 	return good
 }
 
-// auto reads the flag that lets a trigger activate the skill. What cannot be read is false: the
+// auto reads the flag that lets a trigger activate the skill. An unreadable flag is false: the
 // flag widens what happens without a person.
 func (c *checker) auto() {
 	n, at, ok := c.plannedValue(autoField)

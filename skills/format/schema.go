@@ -32,7 +32,7 @@ func Schema() (*jsonschema.Schema, error) {
 			"disable-model-invocation": flag("Only a person can start the skill."),
 			"user-invocable":           flag("Whether a person can start the skill."),
 			"user-invokable":           flag("An older spelling of user-invocable."),
-			// What is wrong in these is a warning.
+			// A fault in these is a warning.
 			triggersField: {Description: "Which tasks the skill is for: lists of keywords, verbs and patterns."},
 			autoField:     {Description: "Whether a trusted skill is activated when its triggers match."},
 			toolsetsField: {Description: "Named sets of tools that the skill asks for."},

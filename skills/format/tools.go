@@ -116,7 +116,7 @@ var errTooWide = errors.New("a skill may not grant a whole shell or every tool; 
 // (skills.wide_grants).
 func grantable(text string, wide bool) (permission.Rule, error) {
 	tool, spec, _ := strings.Cut(text, "(")
-	// What is left of a spec such as "(*)" or "(:*)" is nothing: the rule means every command.
+	// The rest of a spec such as "(*)" or "(:*)" is nothing: the rule means every command.
 	spec = strings.Trim(spec, "():* \t")
 	if strings.Trim(tool, "* \t") == "" || strings.EqualFold(tool, "Bash") && spec == "" {
 		// Only the plain spellings of the widest rules can be allowed.

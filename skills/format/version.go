@@ -67,7 +67,7 @@ func ParseConstraint(text string) (Constraint, error) {
 	return Constraint{}, fmt.Errorf("%q is no condition for versions; write one such as >=1.2 <2", visible.Line(text, maxVersion))
 }
 
-// Allows reports whether a version meets the conditions. A text that is no version meets those of the
+// Allows reports whether a version meets the conditions. A text that is no version meets the conditions of the
 // zero Constraint alone.
 func (c Constraint) Allows(version string) bool {
 	v, err := ParseVersion(version)

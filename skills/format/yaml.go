@@ -72,7 +72,7 @@ func (d *decoder) decodeYAML(front []byte) {
 }
 
 // parse reads one YAML document. io.EOF: it is empty. errSecondDocument: another one follows. Other
-// errors are those of the YAML reader, whose lines count from the start of text.
+// errors come from the YAML reader, whose lines count from the start of text.
 func (d *decoder) parse(text []byte) (*yaml.Node, error) {
 	d.parsedBytes += len(text)
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -129,7 +129,7 @@ func (d *decoder) plain(n *yaml.Node, offset int) bool {
 }
 
 // plainKeys checks the keys of one map, and returns false after an error. Its own check of
-// duplicates is linear, unlike that of the YAML library.
+// duplicates is linear, unlike the YAML library's check.
 func (d *decoder) plainKeys(n *yaml.Node, offset int) bool {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {

@@ -151,7 +151,7 @@ func (n *candidates) drop(k *candidate) {
 	}
 }
 
-// target is a copy of what is needed to dial a candidate, so that dialing holds no lock.
+// target is a copy of the data for dialing a candidate, so that dialing holds no lock.
 type target struct {
 	claimed, proven community.NodeID
 	addrs           []netip.AddrPort

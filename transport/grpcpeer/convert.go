@@ -10,7 +10,7 @@ import (
 // empty ones; the community checks their values (Lease).
 
 // eventTo returns the Watch event for a change of the catalog. A gap becomes a snapshot: the
-// watcher must forget what it missed.
+// watcher must forget the missed changes.
 func eventTo(c community.Change) *pb.CatalogEvent {
 	switch c.Kind {
 	case community.Snapshot, community.Gap:

@@ -27,7 +27,7 @@ const joinTimeout = 10 * time.Second
 // is the new node's display name. dial opens the connection; nil means TCP.
 //
 // The other end must first prove that it belongs to the token's cluster; only then is the token's
-// secret used. Errors wrap those of package identity (ErrTokenUsed, ErrTokenExpired, ErrSkew and so
+// secret used. Errors wrap the errors of package identity (ErrTokenUsed, ErrTokenExpired, ErrSkew and so
 // on) with a text for the user. Enrol blocks for at most joinTimeout.
 func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.Key, name string,
 	dial func(ctx context.Context, addr string) (net.Conn, error),
@@ -102,7 +102,7 @@ func joinStatus(err error) error {
 		}
 		return s.Err()
 	}
-	// What went wrong at the authority itself is in its log; a stranger learns nothing of it.
+	// A failure at the authority itself is in its log; a stranger learns nothing of it.
 	return status.Error(codes.Internal, "the authority could not answer; its log says why")
 }
 

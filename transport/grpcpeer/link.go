@@ -34,7 +34,7 @@ type link struct {
 	// answer on a slow network is not missed.
 	silence func() time.Duration
 	clock   awake.Clock
-	// What the node announces goes to these: lists of removed nodes, a twin of this node, introductions.
+	// The node's announcements go to these: lists of removed nodes, a twin of this node, introductions.
 	revocations   func(from community.NodeID, lists ...*pb.Revocations)
 	onDuplicate   func(mark *pb.Run)
 	introductions func(from community.NodeID, addr string, sent *pb.Introductions)

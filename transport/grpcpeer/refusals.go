@@ -132,7 +132,7 @@ func (s *sizeWatcher) HandleRPC(ctx context.Context, r stats.RPCStats) {
 		return
 	}
 	st := status.Convert(end.Error)
-	// gRPC has no other mark of it. What this program refuses was counted where that was done.
+	// gRPC has no other mark of it. This program's own refusals were counted where that was done.
 	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "received message larger") {
 		return
 	}
@@ -160,6 +160,6 @@ func sendNoRoom(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
-	// What it has sent is read: closing on top of it would make the other side's kernel forget what was said.
+	// Its data is read: closing on top of it would make the other side's kernel forget what was said.
 	_, _ = c.Read(make([]byte, 4<<10))
 }

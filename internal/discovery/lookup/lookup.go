@@ -1,9 +1,9 @@
 // Package lookup is what the discovery sources that ask a name server have in common: entries that
-// are looked up again and again, of which each stands for peers.
+// are looked up again and again; each stands for peers.
 //
 // A failed look-up removes no peer; only an answer that lists a whole group can. Reports come
 // serially from Run. Look-ups are concurrent, so that a slow entry delays no other. Answers are
-// hints, like those of any source, and bounded: at most MaxPeers peers.
+// hints, like the addresses of any source, and bounded: at most MaxPeers peers.
 package lookup
 
 import (

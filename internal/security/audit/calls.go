@@ -14,7 +14,7 @@ import (
 // KindInbound is the Kind of an Entry about a call from another node.
 const KindInbound = "inbound"
 
-// Inbound is a decision about a call from another node, with what it was about.
+// Inbound is a decision about a call from another node, with its subject.
 type Inbound struct {
 	// Peer is the id of the calling node, as its certificate proves it. Name is what that node
 	// calls itself; it proves nothing.
@@ -25,7 +25,7 @@ type Inbound struct {
 	// Requester is the chain on whose behalf the peer says that it calls, the origin first.
 	Requester []string
 	Allowed   bool
-	// Stage, Rule and Why are those of the verdict on the call.
+	// Stage, Rule and Why come from the verdict on the call.
 	Stage, Rule, Why string
 }
 
@@ -218,7 +218,7 @@ func (c *Calls) flush() error {
 	return nil
 }
 
-// leave gives back the place of a kind among those of its peer. The caller holds c.mu.
+// leave gives back the place of a kind among the places of its peer. The caller holds c.mu.
 func (c *Calls) leave(k kind) {
 	if k.others {
 		return

@@ -20,7 +20,7 @@ type Checkpoint struct {
 	Node identity.NodeID `json:"node"`
 	// Seq is the number of the last record; 0 is none yet.
 	Seq uint64 `json:"seq"`
-	// Hash is that of the last record, and so covers all records before it.
+	// Hash is the hash of the last record, and so covers all records before it.
 	Hash string `json:"hash"`
 	// File is the number of the file that the record is in; 0 is none yet. Open reads from there
 	// on.
@@ -35,7 +35,7 @@ type Checkpoint struct {
 // Checkpoints are written a minute after a record at the latest, and sooner after so many.
 const (
 	// A checkpoint is written every checkpointAge if there are new records, and sooner after
-	// checkpointRecords of them. What follows the last one is what an attacker can cut off unseen.
+	// checkpointRecords of them. An attacker can cut off unseen only the records behind the last one.
 	checkpointAge     = time.Minute
 	checkpointRecords = 256
 )

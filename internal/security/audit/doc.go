@@ -1,4 +1,4 @@
-// Package audit keeps a record of what agents were allowed and refused, and shows whether it was
+// Package audit keeps a record of the calls that agents were allowed and refused, and shows whether it was
 // changed.
 //
 // The one idea: each record holds the hash of the one before it, so that a record that is changed,

@@ -58,14 +58,14 @@ type Log struct {
 	file *os.File
 	// closed is set by Close; guarded by mu.
 	closed bool
-	// size is that of file in bytes; guarded by mu.
+	// size is the size of file in bytes; guarded by mu.
 	size int64
 	// torn counts the bytes of a record that could not be removed from the end of the last file; the next
 	// file states them. Guarded by mu.
 	torn int
 	// next is the number of the next file, from 1; guarded by mu.
 	next int
-	// seq and hash are those of the last record; 0 and origin before the first one. Guarded by mu.
+	// seq and hash belong to the last record; 0 and origin before the first one. Guarded by mu.
 	seq  uint64
 	hash string
 	// signed is the hash in the last checkpoint that this process wrote; guarded by mu.
@@ -134,7 +134,7 @@ func (l *Log) resume(files []segment) (err error) {
 }
 
 // Append writes one record, with secrets replaced (package redact); a zero Time becomes the current
-// one. After an error nothing is recorded, and the caller must not do what it wanted to record. It
+// one. After an error nothing is recorded, and the caller must not do the thing that it wanted to record. It
 // blocks for one write to the file, not for the disk. After Close it returns fs.ErrClosed.
 func (l *Log) Append(e Entry) error {
 	if e.Time.IsZero() {
@@ -265,10 +265,10 @@ func list(dir string) ([]segment, error) {
 
 // lastRecord is the last whole record of the log, and the state of the last file.
 type lastRecord struct {
-	// seq and hash are those of the record; 0 and origin if there is none.
+	// seq and hash belong to the record; 0 and origin if there is none.
 	seq  uint64
 	hash string
-	// size is that of the last file in bytes; 0 if it has no whole record.
+	// size is the size of the last file in bytes; 0 if it has no whole record.
 	size int64
 	// torn counts the bytes after the last whole record in the last file.
 	torn int

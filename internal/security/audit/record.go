@@ -30,7 +30,7 @@ type Entry struct {
 	Call string          `json:"call,omitempty"` // the call's id in the agent's conversation
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args,omitempty"` // as decoded; a command as it would be executed
-	// Verdict is allow, ask or deny; Stage, Rule, Source, Link and Why are those of the verdict.
+	// Verdict is allow, ask or deny; Stage, Rule, Source, Link and Why come from the verdict.
 	Verdict string `json:"verdict"`
 	Stage   string `json:"stage,omitempty"`
 	Rule    string `json:"rule,omitempty"`
@@ -47,7 +47,7 @@ type Entry struct {
 	Reason string `json:"reason,omitempty"`
 	// Count is how many further decisions this record stands for, all repeating an earlier record;
 	// 0 means that the record is a decision itself. Since is the time of the first of them, Time
-	// that of the last.
+	// the last one's.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 }

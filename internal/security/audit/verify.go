@@ -36,7 +36,7 @@ type Report struct {
 // reordered records.
 var ErrBroken = errors.New("the audit log was changed")
 
-// Point is a record that has to be in the log: that of a Checkpoint, or one whose hash a person
+// Point is a record that has to be in the log: the one of a Checkpoint, or one whose hash a person
 // noted.
 type Point struct {
 	// Seq is for the error only; 0 means that it is not known.

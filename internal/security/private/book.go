@@ -91,7 +91,7 @@ func (b Book[T]) All() ([]T, error) {
 	return all, errors.Join(problems...)
 }
 
-// read returns the record in a file. A file whose name is not that of its record's key is an error:
+// read returns the record in a file. A file whose name differs from the name of its record's key is an error:
 // a copy under another name would otherwise survive Remove.
 func (b Book[T]) read(file string) (record T, err error) {
 	var none T

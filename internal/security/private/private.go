@@ -34,7 +34,7 @@ var ErrUnfit = errors.New("it is not a file that symbio writes")
 
 // Read returns the content of a file of at most limit bytes that only its owner can use, in a
 // directory that only its owner can change; the owner is the user of this process, or root. The
-// errors are fs.ErrNotExist, ErrExposed, ErrUnfit, and those of reading; each names the file.
+// errors are fs.ErrNotExist, ErrExposed, ErrUnfit, and the errors of reading; each names the file.
 func Read(file string, limit int64) ([]byte, error) {
 	// Without O_NONBLOCK, opening a FIFO would wait for a writer. Everything below looks at the
 	// open file, so that a rename in between changes nothing.

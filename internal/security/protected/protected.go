@@ -20,7 +20,7 @@ func Existing() []string { return slices.Concat(existing, versionControl) }
 // A directory that is not there is not masked: other programs would take the mask for a repository.
 func VersionControl() []string { return versionControl }
 
-// Shells are settings of shells and of what is configured like them. They are masked in the user's home.
+// Shells are settings of shells and of programs configured like them. They are masked in the user's home.
 func Shells() []string { return shells }
 
 // git takes its configuration from where commondir and config.worktree say, too.

@@ -31,7 +31,7 @@ const (
 	// name is such a name at the beginning of a word. A name behind $ is a use of a variable, not
 	// its value.
 	name = `(?i)(?:^|[^\w.$-])(?:` + password + `|` + key + `)`
-	// What follows ends a word of a shell at the latest, so that no command is in it.
+	// The text behind it ends a word of a shell at the latest, so that no command is in it.
 	end  = "\\s\"'`;&|<>()$\\\\"
 	bare = `[^=,` + end + `][^` + end + `]*`
 	// value is the secret as a shell or a program would quote it; (?P<s>…) is what is replaced.
@@ -50,7 +50,7 @@ type form struct {
 	hints []string
 	// re finds candidates; its group s is the secret.
 	re func() *regexp.Regexp
-	// is says of a value, unless it stays anyway (keep), and of what follows it whether it is a
+	// is says of a value, unless it stays anyway (keep), and of the text behind it whether it is a
 	// secret; nil is any that re finds.
 	is func(value, after string) bool
 }
@@ -58,7 +58,7 @@ type form struct {
 // nameHints has a part of each name that password and key match.
 var nameHints = []string{"pass", "pwd", "secret", "token", "credential", "key", "signature"}
 
-// forms are tried in this order, each on the text that those before it have left. What is Mark
+// forms are tried in this order, each on the text that those before it have left. Text that is Mark
 // already stays (nothing).
 var forms = []form{
 	{[]string{"private key"}, lazyregexp.New(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----` + lines), nil},

@@ -30,7 +30,7 @@ var names = []string{
 	".sentryclirc", ".local/share/jupyter/runtime",
 	// Passwords in plain text.
 	".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".authinfo", ".authinfo.gpg",
-	// What was typed, with the passwords that were typed along.
+	// Histories of typed commands, with the passwords that were typed along.
 	".bash_history", ".zsh_history", ".local/share/fish/fish_history", ".python_history", ".psql_history", ".mysql_history",
 	".node_repl_history", ".sqlite_history", ".rediscli_history", ".local/share/atuin",
 	// Agents of other makers.

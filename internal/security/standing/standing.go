@@ -50,7 +50,7 @@ type Entry struct {
 	Call  string   `json:"call,omitempty"`
 	Rules []string `json:"rules,omitempty"`
 	Shown string   `json:"shown"`
-	// Agent is the agent without a parent for whose session, and that of its sub-agents, the entry is; "" = it is in the file.
+	// Agent is the agent without a parent for whose session, and its sub-agents' sessions, the entry is; "" = it is in the file.
 	Agent string `json:"-"`
 	// Dir is the working directory that it is for, absolute.
 	Dir string `json:"dir"`

@@ -53,7 +53,7 @@ type Options struct {
 }
 
 // Decode decodes a text that is one JSON value. Numbers become int64 if they fit, else float64. The errors are for people and
-// models; that of a text without a value wraps ErrSyntax.
+// models; the error for a text without a value wraps ErrSyntax.
 func Decode(text []byte, o Options) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, errUTF8

@@ -87,7 +87,7 @@ func Truncate(s string, max int) string {
 	return Prefix(s, max) + "…"
 }
 
-// TruncateRunes returns s with at most max characters, of which the last is an ellipsis when s is
+// TruncateRunes returns s with at most max characters; the last is an ellipsis when s is
 // longer.
 func TruncateRunes(s string, max int) string {
 	n, end := 0, 0

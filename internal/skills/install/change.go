@@ -37,7 +37,7 @@ type Change struct {
 	// was applied.
 	Current bool `json:"current"`
 	Done    bool `json:"done"`
-	// NewerTag is a tag with a newer version than that of the reference, which is a tag.
+	// NewerTag is a tag with a newer version than the version of the reference, which is a tag.
 	NewerTag string `json:"newer_tag,omitempty"`
 	// Changes are the files of the source, and those that are removed.
 	Changes []FileChange `json:"changes,omitempty"`
@@ -46,7 +46,7 @@ type Change struct {
 	Grants    []string `json:"grants,omitempty"`
 	NewGrants []string `json:"new_grants,omitempty"`
 	OldGrants []string `json:"old_grants,omitempty"`
-	// Triggers and Depends are those of the SKILL.md.
+	// Triggers and Depends come from the SKILL.md.
 	Triggers format.Triggers     `json:"triggers,omitzero"`
 	Depends  []format.Dependency `json:"depends,omitempty"`
 	// Edited are the installed files that are not as the lock file says: added are those that it does
@@ -68,8 +68,8 @@ type FileChange struct {
 
 // PlanAdd plans to install skills of a source: those with the names, or all. It writes nothing into
 // the place. The error of a skill that is refused does not keep the others from being planned.
-// Errors: ErrChoice, ErrNoSkill, ErrNoRef, ErrRewritten, ErrExists, ErrRefused, those of package
-// share, and those of git, the disk and the network.
+// Errors: ErrChoice, ErrNoSkill, ErrNoRef, ErrRewritten, ErrExists, ErrRefused, the errors of package
+// share, and of git, the disk and the network.
 func (p *Place) PlanAdd(ctx context.Context, f *Fetcher, s Source, names []string, all bool) (changes []Change, err error) {
 	r, err := f.repo(ctx, p.at(s))
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *Place) PlanAdd(ctx context.Context, f *Fetcher, s Source, names []strin
 }
 
 // PlanUpdate plans to bring an installed skill to what its source has now. It fetches nothing if the
-// commit is the same and no file was edited. The errors are those of PlanAdd.
+// commit is the same and no file was edited. The errors come from PlanAdd.
 func (p *Place) PlanUpdate(ctx context.Context, f *Fetcher, l LockEntry) (Change, error) {
 	r, err := f.repo(ctx, p.at(l.source()))
 	if err != nil {

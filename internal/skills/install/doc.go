@@ -1,8 +1,8 @@
 // Package install puts skills from elsewhere into the skills of a user or of a project, and keeps
-// in a lock file what it has put there.
+// in a lock file the files that it has put there.
 //
 // A source is a git repository, a folder, an archive or another node. Its skills are read as data:
-// nothing is checked out or unpacked, and nothing of a source is executed. What is written has
+// nothing is checked out or unpacked, and nothing of a source is executed. The written files have
 // passed the checks of package share, so an installed skill has plain files of bounded number and
 // size, whose names mean the same on every system.
 //

@@ -28,8 +28,8 @@ const (
 	// runGit limits each file that git writes to 256 MiB, in blocks of 512 bytes: git itself has no
 	// limit for the one pack that it fetches. A server may send many messages, too.
 	runGit = `ulimit -f 524288; cd "$0"; exec git "$@" >out 2>messages`
-	// noAttributes take precedence over all others: those of a source could change files, leave them
-	// out, or name a filter that the user's configuration has a command for, such as that of LFS.
+	// noAttributes take precedence over all others: a source's attributes could change files, leave them
+	// out, or name a filter that the user's configuration has a command for, such as the LFS filter.
 	noAttributes = "* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 )
 
@@ -46,7 +46,7 @@ type repo struct {
 	fetched                      bool
 }
 
-// git runs git and returns at most maxListing bytes of its output, all of which is in the file out.
+// git runs git and returns at most maxListing bytes of its output; the file out has all of it.
 // Nothing of a source is executed: our repository has no working tree, so there is nothing to run a
 // hook or a submodule for. Of configurations only the user's counts, for credentials and proxies.
 func (r *repo) git(ctx context.Context, args ...string) (string, error) {
@@ -91,7 +91,7 @@ func (r *repo) resolve(ctx context.Context, ref string) error {
 	refs, known := map[string]string{}, []string{}
 	for line := range strings.Lines(text) {
 		commit, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		// The line with ^{} comes after that of the tag object, and replaces it.
+		// The line with ^{} comes after the line of the tag object, and replaces it.
 		name = strings.TrimSuffix(name, "^{}")
 		refs[name], known = commit, append(known, shortRef(name))
 	}

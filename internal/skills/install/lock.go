@@ -38,16 +38,16 @@ var (
 // LockEntry is an installed skill as the lock file has it. The names in JSON are a contract.
 type LockEntry struct {
 	Name string `json:"name"`
-	// Source, Path and Ref are those of a Source. Path is the directory of the skill itself, "." if
+	// Source, Path and Ref are as in a Source. Path is the directory of the skill itself, "." if
 	// it is the whole source, and Ref the full name of the reference.
 	Source string `json:"source"`
 	Path   string `json:"path,omitempty"`
 	Ref    string `json:"ref,omitempty"`
-	// Commit is that of a repository.
+	// Commit is the commit of a repository.
 	Commit string `json:"commit,omitempty"`
 	// Version is what the skill calls its version.
 	Version string `json:"version,omitempty"`
-	// Hash is that of share.Manifest, over all files.
+	// Hash is the hash of share.Manifest, over all files.
 	Hash  string       `json:"hash"`
 	Files []share.File `json:"files"`
 }
@@ -129,7 +129,7 @@ func (p *Place) Dir(name string) string {
 }
 
 // List returns the installed skills by name. Without a lock file there are none. Errors: ErrLock and
-// those of the disk.
+// the errors of the disk.
 func (p *Place) List() ([]LockEntry, error) {
 	_, data, err := share.ReadFile(p.root, lockName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +198,7 @@ func (p *Place) Installed(l LockEntry) (pack *share.Pack, edits []FileChange, er
 
 // CheckCommit compares the lock file with the commit that it names, which is fetched from the source:
 // who edits a skill can edit its hashes in the lock file, too. A folder and an archive have no commit,
-// and are not compared. Errors: ErrCommit, and those of PlanAdd about the source.
+// and are not compared. Errors: ErrCommit, and PlanAdd's about the source.
 func (p *Place) CheckCommit(ctx context.Context, f *Fetcher, l LockEntry) error {
 	if l.Commit == "" {
 		return nil

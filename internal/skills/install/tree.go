@@ -44,9 +44,9 @@ var (
 
 // unpacker collects the files of an archive in memory and counts what comes out.
 type unpacker struct {
-	// packed is the size of the archive, total that of the content so far.
+	// packed is the size of the archive, total the size of the content so far.
 	packed, total int64
-	// count is that of all entries, directories included.
+	// count counts all entries, directories included.
 	count int
 	files []entry
 }

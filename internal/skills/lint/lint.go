@@ -73,7 +73,7 @@ func Check(dir string, c Config) []format.Diagnostic {
 type linter struct {
 	cfg   Config
 	skill skills.Skill
-	// lines are those of the SKILL.md, and first is the number of the first one of the body.
+	// lines are the lines of the SKILL.md, and first is the number of the first one of the body.
 	lines []string
 	first int
 	found []format.Diagnostic

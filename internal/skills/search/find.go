@@ -24,7 +24,7 @@ const (
 const (
 	maxQuery    = 64 // words of a query
 	maxVariants = 50 // words that begin with another, or are like it
-	// minShare is the least score of a hit, compared with that of the best one. Less is noise.
+	// minShare is the least score of a hit, compared with the score of the best one. Less is noise.
 	minShare = 0.1
 	// coverBase is what is left of the score of a document that has little of the query.
 	coverBase = 0.3

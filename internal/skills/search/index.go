@@ -7,7 +7,7 @@
 // those that begin with it, or that differ in a letter or two.
 //
 // An Index never changes and is safe for concurrent use. Its memory is bounded by the limits of each
-// field. It knows nothing of what the texts are.
+// field. It does not know the meaning of the texts.
 package search
 
 import (
@@ -30,7 +30,7 @@ type field struct {
 	limit     int
 }
 
-// fields are those of a Document. Their order is that of Document.texts.
+// fields are the fields of a Document, in the order of Document.texts.
 func fields() [5]field {
 	return [...]field{
 		{3, 0.5, 20},   // Name

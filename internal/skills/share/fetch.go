@@ -18,7 +18,7 @@ type Call func(ctx context.Context, capability string, input []byte) (output []b
 const fetchTimeout = 2 * time.Minute
 
 // List returns the skills that a node shares, at most 10,000, ordered by name. It asks page by
-// page. Errors: those of call, ErrSlow after fetchTimeout, and ErrManifest if an answer makes no
+// page. Errors: the errors of call, ErrSlow after fetchTimeout, and ErrManifest if an answer makes no
 // sense.
 func List(ctx context.Context, call Call) ([]SkillSummary, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, ErrSlow)
@@ -47,7 +47,7 @@ func List(ctx context.Context, call Call) ([]SkillSummary, error) {
 
 // Fetch gets a skill from a node and checks all of it. want is the hash that it must have, "" for
 // whatever the node has under that name. Fetch stores nothing. A refused skill is one of this
-// package's errors; other errors are those of call.
+// package's errors; other errors come from call.
 func Fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	p, err := fetch(ctx, call, name, want)
 	if err != nil {
@@ -94,7 +94,7 @@ func fetch(ctx context.Context, call Call, name, want string) (*Pack, error) {
 	return newPack(m, content)
 }
 
-// FetchManifest gets the manifest of a skill from a node and checks it. Its hash is that of the
+// FetchManifest gets the manifest of a skill from a node and checks it. Its hash is the hash of the
 // skill. The caller limits the time.
 func FetchManifest(ctx context.Context, call Call, name string) (Manifest, error) {
 	var first FetchReply

@@ -15,7 +15,7 @@ import (
 )
 
 // The limits of a shared skill. MaxFile is the limit for reading a resource (skills.Resource),
-// MaxSkill that for preloading (skills.md, C25), and MaxFiles that of a list of files (F22).
+// MaxSkill the bound for preloading, and MaxFiles the bound of a list of files.
 const (
 	MaxFile = format.MaxFile
 	// MaxSkill limits all files of a skill together.

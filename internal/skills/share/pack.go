@@ -133,7 +133,7 @@ func ReadFile(root *os.Root, path string) (File, []byte, error) {
 	return File{Path: path, Exec: info.Mode()&0o111 != 0, Size: int64(len(data)), SHA256: sum(data)}, data, nil
 }
 
-// newPack checks that content is that of the manifest, and returns both as a Pack. The manifest
+// newPack checks that content belongs to the manifest, and returns both as a Pack. The manifest
 // must have passed check. Errors: ErrHash, ErrSkill.
 func newPack(m Manifest, content []byte) (*Pack, error) {
 	p := &Pack{m, content}

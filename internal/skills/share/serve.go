@@ -44,7 +44,7 @@ type Config struct {
 	// All shares all of them. Otherwise Names lists the skills to share.
 	All   bool
 	Names []string
-	// MaxMessage limits an answer, in bytes. Default 1 MiB, that of package community.
+	// MaxMessage limits an answer, in bytes. Default 1 MiB, as in package community.
 	MaxMessage int
 }
 
@@ -61,7 +61,7 @@ type Server struct {
 // cachedPack is a pack with the time of its read.
 type cachedPack struct {
 	pack *Pack
-	// hash is that of the pack; it is kept because it costs an encoding of the manifest.
+	// hash is the pack's; it is kept because it costs an encoding of the manifest.
 	hash string
 	// at is when the disk was read.
 	at time.Time
@@ -92,7 +92,7 @@ type ListReply struct {
 }
 
 // FetchRequest asks for a skill's manifest, or, with its hash, for a piece of its content. The
-// content is that of all files one after the other, in the order of the manifest.
+// content has all files one after the other, in the order of the manifest.
 type FetchRequest struct {
 	Name   string `json:"name" jsonschema:"the name of the skill"`
 	Hash   string `json:"hash,omitempty" jsonschema:"the SHA-256 of the manifest, for a piece of the content; absent = the manifest"`
@@ -108,7 +108,7 @@ type FetchReply struct {
 }
 
 // shared returns the skills to share, by name. Of several with one name it is the first by
-// precedence. Bundled skills, which are not on the disk, and those of other nodes are left out.
+// precedence. Bundled skills, which are not on the disk, and skills of other nodes are left out.
 func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 	if s.cfg.Catalog == nil {
 		return nil, nil
@@ -131,7 +131,7 @@ func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 }
 
 // List handles ListCapability. It returns the skills after r.After, as many as fit into a page. The
-// error is that of Config.Catalog.
+// error comes from Config.Catalog.
 func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 	all, err := s.shared(ctx)
 	reply := ListReply{Skills: []SkillSummary{}}
@@ -152,7 +152,7 @@ func (s *Server) List(ctx context.Context, r ListRequest) (ListReply, error) {
 }
 
 // Fetch handles FetchCapability. Without a hash it returns the manifest, else a piece of the
-// content of exactly that version. Errors: ErrNotShared, that of Config.Catalog, and those of Read
+// content of exactly that version. Errors: ErrNotShared, the error of Config.Catalog, and the errors of Read
 // for a skill that cannot be shared.
 func (s *Server) Fetch(ctx context.Context, r FetchRequest) (FetchReply, error) {
 	all, err := s.shared(ctx)

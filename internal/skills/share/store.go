@@ -154,7 +154,7 @@ func (s Store) List() ([]Origin, error) {
 }
 
 // Verify reads a stored skill and compares its hash. It costs a read of all its files. Errors:
-// ErrNotStored, ErrHash if it was changed, and those of Read.
+// ErrNotStored, ErrHash if it was changed, and the errors of Read.
 func (s Store) Verify(hash string) error {
 	o, err := s.Find(hash)
 	if err != nil {

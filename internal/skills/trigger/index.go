@@ -144,7 +144,7 @@ func (x *Index) Match(task string) []Match {
 	return all
 }
 
-// matchPatterns runs the patterns of which a literal occurs in the task, as long as their work is
+// matchPatterns runs the patterns with a literal that occurs in the task, as long as their work is
 // within maxWork.
 func (x *Index) matchPatterns(s *search, task string) {
 	work := 0
@@ -160,7 +160,7 @@ func (x *Index) matchPatterns(s *search, task string) {
 		if err != nil {
 			continue
 		}
-		// The text of the task, and not that of the pattern, which a stranger may have written for a
+		// The text of the task, and not the text of the pattern, which a stranger may have written for a
 		// model to read.
 		if match := re.FindString(task); match != "" {
 			s.add(l.of.entry, scorePattern, "pattern", visible.Line(match, maxWhy))
@@ -168,7 +168,7 @@ func (x *Index) matchPatterns(s *search, task string) {
 	}
 }
 
-// literalsIn returns the literals of which the first bytes occur in the task, by their place in it.
+// literalsIn returns the literals whose first bytes occur in the task, by their place in it.
 func (x *Index) literalsIn(task string) (all []literal) {
 	seen := map[string]bool{}
 	for at := range len(task) {
@@ -225,7 +225,7 @@ func split(text string) (words []string) {
 // spaced returns words with a space around each, so that a phrase is found only as whole words.
 func spaced(words []string) string { return " " + strings.Join(words, " ") + " " }
 
-// bases returns a word and what it may be a form of: says and saying of say, waved of wave, planning
+// bases returns a word and its possible base forms: says and saying of say, waved of wave, planning
 // of plan, tried of try.
 func bases(word string) []string {
 	all := []string{word}

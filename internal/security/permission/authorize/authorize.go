@@ -1,5 +1,5 @@
 // Package authorize decides which calls from other nodes a node accepts, by the rules under authorize in its
-// configuration. An accepted call is not yet permitted: what it makes an agent do is subject to that agent's permissions.
+// configuration. An accepted call is not yet permitted: the work that it gives an agent is subject to that agent's permissions.
 //
 // The zero Rules and rules with a mistake refuse every call. No rules let only the nodes of the same user see the agents
 // (FleetPrefix).
@@ -24,7 +24,7 @@ type Rule struct {
 	// From names the callers. The forms are:
 	//   - "*": every authenticated node
 	//   - a node's id, or its beginning with a *
-	//   - "local": nodes certified by this user's own authority on this machine, never those of a cluster
+	//   - "local": nodes certified by this user's own authority on this machine, never a cluster's nodes
 	//   - "cluster/NAME": nodes certified by the cluster of that name
 	//   - "role/NAME": nodes with that role in the certificate, which `symbio cluster token --role NAME` sets; "node"
 	//     by default
@@ -58,7 +58,7 @@ const (
 // OwnersPrefix, AgentsPrefix, SessionsPrefix and FleetPrefix begin the names of capabilities by which another node acts
 // for this node's owner: it answers the questions of agents; spawns, steers, interrupts and reads agents; reads and
 // resumes conversations; sees what the agents do. A rule has to name them: "*" does not match them. The nodes of the
-// same user, those with the authority local, need no rule for those of FleetPrefix; a deny refuses them all the same.
+// same user, those with the authority local, need no rule for the capabilities of FleetPrefix; a deny refuses them all the same.
 const (
 	OwnersPrefix   = "approvals."
 	AgentsPrefix   = "agents."

@@ -23,7 +23,7 @@ type Endpoint struct {
 	Host string
 	// Addr is the address if the host is one; else it is invalid.
 	Addr netip.Addr
-	// Port is that of the URL, by default 443 for https and 80 for http; 0 if the URL is Invalid
+	// Port is the port of the URL, by default 443 for https and 80 for http; 0 if the URL is Invalid
 	// for its scheme.
 	Port uint16
 	// Invalid says why no request is made for the URL, as a clause that begins with "it" or the

@@ -37,14 +37,14 @@ type Location struct {
 	Known bool
 }
 
-// Links follows symbolic links and remembers what it read, so that one decision sees one state of the file system and
+// Links follows symbolic links and remembers its results, so that one decision sees one state of the file system and
 // reads each name once. The zero value is ready. A Links is for one decision and one goroutine.
 type Links struct {
 	// names has what was read so far, by path.
 	names map[string]link
 }
 
-// link is what Lstat and Readlink returned for one name. err is that of the call that failed.
+// link is what Lstat and Readlink returned for one name. err is the error of the call that failed.
 type link struct {
 	target string
 	isLink bool

@@ -63,7 +63,7 @@ func (p Pattern) Matches(path string, tree bool) bool {
 }
 
 // Covers reports whether a deny rule with this pattern covers the path: the path matches, lies
-// below one that matches, or is a directory of which everything matches. Pattern and path have to
+// below one that matches, or is a directory with only matching paths. Pattern and path have to
 // be folded by the caller.
 func (p *Pattern) Covers(path string) bool {
 	rel, ok := Below(p.Dir, path)

@@ -32,16 +32,16 @@ type Search struct {
 	// rules are the texts of the rules, starts the paths below which files may match. A start of
 	// "" is none.
 	rules, starts []string
-	// links are the denials by link of the chain: an override lifts only those of its own link.
+	// links are the denials by link of the chain: an override lifts only the denials of its own link.
 	links []Denials
-	// matches are all patterns of Final and Deny, lifts those of Overrides, to decide where to
+	// matches are all patterns of Final and Deny, lifts the patterns of Overrides, to decide where to
 	// descend.
 	matches, lifts []Pattern
 	// left is how many entries may still be visited; below zero the search is incomplete.
 	left int
 	// linked are files of found that have other hard links.
 	linked []fs.FileInfo
-	// fixed are those of found that the rules deny by a path of their own, not at any depth; unknown has a sentence for
+	// fixed are the paths of found that the rules deny by a path of their own, not at any depth; unknown has a sentence for
 	// each rule whose files could not be found.
 	found, fixed, unknown []string
 }
@@ -85,7 +85,7 @@ func (s *Search) AddLink(d Denials) {
 func (s *Search) Rules() []string { return s.rules }
 
 // Run searches the file system. It returns the denied files with links resolved, none below
-// another; those of them that are fixed, that is, not denied in other directories, too; and a
+// another; the fixed ones among them, that is, not denied in other directories, too; and a
 // sentence for each reason why files may be missing in the list. It follows no links to
 // directories, and stops after maxSearched entries. It may be called once.
 func (s *Search) Run() (found, fixed, unknown []string) {

@@ -20,7 +20,7 @@ func homeDir() string {
 }
 
 // Secret returns the name of the place with keys or passwords (package secret) that a location is
-// or lies in; "" if none. Names of the system's places have no leading slash, those of the home
+// or lies in; "" if none. Names of the system's places have no leading slash, names of the home
 // are relative to it. Both names of the location count, and so does a home directory that is
 // reached through a link.
 func (l *Links) Secret(at Location) string {

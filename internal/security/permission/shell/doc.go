@@ -1,4 +1,4 @@
-// Package shell parses a shell program and reports what it may run and which files its
+// Package shell parses a shell program and reports the programs that it may run and which files its
 // redirections open. Package permission compares rules with the result.
 //
 // The syntax tree is judged, and the print of that very tree (Program.Canonical) is what must be
@@ -15,8 +15,8 @@
 //   - parse.go reads the text into a tree that prints as itself, and has the state of the
 //     analysis.
 //   - walk.go walks statements, redirections and the set of possible directories.
-//   - call.go, word.go and expansion.go resolve assignments and words. What only the shell can know
-//     is Dynamic.
+//   - call.go, word.go and expansion.go resolve assignments and words. Values that only the shell can know
+//     are Dynamic.
 //   - invocation.go, wrap.go, interpret.go and builtin.go add the commands that a command runs:
 //     those behind sudo, xargs, sh -c, eval and the like.
 //   - programs.yaml and table.go say what is known of programs.

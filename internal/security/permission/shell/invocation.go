@@ -10,7 +10,7 @@ import (
 )
 
 // invocation is a command of the program that is inspected for other commands that it runs, such
-// as those of sudo, xargs, find -exec or sh -c. Its methods are spread over invocation.go,
+// as the commands of sudo, xargs, find -exec or sh -c. Its methods are spread over invocation.go,
 // wrap.go, interpret.go and builtin.go. It exists for one call of run.
 type invocation struct {
 	*analysis

@@ -46,7 +46,7 @@ type Command struct {
 	// wrapper could not be cut for certain. Deny rules look at such commands; allow rules neither
 	// need nor cover them.
 	Certain bool
-	// Free says that the command only controls what else runs, such as true, cd or timeout 5: what it runs is a command of its
+	// Free says that the command only controls what else runs, such as true, cd or timeout 5: the program that it runs is a command of its
 	// own.
 	Free bool
 	// Code is text in another language that the command is given to run, as by python -c; "" for

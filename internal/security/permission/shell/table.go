@@ -99,7 +99,7 @@ func set(names string) map[string]bool {
 	return all
 }
 
-// interprets reports whether the program runs what it is given in a language that is not read here. A name with a version,
+// interprets reports whether the program runs a text in a language that is not read here. A name with a version,
 // such as python3.12, is looked up without it, too.
 func interprets(name string) bool {
 	known := programs().interpreters
@@ -117,7 +117,7 @@ func MayRun(name string) bool {
 }
 
 // Interpreter reports whether a prefix rule that spells these words allows everything that the
-// sandbox permits, because the program runs what it is given in a language that is not read here,
+// sandbox permits, because the program runs a text in a language that is not read here,
 // or what the workspace says (make, npm run). Rule.Warning tells the person that writes such a
 // rule. words are literal; the first is the program.
 func Interpreter(words []string) bool {

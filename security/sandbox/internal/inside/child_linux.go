@@ -80,7 +80,7 @@ func within(limits []Limit) ([]Limit, error) {
 	return out, nil
 }
 
-// What the child was doing when it failed.
+// The steps of the child, for its error.
 const (
 	// The steps of fork in their order. The order of doings must be the same.
 	doingSession = iota + 1

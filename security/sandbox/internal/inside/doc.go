@@ -8,5 +8,5 @@
 // any other process nothing happens. A job that cannot be done wholly is not begun: the command
 // never runs with less around it.
 //
-// It does not decide anything. What is to be mounted, allowed and limited, package sandbox says.
+// It does not decide anything. Package sandbox says which mounts, accesses and limits there are.
 package inside

@@ -18,7 +18,7 @@ const (
 )
 
 // hide mounts something empty over each hidden path, and then the kept places on top. It must run
-// after all other mounts, which would otherwise show what it hides.
+// after all other mounts, which would otherwise show the hidden paths.
 func (j *Job) hide() error {
 	if len(j.Hide) == 0 {
 		return nil

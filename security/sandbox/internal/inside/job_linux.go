@@ -9,7 +9,7 @@ import "golang.org/x/sys/unix"
 // see: the command's environment may hold secrets. Lists may be empty; paths are absolute, clean and without
 // symbolic links.
 type Job struct {
-	// Argv and Env are those of the command. An Argv[0] without a slash is looked up in Path, a list of
+	// Argv and Env belong to the command. An Argv[0] without a slash is looked up in Path, a list of
 	// directories, from inside the sandbox.
 	Argv, Env []string
 	Path      string
@@ -37,11 +37,11 @@ type Job struct {
 	TempFrom string
 	// Temp is where the command has its temporary files and may write; "" is nowhere.
 	Temp string
-	// Scratch is the size in bytes of a file system in memory that has the following, and of which the
+	// Scratch is the size in bytes of a file system in memory that has the following, and whose
 	// layers have half as much for themselves; 0 is none. Only with Mounts.
 	Scratch int
 	// Bare are directories that are empty, but for what is mounted in them. Private are empty ones
-	// that can be written, Temp among them. Layers are directories of which the command writes a
+	// that can be written, Temp among them. Layers are directories; the command writes a
 	// layer of its own; where the kernel has none, they are empty.
 	Bare, Private, Layers []string
 	// Pins are directories that must not be renamed: each becomes a mount point. Only with Mounts.
@@ -105,7 +105,7 @@ const (
 	NotStarted
 	// Started: the command runs; execve has succeeded.
 	Started
-	// Ended: the command has ended by itself, and the helper has ended what it left behind.
+	// Ended: the command has ended by itself, and the helper has ended the processes that it left behind.
 	Ended
 )
 

@@ -80,7 +80,7 @@ func (j *Job) ruleset() (fd int, err error) {
 	if j.ABI >= 4 {
 		size = unsafe.Offsetof(attr.Scoped)
 		if j.NoTCP {
-			// What is handled and has no rule is refused, and no rule grants a port.
+			// An access that is handled and has no rule is refused, and no rule grants a port.
 			attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		}
 	}

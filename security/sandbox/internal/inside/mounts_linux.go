@@ -45,11 +45,11 @@ type tree struct {
 	attr uint64
 }
 
-// mount makes every file read-only but those of the job, and hides what the job hides. The process
+// mount makes every file read-only but the job's, and hides what the job hides. The process
 // must have a user and a mount namespace of its own. After an error the namespace is half made, and
 // the helper must end without starting the command.
 //
-// What is to be writable is copied before everything becomes read-only, and attached again after
+// A writable directory is copied before everything becomes read-only, and attached again after
 // that. So no mount has to be made writable again, which the kernel refuses for those that are
 // read-only in the machine's namespace (locked flags, mount_namespaces(7)).
 func (j *Job) mount() error {
@@ -153,7 +153,7 @@ func openAll(paths []string) (fds []int, err error) {
 // scratch makes the file system in memory, and returns its directories for Bare, Private and Layers. Those that it has
 // in it are covered as soon as the one for Temp is mounted over it. lower are open on Layers.
 func (j *Job) scratch(lower []int) (out []tree, err error) {
-	// Layers have a place of their own: go writes the time of use of what it finds in its cache, for which overlayfs
+	// Layers have a place of their own: go writes the time of use of files in its cache, for which overlayfs
 	// copies the file. go does without once that is full, but not without /tmp.
 	layers := j.Temp + "/layers"
 	if err := errors.Join(inMemory(j.Temp, j.Scratch), os.Mkdir(layers, 0o755), inMemory(layers, j.Scratch/2)); err != nil {
@@ -170,7 +170,7 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 				return nil, err
 			}
 			// Without it, as where the kernel is older than Linux 5.11, the directory is empty in a private home, and else
-			// what it was.
+			// unchanged.
 			if unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
 				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work) != nil && len(j.Private) == 0 {
 				continue
@@ -202,7 +202,7 @@ func copiesOf(places []Place, attr uint64) (out []tree, err error) {
 	return out, nil
 }
 
-// copyPlain returns a copy of what is at from, to be attached at path. from must be free of
+// copyPlain returns a copy of the mount at from, to be attached at path. from must be free of
 // symbolic links.
 func copyPlain(from, path string, attr uint64) (tree, error) {
 	fd, err := OpenPlain(from)
@@ -213,7 +213,7 @@ func copyPlain(from, path string, attr uint64) (tree, error) {
 	return copyTree(fd, path, attr)
 }
 
-// copyTree returns a copy of what fd is open on, with all mounts below it. fd stays open.
+// copyTree returns a copy of the directory of fd, with all mounts below it. fd stays open.
 func copyTree(fd int, path string, attr uint64) (tree, error) {
 	c, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {

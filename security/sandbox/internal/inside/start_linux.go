@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What makes a process a helper.
+// The arguments that make a process a helper.
 const (
 	// Arg is the only argument of a helper, and Mark is a variable in its environment. begin asks
 	// for both: one alone may come from a user by accident.
@@ -74,7 +74,7 @@ func begin() (done struct{}) {
 func tell(r Report) { _ = reports.Encode(r) }
 
 // help does the job: it reads it, enters the sandbox, finds the program in there and runs it. It
-// returns only on an error, of which startError lies with the command.
+// returns only on an error; startError lies with the command.
 func help(job *os.File) error {
 	var j Job
 	// It blocks until the other side has planned the job.
@@ -105,7 +105,7 @@ func help(job *os.File) error {
 
 // enter changes this process's view of the machine to the command's: the network interface, and at
 // the level Native mounts and hidden files. At the other levels it only checks that the places to
-// write are still those of the plan.
+// write are still as planned.
 func (j *Job) enter() error {
 	if !j.Confine {
 		return nil
@@ -162,7 +162,7 @@ func (p Place) Open() (int, error) {
 	return fd, nil
 }
 
-// OpenPlain opens a path of which no part is a symbolic link; a link that is put there after
+// OpenPlain opens a path without a symbolic link; a link that is put there after
 // the path was checked is an error.
 func OpenPlain(path string) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})

@@ -80,7 +80,7 @@ type Client struct {
 	rpc       pb.PeerClient
 	maxSends  int                 // at a time
 	listening chan struct{}       // one per call in a stream of its own
-	places    *semaphore.Weighted // has one for each of waiting, and those of calls that begin
+	places    *semaphore.Weighted // has one for each of waiting, and for calls that begin
 	queued    atomic.Int64        // calls that wait for a place
 	lanes     [lanes]*outbox
 	loops     sync.WaitGroup

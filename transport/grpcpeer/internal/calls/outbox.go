@@ -24,7 +24,7 @@ type outbox struct {
 	maxWaiting int
 
 	// since is when a caller of put began to send, in nanoseconds since made and one more; 0 = none does. A call that is alone finds the
-	// stream empty, if the node has read what it answered; a node that answers without reading would hold it up.
+	// stream empty, if the node has read its answers; a node that answers without reading would hold it up.
 	since atomic.Int64
 	made  time.Time
 
