@@ -1,4 +1,4 @@
-// Command crawl reads a web of pages, each page once, with a crawler for each link that shares its memory of what has
+// Command crawl reads a web of pages, each page once, with a crawler for each link that shares its memory of links that have
 // been seen with the one that sent it. The web is a map here, so that no network is needed.
 package main
 

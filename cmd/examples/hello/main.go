@@ -21,7 +21,7 @@ func main() {
 	}
 }
 
-// run offers text.count to the other nodes until ctx ends. The zero Config is that of symbio up without a file.
+// run offers text.count to the other nodes until ctx ends. The zero Config is the one of symbio up without a file.
 func run(ctx context.Context, cfg node.Config) error {
 	return node.Run(ctx, cfg, func(ctx context.Context, n *node.Node) error {
 		count := community.Capability{Name: "text.count", Description: "Counts the words of a text"}

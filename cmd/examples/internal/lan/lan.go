@@ -31,7 +31,7 @@ type Node struct {
 	// goroutines may call it.
 	Stop func()
 
-	// network is the transport of the Community. meet reads its address and gives it those of the
+	// network is the transport of the Community. meet reads its address and gives it the addresses of the
 	// others.
 	network *grpcpeer.Network
 	// err is the result of Community.Run. The goroutine of start writes it; Stop must return before
@@ -81,7 +81,7 @@ func Run(ctx context.Context, work func(ctx context.Context, nodes map[string]*N
 }
 
 // start makes the key and certificate of one node and runs it in a goroutine, which Stop waits for.
-// Its context ends with that of Run, so no node outlives Run.
+// Its context ends with Run's, so no node outlives Run.
 func start(ctx context.Context, authority *identity.Authority, dir, name string) (*Node, error) {
 	key, err := identity.LoadOrCreateKey(filepath.Join(dir, "key.pem"))
 	if err != nil {

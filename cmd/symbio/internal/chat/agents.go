@@ -11,7 +11,7 @@ import (
 
 // Agents are the agents of a conversation, as the events tell of them. The zero value has none. It is for one goroutine.
 type Agents struct {
-	// Root is the id of the first agent, Order the ids of all, at most maxAgents: each below its parent, behind those of the
+	// Root is the id of the first agent, Order the ids of all, at most maxAgents: each below its parent, behind the agents of the
 	// same parent that came before it.
 	Root  string
 	Order []string
@@ -27,7 +27,7 @@ type AgentRow struct {
 	Depth                       int
 	// Began is when its current task began. Before the first task it is the time of the first event about the agent.
 	Began time.Time
-	// Tokens are those of the latest request, until Spent is known.
+	// Tokens are the tokens of the latest request, until Spent is known.
 	Tokens int
 	Spent  *budget.Spent
 }

@@ -22,7 +22,7 @@ import (
 
 // Command is a command that is typed with a slash.
 type Command struct {
-	// Name is the word behind the slash, Args what may follow, Help what it does.
+	// Name is the word behind the slash, Args what may follow, Help its effect.
 	Name, Args, Help string
 	run              func(ctx context.Context, t *conversation, args string) error
 }

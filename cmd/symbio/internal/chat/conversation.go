@@ -66,7 +66,7 @@ type conversation struct {
 	confirm  func(*undo.Plan) error
 	undoTurn int
 
-	// term is the terminal at which a person types, and inputs what it has; nil where whole lines are
+	// term is the terminal at which a person types, and inputs its inputs; nil where whole lines are
 	// read from input instead. shown and shownQuestions are the state and the ids that it shows.
 	term           Terminal
 	inputs         <-chan Input
@@ -77,7 +77,7 @@ type conversation struct {
 	input *command.Input
 	// foreground is true when input may be read before it is asked for; see readsAhead.
 	foreground bool
-	// partial holds the lines of an unfinished message, each of which ended in a backslash.
+	// partial holds the lines of an unfinished message; each ended in a backslash.
 	partial []string
 	// pictures belong to the next message.
 	pictures []*symbiov1.Picture
@@ -133,7 +133,7 @@ var errInterrupted = errors.New("interrupted")
 // signal, and else the error of the last failed turn or of the connection. The terminal is restored
 // before it returns. signals come from Interrupts.
 //
-// receive runs in a goroutine until then, beside those of the terminal. The agent lives on the node
+// receive runs in a goroutine until then, beside the goroutines of the terminal. The agent lives on the node
 // as long as the stream; a lost connection ends it.
 func Converse(ctx context.Context, env *command.Env, client symbiov1.ControlClient, req *symbiov1.RunRequest, o Options,
 	signals <-chan os.Signal) (err error) {
@@ -316,7 +316,7 @@ func (t *conversation) result(e event.Event) error {
 }
 
 // closeWhenDone ends the sending side when no further message can follow. It is called after each
-// change of what it depends on.
+// change of its inputs.
 func (t *conversation) closeWhenDone() {
 	if !t.busy() && (!t.options.Keep || t.inputEnded) || t.agentErr != nil {
 		t.closeSend()

@@ -86,7 +86,7 @@ func (o *outbox) keep(text string) (note string) {
 
 // split empties unanswered after a lost link. began is how many messages of the session began since
 // the latest answer: again are the messages behind these, which the agent never got. unknown are
-// messages of which that is not clear, because another terminal went on with the session. ended
+// messages for which that is not clear, because another terminal went on with the session. ended
 // reports whether an answer was missed; resumed is whether the last message that began goes on.
 func (o *outbox) split(began int, resumed bool) (again, unknown []string, ended bool) {
 	rest := o.unanswered

@@ -19,7 +19,7 @@ type report struct {
 	Status  string        `json:"status"` // done, failed or interrupted
 	Error   string        `json:"error,omitempty"`
 	Spent   *budget.Spent `json:"spent,omitempty"`
-	Session string        `json:"session,omitempty"` // its id; Agent is that of the agent
+	Session string        `json:"session,omitempty"` // its id; Agent is the agent's id
 	Agent   string        `json:"agent,omitempty"`
 	Denials
 }
@@ -73,7 +73,7 @@ func (l *Denials) Add(d Denial) {
 
 // finish ends a conversation that ended with err and that no person attended. It prints the report
 // if asJSON, and lists the denied calls. With such calls a conversation without an error has the
-// exit status 3: what it was to do may not be done.
+// exit status 3: its task is not allowed.
 func (r *report) finish(env *command.Env, asJSON bool, err error) error {
 	if asJSON {
 		if r.Status == "" {

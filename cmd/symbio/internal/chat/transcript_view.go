@@ -15,7 +15,7 @@ import (
 )
 
 // transcriptView shows the events of a conversation at a terminal: the text of the first agent as
-// prose, each tool call as one short line when it has ended, and those of sub-agents indented below
+// prose, each tool call as one short line when it has ended, and the lines of sub-agents indented below
 // their names. It is for one goroutine.
 type transcriptView struct {
 	screen *screen

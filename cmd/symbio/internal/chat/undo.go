@@ -10,7 +10,7 @@ import (
 )
 
 // askUndo shows what /undo puts back and asks; answerUndo does it after a yes. It works on the file of the
-// sessions, on this machine. What went wrong is shown, and the conversation goes on.
+// sessions, on this machine. An error is shown, and the conversation goes on.
 func askUndo(ctx context.Context, t *conversation, turn string) {
 	number, err := undo.ParseTurn(strings.TrimSpace(turn))
 	if err == nil {

@@ -94,7 +94,7 @@ func root(env *command.Env) *cobra.Command {
 	)
 	addGroups(root)
 	// cobra adds the command completion only when it runs. It is added here already, so that its
-	// usage errors have exit status 2 like those of other commands.
+	// usage errors have exit status 2 like the usage errors of other commands.
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

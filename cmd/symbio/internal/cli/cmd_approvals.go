@@ -209,7 +209,7 @@ func answerApproval(env *command.Env, r *symbiov1.AnswerRequest, allow bool) fun
 }
 
 // cmdApprovalsRules returns the command approvals rules, which lists what is allowed from now on, or for the session of an
-// agent. They are those of the running node; other nodes have their own.
+// agent. They belong to the running node; other nodes have their own.
 func cmdApprovalsRules(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "rules",

@@ -37,7 +37,7 @@ func cmdArtifacts(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// printArtifacts prints a list. The beginning of a hash, of which it never shows more than 16 digits, is enough for the other commands.
+// printArtifacts prints a list. It shows 16 digits of a hash, which is enough for the other commands.
 func printArtifacts(env *command.Env, all []*symbiov1.Artifact) error {
 	return command.PrintList(env, all, []string{"HASH", "BYTES", "TYPE", "CREATED", "SESSIONS", "NAME"}, func(a *symbiov1.Artifact) []string {
 		return []string{a.GetHash()[:16], fmt.Sprint(a.GetSize()), a.GetContentType(),

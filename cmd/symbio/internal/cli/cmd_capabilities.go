@@ -36,7 +36,7 @@ type capabilityJSON struct {
 }
 
 // cmdCapabilities returns the command capabilities. Its exit status is 4 if no node offers NAME. It
-// lists those of this node and of the nodes that it knows, also while they cannot be reached.
+// lists the capabilities of this node and of the nodes that it knows, also while they cannot be reached.
 func cmdCapabilities(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "capabilities [NAME]",

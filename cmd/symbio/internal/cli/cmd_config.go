@@ -34,7 +34,7 @@ func cmdConfig(env *command.Env) *cobra.Command {
 
 // cmdConfigReference returns the command config reference, which describes the file format. It
 // needs neither a file nor a node. Keys, types and defaults come from the types of package config,
-// so they are those of this version.
+// so they are of this version.
 func cmdConfigReference(env *command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:  "reference",

@@ -21,7 +21,7 @@ import (
 // cmdEvents returns the command events, which prints the events of a node until it is interrupted.
 // --since and --after start with past events that the node has kept.
 //
-// It shows the events of one node; those of other nodes are seen there. An event of type "gap" says
+// It shows the events of one node; other nodes' events are seen there. An event of type "gap" says
 // that some are missing: this reader was too slow, or they are not kept any more.
 func cmdEvents(env *command.Env) *cobra.Command {
 	var since time.Duration
@@ -41,7 +41,7 @@ func cmdEvents(env *command.Env) *cobra.Command {
 			req.After = &after
 		}
 		if since > 0 {
-			// The clock of this process and that of the node are the same, because both are on
+			// This process and the node have the same clock, because both are on
 			// one machine.
 			req.Since = timestamppb.New(time.Now().Add(-since))
 		}

@@ -199,7 +199,7 @@ func wholeCharacters(data []byte) int {
 	return len(data)
 }
 
-// plainText returns the text of a payload: that of a JSON string, else the payload itself.
+// plainText returns the text of a payload: the text of a JSON string, else the payload itself.
 // PrintPayload prints the result in the same form, so the two can be compared.
 func plainText(data []byte) []byte {
 	var text string

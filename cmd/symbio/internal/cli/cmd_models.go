@@ -176,7 +176,7 @@ func withHealth(all []modelJSON, sick []*symbiov1.ModelHealth) []modelJSON {
 
 // nodeModels returns the models that other nodes offer, and those that do not do well. Only a running node knows them, so without
 // one there is a single row that says so. Models of this node are left out, because providerModels
-// has them. The error is that of the running node.
+// has them. The error comes from the running node.
 func nodeModels(ctx context.Context, env *command.Env) (all []modelJSON, sick []*symbiov1.ModelHealth, err error) {
 	client, conn, err := env.Dial()
 	if errors.Is(err, command.ErrNoNode) {

@@ -41,7 +41,7 @@ var nodeHeading = []string{"ID", "NAME", "STATE", "ADDRESS", "RTT", "AGENTS", "L
 // wideColumns is the width of a terminal from which on the labels of nodes and all else of them is shown.
 const wideColumns = 120
 
-// nodesColumns are those of nodeRow in the order of a terminal, which leaves out the last ones where it is narrow: short
+// nodesColumns are the columns of nodeRow in the order of a terminal, which leaves out the last ones where it is narrow: short
 // ones, and why a node is not connected, come first.
 var nodesColumns = []int{0, 1, 2, 3, 4, 5, 10, 6, 7, 8, 9, 11, 12}
 

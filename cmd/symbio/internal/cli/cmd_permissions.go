@@ -110,7 +110,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 			call.HasBox = func(b permission.Box) bool {
 				return b == permission.BoxLook && box().Looks() == nil || b == permission.BoxWork && !unheld && box().Works(held)
 			}
-			// A chain of one policy: a real call also passes those of the agent's definition and of
+			// A chain of one policy: a real call also passes the policies of the agent's definition and of
 			// its requesters.
 			e := permission.Chain{{Name: "check", Policy: policy, Memory: new(permission.Memory)}}.Explain(call)
 			var lacking *sandbox.Refusal
@@ -157,7 +157,7 @@ func cmdPermissionsCheck(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// policyOf returns the policy of the rules in file, else that of the configured ones. An empty file
+// policyOf returns the policy of the rules in file, else the policy of the configured ones. An empty file
 // gives a policy without rules. Errors name the file.
 func policyOf(configured permission.Config, file string) (permission.Policy, error) {
 	if file == "" {
@@ -221,12 +221,12 @@ type tally struct {
 	// all also prints the cases with the expected verdict.
 	all bool
 
-	// judged counts all cases, differ those with another verdict, elsewhere those of other systems.
+	// judged counts all cases, differ the ones with another verdict, elsewhere the cases of other systems.
 	judged, differ, elsewhere int
 }
 
 // judgeFile judges all cases of a file; "-" is standard input. A case that cannot be judged counts
-// as one with another verdict, so that the others are still judged. The error is that of the file,
+// as one with another verdict, so that the others are still judged. The error comes from the file,
 // of writing, or the cause of ctx.
 func (t *tally) judgeFile(ctx context.Context, name string) error {
 	var from io.Reader = t.env.In

@@ -150,7 +150,7 @@ func ownNodeFlag(flags *pflag.FlagSet) string {
 }
 
 // run holds a conversation with an agent, on the node that runs in the current directory or, when
-// there is none but those of other commands, on a node of its own. A flag of ownNodeFlag asks for a
+// there is none but nodes of other commands, on a node of its own. A flag of ownNodeFlag asks for a
 // node of its own. The agent works in the directory in which the command is typed.
 //
 // run blocks until the conversation is over. It returns the error of the conversation, which is nil
@@ -218,7 +218,7 @@ func run(ctx context.Context, env *command.Env, f *runFlags, flags *pflag.FlagSe
 // runOwnNode starts a node in this process, holds the conversation on it, and stops it. The errors
 // of the conversation, of the node and of the recording are joined.
 //
-// The node lives as long as the conversation, and those of other commands that took it. Its agents,
+// The node lives as long as the conversation, and the conversations of other commands that took it. Its agents,
 // its listener and its control socket end before runOwnNode returns.
 func runOwnNode(ctx context.Context, env *command.Env, f *runFlags) error {
 	c, from, err := env.LoadConfig(f.node.config)
@@ -380,7 +380,7 @@ func reportRecording(env *command.Env, o node.Config, r recordFlags) error {
 const budgetHelp = "`LIMITS` of each task and its sub-agents, such as agents=4,wall=5m; also depth, spawns_per_minute, model_calls, tokens and cost (by the configured prices) (default as configured)"
 
 // parseBudget parses the limits of a task, such as "agents=4,wall=5m". An empty text gives a Budget
-// without limits of its own. The error names the limit and what it takes.
+// without limits of its own. The error names the limit and its valid values.
 //
 // Limits are separated by commas. Zero values mean the configured limits, so a limit of zero cannot
 // be asked for. Wall is a Go duration; cost is in the currency of the configured prices.

@@ -19,7 +19,7 @@ func cmdSpawn(env *command.Env) *cobra.Command {
 		Use:  "spawn AGENT",
 		Args: command.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The agent works in the node's directory, so the node must be that of this directory.
+			// The agent works in the node's directory, so the node must be the node of this directory.
 			client, conn, err := env.DialWorkspace(cmd.Context())
 			if err != nil {
 				return err

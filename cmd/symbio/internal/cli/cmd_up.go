@@ -28,7 +28,7 @@ type nodeFlags struct {
 	// Empty texts mean that the flag was not given. listen is HOST:PORT, config and workspace are
 	// paths.
 	config, name, listen, workspace string
-	// peers are addresses, HOST:PORT. They are added to those of the configuration.
+	// peers are addresses, HOST:PORT. They are added to the peers of the configuration.
 	peers []string
 	// noMDNS can only switch mDNS off: the configuration switches it on by default.
 	noMDNS bool
@@ -38,7 +38,7 @@ type nodeFlags struct {
 	logFormat string
 }
 
-// add registers the flags with cmd. The defaults in the help are those of the configuration, so
+// add registers the flags with cmd. The defaults in the help are the configuration's defaults, so
 // only the log flags have one of their own.
 func (f *nodeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration `FILE` (default symbio/symbio.yaml in your configuration directory)")

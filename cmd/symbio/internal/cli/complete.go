@@ -56,7 +56,7 @@ const inOpenQuote = `    if [[ ${cur} == [\'\"]* ]]; then
 `
 
 // completeQuoted makes the scripts of completion for bash and zsh work in a word whose quote is still open, as a task's is:
-// those of cobra evaluate the line as it is, which fails there.
+// cobra's functions evaluate the line as it is, which fails there.
 func completeQuoted(completion *cobra.Command) {
 	for _, c := range completion.Commands() {
 		generate := map[string]func(*cobra.Command, *bytes.Buffer, bool) error{

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// help holds the texts of --help: a file for each command of symbio, with those of the commands
+// help holds the texts of --help: a file for each command of symbio, with the texts of the commands
 // below it. A text begins with "# COMMAND" and a line that says what the command does (Short); the
 // paragraphs after it are Long, and what follows "Examples:" are the examples. They are files so
 // that they can be read and wrapped as text.

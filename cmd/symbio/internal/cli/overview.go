@@ -15,7 +15,7 @@ type group struct {
 	shown, more string
 }
 
-// groups has every command of symbio once. What `symbio` alone prints of them fits a terminal of 24 rows.
+// groups has every command of symbio once. The list that `symbio` alone prints fits a terminal of 24 rows.
 var groups = []group{
 	{"Give work to agents", "run chat map", "sessions send invoke"},
 	{"Bring machines together", "up cluster nodes members", "config demo doctor version"},

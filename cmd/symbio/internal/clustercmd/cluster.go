@@ -134,7 +134,7 @@ func cmdClusterToken(env *command.Env, file *string) *cobra.Command {
 }
 
 // createToken makes a token that lets one node join within life, and prints the line that joins
-// with it. Only the line is on standard output, so that a script can pass it on. id is that of the
+// with it. Only the line is on standard output, so that a script can pass it on. id is the id of the
 // first node, "" for later tokens. It returns ErrNoAuthority of package state when the authority is
 // on another machine. The token is stored as a hash of its public key, so a lost one cannot be
 // printed again.

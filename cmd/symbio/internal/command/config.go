@@ -117,7 +117,7 @@ func NamedNode(env *Env, file string) (state statedir.Dir, name string, err erro
 }
 
 // LocalNode returns the state directory of this user's nodes, and the name of the node that a
-// command is about. The node need not run. The name is that of --node, else the configured one,
+// command is about. The node need not run. The name comes from --node, else the configured one,
 // else the name of this machine, as `symbio up` chooses it. --node together with a configuration
 // file is a usage error.
 func (env *Env) LocalNode(file string) (state statedir.Dir, name string, err error) {

@@ -196,7 +196,7 @@ func DecisionText(name string, behalf []string, verb, of string) string {
 	return agent + verb + visible.Escape(of)
 }
 
-// OfferLines returns what an offer allows, and what it would have allowed of earlier calls.
+// OfferLines returns the rules that an offer allows, and the earlier calls that it would have allowed.
 func OfferLines(rules, covers []string) []string {
 	lines := []string{"allows " + visible.Escape(strings.Join(rules, ", "))}
 	if len(covers) > 0 {

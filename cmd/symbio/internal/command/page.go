@@ -9,7 +9,7 @@ import (
 )
 
 // Page prints a text of several lines, which is made safe for a terminal. Where a person reads it and it is longer than the
-// screen, it waits after each screen: Enter shows the next one, a line with q ends the text. The error is that of ctx.
+// screen, it waits after each screen: Enter shows the next one, a line with q ends the text. The error comes from ctx.
 func (env *Env) Page(ctx context.Context, text string) error {
 	if height := terminal.Height(env.Out); env.OutIsTerminal && env.InIsTerminal && height > 2 {
 		return page(env, terminal.Rows(text, terminal.Columns(env.Out)), height-1, func() (string, error) { return env.ReadLine(ctx) })

@@ -12,7 +12,7 @@ import (
 )
 
 // Sessions returns the sessions that the nodes of this user have kept, running or not, the latest
-// first; with --node those of that node. Node in each is the node whose file has it. Sessions that
+// first; with --node the sessions of that node. Node in each is the node whose file has it. Sessions that
 // are Working in the file of a node that does not run are Interrupted or Lost; f.States and f.Limit
 // select them so.
 func (env *Env) Sessions(ctx context.Context, f session.Filter) ([]session.Info, error) {
@@ -49,7 +49,7 @@ func (env *Env) Sessions(ctx context.Context, f session.Filter) ([]session.Info,
 	return all, err
 }
 
-// OnSessionStores calls do with the sessions of each node of this user, or with those of the node that
+// OnSessionStores calls do with the sessions of each node of this user, or with the sessions of the node that
 // --node names. A node may write to its own meanwhile. With several nodes an error is reported on
 // standard error, because it must not hide the sessions of the others.
 func (env *Env) OnSessionStores(do func(node string, store *sqlite.Store) error) error {

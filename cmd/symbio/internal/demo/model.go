@@ -94,7 +94,7 @@ type conversation struct {
 	remarks []string
 	// turns counts the answers of the model since the task began.
 	turns int
-	// results are all results of tools since the task began; last are those of the latest message.
+	// results are all results of tools since the task began; last are the results in the latest message.
 	results []toolResult
 	// last are the results in the latest message that has some.
 	last []toolResult
@@ -176,7 +176,7 @@ func (c *conversation) survey(dir, report string) turn {
 		return turn{Text: "I look at what there is.", Calls: []llm.ToolCall{listAll}}
 	// The first Glob was refused: a rule asks about it, and the scripted user says no.
 	case c.turns == 1 && c.last[0].IsError:
-		// What the skill grants is allowed from now on, and what a rule denies is not.
+		// The skill's grants allow calls from now on, but not calls that a rule denies.
 		return turn{Text: "There is a skill for this, which may look around. I take it.", Calls: []llm.ToolCall{
 			call("activate_skill", skill), listAll, call("Read", object{"file_path": deniedFile}),
 			call("find_members", object{"provides": lendCapability})}}

@@ -49,7 +49,7 @@ func (t *tour) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// symbio runs a command of this program on node a, and returns its standard output. What the command says on standard
+// symbio runs a command of this program on node a, and returns its standard output. The text of the command on standard
 // error is in the error.
 func (t *tour) symbio(ctx context.Context, in string, args ...string) ([]byte, error) {
 	cmd := t.command(ctx, append(args, "--node", "a")...)

@@ -64,7 +64,7 @@ const meetTimeout = 10 * time.Second
 const readyTimeout = 30 * time.Second
 
 // run runs the tour and removes everything but the report. It blocks until both nodes have ended.
-// The error says which part failed; when ctx ends, the nodes are stopped and the error is that of
+// The error says which part failed; when ctx ends, the nodes are stopped and the error comes from
 // ctx.
 func (t *tour) run(ctx context.Context) (err error) {
 	if t.work, err = os.MkdirTemp("", "symbio-demo-"); err != nil {
@@ -285,7 +285,7 @@ func (t *tour) restart(work, life context.Context) error {
 	if err := t.configure(t.modelOf()); err != nil {
 		return err
 	}
-	// The address is that of before, so that a node without mDNS finds it, too.
+	// The address is the old one, so that a node without mDNS finds it, too.
 	return t.start(life, "b", "--listen", b.listen)
 }
 

@@ -27,7 +27,7 @@ type view struct {
 	// columns is the width of the terminal; 0 if there is none. color is true when highlights are bold.
 	columns int
 	color   bool
-	// questions are those of agents on node a.
+	// questions are the questions of agents on node a.
 	questions chan chat.Question
 
 	// mu guards the fields below.
@@ -56,7 +56,7 @@ type agents struct {
 	// root is the id of the agent that was given the task, "" until then. homes has the node of each agent.
 	root  string
 	homes map[string]string
-	// parts has for each sub-agent that has not failed what it surveys.
+	// parts has for each sub-agent that has not failed the part that it surveys.
 	parts map[string]string
 	// spawned counts the sub-agents, done those that have ended.
 	spawned, done int
@@ -194,7 +194,7 @@ func (v *view) line(e event.Event) string {
 		}
 	}
 	switch {
-	// The event that the sub-agent joined, and that of its spawning, have a line of their own.
+	// The event that the sub-agent joined, and the event of its spawning, have a line of their own.
 	case key == "", key == "served "+lendCapability, key == "tool_call replicate_agent", e.Type == "done" && e.Node != "a",
 		e.Type == "skill_deactivated" && e.Why != "given back",
 		quiet && slices.Contains([]string{"task", "tool_call", "catalog", "skill_granted", "skill_deactivated"}, e.Type),

@@ -37,7 +37,7 @@ type input struct {
 	lines *bufio.Scanner
 	// files reports that each line is the path of a file.
 	files bool
-	// read is the number of items that were read, total that of all; 0 = not known before the end.
+	// read is the number of items that were read, total the number of all; 0 = not known before the end.
 	read, total int
 	// arguments is what the results depend on beside the items.
 	arguments string
@@ -119,7 +119,7 @@ func (in *input) err() error {
 	return err
 }
 
-// placeholder is a field in a template, such as {path}. Other braces, such as those of JSON, stay as they are.
+// placeholder is a field in a template, such as {path}. Other braces, such as the braces of JSON, stay as they are.
 var placeholder = lazyregexp.New(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // expand fills a template with the fields of an item. In a template that is JSON, text is written as it is between quotes.

@@ -36,13 +36,13 @@ type outcome struct {
 	Denials        []chat.Denial `json:"denials,omitempty"`
 	OmittedDenials int           `json:"omitted_denials,omitempty"`
 
-	// Hash is that of the item. State is waiting or begun while the outcome is not known. Only the journal has them.
+	// Hash is the hash of the item. State is waiting or begun while the outcome is not known. Only the journal has them.
 	Hash  string `json:"hash,omitempty"`
 	State string `json:"state,omitempty"`
 	again bool   // an earlier run began it
 }
 
-// journal keeps what becomes of the items in a file, one line for each change. What was written stays when the process
+// journal keeps the outcomes of the items in a file, one line for each change. The lines stay when the process
 // is killed. It is safe for concurrent use.
 type journal struct {
 	mu   sync.Mutex

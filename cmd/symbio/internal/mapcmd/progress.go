@@ -23,7 +23,7 @@ type progress struct {
 	mu     sync.Mutex
 	counts counts // guarded by mu
 	before int    // items that an earlier run finished; guarded by mu
-	// failures are the first lines for people about what failed, denied those about items of which calls were denied, and
+	// failures are the first lines for people about failures, denied the lines about items with denied calls, and
 	// denials what was denied; guarded by mu.
 	failures, denied []string
 	denials          chat.Denials
@@ -38,11 +38,11 @@ type counts struct {
 	Type string `json:"type"`
 	// Total is missing if it is not known before the end of the input.
 	Total int `json:"total,omitempty"`
-	// Done counts the items with an outcome, Failed those of them without a result, Lost those of these that are lost.
+	// Done counts the items with an outcome, Failed the ones without a result, Lost the lost ones among these.
 	Done   int `json:"done"`
 	Failed int `json:"failed"`
 	Lost   int `json:"lost"`
-	// Denied counts those with a result of which calls were denied: they may not be done.
+	// Denied counts items with a result and denied calls: they may be unfinished.
 	Denied int `json:"denied"`
 	// Nodes counts the results by node.
 	Nodes map[string]int `json:"nodes"`
@@ -142,7 +142,7 @@ func (c counts) line() string {
 	return text
 }
 
-// summary shows what became of the items. The error counts those that have no result, else those of which calls were denied.
+// summary shows the outcomes of the items. The error counts items without a result, else items with denied calls.
 func (p *progress) summary() (err error) {
 	c := p.now()
 	if c.Type = "result"; p.env.JSON {

@@ -35,7 +35,7 @@ type run struct {
 	free chan struct{}
 }
 
-// all works on the items. It returns when what it began has ended: nil if each item has an outcome, else the error that
+// all works on the items. It returns when all its tasks have ended: nil if each item has an outcome, else the error that
 // ended the run, or the cause of outer.
 func (r *run) all(outer context.Context) error {
 	inner, stop := context.WithCancel(outer)
@@ -94,7 +94,7 @@ func (r *run) one(ctx context.Context, it *item, again bool) error {
 // The states of an item without an outcome: it waits for a place and has not begun, or it may have.
 const waiting, begun = "waiting", "begun"
 
-// put keeps an outcome. What an earlier run began stays begun until its outcome is known.
+// put keeps an outcome. An item that an earlier run began stays begun until its outcome is known.
 func (r *run) put(o *outcome, state string) error {
 	if o.State = state; state == waiting && o.again {
 		o.State = begun
@@ -149,7 +149,7 @@ func (r *run) tries(ctx context.Context, request *symbiov1.RunTaskRequest, o *ou
 	}
 }
 
-// try runs a task once. The error is that of a task that has not begun, or of a node that has ended.
+// try runs a task once. The error comes from a task that has not begun, or of a node that has ended.
 func (r *run) try(ctx context.Context, request *symbiov1.RunTaskRequest, o *outcome) error {
 	stream, err := r.client.RunTask(ctx)
 	if err != nil {

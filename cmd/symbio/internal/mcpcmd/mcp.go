@@ -160,7 +160,7 @@ type mcpToolJSON struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	// SHA256 is the hash of the tool's description, by which a change is noticed.
 	SHA256 string `json:"sha256,omitempty"`
-	// Changed: it is not what it was when it was first listed.
+	// Changed: it has changed since it was first listed.
 	Changed bool `json:"changed"`
 }
 

@@ -20,7 +20,7 @@ type packageJSON struct {
 	packages.Record
 	// Before is the version that was installed, if any.
 	Before string `json:"before,omitempty"`
-	// Changes are those of all packages that come with it.
+	// Changes are the changes of all packages that come with it.
 	Changes []string `json:"changes,omitempty"`
 }
 

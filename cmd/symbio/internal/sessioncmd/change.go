@@ -63,7 +63,7 @@ func cmdFork(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// cmdDelete returns the command sessions delete. It deletes the sessions of sub-agents with that of
+// cmdDelete returns the command sessions delete. It deletes the sessions of sub-agents with the session of
 // their root.
 func cmdDelete(env *command.Env) *cobra.Command {
 	var force bool

@@ -30,7 +30,7 @@ type costFlags struct {
 }
 
 // cmdCost returns the command sessions cost, which adds up the model calls in the files of this machine's nodes or, by
-// --on and --all-nodes, in those of other nodes.
+// --on and --all-nodes, in the stores of other nodes.
 func cmdCost(env *command.Env) *cobra.Command {
 	f := costFlags{query: session.BillQuery{Since: time.Now().AddDate(0, 0, -7)}}
 	q := &f.query
@@ -131,7 +131,7 @@ func otherBills(ctx context.Context, env *command.Env, client symbiov1.ControlCl
 // billTime limits how long one node is asked for its bill, and maxColumn the names in it, in bytes.
 const billTime, maxColumn = 10 * time.Second, 200
 
-// remoteBill returns the bill of another node. What it says is bounded, because nothing proves it.
+// remoteBill returns the bill of another node. Its answer is bounded, because nothing proves it.
 func remoteBill(ctx context.Context, client symbiov1.ControlClient, of *symbiov1.Node, q session.BillQuery) (all []session.BillRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, billTime)
 	defer cancel()

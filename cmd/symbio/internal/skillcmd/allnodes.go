@@ -27,7 +27,7 @@ type nodeSkill struct {
 	// State is the scope of a skill of this node, and shared for one of another node.
 	State       string `json:"state"`
 	Description string `json:"description"`
-	// Hash is that of all files; "" if it is not known. Same are the nodes with the same content.
+	// Hash is the hash of all files; "" if it is not known. Same are the nodes with the same content.
 	Hash string   `json:"hash,omitempty"`
 	Same []string `json:"same,omitempty"`
 }

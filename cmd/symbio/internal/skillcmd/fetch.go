@@ -21,7 +21,7 @@ import (
 // with NODE those that the node shares, and with NODE/NAME it fetches one. A fetched skill is not
 // used before it is trusted.
 //
-// Its exit status is 4 for a hash that is not stored, and that of the node's reply when the other
+// Its exit status is 4 for a hash that is not stored, and the status of the node's reply when the other
 // node denies the call or cannot be reached.
 func cmdSkillsFetch(env *command.Env) *cobra.Command {
 	var remove, hash string
@@ -32,7 +32,7 @@ func cmdSkillsFetch(env *command.Env) *cobra.Command {
 			switch {
 			case remove != "" && (len(args) > 0 || hash != ""):
 				return command.Usage(errors.New("--remove allows no arguments and no --hash"))
-			// A hash is that of one skill. A list of skills has none to compare.
+			// A hash belongs to one skill. A list of skills has none to compare.
 			case hash != "" && !strings.Contains(strings.Join(args, ""), "/"):
 				return command.Usage(errors.New("--hash needs one skill, named as NODE/NAME"))
 			case remove != "":
@@ -167,7 +167,7 @@ func listFetched(env *command.Env) error {
 }
 
 // removeFetched deletes a fetched skill and every trust in it, and makes running nodes look at
-// their skills again. hash is that of all its files. Its exit status is 4 when no such skill is
+// their skills again. hash is the hash of all its files. Its exit status is 4 when no such skill is
 // stored. An agent that has the skill active loses it at the scan.
 func removeFetched(ctx context.Context, env *command.Env, hash string) error {
 	state, err := env.State()

@@ -158,7 +158,7 @@ type skillQuery struct {
 }
 
 // skillList is a list of skills, and whether the configuration switches all of them off. The reply
-// is that of a node, or has the same form after a scan of the disk.
+// comes from a node, or has the same form after a scan of the disk.
 type skillList struct {
 	*symbiov1.SkillsReply
 	// disabled: skills.enabled is false. It is set only after a scan: a node does not report it.
@@ -171,7 +171,7 @@ type skillList struct {
 // query names a file or a directory, it scans the disk as a node started here would.
 //
 // The error is a usage error when the flags contradict each other, ErrNoNode or ErrOtherWorkspace
-// when --reload finds no node, and else that of the node or of the scan. It blocks while the disk
+// when --reload finds no node, and else the error of the node or of the scan. It blocks while the disk
 // is scanned.
 func listSkills(ctx context.Context, env *command.Env, q skillQuery) (all skillList, err error) {
 	// --node names a running node, which has its own configuration and directory.
@@ -208,7 +208,7 @@ func withOffBy(r *symbiov1.SkillsReply, offBy func(*symbiov1.Skill) string) *sym
 	return r
 }
 
-// nodeSkills asks the running node of this directory, or that of --node. It returns ErrNoNode or
+// nodeSkills asks the running node of this directory, or the node of --node. It returns ErrNoNode or
 // ErrOtherWorkspace when there is none.
 func nodeSkills(ctx context.Context, env *command.Env, reload bool) (all skillList, err error) {
 	client, conn, err := env.DialWorkspace(ctx)
@@ -279,7 +279,7 @@ func loadSkills(env *command.Env, file, dir string) (h localSkills, err error) {
 	if err != nil {
 		return h, err
 	}
-	// The configuration stays that of this directory; only the workspace is another one.
+	// The configuration stays this directory's; only the workspace is another one.
 	there := opts
 	if dir != "" && opts.Settings.Skills.Enabled {
 		if there.Settings.Workspace, err = existingDir(dir); err != nil {

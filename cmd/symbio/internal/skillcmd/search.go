@@ -38,7 +38,7 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 			switch {
 			case query == "":
 				return command.Usage(errors.New("the query is empty; `symbio skills list` shows all skills"))
-			// The bounds are those of skills.Query. The default of 8 is that of the tool
+			// The bounds are as in skills.Query. The default of 8 is the default of the tool
 			// skill_search.
 			case limit < 1 || limit > 50:
 				return command.Usage(fmt.Errorf("--limit %d: between 1 and 50", limit))
@@ -136,7 +136,7 @@ func skillPrompt(ctx context.Context, env *command.Env, file, dir, form string, 
 	if form != "" && form != string(skills.AvailableSkills) && form != string(skills.SkillsContext) {
 		return nil, command.Usage(fmt.Errorf("--format %q is neither %s nor %s", form, skills.AvailableSkills, skills.SkillsContext))
 	}
-	// A path is relative to this directory, not to that of the node. The slice belongs to the
+	// A path is relative to this directory, not to the node's. The slice belongs to the
 	// command line of this run, so it is changed in place.
 	for i := range names {
 		names[i] = skillArg(names[i])

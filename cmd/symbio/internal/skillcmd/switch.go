@@ -65,7 +65,7 @@ func switchSkills(ctx context.Context, env *command.Env, file string, args []str
 	return reportSwitched(ctx, env, file, s.wanted)
 }
 
-// skillSwitch is a choice.Switch that notes what it has switched.
+// skillSwitch is a choice.Switch that notes the skills that it has switched.
 type skillSwitch struct {
 	choice.Switch[*symbiov1.Skill]
 	// wanted has the skills that were switched, by path, and whether on.
@@ -107,7 +107,7 @@ func (s *skillSwitch) set(arg string, on bool) error {
 }
 
 // reportSwitched makes the running nodes take the change up and prints the new states. A skill that
-// stays off is an error that says why. wanted is that of a skillSwitch.
+// stays off is an error that says why. wanted is the field of a skillSwitch.
 func reportSwitched(ctx context.Context, env *command.Env, file string, wanted map[string]bool) error {
 	// The nodes scan before the list is read, so that it shows their new state.
 	nodes := rescan(ctx, env)

@@ -265,7 +265,7 @@ func rescan(ctx context.Context, env *command.Env) (done []string) {
 }
 
 // skillArg returns an argument as the catalog writes it: a name unchanged, a path absolute.
-// Relative paths are resolved in the directory of the command, not in that of the node.
+// Relative paths are resolved in the directory of the command, not in the node's.
 func skillArg(arg string) string {
 	if !strings.ContainsRune(arg, filepath.Separator) {
 		return arg
@@ -309,7 +309,7 @@ func printProposed(env *command.Env, p proposal.Proposal) {
 	line("description", p.Description)
 	line("scope", string(p.Scope))
 	line("path", p.Path)
-	// A fetched skill has two hashes: that of all its files, which a person compares, and that of
+	// A fetched skill has two hashes: one of all its files, which a person compares, and one of
 	// its SKILL.md, under which the record is stored.
 	if p.Hash != "" {
 		line("from", fmt.Sprintf("node %s, %s, fetched %s", p.NodeName, p.Node, p.Origin.Fetched.Local().Format(time.DateTime)))

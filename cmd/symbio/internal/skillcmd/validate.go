@@ -82,7 +82,7 @@ func validateSkills(ctx context.Context, env *command.Env, dirs []string, level 
 			return command.NotFound(err)
 		}
 	}
-	// The level of the command replaces that of the configuration, so a verdict depends on the machine
+	// The level of the command replaces the configured one, so a verdict depends on the machine
 	// by its toolsets only. A broken configuration must not fail the check; it has none.
 	var here skills.Config
 	if all, err := loadSkills(env, "", ""); err == nil {
@@ -118,7 +118,7 @@ func lintConfig(policy format.Policy) lint.Config {
 }
 
 // dependencyNotes returns by the path of a SKILL.md what a scan says of its dependencies: among the skills
-// of the configuration and those of dirs. An error of the scan leaves out some; a scan reports it.
+// of the configuration and the ones in dirs. An error of the scan leaves out some; a scan reports it.
 func dependencyNotes(ctx context.Context, here skills.Config, dirs []string) map[string][]format.Diagnostic {
 	for _, dir := range dirs {
 		if abs, err := filepath.Abs(dir); err == nil && !slices.ContainsFunc(here.Roots, func(r skills.Root) bool { return r.Path == abs }) {

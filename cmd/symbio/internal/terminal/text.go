@@ -76,7 +76,7 @@ const measured = 1000
 
 // Align returns the rows of a table laid out for a terminal of so many columns; each has one or more
 // lines, without the last line break. The widest columns are wrapped, all to the same limit; the last
-// columns are left out when they do not fit. The first measured rows, of which the first is the
+// columns are left out when they do not fit. The first measured rows; the first is the
 // heading, decide the widths; the others are read as they are laid out.
 func Align(rows iter.Seq[[]string], columns int) iter.Seq[string] {
 	return func(yield func(string) bool) {

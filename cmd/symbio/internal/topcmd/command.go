@@ -40,7 +40,7 @@ func New(env *command.Env) *cobra.Command {
 	cmd.Flags().BoolVar(&o.once, "once", false, "print the state once, and end")
 	cmd.Flags().StringVar(&o.filter, "filter", "", "only agents with this `TEXT` in their name, node, definition or state")
 	cmd.Flags().StringVar(&o.sort, "sort", names[0], "`ORDER` of the agents: "+strings.Join(names, ", "))
-	// The only error is that of a flag that does not exist.
+	// The only error is about a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -35,7 +35,7 @@ func (l *list) waitingCalls() (all []string) {
 	return all
 }
 
-// order is an order of the agents; compare is nil for that of trees.
+// order is an order of the agents; compare is nil for the order of trees.
 type order struct {
 	name    string
 	compare func(a, b fleet.AgentRow) int

@@ -29,7 +29,7 @@ type model struct {
 	ctx    context.Context
 	client symbiov1.ControlClient
 	stream receiver
-	// dial is (*command.Env).DialNode, and conn the connection that it made; nil for that of the command.
+	// dial is (*command.Env).DialNode, and conn the connection that it made; nil for the command's.
 	dial  func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
 	conn  *grpc.ClientConn
 	links bool
@@ -58,7 +58,7 @@ type prompt struct {
 	done func(text string) tea.Cmd
 }
 
-// The messages to the model beside those of bubbletea: a tick of a second, and what a command does with its result.
+// The messages to the model beside bubbletea's: a tick of a second, and the work of a command with its result.
 type (
 	tickMsg time.Time
 	after   func() tea.Cmd

@@ -29,12 +29,12 @@ type page struct {
 	tui.Scroll
 	// head and below are the rows around the part of rows that fits. They are made anew for each picture.
 	head, rows, below func(columns int) []string
-	// keys says which there are. key handles those of the page itself; false means that a key is none.
+	// keys says which there are. key handles the keys of the page itself; false means that a key is none.
 	keys string
 	key  func(name string) (tea.Cmd, bool)
 	// changed is called after a change of the community.
 	changed func(*symbiov1.FleetChange) tea.Cmd
-	// agent is the id of the agent that the keys of agents are about, and decision that of the decision; "" = none.
+	// agent is the id of the agent that the keys of agents are about, and decision the id of the decision; "" = none.
 	agent, decision string
 	// follow is true if the end stays on the screen while it grows.
 	follow bool
@@ -78,7 +78,7 @@ func indented(v any) string {
 	return string(text)
 }
 
-// question is the page of a decision that waits: the whole call or what it would change, and the possible answers.
+// question is the page of a decision that waits: the whole call or its change, and the possible answers.
 type question struct {
 	m        *model
 	decision *symbiov1.Approval
@@ -177,7 +177,7 @@ func (q *question) answer(c tui.Choice) tea.Cmd {
 	return nil
 }
 
-// agentView is the page of one agent: what it is held to, and its conversation as it goes on.
+// agentView is the page of one agent: its limits, and its conversation as it goes on.
 type agentView struct {
 	m *model
 	// last is the agent as it was last; it stays when the agent is gone.

@@ -34,7 +34,7 @@ const (
 type panel struct {
 	tui.Scroll
 	heading string
-	// ids are those of what the rows show, and row draws one.
+	// ids are the ids of the shown rows, and row draws one.
 	ids      []string
 	row      func(i int) string
 	selected string
@@ -104,7 +104,7 @@ func (k *look) spread(width int) int {
 	return width * 9 / 5
 }
 
-// decisionCells, nodeCells, agentCells and eventCells return the cells of rows; those of the zero element the heading.
+// decisionCells, nodeCells, agentCells and eventCells return the cells of rows; the zero element gives the heading.
 func (k *look) decisionCells(a *symbiov1.Approval) []cell {
 	return []cell{
 		{head: "DECISION FOR", width: 20, text: command.Chain(a.GetName(), a.GetFor()), style: k.stateStyle("waiting")},

@@ -15,7 +15,7 @@ import (
 
 // completion is an entry of the list below which the person types.
 type completion struct {
-	// text takes the place of the word, help says what it is.
+	// text takes the place of the word, help explains it.
 	text, help string
 }
 
@@ -130,7 +130,7 @@ func listFiles(dir string) tea.Cmd {
 }
 
 // Files returns the files below a directory that are offered behind @, without those that .gitignore files leave out, nearest
-// first. It stays silent on errors, and returns what it found within two seconds.
+// first. It stays silent on errors, and returns the names found within two seconds.
 func Files(ctx context.Context, dir string) (found []string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

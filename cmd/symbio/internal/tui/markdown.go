@@ -17,7 +17,7 @@ func (m *model) markdown(block string) string {
 
 // Markdown returns foreign Markdown as rows of at most columns cells. Line breaks stay: models mean them. links is true
 // if the terminal shows links. The renderer is our own because importing the usual ones costs each start of the program,
-// also that of the sandbox's helper, 10 ms and more.
+// also the start of the sandbox's helper, 10 ms and more.
 func Markdown(s Styles, text string, columns int, links bool) []string {
 	r := markdownRenderer{s, max(10, columns), links}
 	return r.rows(strings.Split(clean(text), "\n"))

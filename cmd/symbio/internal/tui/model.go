@@ -188,7 +188,7 @@ func (m *model) send(in chat.Input) {
 	}
 }
 
-// key handles a key: of what is open above, of the waiting question, of all times, of the input.
+// key handles a key: of the overlay, of the waiting question, of all times, of the input.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	switch name {

@@ -123,7 +123,7 @@ func (p *questionPanel) first(a *symbiov1.Approval, in *input) {
 	p.armed = true
 }
 
-// agentsOverlay returns the tree: the agents of this conversation, then those of all nodes.
+// agentsOverlay returns the tree: the agents of this conversation, then the agents of all nodes.
 func (m *model) agentsOverlay() *overlay {
 	o := &overlay{tree: true, title: "Agents of all nodes: Enter speaks to one, x stops one", Scroll: Scroll{List: true}}
 	var ids []string
@@ -165,7 +165,7 @@ func (m *model) agentsOverlay() *overlay {
 	return o
 }
 
-// overlayKey handles a key of what is open.
+// overlayKey handles a key of the open overlay.
 func (m *model) overlayKey(k tea.KeyPressMsg) {
 	o := m.overlay
 	question := o.question

@@ -42,7 +42,7 @@ type questionPanel struct {
 // typingPause is how long no key was pressed when a person is not typing on.
 const typingPause = time.Second
 
-// Choice is one possible answer to a question. More are lines that say exactly what it allows. Set writes it into the request;
+// Choice is one possible answer to a question. More are lines that say exactly which calls it allows. Set writes it into the request;
 // it is nil if a text belongs to it.
 type Choice struct {
 	Key, Text string
@@ -254,7 +254,7 @@ func (p *questionPanel) endReason(in *input) {
 // that a text cannot look like another argument.
 const goesOn = "      "
 
-// Question returns what a person sees of a question: who asks for what, and the rows of the call or of what it would change.
+// Question returns the rows that a person sees of a question: who asks for which call, and the call or its change.
 func Question(s Styles, q chat.Question, columns int) (head string, body []string) {
 	head = command.DecisionText(q.Name, q.For, " wants to use ", q.Tool)
 	if q.Diff != "" {

@@ -73,8 +73,8 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 	return p, nil
 }
 
-// output is the terminal that bubbletea draws to. It calls drawn once, after the first frame. What bubbletea prints before
-// that frame scrolls the whole screen away, because it takes the rows of the screen for those of the frame
+// output is the terminal that bubbletea draws to. It calls drawn once, after the first frame. Text that bubbletea prints before
+// that frame scrolls the whole screen away, because it takes the rows of the screen for the rows of the frame
 // (bubbletea issue 1740). drawn must not wait for the program, which may wait for Write.
 type output struct {
 	*os.File

@@ -16,7 +16,7 @@ import (
 )
 
 // transcript makes rows of the events of a conversation: the text of the first agent as prose, each
-// tool call as one line when it has ended, and those of sub-agents indented below their names.
+// tool call as one line when it has ended, and the lines of sub-agents indented below their names.
 type transcript struct {
 	agents chat.Agents
 	// answer is the text that is being written; turnText all of it in the turn whose number is turn.
@@ -33,7 +33,7 @@ type transcript struct {
 	// waiting is the agent whose model is asked again at waitEnd, and waitFor the model's name.
 	waiting, waitFor string
 	waitEnd          time.Time
-	// members are those of all nodes.
+	// members are the agents of all nodes.
 	members []*symbiov1.LocatedMember
 }
 
@@ -236,7 +236,7 @@ const (
 	maxAgentRows   = 6
 )
 
-// live returns the rows of what is not finished: the text that is being written, the thoughts, the
+// live returns the rows of unfinished parts: the text that is being written, the thoughts, the
 // running calls and the sub-agents at work. room is how many rows there are.
 func (t *transcript) live(m *model, columns, room int) (rows []string) {
 	if thought := strings.TrimSpace(t.thought.String()[max(0, t.thought.Len()-4*columns):]); thought != "" {
