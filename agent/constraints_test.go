@@ -318,3 +318,21 @@ func TestDefinitionNarrowsManyCallsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestDefinitionsTemperatureIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []*float64
+		h := newHouse(t, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
+			asked = append(asked, r.Temperature)
+			return say("done")
+		}))
+		for _, line := range []string{"temperature: 0", ""} {
+			if _, err := h.task(h.spawn(agent.Order{Definition: defined(t, line)}), "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]*float64{new(0.0), nil}, asked); diff != "" {
+			t.Errorf("temperatures (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -12,10 +12,10 @@ import (
 // newConversation returns the agent's conversation with its model. It lasts over tasks and ends
 // with the agent, so an agent that is restarted starts with an empty one.
 func (a *Agent) newConversation() *conversation.Conversation {
-	i := a.instance
+	i, def := a.instance, &a.instance.order.Definition
 	cfg := conversation.Config{
-		Model: llm.Use(currentModel{&i.settings, i.order.Definition.Thinking, i.events.notice}, i.factory.cfg.Middleware.Model...), Tools: a.set,
-		MaxTurns: i.order.Definition.MaxTurns, Window: a.window, Form: i.order.Definition.Output,
+		Model:    llm.Use(currentModel{&i.settings, def.Thinking, def.Temperature, i.events.notice}, i.factory.cfg.Middleware.Model...),
+		MaxTurns: def.MaxTurns, Window: a.window, Form: def.Output, Tools: a.set,
 		System: a.system,
 		Before: func(ctx context.Context, turn int) bool {
 			changed := a.updateDynamicTools(ctx)

@@ -12,8 +12,10 @@ import (
 // that moment.
 type currentModel struct {
 	settings *settings
-	thinking int // of the definition
-	notice   func(string)
+	// thinking and temperature are those of the definition.
+	thinking    int
+	temperature *float64
+	notice      func(string)
 }
 
 func (c currentModel) Name() string { return c.settings.modelName() }
@@ -23,6 +25,7 @@ func (c currentModel) Name() string { return c.settings.modelName() }
 func (c currentModel) Stream(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	m, _ := c.settings.models()
 	r.Thinking, r.Effort = cmp.Or(r.Thinking, c.thinking), cmp.Or(r.Effort, c.settings.currentEffort())
+	r.Temperature = cmp.Or(r.Temperature, c.temperature)
 	if c.thinking <= 0 {
 		return m.Stream(ctx, r)
 	}

@@ -54,6 +54,9 @@ type Definition struct {
 	// Effort is how much the model thinks: low, medium or high, if it can (llm.Request.Effort). ""
 	// keeps the model's setting.
 	Effort string
+	// Temperature is how much chance there is in the model's answers, if it takes one
+	// (llm.Request.Temperature). nil keeps the model's setting.
+	Temperature *float64
 	// Keep is true if agents that a person spawns live again when their node is started again.
 	Keep bool
 	// Placement says where sub-agents of the definition run if the model names no node: a

@@ -123,6 +123,7 @@ func (f *parser) keys(d *Definition, named *[]item) map[string]field {
 		"output":      outputField(f.addProblem, &d.Output),
 		"thinking":    f.thinking(&d.Thinking),
 		"effort":      f.word("effort", []string{"low", "medium", "high"}, &d.Effort),
+		"temperature": temperatureField(f.addProblem, &d.Temperature),
 		"keep":        f.boolean("keep", &d.Keep),
 		"placement":   f.word("placement", placement.Strategies(), &d.Placement),
 		"repeatable":  f.boolean("repeatable", &d.Repeatable),

@@ -272,3 +272,15 @@ func outputField(bad func(line int, format string, args ...any), to **llm.Form) 
 	}
 	return field{read, &jsonschema.Schema{Type: "object"}}
 }
+
+// temperatureField returns a function that reads a number from 0 to llm.MaxTemperature. bad gets a problem with its line.
+func temperatureField(bad func(line int, format string, args ...any), to **float64) field {
+	read := func(p pair) {
+		t, n := 0.0, p.value
+		if n.Kind != yaml.ScalarNode || n.Decode(&t) != nil || !(t >= 0 && t <= llm.MaxTemperature) {
+			bad(n.Line, "temperature is a number from 0 to %d", llm.MaxTemperature)
+		}
+		*to = &t
+	}
+	return field{read, &jsonschema.Schema{Type: "number", Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(float64(llm.MaxTemperature))}}
+}

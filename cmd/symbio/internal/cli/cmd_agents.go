@@ -180,6 +180,9 @@ func agentText(s *agentinfo.Agent) string {
 	line("model", s.ModelInForce+map[bool]string{true: " (the node's)"}[s.Model == ""])
 	line("thinking", thinkingText(s.Thinking))
 	line("effort", s.Effort)
+	if s.Temperature != nil {
+		line("temperature", strconv.FormatFloat(*s.Temperature, 'g', -1, 64))
+	}
 	line("accepts", list(s.Accepts))
 	line("capabilities", list(s.Capabilities))
 	line("tools", cmp.Or(list(s.Has), "none"))

@@ -61,6 +61,8 @@ type Agent struct {
 	Thinking int `json:"thinking"`
 	// Effort is how much the model thinks; "" = the default of the model.
 	Effort string `json:"effort,omitempty"`
+	// Temperature is how much chance there is in its answers; nil = the default of the model.
+	Temperature *float64 `json:"temperature,omitempty"`
 	// Placement is where its sub-agents run; "" = as the node's configuration says. Repeatable is
 	// whether a lost task is started anew.
 	Placement  string `json:"placement,omitempty"`
@@ -145,7 +147,7 @@ func Look(ctx context.Context, o *Inspection, opts node.Config, d definition.Def
 	}
 	s := &Agent{
 		Summary: Summarize(d, opts.Settings.OfferedBy()), ModelInForce: cmp.Or(d.Model, string(opts.Settings.Model)), MaxTurns: d.MaxTurns,
-		Thinking: d.Thinking, Effort: d.Effort, Placement: d.Placement, Repeatable: d.Repeatable, Has: has.Tools.Names(),
+		Thinking: d.Thinking, Effort: d.Effort, Temperature: d.Temperature, Placement: d.Placement, Repeatable: d.Repeatable, Has: has.Tools.Names(),
 		HasNot: []string{}, MCPServers: []string{}, SkillsNot: []string{}, Limits: limitsOf(has.Limits), Sandbox: sandboxOf(held, off),
 	}
 	for _, name := range d.ToolNames() {
