@@ -10,8 +10,7 @@ import (
 	"symbio/community"
 )
 
-// Middleware is what a Go program puts around the stages of its agents' turns (spec:
-// MiddlewarePipeline). In each stage the first is outermost.
+// Middleware is what a Go program puts around the stages of its agents' turns. In each stage the first is outermost.
 type Middleware struct {
 	// Task is put around each task of an agent.
 	Task []TaskMiddleware

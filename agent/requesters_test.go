@@ -13,7 +13,7 @@ import (
 	"symbio/internal/security/audit"
 )
 
-// A deputy that may do more than who asks it does no more than that for them (security.md 7.3).
+// A deputy that may do more than who asks it does no more than that for them.
 func TestAgentDoesForAnotherOnlyWhatThatOneMayDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deputy string

@@ -240,7 +240,7 @@ func (s *agentSkills) messagesLost(earlier bool) {
 }
 
 // preload activates the skills that the definition names, before the first task. A missing one does
-// not fail the task (skills: C27). It also activates the skill for which the agent was spawned,
+// not fail the task. It also activates the skill for which the agent was spawned,
 // without which there is nothing to do.
 func (s *agentSkills) preload(ctx context.Context) error {
 	if s.prepared {

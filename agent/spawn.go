@@ -39,7 +39,7 @@ func newSubAgents(i *instance, skills func(context.Context) ([]lending.Skill, er
 }
 
 // Replicate spawns a copy of the agent: the same definition and model, at most the same
-// permissions, and the same budget (spec: Replicable; architecture: invariant 7). The error wraps
+// permissions, and the same budget. The error wraps
 // budget.ErrExceeded if a limit is reached. It is safe for concurrent use.
 func (a *Agent) Replicate(ctx context.Context, r community.Replica) (community.Member, error) {
 	c, err := a.subAgents.spawn(ctx, team.SpawnRequest{Reason: r.Reason, Name: r.Name, Node: r.Node, Keep: r.Keep}, nil)

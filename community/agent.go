@@ -21,7 +21,7 @@ type Reply struct {
 	ContentType string
 }
 
-// Agent is a member that runs in this process (spec: Communicable). The community calls Receive for one signal at
+// Agent is a member that runs in this process. The community calls Receive for one signal at
 // a time. ctx ends with the caller's deadline or cancellation, and when the agent is to stop. If Receive panics,
 // the caller gets ErrAgentFailed and the agent is restarted.
 type Agent interface {
@@ -30,14 +30,14 @@ type Agent interface {
 	Receive(ctx context.Context, s Signal) (Reply, error)
 }
 
-// Terminator is an Agent that releases resources before it ends (spec: Terminatable). Terminate is called once,
+// Terminator is an Agent that releases resources before it ends. Terminate is called once,
 // after the last Receive: when the agent ends, or has failed and is replaced. ctx has a deadline. An error is
 // logged.
 type Terminator interface {
 	Terminate(ctx context.Context) error
 }
 
-// Replicator is an Agent that can create another agent of its kind (spec: Replicable).
+// Replicator is an Agent that can create another agent of its kind.
 type Replicator interface {
 	Replicate(ctx context.Context, r Replica) (Member, error)
 }

@@ -24,7 +24,7 @@ const (
 	Gap ChangeKind = "gap"
 )
 
-// Change is an event of the community (spec: CommunityChange).
+// Change is an event of the community.
 type Change struct {
 	Kind   ChangeKind
 	Member Member // of all kinds but Snapshot and Gap: as it is now, or was when it left

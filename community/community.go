@@ -132,7 +132,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Community is one node's view of all members (spec: Community). Make it with New. Agents can be spawned and sent
+// Community is one node's view of all members. Make it with New. Agents can be spawned and sent
 // signals before Run, and until Run ends.
 //
 // Each embedded part has the methods of one subject.

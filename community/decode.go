@@ -9,7 +9,7 @@ import (
 )
 
 // MaxDepth is the default of Config.MaxDepth: how deep a JSON payload may be nested. It is far more than people
-// write, and far less than a recursive reader can handle (security.md 5.3).
+// write, and far less than a recursive reader can handle.
 const MaxDepth = 64
 
 // CheckJSON returns an error unless data is one JSON value, nested at most depth deep. The error wraps ErrInvalid

@@ -9,10 +9,10 @@ import (
 // NodeID names a node: a hash of its public key, 32 hex digits.
 type NodeID = identity.NodeID
 
-// MemberID names a member: 32 hex digits (spec: agent.id.hexString).
+// MemberID names a member: 32 hex digits.
 type MemberID string
 
-// Member is a participant of the community (spec: Member): an agent of this or another node, or another node with
+// Member is a participant of the community: an agent of this or another node, or another node with
 // the capabilities it offers. Members are values; a change makes a new one.
 type Member struct {
 	ID   MemberID

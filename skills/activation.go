@@ -39,8 +39,7 @@ type WithheldRule struct {
 }
 
 // Text returns the text that the model reads, followed by the texts of Depends: the instructions, the kinds of resources, the
-// directory that relative paths start from, and the rules that were withheld (skills-swiftagent.md
-// 4.7).
+// directory that relative paths start from, and the rules that were withheld.
 func (a Activation) Text() string {
 	var b strings.Builder
 	b.WriteString(a.text())
@@ -81,13 +80,13 @@ func (a Activation) writeWithheld(b *strings.Builder) {
 }
 
 // reminder returns the short text for a repeated activation. It refers to the instructions that are
-// already in the conversation (skills.md R49).
+// already in the conversation.
 func (a Activation) reminder() string {
 	return fmt.Sprintf("The skill %s is active, and its instructions have not changed since you got them, above (%s, sha256 %.12s). Follow those; call this again with force to have them repeated.\n",
 		a.Skill.Name, oneLine(a.Skill.Path), a.Hash)
 }
 
-// Context returns the text that the model reads after skill_load (skills-codelia.md 6.2), followed
+// Context returns the text that the model reads after skill_load, followed
 // by the texts of Depends: the
 // instructions, the base directory, and a list of the skill's files. It lists the skill's
 // directory, so it can block on the disk. A directory that cannot be read gives no list.
@@ -138,7 +137,7 @@ func escapeClosingTag(text string) string {
 	return strings.ReplaceAll(text, "</skill_context", "&lt;/skill_context")
 }
 
-// Metadata identifies a loaded skill for a program (skills-codelia.md 7.2). The JSON names are a
+// Metadata identifies a loaded skill for a program. The JSON names are a
 // contract.
 type Metadata struct {
 	SkillID string `json:"skill_id"`
@@ -153,7 +152,7 @@ func (a Activation) Metadata() Metadata {
 	return Metadata{a.Skill.ID, a.Skill.Name, a.Skill.Path, a.Skill.Dir, a.Skill.ModTime.UnixMilli()}
 }
 
-// MarshalJSON writes the structured result of activate_skill (skills-swiftagent.md 4.7): name,
+// MarshalJSON writes the structured result of activate_skill: name,
 // instructions, kinds of resources, and granted rules. It does not escape HTML, because a model
 // reads it.
 func (a Activation) MarshalJSON() ([]byte, error) {
@@ -198,7 +197,7 @@ func PreloadPrompt(all []Activation) string {
 }
 
 // The limits of the texts that a model is shown again after its conversation was shortened, in bytes:
-// about 5,000 and 25,000 tokens, the numbers of another well-known program (skills.md 2.6).
+// about 5,000 and 25,000 tokens, the numbers of another well-known program.
 const (
 	maxReattached    = 20_000 // of one skill
 	maxAllReattached = 100_000

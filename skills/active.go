@@ -40,7 +40,7 @@ func (i Initiator) AtStart() bool { return i == ByDefinition || i == ByBorrower 
 // NeedsTrust reports whether only skills that a person trusts are activated, so that no person is asked.
 func (i Initiator) NeedsTrust() bool { return i == ByTrigger || i == ByBorrower }
 
-// GrantTTL is how long a skill stays active unless it is deactivated (skills.md C35).
+// GrantTTL is how long a skill stays active unless it is deactivated.
 type GrantTTL string
 
 // The lifetimes of an activation.
@@ -67,7 +67,7 @@ type ActivateRequest struct {
 	// Force returns the full text even if the model has it in its conversation.
 	Force bool
 	// Epoch counts how often the agent's conversation was shortened. A text that was shown in an
-	// earlier epoch is shown again, because it may be gone from the conversation (skills.md C23).
+	// earlier epoch is shown again, because it may be gone from the conversation.
 	Epoch int
 	// May returns nil if the agent may activate a skill that the requested one depends on. The
 	// registry's actor calls it. Default: it may activate all.
@@ -117,7 +117,7 @@ type activeSkill struct {
 	holders map[string]bool
 	// order is the number of the activation; a higher one is newer.
 	order int
-	// text is the instructions. Many agents have the same text, which is kept once (skills.md R35).
+	// text is the instructions. Many agents have the same text, which is kept once.
 	text unique.Handle[string]
 	// hash is the SHA-256 of the SKILL.md that was activated.
 	hash string

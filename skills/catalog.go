@@ -46,7 +46,7 @@ func (p Problem) Message() string {
 
 // Err returns an error that names every skill that was left out and the reason, nil if there is
 // none. A scan itself never fails because of a skill: Err is for callers that treat that as a
-// failure (skills.md C29).
+// failure.
 func (c Catalog) Err() error {
 	var all []error
 	for _, p := range c.Errors {

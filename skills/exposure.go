@@ -9,7 +9,7 @@ import (
 // skill's own flags count.
 type Exposure string
 
-// The exposures, widest first (skills.md 2.4).
+// The exposures, widest first.
 const (
 	// On: models see the name and the description. Models and people can activate the skill.
 	On Exposure = "on"

@@ -12,7 +12,7 @@ import (
 	"symbio/internal/skills/walk"
 )
 
-// The limits of a list of a skill's files (skills.md R60, F22). The list goes into a prompt, so it
+// The limits of a list of a skill's files. The list goes into a prompt, so it
 // is short. The number of visited entries limits the time in a directory that was not meant as a
 // skill.
 const (

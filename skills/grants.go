@@ -10,7 +10,7 @@ import (
 )
 
 // ownFiles is the rule that lets every agent read the files of an active skill, whatever the skill
-// asks for. Without it a skill's text would name files that the agent cannot open (skills.md R61).
+// asks for. Without it a skill's text would name files that the agent cannot open.
 // Deny rules of the configuration still win.
 const ownFiles = "Read(${CLAUDE_SKILL_DIR}/*)"
 

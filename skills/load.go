@@ -128,7 +128,7 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// version identifies one state of a file by its content, time and size (skills.md C22). A model is
+// version identifies one state of a file by its content, time and size. A model is
 // shown a text again when the version differs.
 func (r loadResult) version() string {
 	return r.hash + " " + strconv.FormatInt(r.skill.ModTime.UnixNano(), 10) + " " + strconv.FormatInt(r.skill.Size, 10)

@@ -12,7 +12,7 @@ import (
 // DuplicatesAmbiguous.
 type Duplicates string
 
-// The settings for a name of several skills (skills.md C8).
+// The settings for a name of several skills.
 const (
 	DuplicatesAmbiguous  Duplicates = "ambiguous"  // nothing: choose one by its path
 	DuplicatesPrecedence Duplicates = "precedence" // the first by scope, then of the deepest directory, then by path

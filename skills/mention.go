@@ -20,8 +20,8 @@ type Mention struct {
 // maxMentions limits the skills that one message can name, and so the text that a message can load.
 const maxMentions = 16
 
-// Mentions returns the skills that a message names, without duplicates and in order (skills.md
-// R51). It ignores code, a $ after a backslash, and a name that continues as a path, a call or an
+// Mentions returns the skills that a message names, without duplicates and in order. It ignores code, a $ after a
+// backslash, and a name that continues as a path, a call or an
 // assignment. The caller must check that the skill exists, because many matches are shell
 // variables. data follows text: it names nothing, but is of the arguments.
 func Mentions(text, data string) []Mention {

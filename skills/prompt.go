@@ -12,7 +12,7 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// PromptFormat selects how the catalog is written into a prompt (skills.md C18).
+// PromptFormat selects how the catalog is written into a prompt.
 type PromptFormat string
 
 // The formats. Both hold the same skills.

@@ -11,7 +11,7 @@ import (
 // MatchReason is why a skill matches a query.
 type MatchReason string
 
-// The reasons, best first (spec: skills-codelia.md 5.5).
+// The reasons, best first.
 const (
 	// ExactPath: the query is the path of the SKILL.md or of its directory.
 	ExactPath MatchReason = "exact_path"

@@ -141,7 +141,7 @@ func mcpPattern(name string) (begin string, ok bool) {
 }
 
 // CheckSkills returns an error that names each skill of the definition which the catalog does not
-// have (spec: skills-orchestration.md, validation).
+// have.
 func (d Definition) CheckSkills(c skills.Catalog) error {
 	var unknown []error
 	for _, name := range d.Skills {

@@ -9,7 +9,7 @@ import (
 // StreamFunc asks a model, as Model.Stream does.
 type StreamFunc func(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 
-// Middleware is put around the requests of a Model (spec: MiddlewarePipeline). It may change the
+// Middleware is put around the requests of a Model. It may change the
 // request, pass on or change the chunks of the answer that next returns, or answer in the model's
 // place. It must not write to what r refers to. It may be called concurrently.
 type Middleware func(ctx context.Context, r Request, next StreamFunc) iter.Seq2[Chunk, error]

@@ -2,8 +2,8 @@ package step
 
 import "context"
 
-// Pipeline runs steps of one type one after the other; each gets what the one before it gave (spec:
-// Pipeline). It ends with the first error, as it is; Trace puts names into errors. Of no steps it
+// Pipeline runs steps of one type one after the other; each gets what the one before it gave. It ends with the
+// first error, as it is; Trace puts names into errors. Of no steps it
 // is Empty.
 func Pipeline[T any](steps ...Step[T, T]) Step[T, T] {
 	return pipeline[T](steps)

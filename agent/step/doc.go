@@ -1,5 +1,5 @@
 // Package step composes work from typed steps: some are plain functions, some models, some
-// agents and capabilities of other machines (spec: swiftagent.md, Step).
+// agents and capabilities of other machines.
 //
 // The one idea: a [Step] turns an In into an Out, and what is composed of steps is a step again. So
 // a whole pipeline can be raced, retried, guarded, or put on another machine, exactly as one

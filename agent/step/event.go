@@ -12,7 +12,7 @@ import (
 	"symbio/community"
 )
 
-// EventName names what happens in steps (spec: EventName). Programs declare theirs as constants.
+// EventName names what happens in steps. Programs declare theirs as constants.
 type EventName string
 
 // Event is something that happened.
@@ -30,7 +30,7 @@ type Event struct {
 // counted. A burst of a Map over a hundred values fits.
 const waitingEvents = 256
 
-// EventBus brings events to listeners (spec: EventBus). Put it around steps by With. The zero
+// EventBus brings events to listeners. Put it around steps by With. The zero
 // EventBus is ready, and safe for concurrent use. It must not be copied; Close it.
 type EventBus struct {
 	// Logger gets what a listener panics with. Default: silent.

@@ -17,8 +17,8 @@ func Catch[In, Out any](f func(ctx context.Context, in In, err error) (Out, erro
 	})
 }
 
-// Monitor is s, and f is told of each run: what went in, what came out, and how long it took (spec:
-// Monitor). It is called in the goroutine of the run, before the run returns; for who must not hold
+// Monitor is s, and f is told of each run: what went in, what came out, and how long it took. It is called in the
+// goroutine of the run, before the run returns; for who must not hold
 // it up there is EmitAfter.
 func Monitor[In, Out any](f func(in In, out Out, err error, took time.Duration), s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {

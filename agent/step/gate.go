@@ -2,7 +2,7 @@ package step
 
 import "context"
 
-// GateError is why a gate let nothing through (spec: GateError.blocked). Retry does not try again
+// GateError is why a gate let nothing through. Retry does not try again
 // what a gate blocked.
 type GateError struct {
 	Reason string
@@ -14,7 +14,7 @@ func (e *GateError) Error() string { return "blocked: " + e.Reason }
 // Block is the error by which the function of a Gate lets nothing through: a *GateError.
 func Block(reason string) error { return &GateError{Reason: reason} }
 
-// Gate checks and changes what passes (spec: Gate). The value that f returns goes on; with an error of Block
+// Gate checks and changes what passes. The value that f returns goes on; with an error of Block
 // the work around it ends there.
 //
 //	step.Gate(func(q string) (string, error) {

@@ -7,7 +7,7 @@ import (
 	"symbio/agent/llm"
 )
 
-// Session is what Generate and GenerateText ask (spec: Session). Put it around steps by With.
+// Session is what Generate and GenerateText ask. Put it around steps by With.
 type Session struct {
 	Model llm.Model
 	// System is the system prompt. Default: none.
@@ -21,7 +21,7 @@ type Session struct {
 var errNoModel = errors.New("there is no model in the context: put the step in step.With(step.Session{Model: model}, …)")
 
 // GenerateText is the step that a model does: its text is the answer to the prompt that is made of
-// the input (spec: GenerateText). It asks the Session of the context, which remembers nothing
+// the input. It asks the Session of the context, which remembers nothing
 // between runs. An answer that was cut is llm.ErrCut, one that the provider's rules forbade
 // llm.ErrRefused.
 func GenerateText[In any](prompt func(In) string) Step[In, string] {
@@ -40,8 +40,8 @@ func GenerateText[In any](prompt func(In) string) Step[In, string] {
 	})
 }
 
-// Generate is the step by which a model makes an Out, as llm.FormFor describes it (spec:
-// Generate). An answer that does not fit is sent back once with what is wrong; llm.ErrUnfit is a
+// Generate is the step by which a model makes an Out, as llm.FormFor describes it. An answer that does not fit is
+// sent back once with what is wrong; llm.ErrUnfit is a
 // second one. Otherwise as GenerateText.
 func Generate[In, Out any](prompt func(In) string) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {

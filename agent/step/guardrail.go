@@ -7,8 +7,8 @@ import (
 )
 
 // Guardrail is s inside a guardrail of these parts: it holds for every tool call inside, and for
-// Agent and Capability, which are judged as the calls send_signal and invoke_capability would be
-// (spec: Guardrail). Guardrails nest, and can only take away: an inner Override lifts a plain Deny
+// Agent and Capability, which are judged as the calls send_signal and invoke_capability would be. Guardrails nest,
+// and can only take away: an inner Override lifts a plain Deny
 // around it, nothing lifts DenyFinal. guardrail.Sandbox narrows what commands may do inside.
 //
 // With a part that cannot be read s never runs; the error names the rule.

@@ -7,7 +7,7 @@ import (
 )
 
 // Map gives each of many values to s, at most limit of them at a time, and its output has the
-// results in their order (spec: Map). A limit below 1 is 16; with 1 it is a loop.
+// results in their order. A limit below 1 is 16; with 1 it is a loop.
 //
 // With more it ends as that loop would: the error is the one of the first item that fails, in the
 // order of the items, and says which. Work behind that item is cancelled or not begun, what

@@ -2,7 +2,7 @@ package step
 
 import "sync"
 
-// Memory is a value that steps share (spec: Memory). It is safe for concurrent use, and an Update
+// Memory is a value that steps share. It is safe for concurrent use, and an Update
 // is atomic. The zero Memory holds the zero value. It must not be copied; steps are given its
 // Relay.
 type Memory[T any] struct {

@@ -49,8 +49,8 @@ func (r Results[T]) Err() error {
 	return errors.Join(errs...)
 }
 
-// Parallel gives its input to all of the steps, at most limit of them at a time, and waits for all
-// (spec: Parallel). A limit below 1 is 16. A failing step cancels no other: its error is among the
+// Parallel gives its input to all of the steps, at most limit of them at a time, and waits for all. A limit below
+// 1 is 16. A failing step cancels no other: its error is among the
 // results, and only when all have failed is the error ErrAllStepsFailed. When ctx ends, the error
 // is ctx's. Beside both errors are the results there are.
 func Parallel[In, Out any](limit int, steps ...Step[In, Out]) Step[In, Results[Out]] {

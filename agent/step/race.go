@@ -10,7 +10,7 @@ import (
 var ErrNoSteps = errors.New("there are no steps to race")
 
 // Race gives its input to all of the steps at once, and its output is the output of the first that
-// succeeds (spec: Race). The others are cancelled then, and waited for. One that fails is not the
+// succeeds. The others are cancelled then, and waited for. One that fails is not the
 // end: the others go on. When all have failed the error joins theirs, in the order in which they
 // were given. When ctx ends, all are cancelled and waited for, and the error is ctx's, whatever
 // they come to: so with Timeout around it a race fails when the time is over.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Relay is a way to a value that is kept elsewhere: in a Memory, or made of one that is (spec:
-// Relay). Relays are values to be handed to steps; the zero Relay is Constant of the zero value.
+// Relay is a way to a value that is kept elsewhere: in a Memory, or made of one that is. Relays are values to be
+// handed to steps; the zero Relay is Constant of the zero value.
 //
 // The value of Get must not be changed, where it is a map or a slice: Insert, Union and Append do
 // that, and what was returned before stays as it was.
@@ -39,7 +39,7 @@ func (r Relay[T]) Update(f func(T) T) (v T) {
 	return v
 }
 
-// NewRelay returns a Relay of two functions, for a value that is kept anywhere else (spec: Relay).
+// NewRelay returns a Relay of two functions, for a value that is kept anywhere else.
 // Get and set must be safe for concurrent use. An Update calls get and then set; between them
 // others may set the value.
 func NewRelay[T any](get func() T, set func(T)) Relay[T] {
@@ -93,7 +93,7 @@ func Contains[T comparable](r Relay[Set[T]], v T) (has bool) {
 // one, one is told so.
 func Insert[T comparable](r Relay[Set[T]], v T) bool { return Union(r, Set[T]{v: {}}) == 1 }
 
-// Union adds all of more to a set, and returns how many were not there (spec: formUnion).
+// Union adds all of more to a set, and returns how many were not there.
 func Union[T comparable](r Relay[Set[T]], more Set[T]) (added int) {
 	if r.do == nil {
 		return 0
@@ -130,7 +130,7 @@ type Integer interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// Add adds n to a number and returns the sum (spec: add; increment and decrement are Add of 1 and -1).
+// Add adds n to a number and returns the sum.
 func Add[T Integer](r Relay[T], n T) T {
 	return r.Update(func(now T) T { return now + n })
 }

@@ -9,7 +9,7 @@ import (
 // ErrLimit: a Loop ran as often as it may, and its condition does not hold.
 var ErrLimit = errors.New("the limit of the loop is reached")
 
-// Loop runs s on its own output until a condition holds of it, at most limit times (spec: Loop). s
+// Loop runs s on its own output until a condition holds of it, at most limit times. s
 // runs at least once, unless the limit is below 1. With ErrLimit the last output is beside the
 // error.
 func Loop[T any](limit int, until func(T) bool, s Step[T, T]) Step[T, T] {
@@ -28,7 +28,7 @@ func Loop[T any](limit int, until func(T) bool, s Step[T, T]) Step[T, T] {
 }
 
 // Reduce makes one value of many: f gets what came of those before, from initial on, and the next
-// one (spec: Reduce). f must not change initial, which is the start of every run.
+// one. f must not change initial, which is the start of every run.
 func Reduce[In, Out any](initial Out, f func(ctx context.Context, sum Out, next In) (Out, error)) Step[[]In, Out] {
 	return Func(func(ctx context.Context, in []In) (Out, error) {
 		sum := initial

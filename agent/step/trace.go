@@ -26,7 +26,7 @@ type Span struct {
 type Tracer func(Span)
 
 // Trace is s under a name: its errors begin with it, and if there is a Tracer in the context each
-// run is a Span (spec: TracingStep). Calls of other nodes inside belong to the span there, too
+// run is a Span. Calls of other nodes inside belong to the span there, too
 // (community.Trace).
 func Trace[In, Out any](name string, s Step[In, Out]) Step[In, Out] {
 	return Func(func(ctx context.Context, in In) (Out, error) {

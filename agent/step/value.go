@@ -5,11 +5,11 @@ import "context"
 // key is where a context carries a value of type T.
 type key[T any] struct{}
 
-// Contextable is a type of one's own for Value (spec: Contextable). Default says what holds where
+// Contextable is a type of one's own for Value. Default says what holds where
 // no step around gives a value by With; it is called on the zero T.
 type Contextable[T any] interface{ Default() T }
 
-// Value returns the value of type T that ctx carries, else T's Default (spec: Context). The
+// Value returns the value of type T that ctx carries, else T's Default. The
 // compiler refuses a T that has none, so that no step goes on with a silent zero. For a type of
 // another package there is Reader.
 func Value[T Contextable[T]](ctx context.Context) T {
@@ -20,8 +20,8 @@ func Value[T Contextable[T]](ctx context.Context) T {
 	return zero.Default()
 }
 
-// Reader returns Value for a type that has no method Default, such as one of another package (spec:
-// ContextKey): unset is what holds where no step around gives a value.
+// Reader returns Value for a type that has no method Default, such as one of another package: unset is what holds
+// where no step around gives a value.
 //
 //	var boxOf = step.Reader(sandbox.Config{Disabled: true}) // boxOf(ctx) in a step, step.With(box, s) around it
 func Reader[T any](unset T) func(context.Context) T {

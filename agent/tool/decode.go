@@ -19,7 +19,7 @@ const (
 )
 
 // DecodeArgs decodes the arguments of a call as every tool does: one JSON object of at most 1 MiB,
-// without duplicate keys (regardless of case) and without trailing data (security.md D7). Integers
+// without duplicate keys (regardless of case) and without trailing data. Integers
 // become int64, other numbers float64. Empty text is an empty object, because some models write
 // that for tools without arguments. The error is a sentence for the model.
 func DecodeArgs(args json.RawMessage) (map[string]any, error) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Preset is a named list of tools (spec: swiftagent.md, AgentTools).
+// Preset is a named list of tools.
 type Preset struct {
 	Name  string
 	Tools []string // names

@@ -13,7 +13,7 @@ import (
 
 // checkSandbox makes the verdict v stricter if the sandbox cannot hold the call as the policy
 // requires: a question to a person if some protection is missing, and a denial if there is none at
-// all (security.md 3.7). It returns what is missing, nil if nothing is or if a person has accepted
+// all. It returns what is missing, nil if nothing is or if a person has accepted
 // exactly that before.
 func (s *Set) checkSandbox(ctx context.Context, j *job, v *permission.Verdict) *sandbox.Refusal {
 	if j.inv.Holds == nil || v.Action == permission.Deny {

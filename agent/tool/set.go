@@ -112,7 +112,7 @@ type SetConfig struct {
 	// Default: not called.
 	OnDecision func(Decision) error
 	// Ask asks a person and waits for the answer. It must return when ctx ends. It is called for
-	// one call at a time. Default: no person, which means no (security.md 8.6).
+	// one call at a time. Default: no person, which means no.
 	Ask func(ctx context.Context, d Decision) Answer
 	// Sample asks the agent's model for an MCP server, paid by the agent's task. It may be called by many goroutines.
 	// Default: nil, no model.

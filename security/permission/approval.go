@@ -11,8 +11,7 @@ import (
 	"symbio/internal/security/visible"
 )
 
-// Plan is what a call that runs commands has to execute, and nothing else: it is what was judged
-// (security.md 2.5).
+// Plan is what a call that runs commands has to execute, and nothing else: it is what was judged.
 type Plan struct {
 	// Script is what Bash has to run instead of the text that it was given: the syntax tree that was
 	// judged, printed. When Printed is false the text could not be read; then it is the text itself,
@@ -172,7 +171,7 @@ func parses(text string, means func(Rule) bool) bool {
 }
 
 // Warning returns what a person should know before allowing this rule, as a clause that begins
-// with "this"; "" if nothing. It is meant for allow rules (security.md 2.3).
+// with "this"; "" if nothing. It is meant for allow rules.
 func (r Rule) Warning() string {
 	switch {
 	case r.form == formTool && r.tool == "Bash":

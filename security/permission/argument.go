@@ -9,7 +9,7 @@ import (
 
 // A rule for a tool that nothing is known of, such as one of an MCP server, may name the argument that it is
 // about: mcp__db__query(sql=SELECT:*). Only then does it allow anything: of other specs it is not known which
-// argument they mean, and a decoy would do (security.md 2.1).
+// argument they mean, and a decoy would do.
 
 const argumentName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 

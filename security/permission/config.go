@@ -117,7 +117,7 @@ func (c Config) In(file string) Config {
 
 // Merge returns the configuration with another over it. later's preset, default and session
 // memory win if it has them; the rules are the rules of both, each once, with the examples of both
-// and the position in c (spec: swiftagent.md, PermissionConfiguration). Neither configuration is
+// and the position in c. Neither configuration is
 // changed.
 func (c Config) Merge(later Config) Config {
 	if later.Preset != "" {

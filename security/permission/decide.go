@@ -42,10 +42,10 @@ func (c Chain) Judge(call Call) Verdict {
 	return strictest
 }
 
-// judgeRules goes through the six stages of one link (spec: swiftagent.md, Security): final deny,
+// judgeRules goes through the six stages of one link: final deny,
 // session memory, override, deny, allow, default. For a call that runs commands, deny rules are
 // compared with every command that may run and every file that may be used, allow rules with each
-// command that does (security.md D2, 2.2).
+// command that does.
 //
 // A deny rule that perhaps applies turns a later Allow into Ask; it
 // never decides by itself.

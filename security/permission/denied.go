@@ -7,7 +7,7 @@ import (
 )
 
 // FileDenials are the rules that keep files from what a call runs, so that a sandbox can do the
-// same (security.md 8.5). It is a value that does not change; Files reads the file system at each
+// same. It is a value that does not change; Files reads the file system at each
 // call.
 type FileDenials struct {
 	// dir is the working directory of the call, absolute.

@@ -11,7 +11,7 @@ import (
 )
 
 // deniesFiles returns how certain it is that the call uses a file which a rule for Read, Edit or
-// Write denies (security.md 8.4). reads says whether the rule is about reading, lifted
+// Write denies. reads says whether the rule is about reading, lifted
 // which commands an override lifts, files whether redirections count. A literal word that names a file which must
 // not be read is denied. Where it cannot be told what a command does, a sandbox that keeps the call from the denied files
 // answers, but for contents that git has stored.

@@ -48,7 +48,7 @@ func TestGrantMeansItsVectors(t *testing.T) {
 		{"Bash(npm run test *)", command("npm run test"), permission.Allow, permission.Allow},
 		{"Bash(npm run test *)", command("npm run test unit"), permission.Allow, permission.Allow},
 		{"Bash(npm run test *)", command("npm run tests"), permission.Ask, permission.Ask},
-		// A * inside a command is for deny rules alone (security.md 2.1): 4.3 has this one allowed.
+		// A * inside a command is for deny rules alone: 4.3 has this one allowed.
 		{"Bash(* --version)", command("node --version"), permission.Ask, permission.Ask},
 		{"Write(tmp/*)", write("tmp/a/b"), permission.Allow, permission.Allow},
 		{"Write(tmp/*)", write("tmp/../etc/x"), permission.Ask, permission.Ask},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Guardrail is a policy for a part of an agent's work (spec: swiftagent.md, Guardrail). Guardrails nest. None
+// Guardrail is a policy for a part of an agent's work. Guardrails nest. None
 // of them widens what the agent may do: each can only deny more or ask more, and Override lifts what another
 // guardrail around it denies. The zero Guardrail changes nothing.
 type Guardrail struct {

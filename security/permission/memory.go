@@ -13,7 +13,7 @@ import (
 const maxRemembered = 4096
 
 // Memory is what a person answered with "always" in this session. An answer holds for exactly the
-// same call, decoded, in the same directory (security.md D8, 8.1 and 8.9), and an allow lifts no deny
+// same call, decoded, in the same directory, and an allow lifts no deny
 // but the rules of the policy under which it was given. The zero Memory is empty and ready; all methods
 // may be called from many goroutines.
 type Memory struct {

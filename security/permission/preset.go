@@ -25,15 +25,14 @@ func must(texts ...string) []Rule {
 }
 
 // Standard returns the preset that lets an agent look around, with commands in the box that only looks, and spawn
-// sub-agents, which spend its budget and may do no more than it may, and asks about the rest (spec: swiftagent.md,
-// Security: interactive permission).
+// sub-agents, which spend its budget and may do no more than it may, and asks about the rest.
 func Standard() Policy {
 	return Policy{FinalDeny: must("Bash(sudo:*)"), Deny: must("Bash(rm -rf:*)"),
 		Allow: must(slices.Concat(reading, []string{"replicate_agent", "Bash(box:look)", "Git(box:look)"})...), Default: Ask}
 }
 
 // Development returns Standard with leave to write in the workspace, use git, and work with other
-// agents (spec: loose permission).
+// agents.
 func Development() Policy {
 	p := Standard()
 	p.Allow = append(p.Allow, must("Write", "Edit", "MultiEdit", "Git", "send_signal", "invoke_capability")...)
@@ -52,13 +51,13 @@ func Workspace() Policy {
 var changing = []string{"Write(./*)", "Edit(./*)", "MultiEdit(./*)", "Bash(box:work)", "Git(box:work)"}
 
 // Restrictive returns the preset that lets an agent read below its working directory and denies
-// the rest (spec: the least permission).
+// the rest.
 func Restrictive() Policy {
 	return Policy{FinalDeny: must("Bash"), Allow: must("Read(./*)", "Glob(./*)", "Grep(./*)"), Default: Deny}
 }
 
 // ReadOnly returns the preset that lets an agent look around, and denies for good what writes or
-// runs something (spec: reading only, no execution).
+// runs something.
 func ReadOnly() Policy {
 	return Policy{FinalDeny: must("Edit", "Bash"), Allow: must(reading...), Default: Deny}
 }

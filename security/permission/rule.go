@@ -44,7 +44,7 @@ type Rule struct {
 	words command.Pattern
 }
 
-// form is how the spec of a rule is read (security.md 2.1).
+// form is how the spec of a rule is read.
 type form int8
 
 const (
@@ -95,7 +95,7 @@ func (r Rule) Equal(o Rule) bool {
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 
 // ParseRule reads a rule of a configuration. Anything but a whole, clear rule is a *RuleError,
-// never a wider rule (security.md 2.1). The Rule beside an error is the zero Rule, which denies
+// never a wider rule. The Rule beside an error is the zero Rule, which denies
 // everything. It reads no file.
 func ParseRule(text string) (Rule, error) {
 	tool, spec, err := splitRule(text)
@@ -295,7 +295,7 @@ func (r *Rule) readDomain() (at int, reason string) {
 }
 
 // ParseList cuts an allowed-tools text into rules: separated by blanks or commas outside
-// parentheses, each once, in their order (skills.md 4.1). It does not parse the rules.
+// parentheses, each once, in their order. It does not parse the rules.
 // Unbalanced parentheses are an error, and then it returns no rules.
 func ParseList(text string) ([]string, error) {
 	var rules []string

@@ -70,13 +70,13 @@ var aliased = func() map[string]string {
 	return tools
 }()
 
-// families has for each tool the one whose denials cover it, too (security.md 8.4): a denied Read
+// families has for each tool the one whose denials cover it, too: a denied Read
 // also denies Grep. Allow rules have no families.
 var families = map[string]string{
 	"Write": "Edit", "MultiEdit": "Edit",
 	"Glob": "Read", "Grep": "Read",
 	"Git": "Bash", "run_skill_script": "Bash",
-	// Two ways to the same skill (skills.md C21).
+	// Two ways to the same skill.
 	"skill_load": "activate_skill", "activate_skill": "skill_load",
 }
 

@@ -47,7 +47,7 @@ func ParseAction(text string) (Action, error) {
 	return Deny, fmt.Errorf("%q is no action: write allow, ask or deny", text)
 }
 
-// Stage names the step of the evaluation that decided (spec: swiftagent.md, Security).
+// Stage names the step of the evaluation that decided.
 type Stage string
 
 // The stages, in the order they are tried.

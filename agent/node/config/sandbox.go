@@ -17,7 +17,7 @@ import (
 // Sandbox says what commands may do: those that agents run and those that
 // answer calls of capabilities. The operating system enforces it. Only the
 // user's own configuration sets it; a project, skill, model or other node
-// cannot (security.md 3.7).
+// cannot.
 type Sandbox struct {
 	// Preset is standard or work (may write to the workspace, has a network of
 	// its own), look (sees the workspace and the system, changes nothing, no

@@ -1,5 +1,4 @@
-// Package guardrail makes policies for parts of an agent's work, and puts them around it (spec:
-// swiftagent.md, Guardrail).
+// Package guardrail makes policies for parts of an agent's work, and puts them around it.
 //
 // The one idea: a guardrail is a value that travels in a context. Every tool call made with that
 // context, by whatever agent and however deep, is judged by it beside the agent's own permissions,
@@ -68,7 +67,7 @@ func Allow(rules ...string) Part { return ruleList("allow", permission.Rules(rul
 // Deny denies; an Override inside lifts it.
 func Deny(rules ...string) Part { return ruleList("deny", permission.Rules(rules...)) }
 
-// DenyFinal denies all the way down (spec: Deny.final).
+// DenyFinal denies all the way down.
 func DenyFinal(rules ...string) Part { return ruleList("final_deny", permission.Rules(rules...)) }
 
 // Override lifts what this guardrail, or one around it, denies plainly.

@@ -9,8 +9,7 @@
 // own claims. If a tool differs from the version that was first used, a person is asked again, even
 // where a rule allows the call.
 //
-// A server of a project's .mcp.json is started only after a person has trusted that very entry
-// (security.md D12).
+// A server of a project's .mcp.json is started only after a person has trusted that very entry.
 //
 // The client offers servers little in return: a form for the person of an agent (elicitation), a
 // question to the agent's model (sampling), which the rules or the person have to allow and the

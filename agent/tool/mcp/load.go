@@ -11,7 +11,7 @@ import (
 )
 
 // Load reads the servers of file, such as ".mcp.json", and returns an open Manager of them and of
-// cfg.Servers (spec: MCPClientManager.loadDefault). The caller must call Close. A file that does
+// cfg.Servers. The caller must call Close. A file that does
 // not exist has no servers; other errors of reading it are returned. Variables in the file are
 // the process's.
 //
@@ -50,7 +50,7 @@ func (m *Manager) Close() {
 }
 
 // AllTools starts all servers and returns the tools of those that are ready, named
-// mcp__SERVER__TOOL (spec: allTools). The error joins the reasons why the other servers are not
+// mcp__SERVER__TOOL. The error joins the reasons why the other servers are not
 // ready; the tools are valid even then.
 func (m *Manager) AllTools(ctx context.Context) ([]tool.Tool, error) {
 	some, err := m.ToolsOf(ctx, "")

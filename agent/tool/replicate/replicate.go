@@ -1,5 +1,4 @@
-// Package replicate holds the tool by which a model makes more agents of a kind: replicate_agent
-// (spec: swiftagent.md, ReplicateTool).
+// Package replicate holds the tool by which a model makes more agents of a kind: replicate_agent.
 //
 // The tool is for any community.Replicator, such as an agent written in Go. Agents with a model
 // have one of their own in its place, with tasks and shares of a budget: package team.

@@ -1,5 +1,4 @@
-// Package security holds, in one value, what an agent may do and what holds its commands (spec:
-// swiftagent.md, SecurityConfiguration).
+// Package security holds, in one value, what an agent may do and what holds its commands.
 //
 // The one idea: the rules and the sandbox are chosen together, by a preset such as Standard.
 // builtin.Config and agent.Order.WithSecurity take the same value: the first runs commands in its

@@ -13,7 +13,7 @@ import (
 )
 
 // Terminal returns a Handler that shows each call on out and reads the answer, a line, from in. It
-// asks one question at a time. The end of in is a no (spec: CLIPermissionHandler).
+// asks one question at a time. The end of in is a no.
 func Terminal(in io.Reader, out io.Writer) Handler {
 	t := &terminal{in: bufio.NewReader(in), out: out, turn: make(chan struct{}, 1)}
 	return t.ask

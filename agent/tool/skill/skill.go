@@ -37,8 +37,7 @@ const (
 // Names returns the names of all tools of this package.
 func Names() []string { return []string{Activate, Load, Search, Deactivate} }
 
-// Default returns the tools that an agent has unless its configuration chooses others (skills.md
-// C20).
+// Default returns the tools that an agent has unless its configuration chooses others.
 func Default() []string { return []string{Activate, Search} }
 
 // Config sets up the tools of one agent.

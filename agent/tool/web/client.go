@@ -21,9 +21,9 @@ import (
 type Config struct {
 	// Resolver resolves host names. Default: the system's resolver.
 	Resolver *net.Resolver
-	// Timeout limits a call. Default: 60 s (security.md 6), enough for a slow page.
+	// Timeout limits a call. Default: 60 s, enough for a slow page.
 	Timeout time.Duration
-	// MaxBody limits the bytes of a body, after decompression. Default: 5 MiB (security.md 6).
+	// MaxBody limits the bytes of a body, after decompression. Default: 5 MiB.
 	MaxBody int64
 	// TLS is for tests with certificates of their own. Default: the system's root certificates.
 	TLS *tls.Config

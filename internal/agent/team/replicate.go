@@ -22,7 +22,7 @@ var replicateText string
 // budget may allow fewer.
 const maxCount = 16
 
-// replicateArgs are the arguments of replicate_agent (spec: swiftagent.md, ReplicateTool). The
+// replicateArgs are the arguments of replicate_agent. The
 // descriptions in the tags are part of the schema that models read.
 type replicateArgs struct {
 	Reason string   `json:"reason" jsonschema:"why a sub-agent is needed, in a sentence"`

@@ -46,8 +46,7 @@ func (s *Spawner) Spawn(ctx context.Context, o agent.Order) (community.Member, e
 // Provider returns a provider that spawns an agent for each call, with the
 // arguments as its task. With an input schema the capability is a service: its
 // arguments are checked, and the agent uses its own permissions. Without one,
-// the agent is also bound by the permissions of the requester (security.md
-// 7.3).
+// the agent is also bound by the permissions of the requester.
 func (s *Spawner) Provider(c config.Capability, def definition.Definition) community.Provider {
 	return func(ctx context.Context, task community.Signal) (community.Reply, error) {
 		limits := s.Limits

@@ -219,8 +219,8 @@ func (rs Rules) judge(from Principal, kind Kind, name string) permission.Verdict
 	return permission.Verdict{Stage: permission.StageDefault, Source: "authorize", Why: why}
 }
 
-// JudgeChain decides a call that a node makes on behalf of others: the rules have to accept each of them as a caller
-// (security.md 7.3). The caller is the first of the chain; the strictest verdict counts. An empty chain is refused.
+// JudgeChain decides a call that a node makes on behalf of others: the rules have to accept each of them as a
+// caller. The caller is the first of the chain; the strictest verdict counts. An empty chain is refused.
 //
 // Only the caller's identity is proven. The caller names the others, so they can only restrict the call: a caller that
 // leaves them out is judged by itself.

@@ -83,8 +83,7 @@ func (p *Pattern) Words() (all []string) {
 // Match returns how many words of the command the pattern spells; ok is false if the command does
 // not begin with them. It serves allow rules, so every compared word has to be literal. With
 // whole the command has to consist of the words and of exactly the pattern's variables. With
-// dashed a pattern of one word also matches its dashed names: git matches git-lfs (security.md
-// 2.1).
+// dashed a pattern of one word also matches its dashed names: git matches git-lfs.
 //
 // It does not check variables without whole; see UnsafeVariable.
 func (p *Pattern) Match(c *shell.Command, whole, dashed bool) (n int, ok bool) {
@@ -118,7 +117,7 @@ func (p *Pattern) UnsafeVariable(c *shell.Command) string {
 }
 
 // MatchOperands reports whether the words of the command from index from on are operands that the
-// pattern means (security.md 2.1, 8.3): at least one, no options, each literal, relative, without
+// pattern means: at least one, no options, each literal, relative, without
 // .. and matching. The command must also run in the working directory or below it, or a relative
 // name would mean a file elsewhere.
 func (p *Pattern) MatchOperands(c *shell.Command, from int) bool {

@@ -2,7 +2,7 @@
 // may connect to. Rules about WebFetch and the web tools' own connections both use it.
 //
 // Programs read unusual URLs differently. Parse reads a URL as the most lenient program would, and reports in
-// Endpoint.Ambiguous what another program could read differently (security.md 6). The package does no I/O and asks
+// Endpoint.Ambiguous what another program could read differently. The package does no I/O and asks
 // no resolver.
 package endpoint
 
@@ -64,7 +64,7 @@ func Parse(text string) Endpoint {
 	return e
 }
 
-// readPort sets Port, and Invalid for schemes other than http and https (security.md 6).
+// readPort sets Port, and Invalid for schemes other than http and https.
 func (e *Endpoint) readPort(u *url.URL) {
 	switch strings.ToLower(u.Scheme) {
 	case "https":

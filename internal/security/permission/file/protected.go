@@ -10,7 +10,7 @@ import (
 )
 
 // protectedNames are the names, in lower case, of files that other programs of the user execute
-// or obey (security.md 3.5). They count at any depth. HEAD is one because a directory with a HEAD
+// or obey. They count at any depth. HEAD is one because a directory with a HEAD
 // file becomes a git directory, whose hooks git runs. They are package protected's, so that rules
 // and the sandbox agree.
 var protectedNames = func() []string {

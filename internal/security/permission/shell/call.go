@@ -117,7 +117,7 @@ func calculates(c *syntax.TestClause) bool {
 }
 
 // SafeVariable reports whether a variable may be set for any program without a rule that spells
-// it: none of these makes a program run or write something (security.md 2.3).
+// it: none of these makes a program run or write something.
 func SafeVariable(name string) bool {
 	return safe[name] || strings.HasPrefix(name, "LC_") && len(name) > 3
 }

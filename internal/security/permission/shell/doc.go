@@ -3,10 +3,11 @@
 //
 // The syntax tree is judged, and the print of that very tree (Program.Canonical) is what must be
 // executed. So a difference between this parser and bash cannot become a difference between what
-// was checked and what runs (security.md 2.5).
+// was checked and what runs.
 //
 // Parse never fails. It reads literal forms: simple commands, pipelines, lists, redirections to literal files, cd to literal
-// directories, variables for one command, wrappers. Whatever it cannot read for certain becomes a Problem: a Hard one means that
+// directories, variables for one command, wrappers. Whatever it cannot read for certain becomes a Problem: a Hard
+// one means that
 // only a person may let the text run, a Runs one that something may run which is not among the Commands. Nothing here proves
 // that a program is harmless: what a command can touch is held by its box (decision 0058).
 //

@@ -7,7 +7,7 @@ import (
 )
 
 // heredocText returns the text of "$(cat <<'EOF' … EOF)", the common way to write a commit
-// message, so that it counts as literal (security.md 2.2). It removes the newlines at the end.
+// message, so that it counts as literal. It removes the newlines at the end.
 func heredocText(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false

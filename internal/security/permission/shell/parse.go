@@ -21,7 +21,7 @@ const maxCommands = 400
 // a hard Problem and without Canonical. It does no I/O but to look at the environment for names
 // of variables (assign), and may be called from many goroutines.
 func Parse(text string) (p Program) {
-	// The parser has panicked on hostile texts (security.md 2.5). A panic must become a question
+	// The parser has panicked on hostile texts. A panic must become a question
 	// to a person, and must not end the node.
 	defer func() {
 		if r := recover(); r != nil {
@@ -59,7 +59,7 @@ func (a *analysis) parse(text string) {
 
 // Start returns the argument list that executes a Program's Canonical text: bash, for which it
 // was parsed, without any start-up file. If there is no bash, the program must not be executed:
-// another shell reads the text differently (security.md 2.5).
+// another shell reads the text differently.
 func Start(canonical string) []string {
 	return []string{"bash", "--norc", "--noprofile", "-c", canonical}
 }
@@ -115,8 +115,8 @@ func unreadable(err error) string {
 	return "it cannot be read as a shell program: " + err.Error()
 }
 
-// parse parses a text in one dialect. It never uses RecoverErrors, which panics on some inputs
-// (security.md 2.5). Comments are dropped unless comments is true, and so they are not in
+// parse parses a text in one dialect. It never uses RecoverErrors, which panics on some inputs. Comments are
+// dropped unless comments is true, and so they are not in
 // Canonical.
 func parse(text string, lang syntax.LangVariant, comments bool) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(comments)).Parse(strings.NewReader(text), "")

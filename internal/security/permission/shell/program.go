@@ -108,8 +108,7 @@ type File struct {
 
 // Dirs is the set of directories that a command may run in. Each path is absolute, below the home
 // (~ or ~/…), or relative to the directory that the program starts in, which is "". A set is
-// needed because a cd may fail and the program goes on: after cd d it is {old, old/d}
-// (security.md 2.2, step 6).
+// needed because a cd may fail and the program goes on: after cd d it is {old, old/d}.
 type Dirs struct {
 	Paths []string
 	// Unknown means that it may be any other directory, too, as after cd "$X" or popd.
@@ -128,8 +127,7 @@ type Problem struct {
 	Runs bool
 }
 
-// MaxBytes is the largest text, in bytes, that a rule can allow; a larger one is a hard Problem
-// (security.md 2.2, step 1). A person can still approve it.
+// MaxBytes is the largest text, in bytes, that a rule can allow; a larger one is a hard Problem. A person can still approve it.
 const MaxBytes = 10_000
 
 // Is reports whether the value is certainly text. It is false for every Dynamic word.
@@ -221,8 +219,8 @@ func Argv(words ...string) Program {
 func here() Dirs { return Dirs{Paths: []string{""}} }
 
 // unclear returns why a text cannot be shown to a person as it is, or why a shell may read it
-// differently: it is too long, not UTF-8, or has control, format or non-ASCII space characters
-// (security.md 2.2, step 1). It returns "" for a clear text. newlines says whether \n is allowed.
+// differently: it is too long, not UTF-8, or has control, format or non-ASCII space characters. It returns "" for
+// a clear text. newlines says whether \n is allowed.
 func unclear(text string, newlines bool) string {
 	if len(text) > MaxBytes {
 		return fmt.Sprintf("it is longer than %d bytes", MaxBytes)

@@ -29,8 +29,7 @@ func (a *analysis) export(name string) {
 // families matches the names of variables of the shell, the dynamic loader and git.
 var families = lazyregexp.New(`^(BASH|LD_|DYLD_|GIT_|COMP_|HIST|READLINE_)`)
 
-// obeyed are variables that bash gives a meaning of its own, in which it calculates, or that change how it reads a program
-// (security.md 2.5).
+// obeyed are variables that bash gives a meaning of its own, in which it calculates, or that change how it reads a program.
 var obeyed = set(`PATH HOME PWD SHELL TMPDIR TMOUT PS3 PROMPT_DIRTRIM FIGNORE FCEDIT EDITOR VISUAL HOSTFILE IGNOREEOF MAIL MAILCHECK OPTERR OPTIND OPTARG SECONDS
 RANDOM SRANDOM LINENO EPOCHSECONDS EPOCHREALTIME UID EUID PPID DIRSTACK GROUPS HOSTNAME HOSTTYPE MACHTYPE OSTYPE PIPESTATUS FUNCNAME REPLY MAPFILE COPROC COMPREPLY
 CHILD_MAX INSIDE_EMACS EMACS auto_resume histchars _ ENV CDPATH GLOBIGNORE SHELLOPTS IFS PS0 PS1 PS2 PS4 PROMPT_COMMAND POSIXLY_CORRECT EXECIGNORE FUNCNEST
