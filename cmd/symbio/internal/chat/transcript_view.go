@@ -18,89 +18,43 @@ import (
 // prose, each tool call as one short line when it has ended, and the lines of sub-agents indented below
 // their names. It is for one goroutine.
 type transcriptView struct {
+	Transcript
 	screen *screen
-	// prose is true when the answer is to be shown on this terminal, too.
-	prose  bool
-	agents Agents
-	// turnText is what the first agent has said in its latest turn, whose number is turn.
-	turnText string
-	// turn is the number of the turn that turnText belongs to.
-	turn int
+	// prose is true when the answer is to be shown on this terminal, too; lines when the events are.
+	prose, lines bool
 	// heldLines are lines about sub-agents that wait until the first agent has finished its line.
 	heldLines []string
-	calls     Calls
 }
 
 // maxHeldLines bounds heldLines; more lines are shown at once.
 const maxHeldLines = 50
 
-func newTranscriptView(s *screen, prose bool) *transcriptView {
-	return &transcriptView{screen: s, prose: prose}
+func newTranscriptView(v *view) *transcriptView {
+	return &transcriptView{screen: v.screen, prose: v.env.OutIsTerminal, lines: v.pretty}
 }
 
-// event shows one event. Every event must be passed to it once, because it learns the tree of agents
-// from them.
+// event shows one event. Lines that were held back are shown when a row of prose is complete.
 func (s *transcriptView) event(e event.Event) {
-	row := s.agents.Event(e)
-	switch e.Type {
-	case event.TypeTask:
-		if row.Began = e.Time; row.Depth > 0 {
-			s.agentLine(row, StyleBold, e.Text)
+	switch n := s.Event(e); {
+	case n.Kind == KindNothing, n.Kind == KindThought:
+	case n.Kind == KindProse:
+		if s.prose {
+			s.screen.prose(n.Text)
 		}
-	case event.TypeText:
-		s.text(row, e)
-	case event.TypeThought:
-	case event.TypeToolCall:
-		// A call of the first agent ends its row of prose. Its line is printed when it ends, so that each call takes one
-		// line.
-		if s.calls.Event(e); e.Agent == s.agents.Root {
-			s.screen.finish()
+		if s.screen.partialRow == "" {
 			s.release()
 		}
-	case event.TypeProgress:
-		s.calls.Event(e)
-	case event.TypeToolResult:
-		s.endCall(e, row)
-	case event.TypeTurn:
-		if row.Depth == 0 {
-			s.screen.finish()
-			s.release()
-		}
-	case event.TypeDone:
-		if row.Depth > 0 {
-			s.agentLine(row, styleDim, "is done  "+UsageAndTime(event.PartOf[event.End](e).Spent, e.Time.Sub(row.Began)))
-		}
-	case event.TypeFailed:
-		if row.Depth > 0 {
-			s.agentLine(row, styleBad, "failed: "+e.Why+"  "+UsageAndTime(event.PartOf[event.End](e).Spent, e.Time.Sub(row.Began)))
-		}
-	default:
-		style := styleDim
-		if e.Type == event.TypeNotice || e.Type == event.TypeWarning {
-			style = stylePlain
-		}
-		if text := NoticeText(e); text != "" {
-			s.agentLine(row, style, text)
-		}
-	}
-}
-
-// textOnly shows only the text of the first agent, for a terminal that gets the answer but not the
-// events.
-func (s *transcriptView) textOnly(e event.Event) {
-	row := s.agents.Event(e)
-	switch {
-	case row.Depth > 0 || e.Agent == "":
-	case e.Type == event.TypeText:
-		s.text(row, e)
-	default:
+	case n.Kind == KindBreak, !s.lines && n.Row.Depth == 0:
 		s.screen.finish()
+		s.release()
+	case s.lines:
+		s.agentLine(n)
 	}
 }
 
-// NoticeText returns an event that is neither text nor a tool call in a line for people; "" for one that
+// noticeText returns an event that is neither text nor a tool call in a line for people; "" for one that
 // they need not see.
-func NoticeText(e event.Event) string {
+func noticeText(e event.Event) string {
 	switch f := e.Part.(type) {
 	case event.Retry:
 		when := fmt.Sprintf("in %.3gs", f.Wait)
@@ -128,66 +82,27 @@ func NoticeText(e event.Event) string {
 		return "is started anew: " + e.Why
 	case event.TypeSkill:
 		return "activates the skill " + e.Text
-	case event.TypeNotice, event.TypeWarning:
-		return cmp.Or(e.Text, e.Why)
 	case event.TypeCompacted:
 		return "shortens its context: " + e.Text
 	}
 	return ""
 }
 
-// text shows a piece of streamed text. Text of sub-agents is for their parents, not for the person.
-// A new turn number begins a new text. Lines that were held back are shown when a row of prose is
-// complete.
-func (s *transcriptView) text(row *AgentRow, e event.Event) {
-	if row.Depth > 0 {
-		return
+// agentLine shows a line about an agent, cut to the terminal. A line about a sub-agent waits while the first agent is in the
+// middle of a line.
+func (s *transcriptView) agentLine(n Item) {
+	style := styleDim
+	switch {
+	case n.Bad:
+		style = styleBad
+	case n.Kind == KindTask:
+		style = StyleBold
+	case n.Kind == KindWarning:
+		style = stylePlain
 	}
-	if turn := event.PartOf[event.Turn](e).Turn; turn != s.turn {
-		s.turn, s.turnText = turn, ""
-	}
-	text := e.Text
-	if s.turnText == "" {
-		text = strings.TrimLeft(text, "\n")
-	}
-	s.turnText += text
-	if s.prose {
-		s.screen.prose(text)
-	}
-	if s.screen.partialRow == "" {
-		s.release()
-	}
-}
-
-// endCall shows a call that has ended: the tool, the result in a few words, and how long it took.
-// The row is cut to the terminal; the result gets at most half of it when the call is long. A
-// result without a known call is shown with the name of the tool and without a time.
-func (s *transcriptView) endCall(e event.Event, row *AgentRow) {
-	call, time := s.calls.Event(e)
-	style, summary := styleDim, ResultSummary(e.Text)
-	if event.PartOf[event.Tool](e).Failed {
-		style, summary = styleBad, "failed: "+FirstLine(e.Text)
-	}
-	// 4 columns separate the three parts of the row.
-	room := s.screen.Columns() - 1 - terminal.Width(prefix(row)+time) - 4
-	what := terminal.Clip(call.What, max(room-terminal.Width(summary), room/2))
-	s.agentLine(row, style, strings.TrimRight(what+"  "+terminal.Clip(summary, room-terminal.Width(what))+"  "+time, " "))
-}
-
-// prefix returns the indentation of a line about an agent and, for a sub-agent, its name. A name
-// takes at most 24 columns.
-func prefix(row *AgentRow) string {
-	if row.Depth == 0 {
-		return "  "
-	}
-	return strings.Repeat("  ", row.Depth+1) + terminal.Clip(terminal.Printable(row.Name), 24) + "  "
-}
-
-// agentLine shows a line about an agent. A line about a sub-agent waits while the first agent is in
-// the middle of a line.
-func (s *transcriptView) agentLine(row *AgentRow, style, text string) {
-	line := s.screen.styled(style, terminal.Fit(prefix(row)+text, s.screen.Columns()))
-	if row.Depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
+	prefix, columns := n.Row.Prefix(), s.screen.Columns()
+	line := s.screen.styled(style, terminal.Fit(prefix+n.Line(columns-1-terminal.Width(prefix)), columns))
+	if n.Row.Depth > 0 && s.screen.partialRow != "" && len(s.heldLines) < maxHeldLines {
 		s.heldLines = append(s.heldLines, line)
 		return
 	}
@@ -204,16 +119,13 @@ func (s *transcriptView) release() {
 	}
 }
 
-// finish ends a turn. The answer is shown when it differs from the text that was streamed. Calls
-// without a result are forgotten.
-func (s *transcriptView) finish(text string) {
+// finish ends a turn. The answer is shown when it differs from the text that was streamed.
+func (s *transcriptView) finish(answer string) {
 	s.screen.finish()
 	s.release()
-	s.calls, s.turn = nil, 0
-	if s.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(s.turnText) {
-		s.screen.lines(stylePlain, text)
+	if answer = s.End(answer); s.prose && answer != "" {
+		s.screen.lines(stylePlain, answer)
 	}
-	s.turnText = ""
 }
 
 // argSummaryKeys are the arguments of our tools that describe a call best, the best first.

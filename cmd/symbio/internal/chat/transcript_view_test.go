@@ -14,7 +14,7 @@ import (
 // played is what a terminal of so many columns shows of a tree's events, each a type, the agent and its data.
 func played(columns int, prose bool, events ...[3]string) (*transcriptView, string) {
 	var b strings.Builder
-	s := newTranscriptView(&screen{w: &b, Columns: func() int { return columns }}, prose)
+	s := &transcriptView{screen: &screen{w: &b, Columns: func() int { return columns }}, prose: prose, lines: true}
 	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, e := range events {
 		at = at.Add(50 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestTranscriptViewShowsUnstreamedAnswer(t *testing.T) {
 			t.Errorf("with the result %q shown is %q, want %q", text, got, want)
 		}
 	}
-	if s, got := played(60, false, said); got != "" || s.turnText != "the answer\n" {
+	if s, got := played(60, false, said); got != "" || s.turnText.String() != "the answer\n" {
 		t.Errorf("where the answer goes elsewhere, shown is %q", got)
 	}
 }

@@ -43,9 +43,7 @@ const maxHeldEvents = 1000
 
 func newView(env *command.Env) *view {
 	s := &view{env: env, pretty: env.ErrIsTerminal, screen: NewScreen(env)}
-	if s.screen != nil {
-		s.transcriptView = newTranscriptView(s.screen, env.OutIsTerminal)
-	}
+	s.transcriptView = newTranscriptView(s)
 	return s
 }
 
@@ -70,11 +68,10 @@ func (s *view) event(e event.Event) error {
 	case s.paused && len(s.heldEvents) < maxHeldEvents:
 		s.heldEvents = append(s.heldEvents, e)
 		return nil
-	case s.screen != nil && s.pretty:
-		s.transcriptView.event(e)
-		return nil
 	case s.screen != nil:
-		s.transcriptView.textOnly(e)
+		if s.transcriptView.event(e); s.pretty {
+			return nil
+		}
 	}
 	// The text comes whole with the result, and a line for each piece of it, or of the thoughts, would fill the log.
 	switch e.Type {
@@ -188,7 +185,7 @@ func (s *view) newAgent() {
 		s.term.Show(NewAgent{})
 	} else if s.screen != nil {
 		s.screen.finish()
-		s.transcriptView = newTranscriptView(s.screen, s.env.OutIsTerminal)
+		s.transcriptView = newTranscriptView(s)
 	}
 }
 

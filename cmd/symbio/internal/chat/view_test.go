@@ -158,7 +158,7 @@ func TestPersonReadsReasonAlone(t *testing.T) {
 			t.Errorf("of %q the person reads %q, want %q", text, got, want)
 		}
 	}
-	if got, want := NoticeText(event.Event{Type: event.TypeRetry, Why: "model m: busy", Part: event.Retry{Next: "m", Wait: 1}}), "calls m in 1s: busy"; got != want {
+	if got, want := noticeText(event.Event{Type: event.TypeRetry, Why: "model m: busy", Part: event.Retry{Next: "m", Wait: 1}}), "calls m in 1s: busy"; got != want {
 		t.Errorf("of a retry the person reads %q, want %q", got, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // key handles a key: of the line that is typed, of the page, of the lists.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
-	m.say("")
+	m.note.say("")
 	switch {
 	case name == "ctrl+c":
 		return tea.Quit
@@ -28,7 +28,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case slices.Contains([]string{"a", "d", "m", "i", "x"}, name):
 		selected := m.panels[m.focus].selected
 		if m.focus == decisionsPanel && name != "a" && name != "d" {
-			selected = m.decision(selected).GetAgent()
+			selected = m.decisions.find(selected).GetAgent()
 		}
 		return m.agentKey(name, selected)
 	}
@@ -71,7 +71,7 @@ func (m *model) listKey(name string) tea.Cmd {
 	case "esc":
 		m.filter = ""
 	case "?":
-		m.page = textPage(m, "symbio top", help)
+		m.page = textPage("symbio top", help)
 	case "q":
 		return tea.Quit
 	default:
@@ -103,12 +103,12 @@ func (m *model) open(p *panel) tea.Cmd {
 		return m.agentKey("a", p.selected)
 	case m.focus == nodesPanel:
 		n := m.Nodes[p.selected]
-		m.page = textPage(m, "Node "+n.GetName(), indented(n))
+		m.page = textPage("Node "+n.GetName(), indented(n))
 	case m.focus == agentsPanel:
 		return openAgent(m, p.selected)
 	default:
 		e := m.Events[p.Chosen]
-		m.page = textPage(m, "Event "+e.Type+" of node "+e.Node, indented(e))
+		m.page = textPage("Event "+e.Type+" of node "+e.Node, indented(e))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (m *model) agentKey(name, id string) tea.Cmd {
 	}
 	a := m.Agents[id]
 	if a == nil {
-		m.say("choose an agent first: Tab goes to the agents")
+		m.note.say("choose an agent first: Tab goes to the agents")
 		return nil
 	}
 	who := fmt.Sprintf("%s on %s", a.GetName(), a.GetNodeName())
@@ -146,7 +146,7 @@ func (m *model) steer(a *symbiov1.FleetAgent, text string) tea.Cmd {
 	if text == "" {
 		return nil
 	}
-	m.say("sent; the agent gets it with the results of its calls")
+	m.note.say("sent; the agent gets it with the results of its calls")
 	return m.act(func(ctx context.Context, c symbiov1.ControlClient) (string, error) {
 		reply, err := c.Steer(ctx, &symbiov1.SteerRequest{Member: a.GetId(), Text: text, Timeout: durationpb.New(callTimeout - callTimeout/10)})
 		return fmt.Sprintf("%s: %s %s", a.GetName(), reply.GetOutcome(), reply.GetWhy()), err
@@ -156,11 +156,11 @@ func (m *model) steer(a *symbiov1.FleetAgent, text string) tea.Cmd {
 // stop ends an agent of this node after a yes.
 func (m *model) stop(a *symbiov1.FleetAgent, who string) {
 	if a.GetNode() != m.Self.GetId() {
-		m.say(fmt.Sprintf("%s can be stopped on its node only, there with: symbio agents terminate %s\ni interrupts its task from here", who, a.GetId()))
-		m.bad = true
+		m.note.say(fmt.Sprintf("%s can be stopped on its node only, there with: symbio agents terminate %s\ni interrupts its task from here", who, a.GetId()))
+		m.note.bad = true
 		return
 	}
-	m.say("Stop " + who + " and its sub-agents?")
+	m.note.say("Stop " + who + " and its sub-agents?")
 	m.ask("y/N ", "", func(text string) tea.Cmd {
 		if text != "y" && text != "yes" {
 			return nil
@@ -175,14 +175,15 @@ func (m *model) stop(a *symbiov1.FleetAgent, who string) {
 // decide opens the decision with that id or of that agent; for an agent that does not wait the first one. deny asks for
 // the reason of a no at once.
 func (m *model) decide(id string, deny bool) tea.Cmd {
-	d := m.decision(id)
+	d := m.decisions.find(id)
 	if all := m.decisions.GetApprovals(); d == nil && m.Agents[id].GetState() != "waiting" && len(all) > 0 {
 		d = all[0]
 	}
 	if d == nil {
-		m.say("no decision waits")
+		m.note.say("no decision waits")
 		for _, p := range m.decisions.GetProblems() {
-			m.note, m.bad = fmt.Sprintf("%s; those of %s are not shown: %s", m.note, cmp.Or(p.GetNodeName(), p.GetNode()), p.GetWhy()), true
+			text := fmt.Sprintf("%s; those of %s are not shown: %s", m.note.text, cmp.Or(p.GetNodeName(), p.GetNode()), p.GetWhy())
+			m.note = note{text, true}
 		}
 		return nil
 	}

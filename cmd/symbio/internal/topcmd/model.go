@@ -24,33 +24,50 @@ import (
 
 // model is the state of the screen. bubbletea calls its methods from one goroutine.
 type model struct {
-	look
+	look  look
+	links bool // the terminal shows links
+	link  link
+
+	*list
+	decisions decisions
+	panels    [panelCount]panel
+	focus     int
+	// page is what is open above the lists, and prompt the line that the person types; nil = nothing.
+	page   *page
+	prompt *prompt
+	note   note
+	// err is why the program ends.
+	err error
+}
+
+// link is the connection to the node.
+type link struct {
 	// ctx ends the calls of the node; it ends with the program.
 	ctx    context.Context
 	client symbiov1.ControlClient
 	stream receiver
 	// dial is (*command.Env).DialNode, and conn the connection that it made; nil for the command's.
-	dial  func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
-	conn  *grpc.ClientConn
-	links bool
-
-	*list
-	// decisions are the approvals that wait on all nodes. asking is true while they are asked for, stale if
-	// they have changed meanwhile.
-	decisions     *symbiov1.ApprovalsReply
-	asking, stale bool
-	panels        [panelCount]panel
-	focus         int
-	// page is what is open above the lists, and prompt the line that the person types; nil = nothing.
-	page   *page
-	prompt *prompt
-	// note is a remark in the last rows until the next key; bad is true for an error.
-	note string
-	bad  bool
-	// gone is true while the node cannot be reached. err is why the program ends.
+	dial func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error)
+	conn *grpc.ClientConn
+	// gone is true while the node cannot be reached.
 	gone bool
-	err  error
 }
+
+// decisions are the approvals that wait on all nodes. asking is true while they are asked for, stale if they have changed
+// meanwhile.
+type decisions struct {
+	*symbiov1.ApprovalsReply
+	asking, stale bool
+}
+
+// note is a remark in the last rows until the next key; bad is true for an error.
+type note struct {
+	text string
+	bad  bool
+}
+
+// say shows a remark.
+func (n *note) say(text string) { *n = note{text: text} }
 
 // prompt is a line of text that is typed, and what takes it.
 type prompt struct {
@@ -69,7 +86,7 @@ func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.Co
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the calls of the node that still run
 	m := newModel(ctx, client, stream, l, tui.NewStyles(env.Getenv("NO_COLOR") == ""))
-	m.dial, m.links = env.DialNode, tui.ShowsLinks(env.Getenv)
+	m.link.dial, m.links = env.DialNode, tui.ShowsLinks(env.Getenv)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(env.Out), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
 		return nil // a signal
@@ -78,7 +95,7 @@ func show(ctx context.Context, env *command.Env, in *os.File, client symbiov1.Co
 }
 
 func newModel(ctx context.Context, client symbiov1.ControlClient, stream receiver, l *list, st tui.Styles) *model {
-	m := &model{look: look{st, 80, 24, time.Now()}, ctx: ctx, client: client, stream: stream, list: l, focus: agentsPanel}
+	m := &model{look: look{st, 80, 24, time.Now()}, link: link{ctx: ctx, client: client, stream: stream}, list: l, focus: agentsPanel}
 	for i := range m.panels {
 		m.panels[i].List = true
 	}
@@ -95,7 +112,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.look.width, m.look.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		cmd = m.key(msg)
 	case tea.PasteMsg:
@@ -103,7 +120,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.prompt.Model, cmd = m.prompt.Update(msg)
 		}
 	case tickMsg:
-		m.now, cmd = time.Time(msg), tick()
+		m.look.now, cmd = time.Time(msg), tick()
 	case after:
 		cmd = msg()
 	}
@@ -113,7 +130,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // next waits for the next change.
 func (m *model) next() tea.Cmd {
-	stream := m.stream
+	stream := m.link.stream
 	return func() tea.Msg {
 		change, err := stream.Recv()
 		return after(func() tea.Cmd { return m.change(change, err) })
@@ -123,14 +140,14 @@ func (m *model) next() tea.Cmd {
 // change takes a change up, or the end of the stream: a node that is gone comes back.
 func (m *model) change(c *symbiov1.FleetChange, err error) tea.Cmd {
 	if err != nil {
-		if m.conn != nil {
-			m.conn.Close()
+		if m.link.conn != nil {
+			m.link.conn.Close()
 		}
 		if !errors.Is(err, io.EOF) && !command.IsUnavailable(err) {
 			m.err = err
 			return tea.Quit
 		}
-		m.gone = true
+		m.link.gone = true
 		return m.redial(m.Self.GetName())
 	}
 	waiting := m.waitingCalls()
@@ -158,22 +175,22 @@ func (m *model) redial(name string) tea.Cmd {
 		for failures := 1; ; failures++ {
 			select {
 			case <-time.After(backoff.Delay(failures, firstRedial, maxRedial)):
-			case <-m.ctx.Done():
+			case <-m.link.ctx.Done():
 				return nil
 			}
-			client, conn, err := m.dial(name)
+			client, conn, err := m.link.dial(name)
 			if err != nil {
 				continue
 			}
-			stream, first, err := watch(m.ctx, client, false)
+			stream, first, err := watch(m.link.ctx, client, false)
 			if err != nil {
 				conn.Close()
 				continue
 			}
 			return after(func() tea.Cmd {
-				m.client, m.conn, m.stream, m.gone = client, conn, stream, false
+				m.link.client, m.link.conn, m.link.stream, m.link.gone = client, conn, stream, false
 				m.Overview = fleet.NewOverview()
-				m.say("node " + name + " is back")
+				m.note.say("node " + name + " is back")
 				return m.change(first, nil)
 			})
 		}
@@ -182,22 +199,22 @@ func (m *model) redial(name string) tea.Cmd {
 
 // askDecisions asks for the decisions that wait, once at a time.
 func (m *model) askDecisions() tea.Cmd {
-	if m.stale = m.asking; m.asking || m.gone {
+	if m.decisions.stale = m.decisions.asking; m.decisions.asking || m.link.gone {
 		return nil
 	}
-	m.asking = true
-	return m.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
+	m.decisions.asking = true
+	return m.link.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
 		reply, err := c.Approvals(ctx, &symbiov1.ApprovalsRequest{})
 		return func() tea.Cmd {
 			// After an error, such as the end of the node, those that were known stay.
-			if m.asking = false; err == nil {
-				m.decisions = reply
+			if m.decisions.asking = false; err == nil {
+				m.decisions.ApprovalsReply = reply
 			}
-			if p := m.page; p != nil && p.decision != "" && m.decision(p.decision) == nil {
+			if p := m.page; p != nil && p.decision != "" && m.decisions.find(p.decision) == nil {
 				m.page = nil
-				m.say("answered elsewhere, or its time is over")
+				m.note.say("answered elsewhere, or its time is over")
 			}
-			if m.stale {
+			if m.decisions.stale {
 				return m.askDecisions()
 			}
 			return nil
@@ -205,9 +222,9 @@ func (m *model) askDecisions() tea.Cmd {
 	})
 }
 
-// decision returns the first decision with that id, or of the agent with that id; nil if there is none.
-func (m *model) decision(id string) *symbiov1.Approval {
-	all := m.decisions.GetApprovals()
+// find returns the first decision with that id, or of the agent with that id; nil if there is none.
+func (d decisions) find(id string) *symbiov1.Approval {
+	all := d.GetApprovals()
 	if i := slices.IndexFunc(all, func(a *symbiov1.Approval) bool { return a.GetId() == id || a.GetAgent() == id }); i >= 0 {
 		return all[i]
 	}
@@ -218,10 +235,10 @@ func (m *model) decision(id string) *symbiov1.Approval {
 const callTimeout = time.Minute
 
 // call calls the node in the background. The model calls what do returns.
-func (m *model) call(do func(context.Context, symbiov1.ControlClient) func() tea.Cmd) tea.Cmd {
-	client := m.client
+func (l link) call(do func(context.Context, symbiov1.ControlClient) func() tea.Cmd) tea.Cmd {
+	client := l.client
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(l.ctx, callTimeout)
 		defer cancel()
 		return after(do(ctx, client))
 	}
@@ -229,20 +246,16 @@ func (m *model) call(do func(context.Context, symbiov1.ControlClient) func() tea
 
 // act calls the node for the person and shows what came of it: the text that do returns, or the error.
 func (m *model) act(do func(context.Context, symbiov1.ControlClient) (string, error)) tea.Cmd {
-	return m.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
+	return m.link.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
 		text, err := do(ctx, c)
 		return func() tea.Cmd {
-			m.say(text)
-			if m.bad = err != nil; m.bad {
-				m.note = command.ErrorText(m.ctx, err)
+			if m.note.say(text); err != nil {
+				m.note = note{command.ErrorText(m.link.ctx, err), true}
 			}
 			return m.askDecisions()
 		}
 	})
 }
-
-// say shows a remark.
-func (m *model) say(text string) { m.note, m.bad = text, false }
 
 // maxPrompt bounds a typed line, in characters. Longer instructions belong into a conversation: symbio chat.
 const maxPrompt = 4000

@@ -108,7 +108,7 @@ func open(t testing.TB, columns, rows int) *screen {
 	all := &list{Overview: fleet.NewOverview()}
 	all.Apply(community())
 	m := newModel(t.Context(), f, f, all, tui.NewStyles(false))
-	m.now = noon
+	m.look.now = noon
 	s := &screen{m, f}
 	s.show(tea.WindowSizeMsg{Width: columns, Height: rows})
 	s.run(m.askDecisions())
@@ -397,7 +397,7 @@ func TestNodeThatIsGoneComesBack(t *testing.T) {
 	}
 	first := community()
 	first.Agents = first.Agents[1:2]
-	s.dial = func(string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+	s.link.dial = func(string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 		return &watchedNode{asked: 1, first: first}, nil, nil
 	}
 	s.run(cmd)
@@ -414,24 +414,24 @@ func TestRedialGoesOnUntilNodeAnswers(t *testing.T) {
 		s := open(t, 80, 24)
 		tries := 0
 		node := &watchedNode{first: community()}
-		s.dial = func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
+		s.link.dial = func(name string) (symbiov1.ControlClient, *grpc.ClientConn, error) {
 			if tries++; tries < 4 || name != "desk" {
 				return nil, nil, errors.New("no node")
 			}
 			conn, err := grpc.NewClient("passthrough:///none", grpc.WithTransportCredentials(insecure.NewCredentials()))
 			return node, conn, err
 		}
-		s.gone = true
+		s.link.gone = true
 		s.run(s.redial("desk"))
-		if s.gone || tries != 5 {
-			t.Errorf("gone: %v, after %d tries; want 5, one of them without an answer", s.gone, tries)
+		if s.link.gone || tries != 5 {
+			t.Errorf("gone: %v, after %d tries; want 5, one of them without an answer", s.link.gone, tries)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s.ctx = ctx; s.redial("desk")() != nil {
+		if s.link.ctx = ctx; s.redial("desk")() != nil {
 			t.Error("there is something after the end")
 		}
-		s.conn.Close()
+		s.link.conn.Close()
 	})
 }
 
@@ -472,19 +472,19 @@ func TestDecisionsAreAskedForOnceAtATime(t *testing.T) {
 		t.Error("they are asked for twice at once")
 	}
 	s.run(cmd)
-	if s.asking {
+	if s.decisions.asking {
 		t.Error("they are never asked for again")
 	}
 	s.Update(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{s.Agents["i"]}}))
-	if s.asking {
+	if s.decisions.asking {
 		t.Error("they are asked for though no other call waits")
 	}
 	s.Update(s.changed(&symbiov1.FleetChange{Agents: []*symbiov1.FleetAgent{{Id: "i", Calls: []*symbiov1.FleetCall{{Call: "1", Waiting: true}}}}}))
-	if !s.asking {
+	if !s.decisions.asking {
 		t.Error("they are not asked for when another call waits")
 	}
 	s.Update(s.changed(&symbiov1.FleetChange{RemovedAgents: []string{"i"}}))
-	if !s.stale {
+	if !s.decisions.stale {
 		t.Error("a change while they are asked for is forgotten")
 	}
 }
@@ -540,7 +540,7 @@ func TestForeignTextCannotMoveCursorOrHide(t *testing.T) {
 			for _, keys := range []string{"m", "esc a", "esc i", "x", "n enter", "tab", "tab", "esc tab", "tab enter", "esc shift+tab enter", "esc tab enter", "esc / 'x enter", "?"} {
 				views = append(views, s.keys(strings.Fields(keys)...))
 			}
-			s.say(text)
+			s.note.say(text)
 			views = append(views, s.View().Content)
 			for row := range strings.SplitSeq(strings.Join(views, "\n"), "\n") {
 				for _, r := range row {

@@ -61,7 +61,7 @@ func (p *page) view(k *look, room int) []string {
 }
 
 // textPage returns a page with a title and a text.
-func textPage(m *model, title, text string) *page {
+func textPage(title, text string) *page {
 	return &page{
 		keys: "Esc back  ↑↓ PgUp PgDn",
 		head: func(int) []string { return []string{title, ""} },
@@ -103,11 +103,11 @@ func newQuestion(m *model, d *symbiov1.Approval) *question {
 func (q *question) page() *page {
 	p := &page{below: q.below, key: q.key, agent: q.decision.GetAgent(), decision: q.decision.GetId(), keys: "Enter answers  ↑↓ choose  PgUp PgDn read  Esc decides later"}
 	p.head = func(columns int) []string {
-		head, _ := tui.Question(q.m.st, q.fields, columns)
+		head, _ := tui.Question(q.m.look.st, q.fields, columns)
 		return []string{head + " on " + q.decision.GetNodeName()}
 	}
 	p.rows = func(columns int) []string {
-		_, body := tui.Question(q.m.st, q.fields, columns)
+		_, body := tui.Question(q.m.look.st, q.fields, columns)
 		return body
 	}
 	return p
@@ -115,14 +115,14 @@ func (q *question) page() *page {
 
 func (q *question) below(columns int) (rows []string) {
 	text := visible.Escape(q.decision.GetWhy())
-	if left := q.m.left(q.decision); left != "" {
+	if left := q.m.look.left(q.decision); left != "" {
 		text += "\nIt is denied if it has no answer in " + left
 	}
-	rows = strings.Split(tui.Paint(q.m.st.Dim, strings.Join(tui.Wrap(text, columns), "\n")), "\n")
+	rows = strings.Split(tui.Paint(q.m.look.st.Dim, strings.Join(tui.Wrap(text, columns), "\n")), "\n")
 	for i, c := range q.choices {
-		rows = append(rows, q.m.row(c.Key+"  "+c.Text, i == q.chosen))
+		rows = append(rows, q.m.look.row(c.Key+"  "+c.Text, i == q.chosen))
 		for _, line := range c.More {
-			rows = append(rows, tui.Indented(q.m.st, line, columns)...)
+			rows = append(rows, tui.Indented(q.m.look.st, line, columns)...)
 		}
 	}
 	return rows
@@ -206,7 +206,7 @@ func (v *agentView) ask() tea.Cmd {
 		return nil
 	}
 	v.asking = true
-	return v.m.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
+	return v.m.link.call(func(ctx context.Context, c symbiov1.ControlClient) func() tea.Cmd {
 		reply, err := c.Conversation(ctx, &symbiov1.ConversationRequest{Member: v.last.GetId()})
 		var messages []llm.Message
 		if err == nil {
@@ -258,25 +258,25 @@ func (v *agentView) head(columns int) []string {
 	if a.GetSession() != "" {
 		held += " · session " + a.GetSession()
 	}
-	rows := tui.Wrap(tui.Paint(v.m.st.Dim, terminal.Printable(held)), columns)
+	rows := tui.Wrap(tui.Paint(v.m.look.st.Dim, terminal.Printable(held)), columns)
 	return append(append([]string{first}, rows...), "")
 }
 
 // rows returns the messages, and what is not finished: the calls that run or wait.
 func (v *agentView) rows(columns int) []string {
 	if v.drawn == nil || v.columns != columns {
-		v.drawn, v.columns = tui.Conversation(v.m.st, v.messages, columns, v.m.links), columns
+		v.drawn, v.columns = tui.Conversation(v.m.look.st, v.messages, columns, v.m.links), columns
 		if v.remark != "" {
-			v.drawn = append(tui.Wrap(tui.Paint(v.m.st.Dim, terminal.PrintableLines(v.remark)), columns), v.drawn...)
+			v.drawn = append(tui.Wrap(tui.Paint(v.m.look.st.Dim, terminal.PrintableLines(v.remark)), columns), v.drawn...)
 		}
 	}
 	rows := v.drawn[:len(v.drawn):len(v.drawn)]
 	for _, c := range v.last.GetCalls() {
-		text, mark := callText(c.GetTool(), c.GetArgs()), v.m.st.Accent.Render("● ")
+		text, mark := callText(c.GetTool(), c.GetArgs()), v.m.look.st.Accent.Render("● ")
 		if c.GetWaiting() {
-			text, mark = text+" waits for a person: a shows it", v.m.st.Warn.Render("● ")
+			text, mark = text+" waits for a person: a shows it", v.m.look.st.Warn.Render("● ")
 		}
-		rows = append(rows, tui.Cut("  "+mark+terminal.Printable(text)+" "+v.m.since(c.GetSince().AsTime()), columns))
+		rows = append(rows, tui.Cut("  "+mark+terminal.Printable(text)+" "+v.m.look.since(c.GetSince().AsTime()), columns))
 	}
 	return rows
 }

@@ -208,8 +208,8 @@ func (k *look) position(text string, from, to, of int) string {
 func table[T any](m *model, at int, all []T, id func(T) string, cells func(T) []cell) {
 	var none T
 	p := &m.panels[at]
-	p.heading, p.ids = m.line(cells(none), true), command.Map(all, id)
-	p.row = func(i int) string { return m.line(cells(all[i]), false) }
+	p.heading, p.ids = m.look.line(cells(none), true), command.Map(all, id)
+	p.row = func(i int) string { return m.look.line(cells(all[i]), false) }
 	if i := slices.Index(p.ids, p.selected); i >= 0 {
 		p.Chosen = i
 	}
@@ -221,10 +221,10 @@ func (m *model) fill() {
 	if events := &m.panels[eventsPanel]; m.focus != eventsPanel {
 		events.selected, events.Chosen = "", len(m.Events)
 	}
-	table(m, decisionsPanel, m.decisions.GetApprovals(), (*symbiov1.Approval).GetId, m.decisionCells)
-	table(m, nodesPanel, m.NodeRows(), (*symbiov1.FleetNode).GetId, m.nodeCells)
-	table(m, agentsPanel, m.rows(), fleet.AgentRow.GetId, m.agentCells)
-	table(m, eventsPanel, m.Events, func(e event.Event) string { return fmt.Sprint(e.Node, e.Seq, e.Time.UnixNano()) }, m.eventCells)
+	table(m, decisionsPanel, m.decisions.GetApprovals(), (*symbiov1.Approval).GetId, m.look.decisionCells)
+	table(m, nodesPanel, m.NodeRows(), (*symbiov1.FleetNode).GetId, m.look.nodeCells)
+	table(m, agentsPanel, m.rows(), fleet.AgentRow.GetId, m.look.agentCells)
+	table(m, eventsPanel, m.Events, func(e event.Event) string { return fmt.Sprint(e.Node, e.Seq, e.Time.UnixNano()) }, m.look.eventCells)
 	if len(m.panels[m.focus].ids) == 0 {
 		m.focus = agentsPanel
 	}
@@ -233,7 +233,7 @@ func (m *model) fill() {
 // View implements tea.Model.
 func (m *model) View() tea.View {
 	below := m.below()
-	room := max(1, m.height-len(below))
+	room := max(1, m.look.height-len(below))
 	rows := m.lists(room)
 	if m.page != nil {
 		rows = m.page.view(&m.look, room)
@@ -243,7 +243,7 @@ func (m *model) View() tea.View {
 	v.AltScreen = true
 	if m.prompt != nil {
 		v.Cursor = m.prompt.Cursor()
-		v.Cursor.Y = m.height - 1
+		v.Cursor.Y = m.look.height - 1
 	}
 	return v
 }
@@ -255,14 +255,14 @@ func (m *model) lists(room int) []string {
 		if n == 0 {
 			continue
 		}
-		p, style, mark := &m.panels[i], m.st.Dim, "  "
+		p, style, mark := &m.panels[i], m.look.st.Dim, "  "
 		if i == m.focus {
-			style, mark = m.st.Bold, "▸ "
+			style, mark = m.look.st.Bold, "▸ "
 		}
 		from, to := p.Fit(len(p.ids), n-1)
-		rows = append(rows, tui.Paint(style, m.position(mark+p.heading, from, to, len(p.ids))))
+		rows = append(rows, tui.Paint(style, m.look.position(mark+p.heading, from, to, len(p.ids))))
 		for j := from; j < to; j++ {
-			rows = append(rows, m.row(p.row(j), i == m.focus && j == p.Chosen))
+			rows = append(rows, m.look.row(p.row(j), i == m.focus && j == p.Chosen))
 		}
 		rows = append(rows, slices.Repeat([]string{""}, n-1-(to-from))...)
 	}
@@ -272,7 +272,7 @@ func (m *model) lists(room int) []string {
 // heights returns how many rows of room each list takes, its heading included. The agents get what the others leave.
 func (m *model) heights(room int) (rows [panelCount]int) {
 	shares := [panelCount]int{decisionsPanel: max(2, room/6), nodesPanel: max(2, room/6)}
-	if m.height >= tallRows {
+	if m.look.height >= tallRows {
 		shares[eventsPanel] = room / 4
 	}
 	if m.focus != agentsPanel {
@@ -291,17 +291,17 @@ func (m *model) heights(room int) (rows [panelCount]int) {
 
 // header returns the first row: what the community is and does.
 func (m *model) header() string {
-	t, style := m.Total(), m.st.Bold
+	t, style := m.Total(), m.look.st.Bold
 	text := fmt.Sprintf("%s · %s · %s: %d working", m.Self.GetName(), chat.Plural(len(m.Nodes), "node"),
 		chat.Plural(int(t.GetAgents()), "agent"), t.GetWorking())
 	if t.GetWaiting() > 0 {
-		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.stateStyle("waiting")
+		text, style = text+fmt.Sprintf(", %d waiting", t.GetWaiting()), m.look.stateStyle("waiting")
 	}
 	text += fmt.Sprintf(" · $%.2f · %s tokens", t.GetSpent().GetCost(), budget.Rounded(tokens(t.GetSpent())))
-	if m.gone {
-		text, style = "node "+m.Self.GetName()+" is gone; waiting for it to come back (q leaves)", m.st.Bad
+	if m.link.gone {
+		text, style = "node "+m.Self.GetName()+" is gone; waiting for it to come back (q leaves)", m.look.st.Bad
 	}
-	return tui.Paint(style, tui.Cut(terminal.Printable(text), m.width-1))
+	return tui.Paint(style, tui.Cut(terminal.Printable(text), m.look.width-1))
 }
 
 // maxNoteRows bounds the rows of a remark.
@@ -309,12 +309,12 @@ const maxNoteRows = 4
 
 // below returns the last rows: the remark, and what is typed or the keys.
 func (m *model) below() (rows []string) {
-	columns, style := m.width-1, m.st.Accent
-	if m.bad {
-		style = m.st.Bad
+	columns, style := m.look.width-1, m.look.st.Accent
+	if m.note.bad {
+		style = m.look.st.Bad
 	}
-	if m.note != "" {
-		note := tui.Wrap(terminal.PrintableLines(m.note), columns)
+	if m.note.text != "" {
+		note := tui.Wrap(terminal.PrintableLines(m.note.text), columns)
 		rows = strings.Split(tui.Paint(style, strings.Join(note[:min(len(note), maxNoteRows)], "\n")), "\n")
 	}
 	if m.prompt != nil {
@@ -328,5 +328,5 @@ func (m *model) below() (rows []string) {
 	} else if m.filter != "" || m.order > 0 {
 		keys = fmt.Sprintf("by %s /%s  ", orders()[m.order].name, m.filter) + keys
 	}
-	return append(rows, tui.Paint(m.st.Dim, tui.Cut(terminal.Printable(keys), columns)))
+	return append(rows, tui.Paint(m.look.st.Dim, tui.Cut(terminal.Printable(keys), columns)))
 }

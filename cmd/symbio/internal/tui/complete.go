@@ -42,11 +42,11 @@ func (in *input) complete() tea.Cmd {
 	in.replace = word
 	if word[0] == '@' && time.Since(in.walked) > filesAge {
 		in.walked = time.Now()
-		return listFiles(in.dir) // which calls complete again
+		return listFiles(in.cfg.dir) // which calls complete again
 	}
 	switch {
 	case word[0] == '/' && word == text:
-		for _, c := range in.commands {
+		for _, c := range in.cfg.commands {
 			if strings.HasPrefix(c.Name, word[1:]) {
 				in.popup = append(in.popup, completion{"/" + c.Name, strings.TrimSpace(c.Args + "  " + c.Help)})
 			}

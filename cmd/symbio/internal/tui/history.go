@@ -24,7 +24,7 @@ const (
 
 // historyFile returns the file with the history of the working directory. Only its user can read it.
 func (in *input) historyFile() string {
-	return filepath.Join(in.config.history, fmt.Sprintf("%x.json", sha256.Sum256([]byte(in.dir)))[:32])
+	return filepath.Join(in.cfg.history, fmt.Sprintf("%x.json", sha256.Sum256([]byte(in.cfg.dir)))[:32])
 }
 
 // readHistory reads a history, the latest message last. An unreadable one is empty: it is no reason not to talk.

@@ -18,7 +18,7 @@ import (
 
 // input is what the person types: a text of several lines, its history, and a list of completions.
 type input struct {
-	config
+	cfg  config
 	area textarea.Model
 	// pastes are the texts that placeholders in the input stand for.
 	pastes []string
@@ -68,7 +68,7 @@ func newInput(c config) input {
 		off.Unbind()
 	}
 	a.Focus()
-	in := input{config: c, area: a}
+	in := input{cfg: c, area: a}
 	in.history = readHistory(in.historyFile()) // before the first key
 	in.resize(80, 24)
 	return in
@@ -174,7 +174,7 @@ type editedMsg struct {
 
 // edit opens the text in $EDITOR.
 func (in *input) edit() tea.Cmd {
-	if in.editor == "" {
+	if in.cfg.editor == "" {
 		return func() tea.Msg { return editedMsg{err: fmt.Errorf("no editor is set: EDITOR=NAME names one")} }
 	}
 	f, err := os.CreateTemp("", "symbio-*.md") // for this user alone
@@ -186,13 +186,13 @@ func (in *input) edit() tea.Cmd {
 	}
 	name := f.Name()
 	f.Close()
-	args := append(strings.Fields(in.editor), name)
+	args := append(strings.Fields(in.cfg.editor), name)
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdout = in.out // bubbletea's own output is no file, so that the editor would get a pipe
+	cmd.Stdout = in.cfg.out // bubbletea's own output is no file, so that the editor would get a pipe
 	return tea.ExecProcess(cmd, func(err error) tea.Msg {
 		defer os.Remove(name)
 		if err != nil {
-			return editedMsg{err: fmt.Errorf("%s: %w", in.editor, err)}
+			return editedMsg{err: fmt.Errorf("%s: %w", in.cfg.editor, err)}
 		}
 		data, err := os.ReadFile(name)
 		return editedMsg{text: strings.TrimSuffix(string(data), "\n"), err: err}

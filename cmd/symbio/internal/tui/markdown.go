@@ -11,8 +11,8 @@ import (
 )
 
 // markdown returns a block of Markdown as rows, and an empty one behind it.
-func (m *model) markdown(block string) string {
-	return strings.Join(Markdown(m.st, block, m.width-1, m.links), "\n") + "\n"
+func (k look) markdown(block string) string {
+	return strings.Join(Markdown(k.st, block, k.columns, k.links), "\n") + "\n"
 }
 
 // Markdown returns foreign Markdown as rows of at most columns cells. Line breaks stay: models mean them. links is true

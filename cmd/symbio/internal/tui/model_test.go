@@ -44,7 +44,7 @@ func newDesk(t testing.TB, columns, rows int) *desk {
 // show gives messages to the model.
 func (d *desk) show(all ...tea.Msg) {
 	for _, msg := range all {
-		d.starting = true // so that the rows stay in the queue
+		d.printer.starting = true // so that the rows stay in the queue
 		d.Update(msg)
 		d.View()
 	}
@@ -65,8 +65,8 @@ func (d *desk) keys(all ...string) {
 
 // printed returns the rows that go to the scrollback.
 func (d *desk) printed() string {
-	text := strings.Join(d.queue, "\n")
-	d.queue = nil
+	text := strings.Join(d.printer.queue, "\n")
+	d.printer.queue = nil
 	return text
 }
 
@@ -97,14 +97,14 @@ func (d *desk) everything(text string) (drawn string) {
 	d.event("settings", "r", quoted(`{"model":%s,"effort":%s,"mode":%s,"window":100,"why":%s}`, 4))
 	d.event("plan", "r", quoted(`{"steps":[{"text":%s,"state":"running"},{"text":%s,"state":%s}]}`, 3))
 	d.event("thought", "r", quoted(`{"turn":1,"text":%s}`, 1))
-	drawn += d.view.Content
+	drawn += d.frame.view.Content
 	d.event("text", "r", quoted(`{"turn":1,"text":%s}`, 1))
 	d.show(frameMsg{})
-	drawn += "\n" + d.view.Content
+	drawn += "\n" + d.frame.view.Content
 	d.event("tool_call", "r", quoted(`{"tool":%s,"call":"1","args":{"command":%s}}`, 2))
 	d.event("progress", "r", quoted(`{"call":"1","text":%s}`, 1))
 	d.event("task", "c", quoted(`{"name":%s,"parent":"r","text":%s}`, 2))
-	drawn += "\n" + d.view.Content
+	drawn += "\n" + d.frame.view.Content
 	d.event("tool_result", "r", quoted(`{"tool":%s,"call":"1","text":%s,"file":%s,"diff":%s}`, 4))
 	d.event("failed", "c", quoted(`{"name":%s,"why":%s}`, 2))
 	d.event("warning", "r", quoted(`{"text":%s}`, 1))
@@ -115,29 +115,29 @@ func (d *desk) everything(text string) (drawn string) {
 		{Event: event.Event{Name: text, Why: text}, Approval: event.Approval{ID: "1", For: []string{text}, Tool: text, Args: []byte(`{"command":` + jsonString(text) + `}`), Keepable: permission.Keepable{Rules: []string{text}, Offers: []permission.Offer{{Kind: "words", Text: text, Rules: []string{text}, Covers: []string{text}}}}}},
 		{Approval: event.Approval{ID: "2", Diff: text}},
 	})
-	drawn += "\n" + d.view.Content
+	drawn += "\n" + d.frame.view.Content
 	d.show(chat.Questions{{Event: event.Event{Name: text}, Approval: event.Approval{ID: "2", Diff: text}}})
-	drawn += "\n" + d.view.Content
+	drawn += "\n" + d.frame.view.Content
 	d.show(chat.Questions{}, chat.Skills{text}, filesMsg{text})
 	d.input.history = []string{text}
 	d.input.popup = []completion{{text: text, help: text}}
 	d.show(frameMsg{})
-	drawn += "\n" + d.view.Content
+	drawn += "\n" + d.frame.view.Content
 	d.input.popup = nil
 	member := &symbiov1.LocatedMember{Id: "m", Name: text, NodeName: text, Accepts: []string{"x"}}
 	approval := &symbiov1.Approval{Id: "3", NodeName: text, Name: text, Tool: text, Args: []byte(text)}
 	for _, open := range []tea.Msg{chat.Page{Title: text, Text: text}, chat.OpenTranscript{}, chat.OpenDiffs{}, chat.Sessions{{ID: text, When: text, Title: text}}, chat.Approvals{approval}, chat.OpenAgents{}, chat.Members{member}} {
 		d.show(open)
-		drawn += "\n" + d.view.Content
+		drawn += "\n" + d.frame.view.Content
 	}
 	d.overlay = nil
 	d.show(chat.Draft(text), chat.Prompts{{Name: text, Args: text, Help: text}})
-	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
+	drawn += "\n" + strings.ReplaceAll(d.frame.view.Content, "\u200d", "")
 	d.input.clear()
 	d.show(tea.PasteMsg{Content: visible.Truncate(text, 200)})
-	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
+	drawn += "\n" + strings.ReplaceAll(d.frame.view.Content, "\u200d", "")
 	d.keys("ctrl+u", "'/")
-	drawn += "\n" + strings.ReplaceAll(d.view.Content, "\u200d", "")
+	drawn += "\n" + strings.ReplaceAll(d.frame.view.Content, "\u200d", "")
 	return drawn + "\n" + d.printed()
 }
 
@@ -148,8 +148,8 @@ func TestWaitForAModelCountsDownInOneRow(t *testing.T) {
 		d.event("task", "r", `{"name":"general","text":"go"}`)
 		sees := func(want string) {
 			t.Helper()
-			if d.show(frameMsg{}); !strings.Contains(d.view.Content, want+" (type to steer, Ctrl-C stops)") {
-				t.Errorf("the status is %q, want %q in it", d.view.Content, want)
+			if d.show(frameMsg{}); !strings.Contains(d.frame.view.Content, want+" (type to steer, Ctrl-C stops)") {
+				t.Errorf("the status is %q, want %q in it", d.frame.view.Content, want)
 			}
 		}
 		d.event("retry", "r", `{"next":"openai:x","wait":20,"attempt":1,"why":"busy"}`)
@@ -213,13 +213,13 @@ func TestViewFitsTerminalWithAllParts(t *testing.T) {
 		d.event("plan", "r", `{"steps":[`+strings.Join(steps, ",")+`]}`)
 		d.event("text", "r", `{"turn":1,"text":`+jsonString(strings.Repeat("a line\n", 100))+`}`)
 		d.show(chat.Questions{{Event: event.Event{Name: "general", Why: "No rule."}, Approval: event.Approval{ID: "1", Tool: "Bash", Args: []byte(`{"command":` + jsonString(strings.Repeat("echo\n", 100)) + `}`), Keepable: permission.Keepable{Rules: []string{"Bash(x)"}}}}}, frameMsg{})
-		rows := strings.Split(d.view.Content, "\n")
+		rows := strings.Split(d.frame.view.Content, "\n")
 		if len(rows) > size[1] {
 			t.Errorf("at %v the view has %d rows", size, len(rows))
 		}
 		for _, want := range []string{"general wants to use Bash", "y  yes, once", "a  always: keep Bash(x)", "n  no", "No rule.", "\n>\n", "PgUp and PgDn"} {
-			if !strings.Contains(d.view.Content, want) {
-				t.Errorf("at %v %q is missing in\n%s", size, want, d.view.Content)
+			if !strings.Contains(d.frame.view.Content, want) {
+				t.Errorf("at %v %q is missing in\n%s", size, want, d.frame.view.Content)
 			}
 		}
 	}
@@ -232,13 +232,13 @@ func TestRequestOfServerForModelHasWordsOfItsOwn(t *testing.T) {
 		{Event: event.Event{Name: "worker"}, Approval: event.Approval{ID: "2", For: []string{"general"}, Tool: "mcp_sampling__notes\x1b"}},
 	}, frameMsg{})
 	for _, want := range []string{"The MCP server files asks the model of general  (1 of 2)\n", `"user: how?"`, `then: The MCP server notes\x1b asks the model of worker <- general`} {
-		if !strings.Contains(d.view.Content, want) {
-			t.Errorf("%q is missing in\n%s", want, d.view.Content)
+		if !strings.Contains(d.frame.view.Content, want) {
+			t.Errorf("%q is missing in\n%s", want, d.frame.view.Content)
 		}
 	}
 	d.show(chat.Approvals{{Name: "general", Tool: "mcp_sampling__files"}}, frameMsg{})
-	if want := "The MCP server files asks the model of general"; !strings.Contains(d.view.Content, want) {
-		t.Errorf("the list lacks it:\n%s", d.view.Content)
+	if want := "The MCP server files asks the model of general"; !strings.Contains(d.frame.view.Content, want) {
+		t.Errorf("the list lacks it:\n%s", d.frame.view.Content)
 	}
 }
 
@@ -293,14 +293,14 @@ func TestCallOfQuestionScrolls(t *testing.T) {
 	}
 	d := newDesk(t, 80, 24)
 	d.show(chat.Questions{{Event: event.Event{Name: "general"}, Approval: event.Approval{ID: "7", Tool: "Bash", Args: args, Keepable: permission.Keepable{Rules: []string{"Bash(x)"}}}}})
-	if !strings.Contains(d.view.Content, "echo 0\n") && !strings.Contains(d.view.Content, "echo 0 ") || !strings.Contains(d.view.Content, "of 60; PgUp and PgDn") {
-		t.Errorf("at first:\n%s", d.view.Content)
+	if !strings.Contains(d.frame.view.Content, "echo 0\n") && !strings.Contains(d.frame.view.Content, "echo 0 ") || !strings.Contains(d.frame.view.Content, "of 60; PgUp and PgDn") {
+		t.Errorf("at first:\n%s", d.frame.view.Content)
 	}
 	for range 60 {
 		d.keys("pgdown")
 	}
-	if !strings.Contains(d.view.Content, "echo 59") || strings.Contains(d.view.Content, "echo 0 ") || !strings.Contains(d.view.Content, "yes, once") {
-		t.Errorf("at the end:\n%s", d.view.Content)
+	if !strings.Contains(d.frame.view.Content, "echo 59") || strings.Contains(d.frame.view.Content, "echo 0 ") || !strings.Contains(d.frame.view.Content, "yes, once") {
+		t.Errorf("at the end:\n%s", d.frame.view.Content)
 	}
 	d.keys("enter")
 	if len(d.got) != 1 || !d.got[0].Answer.GetAllow() {
@@ -330,8 +330,8 @@ func TestPasteIsFoldedAndSentWhole(t *testing.T) {
 	text := strings.Repeat("a long line of a file\n", 120)
 	d.keys("'look: ")
 	d.show(tea.PasteMsg{Content: strings.ReplaceAll(text, "\n", "\r\n")})
-	if !strings.Contains(d.view.Content, "> look: [pasted 120 lines]") {
-		t.Errorf("shown:\n%s", d.view.Content)
+	if !strings.Contains(d.frame.view.Content, "> look: [pasted 120 lines]") {
+		t.Errorf("shown:\n%s", d.frame.view.Content)
 	}
 	d.keys("enter")
 	if len(d.got) != 1 || d.got[0].Text != "look: "+text {
@@ -342,7 +342,7 @@ func TestPasteIsFoldedAndSentWhole(t *testing.T) {
 func TestViewStaysWhileRowsArePrinted(t *testing.T) {
 	m := newDesk(t, 60, 15).model
 	m.Update(startedMsg{})
-	m.printText("row")
+	m.printer.print("row")
 	m.Update(chat.State{})
 	before := m.View().Content // with it was counted how many rows fit
 	m.Update(chat.Questions{{Approval: event.Approval{ID: "1", Tool: "Bash", Args: []byte(`{"command":"ls"}`)}}})
@@ -359,8 +359,8 @@ func TestPrintFitsBesideEachFrameThatMayBeDrawn(t *testing.T) {
 	step := func(m *model, msg tea.Msg) (left int) { // as bubbletea does
 		m.Update(msg)
 		m.View()
-		m.printing = false
-		return len(m.queue)
+		m.printer.printing = false
+		return len(m.printer.queue)
 	}
 	tests := []struct {
 		name        string
@@ -378,7 +378,7 @@ func TestPrintFitsBesideEachFrameThatMayBeDrawn(t *testing.T) {
 			step(m, tt.open)
 			step(m, frameMsg{})
 			step(m, tt.close)
-			m.printText(strings.Repeat("row\n", 19) + "row")
+			m.printer.print(strings.Repeat("row\n", 19) + "row")
 			got := []int{step(m, chat.State{}), step(m, frameMsg{}), step(m, frameMsg{})}
 			if !slices.Equal(got, tt.left) {
 				t.Errorf("rows that wait: %d, want %d", got, tt.left)
@@ -394,7 +394,7 @@ func TestHistoryLastsAndIsSearched(t *testing.T) {
 		_, _, _, cmd := d.input.key(press("enter"))
 		cmd()
 	}
-	again := &desk{model: newModel(d.config)}
+	again := &desk{model: newModel(d.cfg)}
 	again.keys("'draft", "up", "up")
 	if got := again.input.area.Value(); got != "second" {
 		t.Errorf("two up is %q", got)
@@ -416,7 +416,7 @@ func TestHistoryLastsAndIsSearched(t *testing.T) {
 func TestCompletionOfCommandsFilesAndSkills(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	for name, text := range map[string]string{".gitignore": "*.log\nbuild/\n", "main.go": "", "debug.log": "", "build/out.go": "", "sub/other.go": "", "sub/with space.go": ""} {
-		file := filepath.Join(d.dir, name)
+		file := filepath.Join(d.cfg.dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +424,7 @@ func TestCompletionOfCommandsFilesAndSkills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := listFiles(d.dir)().(filesMsg)
+	files := listFiles(d.cfg.dir)().(filesMsg)
 	if got := strings.Join(files, " "); got != ".gitignore main.go sub/other.go sub/with space.go" {
 		t.Errorf("the files are %q", got)
 	}
@@ -448,7 +448,7 @@ func TestCompletionOfCommandsFilesAndSkills(t *testing.T) {
 
 func TestPictureIsSentWithItsMessage(t *testing.T) {
 	d := newDesk(t, 80, 24)
-	file := filepath.Join(d.dir, "a b.png")
+	file := filepath.Join(d.cfg.dir, "a b.png")
 	if err := os.WriteFile(file, []byte("\x89PNG\r\n\x1a\n0000"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -481,8 +481,8 @@ func TestModeChangesByShiftTab(t *testing.T) {
 	}
 	d.event("task", "r", `{}`)
 	d.event("turn", "r", `{"turn":1,"context":250,"window":1000}`)
-	if !strings.Contains(d.view.Content, "25% of 1000 · m") {
-		t.Errorf("the status is %s", d.view.Content)
+	if !strings.Contains(d.frame.view.Content, "25% of 1000 · m") {
+		t.Errorf("the status is %s", d.frame.view.Content)
 	}
 }
 
@@ -493,8 +493,8 @@ func TestLinksOfTerminalLeadWhereTheyShow(t *testing.T) {
 		"javascript:alert(1)": false, "file:///etc/passwd": false, "https://ex\u0430mple.com": false, "//example.com": false, "/docs": false, "https://": false,
 	} {
 		for _, links := range []bool{true, false} {
-			d.links = links
-			got := d.markdown("see [the docs](" + target + ") now")
+			d.look.links = links
+			got := d.look.markdown("see [the docs](" + target + ") now")
 			if want := "\x1b]8;;" + target + "\a"; strings.Contains(got, want) != (linked && links) || strings.Count(got, "\x1b]8") > 2 {
 				t.Errorf("links %t: %s is %q", links, target, got)
 			}
@@ -540,8 +540,8 @@ func TestAgentIsSpokenToThroughTree(t *testing.T) {
 	d.event("task", "c", `{"name":"helper","parent":"r","text":"look"}`)
 	d.keys("ctrl+t")
 	d.show(chat.Members{{Id: "far", Name: "worker", NodeName: "b", Accepts: []string{"x"}, Available: true}})
-	if !d.view.AltScreen || !strings.Contains(d.view.Content, "helper on n") || !strings.Contains(d.view.Content, "worker on b") {
-		t.Fatalf("the tree is\n%s", d.view.Content)
+	if !d.frame.view.AltScreen || !strings.Contains(d.frame.view.Content, "helper on n") || !strings.Contains(d.frame.view.Content, "worker on b") {
+		t.Fatalf("the tree is\n%s", d.frame.view.Content)
 	}
 	d.keys("down", "down", "enter", "'stop that", "enter", "esc", "'and you", "enter")
 	got := d.got[len(d.got)-2:]
@@ -554,15 +554,15 @@ func TestAgentIsSpokenToThroughTree(t *testing.T) {
 func TestViewKeepsItsRowsWhileOverlayIsOpen(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.keys("'/mod")
-	drawn := lines(d.view.Content)
+	drawn := lines(d.frame.view.Content)
 	d.keys("esc")
 	d.show(chat.Page{Title: "a page", Text: "text"}, frameMsg{}, frameMsg{}, frameMsg{})
 	d.keys("q")
-	if got := lines(d.view.Content); got < drawn {
+	if got := lines(d.frame.view.Content); got < drawn {
 		t.Errorf("after the page the view has %d rows, but %d are drawn", got, drawn)
 	}
 	d.show(frameMsg{}, frameMsg{}, frameMsg{})
-	if got := lines(d.view.Content); got >= drawn {
+	if got := lines(d.frame.view.Content); got >= drawn {
 		t.Errorf("the view keeps %d rows", got)
 	}
 }
@@ -574,8 +574,8 @@ func TestAgentIsStoppedInTreeAfterQuestion(t *testing.T) {
 	d.keys("ctrl+t")
 	asked := len(d.got)
 	d.keys("x", "x", "down", "x", "up", "down", "x")
-	if len(d.got) != asked || !strings.Contains(d.view.Content, "x again stops helper and its sub-agents") {
-		t.Fatalf("sent %+v before the second x; the screen is\n%s", d.got[asked:], d.view.Content)
+	if len(d.got) != asked || !strings.Contains(d.frame.view.Content, "x again stops helper and its sub-agents") {
+		t.Fatalf("sent %+v before the second x; the screen is\n%s", d.got[asked:], d.frame.view.Content)
 	}
 	d.keys("x", "x")
 	if got := d.got[asked:]; len(got) != 1 || got[0].Stop != "c" {
@@ -592,8 +592,8 @@ func TestEditIsShownAsDiff(t *testing.T) {
 		t.Errorf("printed\n%s\nwant\n%s", got, want)
 	}
 	d.show(chat.OpenDiffs{})
-	if !strings.Contains(d.view.Content, "+two") {
-		t.Errorf("the diffs are\n%s", d.view.Content)
+	if !strings.Contains(d.frame.view.Content, "+two") {
+		t.Errorf("the diffs are\n%s", d.frame.view.Content)
 	}
 }
 
@@ -639,7 +639,7 @@ func TestMarkdown(t *testing.T) {
 		"|a|b|\n|-|-:|\n|long cell|1|\n|x|22|":      "a         │  b\n──────────┼───\nlong cell │  1\nx         │ 22\n",
 		`\*not\*`:                                   "*not*\n",
 	} {
-		if got := d.markdown(text); got != strings.Replace(want, "──────────┼───", "──────────┼───"[3:], 1) && got != want {
+		if got := d.look.markdown(text); got != strings.Replace(want, "──────────┼───", "──────────┼───"[3:], 1) && got != want {
 			t.Errorf("%q is\n%q, want\n%q", text, got, want)
 		}
 	}
@@ -652,9 +652,9 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add("\t\t\t0", 0)
 	f.Fuzz(func(t *testing.T, text string, columns int) {
 		d := newDesk(t, 12+max(0, columns)%200, 24)
-		for row := range strings.SplitSeq(d.markdown(text), "\n") {
-			if ansi.StringWidth(row) > d.width || strings.ContainsFunc(row, unicode.IsControl) {
-				t.Errorf("in %d cells the row %q", d.width, row)
+		for row := range strings.SplitSeq(d.look.markdown(text), "\n") {
+			if ansi.StringWidth(row) > d.look.columns+1 || strings.ContainsFunc(row, unicode.IsControl) {
+				t.Errorf("in %d cells the row %q", d.look.columns+1, row)
 			}
 		}
 	})
@@ -724,15 +724,15 @@ func TestQuestionShowsWhatOffersAllow(t *testing.T) {
 	d := newDesk(t, 80, 30)
 	d.show(chat.Questions{offering})
 	for _, want := range []string{"  s  for the session: changes of files below /w\n", "allows Write(./*), Bash(box:work)", "also covers Edit a.go; Bash make", "  S  the same from now on", "allows Bash(go test:*)", "  a  always: keep exactly"} {
-		if !strings.Contains(squeeze(d.view.Content), want) {
-			t.Errorf("%q is missing in\n%s", want, d.view.Content)
+		if !strings.Contains(squeeze(d.frame.view.Content), want) {
+			t.Errorf("%q is missing in\n%s", want, d.frame.view.Content)
 		}
 	}
 	d = newDesk(t, 80, 16)
 	d.show(chat.Questions{offering})
 	for _, want := range []string{"s  for the session: changes of files below /w", "p  for the session: commands that begin with go test", "r  no, with"} {
-		if !strings.Contains(d.view.Content, want) {
-			t.Errorf("with few rows %q is missing in\n%s", want, d.view.Content)
+		if !strings.Contains(d.frame.view.Content, want) {
+			t.Errorf("with few rows %q is missing in\n%s", want, d.frame.view.Content)
 		}
 	}
 }

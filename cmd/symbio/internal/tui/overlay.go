@@ -31,13 +31,17 @@ type overlay struct {
 	// stop is for the key x on a row, if that does something. question is what x asks before it is pressed again.
 	stop     func(i int, again bool)
 	question string
-	// search is the text that n and N look for, and found the number of the row that has it. typing is true while the
-	// text is typed, behind a /.
-	search string
-	found  int
-	typing bool
+	search   search
 	// asked is when members were asked for.
 	asked time.Time
+}
+
+// search is the text that n and N look for, and found the number of the row that has it. typing is true while the text is
+// typed, behind a /.
+type search struct {
+	text   string
+	found  int
+	typing bool
 }
 
 // refreshTime is how old the members in the tree of agents get.
@@ -57,13 +61,13 @@ func (m *model) overlayOf(msg tea.Msg) *overlay {
 	case chat.Page:
 		return &overlay{title: msg.Title, fill: func(columns int) []string { return Wrap(clean(msg.Text), columns) }}
 	case chat.Memory:
-		return &overlay{title: msg.Title, fill: func(columns int) []string { return Conversation(m.st, msg.Messages, columns, m.links) }}
+		return &overlay{title: msg.Title, fill: func(columns int) []string { return Conversation(m.look.st, msg.Messages, columns, m.look.links) }}
 	case chat.OpenTranscript:
-		o := &overlay{title: "Transcript", fill: func(columns int) []string { return m.transcript.full(m, columns, false) }}
+		o := &overlay{title: "Transcript", fill: func(columns int) []string { return m.transcript.full(m.look.st, columns, false) }}
 		o.Top = 1 << 30 // the end
 		return o
 	case chat.OpenDiffs:
-		return &overlay{title: "Edits of this conversation", fill: func(columns int) []string { return m.transcript.full(m, columns, true) }}
+		return &overlay{title: "Edits of this conversation", fill: func(columns int) []string { return m.transcript.full(m.look.st, columns, true) }}
 	case chat.Sessions:
 		o := &overlay{title: "Go on with a session", Scroll: Scroll{List: true}}
 		o.fill = func(int) (rows []string) {
@@ -130,31 +134,31 @@ func (m *model) agentsOverlay() *overlay {
 	o.fill = func(columns int) (rows []string) {
 		ids = nil
 		t := &m.transcript
-		for _, id := range t.agents.Order {
-			rows, ids = append(rows, agentText(m.st, t.agents.Get(id), columns-2)), append(ids, id)
+		for _, id := range t.Agents.Order {
+			rows, ids = append(rows, agentText(m.look.st, t.Agents.Get(id), columns-2)), append(ids, id)
 		}
 		for _, b := range t.members {
-			if t.agents.Get(b.GetId()) != nil || len(b.GetAccepts()) == 0 {
+			if t.Agents.Get(b.GetId()) != nil || len(b.GetAccepts()) == 0 {
 				continue
 			}
 			state := ""
 			if !b.GetAvailable() {
 				state = "unavailable"
 			}
-			rows, ids = append(rows, agentText(m.st, &chat.AgentRow{ID: b.GetId(), Name: b.GetName(), Node: b.GetNodeName(), State: state},
+			rows, ids = append(rows, agentText(m.look.st, &chat.AgentRow{ID: b.GetId(), Name: b.GetName(), Node: b.GetNodeName(), State: state},
 				columns-2)), append(ids, b.GetId())
 		}
 		return rows
 	}
 	o.choose = func(i int) {
-		if m.target = ids[i]; m.target == m.transcript.agents.Root {
+		if m.target = ids[i]; m.target == m.transcript.Agents.Root {
 			m.target = ""
 		}
 	}
 	asked := ""
 	o.stop = func(i int, again bool) {
 		switch id := ids[i]; {
-		case id == m.transcript.agents.Root:
+		case id == m.transcript.Agents.Root:
 			o.question = "Ctrl-C in the conversation stops the answer of this agent"
 		case again && id == asked:
 			m.send(chat.Input{Stop: id})
@@ -170,13 +174,13 @@ func (m *model) overlayKey(k tea.KeyPressMsg) {
 	o := m.overlay
 	question := o.question
 	o.question = ""
-	if o.typing {
+	if o.search.typing {
 		o.searchKey(k)
 		return
 	}
 	switch k.String() {
 	case "/":
-		o.search, o.typing, o.found = "", true, o.Top-1
+		o.search.text, o.search.typing, o.search.found = "", true, o.Top-1
 	case "n":
 		o.find(1)
 	case "N":
@@ -201,51 +205,51 @@ func (m *model) overlayKey(k tea.KeyPressMsg) {
 func (o *overlay) searchKey(k tea.KeyPressMsg) {
 	switch k.String() {
 	case "esc":
-		o.search, o.typing = "", false
+		o.search.text, o.search.typing = "", false
 	case "enter":
-		o.typing = false
+		o.search.typing = false
 		o.find(1)
 	case "backspace":
-		o.search = ansi.Truncate(o.search, ansi.StringWidth(o.search)-1, "")
+		o.search.text = ansi.Truncate(o.search.text, ansi.StringWidth(o.search.text)-1, "")
 	default:
-		o.search += OneLine(k.Text)
+		o.search.text += OneLine(k.Text)
 	}
 }
 
 // find goes to the next row that has the text, in any case, or with step -1 to the one before. Behind the last comes the
 // first.
 func (o *overlay) find(step int) {
-	from := o.found
+	from := o.search.found
 	if o.List {
 		from = o.Chosen
 	}
 	for i := range o.rows {
 		at := ((from+step*(i+1))%len(o.rows) + len(o.rows)) % len(o.rows)
-		if o.search != "" && strings.Contains(strings.ToLower(ansi.Strip(o.rows[at])), strings.ToLower(o.search)) {
-			o.found, o.Chosen, o.Top = at, at, at
+		if o.search.text != "" && strings.Contains(strings.ToLower(ansi.Strip(o.rows[at])), strings.ToLower(o.search.text)) {
+			o.search.found, o.Chosen, o.Top = at, at, at
 			return
 		}
 	}
-	o.found, o.question = -1, "nothing has "+cmp.Or(o.search, "the text: / asks for one")
+	o.search.found, o.question = -1, "nothing has "+cmp.Or(o.search.text, "the text: / asks for one")
 }
 
 // view returns what is open for the whole screen.
 func (o *overlay) view(m *model) string {
-	columns := m.width - 1
-	if o.width != m.width {
-		o.rows, o.width = o.fill(columns), m.width
+	columns := m.look.columns
+	if o.width != columns {
+		o.rows, o.width = o.fill(columns), columns
 	}
 	page := max(1, m.height-2)
 	from, to := o.Fit(len(o.rows), page)
-	rows := []string{Paint(m.st.Bold, Cut(OneLine(cmp.Or(o.question, o.title)), columns))}
+	rows := []string{Paint(m.look.st.Bold, Cut(OneLine(cmp.Or(o.question, o.title)), columns))}
 	for i := from; i < to; i++ {
 		row := o.rows[i]
 		if o.List && i == o.Chosen {
-			row = m.st.Selected.Render("> ") + row
+			row = m.look.st.Selected.Render("> ") + row
 		} else if o.List {
 			row = "  " + row
-		} else if i == o.found && o.search != "" && !o.typing {
-			row = m.st.Selected.Render(ansi.Strip(row))
+		} else if i == o.search.found && o.search.text != "" && !o.search.typing {
+			row = m.look.st.Selected.Render(ansi.Strip(row))
 		}
 		rows = append(rows, Cut(row, columns))
 	}
@@ -256,25 +260,25 @@ func (o *overlay) view(m *model) string {
 	if o.List {
 		keys = "Esc closes  Enter chooses  / searches"
 	}
-	if o.typing {
-		keys = "/" + o.search + "_"
+	if o.search.typing {
+		keys = "/" + o.search.text + "_"
 	}
-	return strings.Join(append(rows, Paint(m.st.Dim,
+	return strings.Join(append(rows, Paint(m.look.st.Dim,
 		Cut(fmt.Sprintf("%s  ↑↓ PgUp PgDn  %d-%d of %d", keys, min(from+1, to), to, len(o.rows)), columns))), "\n")
 }
 
 // full returns all entries in full, or the edits alone.
-func (t *transcript) full(m *model, columns int, edits bool) (rows []string) {
+func (t *transcript) full(s Styles, columns int, edits bool) (rows []string) {
 	for _, e := range t.entries {
 		if edits && e.diff == "" {
 			continue
 		}
-		rows = append(rows, Paint(m.st.Bold, Cut(OneLine(e.head), columns)))
+		rows = append(rows, Paint(s.Bold, Cut(OneLine(e.head), columns)))
 		if e.body != "" && !edits {
 			rows = append(rows, Wrap(clean(e.body), columns)...)
 		}
 		if e.diff != "" {
-			rows = append(rows, DiffRows(m.st, e.diff, columns, 1<<20)...)
+			rows = append(rows, DiffRows(s, e.diff, columns, 1<<20)...)
 		}
 		rows = append(rows, "")
 	}

@@ -29,7 +29,7 @@ func (in *input) takePictures(text string) (string, []*symbiov1.Picture) {
 			continue
 		}
 		if !filepath.IsAbs(name) {
-			name = filepath.Join(in.dir, name)
+			name = filepath.Join(in.cfg.dir, name)
 		}
 		if p := readPicture(name); p != nil {
 			found = append(found, p)

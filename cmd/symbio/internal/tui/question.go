@@ -124,7 +124,7 @@ func (p *questionPanel) waitingRows(m *model, columns int) (rows []string) {
 		if more := len(p.open) - 1 - i; i == maxWaitingRows-1 && more > 1 {
 			text = fmt.Sprintf("  then: %d more; /approvals lists all", more)
 		}
-		if rows = append(rows, Paint(m.st.Dim, Cut(OneLine(text), columns))); len(rows) == maxWaitingRows {
+		if rows = append(rows, Paint(m.look.st.Dim, Cut(OneLine(text), columns))); len(rows) == maxWaitingRows {
 			break
 		}
 	}
@@ -315,7 +315,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 		return nil
 	}
 	q := p.open[0]
-	head, body := Question(m.st, q, columns)
+	head, body := Question(m.look.st, q, columns)
 	prompt := []string{"  why not? Enter sends it, Esc goes back"}
 	if names, form := formFields(q); p.reasoning && len(p.filled) < len(names) {
 		name := names[len(p.filled)]
@@ -329,10 +329,10 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	if p.total > 1 {
 		head += fmt.Sprintf("  (%d of %d)", p.total-len(p.open)+1, p.total)
 	}
-	rows := []string{Paint(m.st.Bold, Cut(head, columns))}
-	below := p.belowCall(m.st, q, columns, true)
+	rows := []string{Paint(m.look.st.Bold, Cut(head, columns))}
+	below := p.belowCall(m.look.st, q, columns, true)
 	if len(rows)+len(below)+min(len(body), 4) > room {
-		below = p.belowCall(m.st, q, columns, false)
+		below = p.belowCall(m.look.st, q, columns, false)
 	}
 	if p.reasoning {
 		below = append(below, prompt...)
@@ -342,7 +342,7 @@ func (p *questionPanel) view(m *model, columns, room int) []string {
 	fits := max(2, room-len(rows)-len(below))
 	if all := len(body); all > fits {
 		from, to := p.scroll.Fit(all, fits-1)
-		body = append(body[from:to:to], Paint(m.st.Dim, fmt.Sprintf("  rows %d to %d of %d; PgUp and PgDn show the others", from+1, to, all)))
+		body = append(body[from:to:to], Paint(m.look.st.Dim, fmt.Sprintf("  rows %d to %d of %d; PgUp and PgDn show the others", from+1, to, all)))
 	}
 	return append(append(rows, body...), below...)
 }

@@ -31,12 +31,12 @@ func TestOverlayIsSearched(t *testing.T) {
 		{[]string{"/", "'none", "enter"}, "row 90"},
 	} {
 		d.keys(c.keys...)
-		if got := strings.Split(d.view.Content, "\n"); got[1] != c.first {
+		if got := strings.Split(d.frame.view.Content, "\n"); got[1] != c.first {
 			t.Errorf("after %q the first row is %q, want %q", c.keys, got[1], c.first)
 		}
 	}
-	if !strings.HasPrefix(d.view.Content, "nothing has none\n") {
-		t.Errorf("of a text that is not there: %q", d.view.Content)
+	if !strings.HasPrefix(d.frame.view.Content, "nothing has none\n") {
+		t.Errorf("of a text that is not there: %q", d.frame.view.Content)
 	}
 	if d.keys("/", "'q", "esc"); d.overlay == nil {
 		t.Error("Esc in the search closed the page")
@@ -59,7 +59,7 @@ func TestLongMessageIsShownShort(t *testing.T) {
 		t.Errorf("shown %q, want %q", got, want)
 	}
 	d.keys("ctrl+o")
-	if got := d.transcript.full(d.model, 60, false); len(got) != 204 {
+	if got := d.transcript.full(d.look.st, 60, false); len(got) != 204 {
 		t.Errorf("Ctrl-O has %d rows: %q", len(got), got)
 	}
 	d.overlay = nil
@@ -73,7 +73,7 @@ func TestFormIsFilledFieldByField(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	form := `{"message":"Which door?","form":{"color":{"type":"string","required":true,"enum":["red","blue"],"description":"of the door"},"doors":{"type":"integer","default":1},"note":{"type":"string"},"sure":{"type":"boolean"}}}`
 	d.show(chat.Questions{{Approval: event.Approval{ID: "1", Tool: "question of s", Digest: "d", Args: []byte(form)}}})
-	if view := d.view.Content; !strings.Contains(view, "color: string, required, one of red, blue: of the door\n") {
+	if view := d.frame.view.Content; !strings.Contains(view, "color: string, required, one of red, blue: of the door\n") {
 		t.Errorf("the question:\n%s", view)
 	}
 	for _, c := range []struct{ typed, want string }{
@@ -89,7 +89,7 @@ func TestFormIsFilledFieldByField(t *testing.T) {
 		} else {
 			d.keys("down", "up", "r")
 		}
-		if view := d.view.Content; !strings.Contains(view, c.want) {
+		if view := d.frame.view.Content; !strings.Contains(view, c.want) {
 			t.Errorf("after %q there is no %q:\n%s", c.typed, c.want, view)
 		}
 	}
@@ -104,7 +104,7 @@ func TestWindowIsFilledToHundredPercent(t *testing.T) {
 	d := newDesk(t, 80, 24)
 	d.event("task", "r", `{"name":"a","text":"x"}`)
 	d.event("turn", "r", `{"context":1270,"window":1000}`)
-	if !strings.Contains(d.view.Content, "100% of 1000") {
-		t.Errorf("the status: %s", d.view.Content)
+	if !strings.Contains(d.frame.view.Content, "100% of 1000") {
+		t.Errorf("the status: %s", d.frame.view.Content)
 	}
 }

@@ -61,7 +61,7 @@ func Open(_ context.Context, env *command.Env, commands []chat.Command) (chat.Te
 			}
 		},
 	})
-	m.starting = true
+	m.printer.starting = true
 	drawn := func() { p.group.Go(func() error { p.tea.Send(startedMsg{}); return nil }) }
 	p.tea = tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(&output{File: out, drawn: drawn}), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))

@@ -18,15 +18,12 @@ import (
 // transcript makes rows of the events of a conversation: the text of the first agent as prose, each
 // tool call as one line when it has ended, and the lines of sub-agents indented below their names.
 type transcript struct {
-	agents chat.Agents
-	// answer is the text that is being written; turnText all of it in the turn whose number is turn.
-	answer   stream
-	turnText strings.Builder
-	turn     int
+	chat.Transcript
+	// answer is the text that is being written, and written all of it since it was last complete.
+	answer  stream
+	written strings.Builder
 	// thought are the thoughts of the model since the latest text or call.
 	thought strings.Builder
-	// running are the calls that have not ended, the latest last.
-	running chat.Calls
 	// entries are all that was shown, in full; entryBytes is their size.
 	entries    []entry
 	entryBytes int
@@ -35,6 +32,14 @@ type transcript struct {
 	waitEnd          time.Time
 	// members are the agents of all nodes.
 	members []*symbiov1.LocatedMember
+}
+
+// look is how a conversation is drawn: in which styles, and in how many columns. links is true if the terminal shows links.
+// prose is false if the answer goes elsewhere, through a pipe.
+type look struct {
+	st           Styles
+	columns      int
+	links, prose bool
 }
 
 // entry is a part of the conversation in full. diff is the change of an edit.
@@ -53,58 +58,25 @@ func (t *transcript) add(e entry) {
 func (e entry) size() int { return len(e.head) + len(e.body) + len(e.diff) }
 
 // event handles an event and returns the texts that are finished.
-func (t *transcript) event(m *model, e event.Event) (done []string) {
-	row := t.agents.Event(e)
+func (t *transcript) event(k look, e event.Event) []string {
+	n := t.Event(e)
 	if t.wait(e) {
 		return nil
 	}
-	switch e.Type {
-	case event.TypeTask:
-		row.Began, row.Task, row.State = e.Time, e.Text, "working"
-		if row.Depth > 0 {
-			done = append(done, t.line(m, row, m.st.Bold.Render(OneLine(e.Text))))
-		}
-	case event.TypeText:
-		if row.Depth == 0 && e.Agent != "" {
-			done = t.text(m, e)
-		}
-	case event.TypeThought:
-		if row.Depth == 0 {
-			t.thought.WriteString(e.Text)
-		}
-	case event.TypeTurn:
-		row.Tokens = cmp.Or(event.PartOf[event.Turn](e).Context, row.Tokens)
-		if row.Depth == 0 {
-			done = t.flush(m)
-		}
-	case event.TypeToolCall:
-		if e.Agent == t.agents.Root {
-			done = t.flush(m)
-		}
-		t.running.Event(e)
-		row.State = t.running[len(t.running)-1].What
-	case event.TypeProgress:
-		t.running.Event(e)
-	case event.TypeToolResult:
-		done = t.endCall(m, e, row)
-	case event.TypeDone, event.TypeFailed:
-		spent := event.PartOf[event.End](e).Spent
-		row.State, row.Spent = e.Type, cmp.Or(spent, row.Spent)
-		if row.Depth > 0 {
-			text, style := "is done", m.st.Dim
-			if e.Type == event.TypeFailed {
-				text, style = "failed: "+e.Why, m.st.Bad
-			}
-			done = append(done, t.line(m, row, style.Render(OneLine(text+"  "+chat.UsageAndTime(spent, e.Time.Sub(row.Began))))))
-		}
-	case event.TypeResult:
-		done = t.result(m, e.Text)
-	default:
-		if text := chat.NoticeText(e); text != "" {
-			done = append(done, t.line(m, row, m.st.Dim.Render(OneLine(text))))
-		}
+	switch n.Kind {
+	case chat.KindNothing:
+		return nil
+	case chat.KindProse:
+		return t.text(k, n.Text)
+	case chat.KindThought:
+		t.thought.WriteString(n.Text)
+		return nil
+	case chat.KindBreak:
+		return t.flush(k)
+	case chat.KindAnswer:
+		return t.result(k, n.Text)
 	}
-	return done
+	return t.line(k, n, e)
 }
 
 // wait notes the wait for a model that an event begins or ends. It reports whether the countdown alone shows it: it follows another one.
@@ -122,112 +94,122 @@ func (t *transcript) wait(e event.Event) bool {
 }
 
 // Conversation returns the messages of an agent as rows of at most columns cells, as a conversation shows them.
-func Conversation(s Styles, messages []llm.Message, columns int, links bool) []string {
-	m := &model{config: config{links: links, prose: true}, st: s, width: columns + 1, transcript: transcript{}}
+func Conversation(s Styles, messages []llm.Message, columns int, links bool) (rows []string) {
+	k, t := look{st: s, columns: columns, links: links, prose: true}, transcript{}
 	for _, shown := range chat.Past("agent", messages) {
+		done := []string(nil)
 		switch shown := shown.(type) {
 		case chat.Echo:
-			m.echo(string(shown))
+			done = t.echo(k, string(shown))
 		case event.Event:
-			m.event(shown)
+			done = t.event(k, shown)
+		}
+		for _, text := range done {
+			rows = append(rows, strings.Split(text, "\n")...)
 		}
 	}
-	return m.queue
+	return rows
 }
 
 // nameOf returns the name of an agent for people.
 func (t *transcript) nameOf(id string) string {
-	if a := t.agents.Get(id); a != nil {
+	if a := t.Agents.Get(id); a != nil {
 		return cmp.Or(OneLine(a.Name), id)
 	}
 	return id
 }
 
+// maxEchoRows is how many lines of a message are shown. Of a longer one, which was pasted, the first and the last are.
+const maxEchoRows = 12
+
+// echo returns a message of the person, behind the text that is complete with it.
+func (t *transcript) echo(k look, text string) []string {
+	done := t.flush(k)
+	t.add(entry{head: "you", body: text})
+	rows := strings.Split(clean(text), "\n")
+	if more := len(rows) - maxEchoRows; more > 0 {
+		rows = append(rows[:1:1], fmt.Sprintf("[%d lines; Ctrl-O shows all]", len(rows)), rows[len(rows)-1])
+	}
+	return append(done, "\n"+Paint(k.st.Bold, k.wrapped("> "+strings.Join(rows, "\n"), "")))
+}
+
+// wrapped wraps text to the terminal behind an indent.
+func (k look) wrapped(text, indent string) string {
+	rows := Wrap(text, k.columns-len(indent))
+	return indent + strings.Join(rows, "\n"+indent)
+}
+
 // text adds a piece of the answer and returns the blocks that it completes.
-func (t *transcript) text(m *model, e event.Event) (done []string) {
-	done = t.flushThought(m)
-	if turn := event.PartOf[event.Turn](e).Turn; turn != t.turn {
-		t.turn = turn
-		t.turnText.Reset()
-	}
-	text := e.Text
-	if t.turnText.Len() == 0 {
-		text = strings.TrimLeft(text, "\n")
-	}
-	t.turnText.WriteString(text)
-	if !m.prose {
+func (t *transcript) text(k look, text string) []string {
+	done := t.flushThought(k)
+	t.written.WriteString(text)
+	if !k.prose {
 		return done
 	}
 	for _, block := range t.answer.add(text) {
-		done = append(done, m.markdown(block))
+		done = append(done, k.markdown(block))
 	}
 	return done
 }
 
 // flushThought returns the line that stands for the thoughts, which are over.
-func (t *transcript) flushThought(m *model) []string {
+func (t *transcript) flushThought(k look) []string {
 	text := strings.TrimSpace(t.thought.String())
 	t.thought.Reset()
 	if text == "" {
 		return nil
 	}
 	t.add(entry{head: "thought", body: text})
-	return []string{Paint(m.st.Dim, Cut("  ∴ "+OneLine(text), m.width-10)+" Ctrl-O")}
+	return []string{Paint(k.st.Dim, Cut("  ∴ "+OneLine(text), k.columns-9)+" Ctrl-O")}
 }
 
-// flush returns the rest of the answer, which is complete.
-func (t *transcript) flush(m *model) (done []string) {
-	done = t.flushThought(m)
+// flush returns the rest of the text, which is complete.
+func (t *transcript) flush(k look) []string {
+	done := t.flushThought(k)
 	if block := t.answer.flush(); block != "" {
-		done = append(done, m.markdown(block))
+		done = append(done, k.markdown(block))
 	}
-	if text := strings.TrimSpace(t.turnText.String()); text != "" && t.turn > 0 {
+	if text := strings.TrimSpace(t.written.String()); text != "" {
 		t.add(entry{head: "answer", body: text})
-		t.turn = -t.turn // the text stays for result, and is added once
 	}
+	t.written.Reset()
 	return done
 }
 
-// endCall returns the line of a call that has ended, and the change that it made.
-func (t *transcript) endCall(m *model, e event.Event, row *chat.AgentRow) []string {
-	call, took := t.running.Event(e)
-	f := event.PartOf[event.Tool](e)
-	row.State = "working"
-	style, mark, summary := m.st.Dim, m.st.Good.Render("✓ "), chat.ResultSummary(e.Text)
-	if f.Failed {
-		style, mark, summary = m.st.Bad, m.st.Bad.Render("✗ "), "failed: "+chat.FirstLine(e.Text)
-	}
-	t.add(entry{head: strings.TrimSpace(row.Name + " " + call.What), body: strings.TrimSpace(call.Args + "\n" + e.Text), diff: f.Diff})
-	// The summary gets at most half of the row when the call is long.
-	room := m.width - 12 - 2*row.Depth - ansi.StringWidth(took)
-	what := Cut(OneLine(call.What), max(room-ansi.StringWidth(summary), room/2))
-	summary = Cut(OneLine(summary), max(0, room-ansi.StringWidth(what)))
-	done := []string{t.line(m, row, mark+style.Render(strings.TrimRight(what+"  "+summary+"  "+took, " ")))}
-	if f.Diff != "" {
-		done = append(done, strings.Join(DiffRows(m.st, f.Diff, m.width-1, maxDiffRows), "\n"))
-	}
-	return done
-}
-
-// result returns the answer if it was not streamed. Calls without a result are forgotten.
-func (t *transcript) result(m *model, text string) (done []string) {
-	done = t.flush(m)
-	t.running, t.turn = nil, 0
-	if m.prose && text != "" && strings.TrimSpace(text) != strings.TrimSpace(t.turnText.String()) {
+// result returns what is left of an answer that has ended; text is the answer if it was not streamed.
+func (t *transcript) result(k look, text string) []string {
+	done := t.flush(k)
+	if k.prose && text != "" {
 		t.add(entry{head: "answer", body: text})
-		done = append(done, m.markdown(text))
+		done = append(done, k.markdown(text))
 	}
-	t.turnText.Reset()
 	return done
 }
 
-// line returns a line about an agent: behind its indentation and, for a sub-agent, its name.
-func (t *transcript) line(m *model, row *chat.AgentRow, text string) string {
-	indent := "  "
-	if row.Depth > 0 {
-		indent = strings.Repeat("  ", min(row.Depth, 10)+1) + Cut(OneLine(row.Name), 24) + "  "
+// line returns a line about an agent: behind its indentation and, for a sub-agent, its name. Below a call is the change that
+// it made.
+func (t *transcript) line(k look, n chat.Item, e event.Event) []string {
+	mark, style, prefix := "", k.st.Dim, n.Row.Prefix()
+	switch {
+	case n.Kind == chat.KindCall && n.Bad:
+		mark, style = k.st.Bad.Render("✗ "), k.st.Bad
+	case n.Kind == chat.KindCall:
+		mark = k.st.Good.Render("✓ ")
+	case n.Bad:
+		style = k.st.Bad
+	case n.Kind == chat.KindTask:
+		style = k.st.Bold
 	}
-	return Cut(indent+text, m.width-1)
+	done := []string{Cut(prefix+mark+style.Render(n.Line(k.columns-ansi.StringWidth(prefix+mark))), k.columns)}
+	if n.Kind != chat.KindCall {
+		return done
+	}
+	diff := event.PartOf[event.Tool](e).Diff
+	t.add(entry{head: strings.TrimSpace(n.Row.Name + " " + n.Call.What), body: strings.TrimSpace(n.Call.Args + "\n" + e.Text), diff: diff})
+	if diff != "" {
+		done = append(done, strings.Join(DiffRows(k.st, diff, k.columns, maxDiffRows), "\n"))
+	}
+	return done
 }
 
 // The limits of the live rows.
@@ -238,24 +220,24 @@ const (
 
 // live returns the rows of unfinished parts: the text that is being written, the thoughts, the
 // running calls and the sub-agents at work. room is how many rows there are.
-func (t *transcript) live(m *model, columns, room int) (rows []string) {
+func (t *transcript) live(s Styles, columns, room int) (rows []string) {
 	if thought := strings.TrimSpace(t.thought.String()[max(0, t.thought.Len()-4*columns):]); thought != "" {
 		last := thought[strings.LastIndexByte(thought, '\n')+1:]
-		rows = append(rows, Paint(m.st.Dim, Cut("  ∴ "+clean(last), columns)))
+		rows = append(rows, Paint(s.Dim, Cut("  ∴ "+clean(last), columns)))
 	}
-	for _, c := range t.running[max(0, len(t.running)-maxRunningRows):] {
+	for _, c := range t.Calls[max(0, len(t.Calls)-maxRunningRows):] {
 		text := strings.TrimSpace(c.What + " " + c.Progress)
-		if a := t.agents.Get(c.Agent); a != nil && a.Depth > 0 {
+		if a := t.Agents.Get(c.Agent); a != nil && a.Depth > 0 {
 			text = a.Name + ": " + text
 		}
-		rows = append(rows, Cut("  "+m.st.Accent.Render("● ")+OneLine(text)+" "+
-			m.st.Dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
+		rows = append(rows, Cut("  "+s.Accent.Render("● ")+OneLine(text)+" "+
+			s.Dim.Render(chat.DurationText(time.Since(c.Began).Truncate(time.Second))), columns))
 	}
 	agents := 0
-	for _, id := range t.agents.Order {
-		if a := t.agents.Get(id); a.Depth > 0 && a.State != "done" && a.State != "failed" && agents < maxAgentRows {
+	for _, id := range t.Agents.Order {
+		if a := t.Agents.Get(id); a.Depth > 0 && a.State != "done" && a.State != "failed" && agents < maxAgentRows {
 			agents++
-			rows = append(rows, agentText(m.st, a, columns))
+			rows = append(rows, agentText(s, a, columns))
 		}
 	}
 	return append(t.answer.live(columns, max(0, room-len(rows))), rows...)
