@@ -246,7 +246,7 @@ func TestPanicWhileStoppingIsAnsweredAndNotRestarted(t *testing.T) {
 	})
 }
 
-func TestPanicInStoppedHarmsNobody(t *testing.T) {
+func TestPanicInStoppedIsContained(t *testing.T) {
 	inBubble(t, actor.Config{}, func(t *testing.T, s *actor.System) {
 		r := spawn(t, s, actor.Props{New: always(echo), Stopped: func(error) { panic("x") }})
 		if err := r.Stop(t.Context()); err != nil {

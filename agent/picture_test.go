@@ -17,7 +17,7 @@ import (
 	"symbio/agent/tool"
 )
 
-func TestModelIsShownWhatItsToolsShowAndNobodyElseIs(t *testing.T) {
+func TestPicturesOfToolsReachOnlyTheirModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var file bytes.Buffer
 		if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {

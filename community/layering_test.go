@@ -13,7 +13,7 @@ import (
 )
 
 // lines says which of our folders a folder may import, beside itself. The longest matching name
-// counts; internal/agent/content counts as agent/content. architecture: "The house". When a better line is found, move
+// counts; internal/agent/content counts as agent/content. When a better line is found, move
 // it, and write why in community/design.
 var lines = map[string][]string{
 	"proto":                {},

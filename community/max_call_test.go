@@ -65,7 +65,7 @@ func TestCallMayOutlastTheCapWhereBothEndsSaySo(t *testing.T) {
 	})
 }
 
-func TestCallerThatIsPatientWaitsLonger(t *testing.T) {
+func TestLongTimeoutWaitsForAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left time.Duration
 		c, _ := withPeer(t, &wire{invoke: func(ctx context.Context, _ community.NodeID, _ community.Call) (community.Reply, error) {

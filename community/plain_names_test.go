@@ -133,3 +133,62 @@ func TestCommentsNameTheirSubject(t *testing.T) {
 		t.Errorf("%d comment lines speak of nobody, somebody or whom, want at most %d: name the type", found, maxPronouns)
 	}
 }
+
+// Of 1,000 comment lines this many may have a roundabout phrase instead of subject, verb and object. The limits only go down.
+const (
+	maxRoundabout     = 2  // of the product
+	maxRoundaboutTest = 67 // of tests
+)
+
+var roundabout = regexp.MustCompile(`(?:^|[.:] )What\b|\bof which\b|\bthose of\b|\bthat of\b|\bof what\b|\bwhat it\b`)
+
+// "What the node keeps is X" reads worse than "The node keeps X", and "those of peers" worse than "peers' rules".
+func TestCommentsArePlainSentences(t *testing.T) {
+	lines, found := map[bool]int{}, map[bool]int{} // by: is of tests
+	for _, f := range sources(t) {
+		for _, group := range f.parsed.Comments {
+			n, phrases := roundaboutPhrases(group.Text())
+			lines[f.isTest()] += n
+			found[f.isTest()] += len(phrases)
+			for _, p := range phrases {
+				t.Logf("%s: %s", f.position(group.Pos()), p)
+			}
+		}
+	}
+	for test, limit := range map[bool]int{false: maxRoundabout, true: maxRoundaboutTest} {
+		if found[test]*1000 > limit*lines[test] {
+			t.Errorf("tests %v: %d of %d comment lines have a roundabout phrase, want at most %d of 1,000", test, found[test], lines[test], limit)
+		}
+	}
+}
+
+// roundaboutPhrases returns the number of lines of a comment, and its roundabout phrases.
+func roundaboutPhrases(comment string) (lines int, phrases []string) {
+	goesOn := false
+	for line := range strings.Lines(comment) {
+		lines++
+		line = strings.TrimSpace(line)
+		at := roundabout.FindAllStringIndex(line, -1)
+		for _, p := range at {
+			if p[0] > 0 || !goesOn || !strings.HasPrefix(line, "What") {
+				phrases = append(phrases, line)
+			}
+		}
+		goesOn = line != "" && !strings.HasSuffix(line, ".") && !strings.HasSuffix(line, ":")
+	}
+	return lines, phrases
+}
+
+func TestRoundaboutPhrases(t *testing.T) {
+	for comment, want := range map[string]int{
+		"What it keeps is X.":           1,
+		"The node keeps X.":             0,
+		"The rules are those of peers.": 1,
+		"Limit is one\nWhat there is.":  0,
+		"It is done. What is left goes": 1,
+	} {
+		if _, got := roundaboutPhrases(comment); len(got) != want {
+			t.Errorf("%q: %q, want %d phrases", comment, got, want)
+		}
+	}
+}

@@ -235,7 +235,7 @@ func TestManyMayReportAtOnce(t *testing.T) {
 	}
 }
 
-func TestReportsWhereNobodyListensAreNothing(t *testing.T) {
+func TestReportsWithoutListenerDoNothing(t *testing.T) {
 	community.Report(t.Context(), community.Progress{Message: "x"})
 	if err := community.Emit(t.Context(), []byte("x"), ""); err != nil {
 		t.Error(err)

@@ -173,8 +173,7 @@ func (a Activation) MarshalJSON() ([]byte, error) {
 		a.Depends, a.Unmet})
 }
 
-// PreloadPrompt returns the part of a system prompt that contains skills in full
-// (skills-orchestration.md, context setup). It returns "" for no skills. It lists the assets of
+// PreloadPrompt returns the part of a system prompt that contains skills in full. It returns "" for no skills. It lists the assets of
 // each skill, so it can block on the disk.
 func PreloadPrompt(all []Activation) string {
 	if len(all) == 0 {

@@ -55,7 +55,7 @@ type LoadError struct {
 	Err         error
 }
 
-// Error returns a message that names every issue (skills-orchestration.md, SkillLoader).
+// Error returns a message that names every issue.
 func (e *LoadError) Error() string {
 	if errors.Is(e.Err, ErrNoFile) {
 		return "No SKILL.md found in " + e.Path

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file anew")
 
-// TestMessagesOfSkillsThatDoNotLoad holds the words of R17 of skills.md, with DIR for the directory.
+// TestMessagesOfSkillsThatDoNotLoad compares the whole messages, with DIR for the directory.
 func TestMessagesOfSkillsThatDoNotLoad(t *testing.T) {
 	const golden = "testdata/load-errors.golden"
 	base := real(t)

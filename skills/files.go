@@ -102,7 +102,7 @@ func regular(files fs.FS, name string, d fs.DirEntry) bool {
 // ResourceKind is a kind of resource of a skill. Each has its own directory.
 type ResourceKind string
 
-// The kinds (specification: optional directories).
+// The kinds of optional directories.
 const (
 	Scripts ResourceKind = "scripts"
 	// References may also be in a directory called reference.

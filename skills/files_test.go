@@ -55,7 +55,6 @@ func TestFilesOfASkillAreItsOwn(t *testing.T) {
 	}
 }
 
-// TestListingsAreCapped holds the row F22 of skills.md.
 func TestListingsAreCapped(t *testing.T) {
 	files := fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: a\ndescription: d\n---\n")}}
 	for i := range 5000 {

@@ -27,7 +27,6 @@ func codeOf(t *testing.T, err error) format.Code {
 	return ""
 }
 
-// TestHostileDirectoriesAreRefusedAtAllLevels holds the rows F01 to F05 and F21 of skills.md.
 func TestHostileDirectoriesAreRefusedAtAllLevels(t *testing.T) {
 	for _, row := range []struct {
 		id   string
@@ -107,7 +106,6 @@ func TestLinkWithinTheSkillIsFollowed(t *testing.T) {
 	}
 }
 
-// TestLowerCaseFileNameIsReadOutsideStrict holds the rows F18 and F19 of skills.md.
 func TestLowerCaseFileNameIsReadOutsideStrict(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "my-skill")
 	write(t, filepath.Join(dir, "skill.md"), "---\nname: my-skill\ndescription: lower\n---\n")
@@ -132,7 +130,6 @@ func TestLowerCaseFileNameIsReadOutsideStrict(t *testing.T) {
 	}
 }
 
-// TestResourcesStayInTheSkill holds the rows F06 to F09 and F23 of skills.md.
 func TestResourcesStayInTheSkill(t *testing.T) {
 	base := t.TempDir()
 	dir := skill(t, filepath.Join(base, "my-skill"))

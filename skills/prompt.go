@@ -17,8 +17,8 @@ type PromptFormat string
 
 // The formats. Both hold the same skills.
 const (
-	AvailableSkills PromptFormat = "available_skills" // skills-swiftagent.md 4.4
-	SkillsContext   PromptFormat = "skills_context"   // skills-codelia.md 6.1
+	AvailableSkills PromptFormat = "available_skills"
+	SkillsContext   PromptFormat = "skills_context"
 )
 
 // PromptOptions select what part of a catalog goes into a system prompt. The zero value is the

@@ -2,7 +2,7 @@ package skills
 
 import "symbio/skills/format"
 
-// The three tiers, as skills-tiers.md names them. They read the disk as it is now, grant nothing,
+// The three tiers of a skill. They read the disk as it is now, grant nothing,
 // and answer "none" for what is not there or may not be read.
 
 // Tier1 returns the catalog for a system prompt, "" if no skill is shown to models.

@@ -225,7 +225,6 @@ func TestTwoSkillsOfOneNameAreKeptApart(t *testing.T) {
 	expect(t, r, "ann", "Read by skill:a")
 }
 
-// TestActivationReadsTheFileAsItIsNow holds the row F20 of skills.md.
 func TestActivationReadsTheFileAsItIsNow(t *testing.T) {
 	root := real(t)
 	dir := skill(t, filepath.Join(root, "one"), "allowed-tools: Read")
@@ -278,7 +277,6 @@ func TestRescanFindsNewSkillsAndLeavesOldSnapshotsAlone(t *testing.T) {
 	}
 }
 
-// TestManyAgentsShareOneRegistry holds the row F24 of skills.md.
 func TestManyAgentsShareOneRegistry(t *testing.T) {
 	root := real(t)
 	for i := range 4 {

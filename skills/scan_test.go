@@ -39,7 +39,6 @@ func TestScanFindsSkillsAndReportsTheRest(t *testing.T) {
 	}
 }
 
-// TestScanFollowsLinksOnce holds the rows F10 to F14 of skills.md.
 func TestScanFollowsLinksOnce(t *testing.T) {
 	base := real(t)
 	elsewhere := skill(t, filepath.Join(base, "elsewhere", "found"))
@@ -128,7 +127,6 @@ func TestTooDeepDirectoryIsNamed(t *testing.T) {
 	}
 }
 
-// TestScanHasLimits holds the row F15 of skills.md.
 func TestScanHasLimits(t *testing.T) {
 	root := real(t)
 	deep := root
@@ -229,7 +227,7 @@ func TestScanEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestMissingRootIsMentionedOnlyIfSomebodyNamedIt(t *testing.T) {
+func TestMissingRootIsNotedIfConfigured(t *testing.T) {
 	gone := filepath.Join(real(t), "gone")
 	if c := scan(t, user(gone)); len(c.Notes)+len(c.Errors) != 0 {
 		t.Errorf("standard root: got %v %v", c.Notes, c.Errors)

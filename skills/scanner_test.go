@@ -181,7 +181,6 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestBrokenEditLeavesTheLastGoodVersion holds the row F20 of skills.md.
 func TestBrokenEditLeavesTheLastGoodVersion(t *testing.T) {
 	root := real(t)
 	file := filepath.Join(skill(t, filepath.Join(root, "a")), "SKILL.md")

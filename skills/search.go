@@ -40,7 +40,7 @@ type Query struct {
 	// Limit is the largest number of results. Default 8, which a model reads at a glance. At most
 	// 50.
 	Limit int
-	// Scope restricts the search to one scope if it is set. "repo", the word of the spec, is
+	// Scope restricts the search to one scope if it is set. "repo" is
 	// ScopeProject.
 	Scope Scope
 	// Keep leaves out the skills for which it returns false.

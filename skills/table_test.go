@@ -11,7 +11,7 @@ import (
 	"symbio/skills/format"
 )
 
-// fileRow is a row F01 to F21 of skills.md, part 3: a tree on the disk, and what a scan of its directory
+// fileRow is a case: a tree on the disk, and what a scan of its directory
 // root says at each level. Rows about resources are in TestResourcesStayInTheSkill.
 type fileRow struct {
 	id   string
@@ -162,7 +162,6 @@ func TestFileTableHoldsAtAllLevels(t *testing.T) {
 	}
 }
 
-// TestHomeThatIsTheRepositoryIsSearchedOnce holds the row F14 of skills.md.
 func TestHomeThatIsTheRepositoryIsSearchedOnce(t *testing.T) {
 	home := real(t)
 	skill(t, filepath.Join(home, ".agents", "skills", "a"))

@@ -165,7 +165,7 @@ func TestCancelledMessageLeavesTheQueueWithoutATrace(t *testing.T) {
 }
 
 // Whoever has the slot at the very moment at which they give up hands it on.
-func TestSlotIsNotLostOnSomebodyWhoGivesUpAtThatMoment(t *testing.T) {
+func TestSlotSurvivesCancelledWaiter(t *testing.T) {
 	for range 50 { // which of the two comes first is a matter of luck
 		synctest.Test(t, func(t *testing.T) {
 			c := conversation.New(conversation.Config{Model: echo()})

@@ -68,7 +68,7 @@ func TestSteeringStandsBeforeTheNextMessage(t *testing.T) {
 	})
 }
 
-func TestSteeringOfAMessageThatNobodyAnsweredWaitsForTheNext(t *testing.T) {
+func TestSteeringOfUnansweredMessageWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		c := conversation.New(conversation.Config{Model: answers(func(_ context.Context, r llm.Request) (llm.Message, error) {

@@ -121,7 +121,7 @@ func TestGapComesBeforeLaterEvents(t *testing.T) {
 	}
 }
 
-func TestSlowSubscriberIsToldWhatItMissedAndHoldsNobodyUp(t *testing.T) {
+func TestSlowSubscriberGetsGapAndBlocksNoOther(t *testing.T) {
 	events := NewStream("a")
 	tap := events.Subscribe(time.Time{})
 	const over = 10

@@ -343,7 +343,7 @@ func TestAgentWorksInsideTheGuardrailsOfWhoAsksIt(t *testing.T) {
 }
 
 // The events of steps that answer a call of another node reach who listens to it.
-func TestEventsReachWhoListensToTheCall(t *testing.T) {
+func TestEventsReachListenersOfCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, "a", "b")
 		s := step.EmitBefore("asked", nil, step.Empty[string]())

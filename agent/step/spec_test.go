@@ -48,7 +48,7 @@ var spec = []struct{ row, tests string }{
 	{"Relay: map with reverse, readOnly, constant", "TestRelaysAreDerived TestZeroRelayIsTheConstantZero"},
 	{"Gate: pass and block; GateError; passthrough and block as factories", "TestGatePassesChangesOrBlocks"},
 	{"Event: before, after, payload", "TestEventsAreEmittedBeforeAndAfterAStep"},
-	{"Event: the bus and its listeners", "TestListenerCannotBlockOrBreakAStep TestListenerThatIsOffHearsNoMore TestEventsReachWhoListensToTheCall TestEventsReachWhoWatchesTheToolCall"},
+	{"Event: the bus and its listeners", "TestListenerCannotBlockOrBreakAStep TestListenerThatIsOffHearsNoMore TestEventsReachListenersOfCall TestEventsReachWhoWatchesTheToolCall"},
 	{"Context: a default, several, the nearest", "TestValueIsThereForWhatIsInside TestValueEndsWithItsStep TestReaderHasADefaultForAForeignType TestMisuseDoesNotCompile"},
 	{"Session: of the context", "TestGenerateTextAsksTheModelOfTheContext TestSessionIsToldWhatItsAnswersCost"},
 	{"Guardrail: Allow, Deny, Deny.final, Override, AskUser, presets, conditions, nested", "TestGuardrailsNestAroundSteps TestGuardrailHoldsForItsStepAlone TestGuardrailThatCannotBeReadLetsNothingRun"},

@@ -12,7 +12,7 @@ type Preset struct {
 	Tools []string // names
 }
 
-// Presets returns the presets. default has all ten tools of the spec and Plan, the others have some of
+// Presets returns the presets. default has ten tools and Plan, the others have some of
 // them.
 // A tool that a node does not have, such as WebSearch without a search service, is left out of its
 // presets.

@@ -40,7 +40,7 @@ func asks(unicast bool, known ...dns.RR) *dns.Msg {
 	return &dns.Msg{Question: []dns.Question{q}, Answer: known}
 }
 
-func TestSpeakerSpeaksWhenItShould(t *testing.T) {
+func TestAnnouncerSendsOnSchedule(t *testing.T) {
 	mine := announcement(1)[0]
 	old := dns.Copy(mine)
 	old.Header().Ttl = recordTTL/2 - 1

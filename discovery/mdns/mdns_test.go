@@ -62,7 +62,7 @@ func TestNodesFindEachOtherAndNoticeAGoodbye(t *testing.T) {
 	})
 }
 
-func TestFifteenQuietMinutes(t *testing.T) {
+func TestFifteenMinutesWithoutTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, one, two := twoOnALAN(t)
 		time.Sleep(time.Minute)

@@ -295,7 +295,7 @@ func TestNodesOfOneAuthorityTrustEachOther(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefusedWithAReason(t *testing.T) {
+func TestForeignNodesAreRefusedWithReason(t *testing.T) {
 	home, away := authority(t), authority(t)
 	ann, bob, eve := issue(t, home), issue(t, home), issue(t, away)
 	old := func(c *tls.Config) *tls.Config {

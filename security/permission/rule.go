@@ -18,7 +18,7 @@ import (
 const maxRule = 4096
 
 // Rule names calls: a tool, or a tool with a spec that its argument has to match. The grammar is
-// security.md 2.1: Tool or Tool(spec), * in the tool's name stands for any characters. The zero Rule is a rule that
+// Tool or Tool(spec), * in the tool's name stands for any characters. The zero Rule is a rule that
 // could not be read: it allows nothing and denies everything.
 type Rule struct {
 	tool string // may hold *

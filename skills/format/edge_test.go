@@ -12,7 +12,7 @@ import (
 
 const ok2 = "name: my-skill\ndescription: A test skill\n"
 
-// edge is a row of the table in skills.md, part 3: the codes that each level reports, errors marked
+// edge is one odd text: the codes that each level reports, errors marked
 // with an exclamation mark, and what the manifest holds where that matters.
 type edge struct {
 	id      string

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of a SKILL.md, in bytes (skills.md, E78, E79, F21).
+// The limits of a SKILL.md, in bytes.
 const (
 	// HeadSize is the size of the first read of a file. The front matter of nearly every skill fits.
 	HeadSize = 4 << 10

@@ -53,7 +53,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// These constants implement the failure table of the architecture:
+// These constants implement community/design/failures.md:
 // changing one changes a promise.
 const (
 	// heartbeat is how often Watch sends a sign of life, and silenceTimeout after how long without

@@ -288,7 +288,7 @@ func TestGoodbyeAfterLaneEndIsApplied(t *testing.T) {
 	})
 }
 
-func TestNodeThatOnlySaysItSpeaksLinkIsRefused(t *testing.T) {
+func TestNodeWithoutLinkServiceIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen events
 		l := newLAN(t)

@@ -19,14 +19,15 @@ import (
 	"symbio/transport/grpcpeer"
 )
 
-// moves makes a home that has a roster with the node's introductions, and is told of the others.
-func (l *lan) moves(name string, knows ...*station) (*home, *station) {
+// addIntroduced adds a node with a roster of introductions, and configures the given nodes as its peers.
+func (l *lan) addIntroduced(name string, knows ...*station) (*home, *station) {
 	l.t.Helper()
 	s := l.add(name)
-	return s.meets(name, knows...), s
+	return s.startRoster(name, knows...), s
 }
 
-func (s *station) meets(name string, knows ...*station) *home {
+// startRoster starts the node with a roster of introductions; knows are its configured peers.
+func (s *station) startRoster(name string, knows ...*station) *home {
 	s.lan.t.Helper()
 	h := s.live(name)
 	ctx, stop := context.WithCancel(context.Background())
@@ -38,7 +39,7 @@ func (s *station) meets(name string, knows ...*station) *home {
 		}
 	})
 	s.lan.t.Cleanup(func() { stop(); running.Wait() })
-	for _, o := range knows { // as a configured peer: whose it is, nobody knows
+	for _, o := range knows { // a configured peer has no known node
 		s.Network.AddHint(discovery.Candidate{Key: o.Addr.String(), Addrs: []netip.AddrPort{o.Addr}, Sources: []string{"static"}})
 	}
 	return h
@@ -48,9 +49,9 @@ func TestOneReachablePeerIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		began := time.Now()
-		a, sa := l.moves("a")
-		b, _ := l.moves("b", sa)
-		c, _ := l.moves("c", sa)
+		a, sa := l.addIntroduced("a")
+		b, _ := l.addIntroduced("b", sa)
+		c, _ := l.addIntroduced("c", sa)
 		for _, h := range []*home{a, b, c} {
 			for _, o := range []*home{a, b, c} {
 				if h != o {
@@ -94,7 +95,7 @@ func TestIntroductionsSpread(t *testing.T) {
 		var all []*home
 		var last []*station
 		for i := range n {
-			h, s := l.moves(fmt.Sprint("n", i), last...)
+			h, s := l.addIntroduced(fmt.Sprint("n", i), last...)
 			all, last = append(all, h), []*station{s}
 		}
 		for _, h := range all {
@@ -107,10 +108,10 @@ func TestUndialableNodeIsNotIntroduced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
 		var dials atomic.Int32
-		a, sa := l.moves("a")
+		a, sa := l.addIntroduced("a")
 		sb := l.add("b")
 		sb.SetDialOnly(true)
-		b := sb.meets("b", sa)
+		b := sb.startRoster("b", sa)
 		a.finds(b.id)
 		sc := l.add("c", func(cfg *grpcpeer.Config) {
 			dial := cfg.Dial
@@ -121,7 +122,7 @@ func TestUndialableNodeIsNotIntroduced(t *testing.T) {
 				return dial(ctx, to)
 			}
 		})
-		c := sc.meets("c", sa)
+		c := sc.startRoster("c", sa)
 		// b is told of c, and can dial it; c then calls b over what b opened.
 		b.finds(c.id)
 		c.finds(b.id)
@@ -134,7 +135,7 @@ func TestUndialableNodeIsNotIntroduced(t *testing.T) {
 	})
 }
 
-// introducing is a liar whose Watch says these introductions, each second.
+// introducing returns a faulty peer whose Watch sends these introductions each second.
 func introducing(said func() *pb.Introductions) func(*identity.Identity) *liar {
 	return func(id *identity.Identity) *liar {
 		return &liar{describe: honest(id), each: func() *pb.CatalogEvent {
@@ -148,8 +149,8 @@ func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 		l := newLAN(t)
 		var seen events
 		sa := l.add("a", reporting(&seen))
-		a := sa.meets("a")
-		b, _ := l.moves("b", sa)
+		a := sa.startRoster("a")
+		b, _ := l.addIntroduced("b", sa)
 		a.finds(b.id)
 		nobody := "127.0.0.1:9"
 		eve := l.lies("eve", introducing(func() *pb.Introductions {
@@ -166,7 +167,7 @@ func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 		a.sees("b lost", func(all []community.Member) bool { return !available(all, b.id) })
 		b.leave()
 		began := time.Now()
-		again, _ := l.moves("b", sa)
+		again, _ := l.addIntroduced("b", sa)
 		a.finds(again.id)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("b was seen again after %v, want 5s at the most", took)
@@ -191,7 +192,7 @@ func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		a := sa.meets("a")
+		a := sa.startRoster("a")
 		turn := 0
 		eve := l.lies("eve", introducing(func() *pb.Introductions {
 			said := &pb.Introductions{}
@@ -211,7 +212,7 @@ func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 		}
 		t.Logf("%d dials in 10 minutes", dials.Load())
 		// It is in nobody's way.
-		b, sb := l.moves("b")
+		b, sb := l.addIntroduced("b")
 		began := time.Now()
 		hint := sb.Hint()
 		hint.Sources = []string{"mdns"}

@@ -115,7 +115,7 @@ func TestReversedConnectionIsRequestedAfterDialing(t *testing.T) {
 }
 
 // In a cluster that is too large for one to introduce all, somebody introduces each.
-func TestAllAreIntroducedBySomebody(t *testing.T) {
+func TestEachNodeIsIntroduced(t *testing.T) {
 	const size = 1000
 	by := map[community.NodeID]int{}
 	for self := 0; self < size; self += 100 {

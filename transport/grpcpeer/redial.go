@@ -10,7 +10,7 @@ import (
 	"symbio/security/identity"
 )
 
-// These constants implement the failure table of the architecture: changing one changes a promise.
+// These constants implement community/design/failures.md: changing one changes a promise.
 const (
 	firstBackOff = 100 * time.Millisecond
 	// maxBackOff leaves a second to connect within the 5 s in which a healed partition is whole.

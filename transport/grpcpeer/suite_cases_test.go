@@ -1,5 +1,5 @@
 // The suite that every community.Network passes. A case knows communities only: it asks a Fixture for the network ends
-// of a few nodes, runs a community on each, and checks the contract of the architecture: who is seen, what a call
+// of a few nodes, runs a community on each, and checks the contract: who is seen, what a call
 // carries, which error says what, and how fast a lost node is noticed.
 //
 // The cases of one run are independent of each other and run one after another, each on a fresh Fixture and in a

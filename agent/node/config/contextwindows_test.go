@@ -7,7 +7,7 @@ import (
 	"symbio/agent/node/config"
 )
 
-func TestWindowOfAModelIsTheOneThatNamesItBest(t *testing.T) {
+func TestWindowOfLongestMatchCounts(t *testing.T) {
 	c, _, err := config.Parse("symbio.yaml", []byte("context_windows: {'openai:*': 200000, 'openai:gpt-x*': 400000, 'openai:gpt-x-mini': 100000, '*': 32000}\n"))
 	if err != nil {
 		t.Fatal(err)

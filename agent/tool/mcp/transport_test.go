@@ -15,7 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func TestServersOverHTTPGetTheirHeadersAndNobodyElseDoes(t *testing.T) {
+func TestHeadersGoOnlyToTheirServer(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a request went elsewhere, with the key %q", r.Header.Get("X-Key"))
 	}))

@@ -225,7 +225,7 @@ func TestProxyOfTheEnvironmentIsNotTold(t *testing.T) {
 	}
 }
 
-func TestLargeBodiesAreCutAlsoWhenTheyArePacked(t *testing.T) {
+func TestLargeCompressedBodiesAreCut(t *testing.T) {
 	s := newSite(t, false, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("Content-Encoding", "gzip")

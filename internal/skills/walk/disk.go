@@ -15,7 +15,7 @@ type Entry struct {
 	Kind fs.FileMode // the type bits
 }
 
-// Mark identifies one version of a file or directory (skills.md, C34). The zero Mark is for a path
+// Mark identifies one version of a file or directory. The zero Mark is for a path
 // that does not exist.
 type Mark struct {
 	dev, ino uint64

@@ -29,7 +29,7 @@ import (
 // FileName is the name of the file that makes a directory a skill.
 const FileName = "SKILL.md"
 
-// pruned are directories in which skills are not searched (skills.md, C7). A directory with such a
+// pruned are directories in which skills are not searched. A directory with such a
 // name can still be a skill itself.
 var pruned = map[string]bool{"node_modules": true, "vendor": true, "dist": true, "build": true, ".git": true, ".jj": true, ".hg": true, ".svn": true}
 

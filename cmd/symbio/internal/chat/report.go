@@ -13,7 +13,7 @@ import (
 )
 
 // report collects what a script learns at the end of a conversation that no person attends. Its
-// fields are the object that --output-format json prints; cli.md has the names.
+// fields are the object that --output-format json prints.
 type report struct {
 	Text    string        `json:"text"`   // the last answer
 	Status  string        `json:"status"` // done, failed or interrupted

@@ -60,7 +60,7 @@ func wellFormed(args []string) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-func TestWellFormedKnowsWhatIsNot(t *testing.T) {
+func TestWellFormedReportsMistakes(t *testing.T) {
 	for args, want := range map[string]bool{
 		"up": true, "up --listen 0.0.0.0:7946": true, "nodes --json": true, "skills list": true, "": true,
 		"upp": false, "up --lissen x": false, "up --listen": false, "nodes extra": false, "members --watch=maybe": false, "invoke": false,

@@ -64,7 +64,7 @@ func cmdSkillsSearch(env *command.Env) *cobra.Command {
 
 // searchSkills prints the best matches of a query, as the tool skill_search would find them, and
 // returns an error with exit status 4 if there is none. With --json the empty list is printed, too.
-// It is the search of skills-codelia.md 5.5: by exact path, exact name, beginning of the name, then
+// It searches by exact path, exact name, beginning of the name, then
 // words. Skills that are off are found, too.
 func searchSkills(env *command.Env, all skillList, q skills.Query) error {
 	// The search runs on the list that the node sent, so that it finds what `symbio skills list`

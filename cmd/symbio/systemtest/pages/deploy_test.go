@@ -16,8 +16,8 @@ import (
 	"symbio/cmd/symbio/symbiotest"
 )
 
-// reader is somebody at one of three machines who does what deploy/README.md says, word for word.
-type reader struct {
+// operator runs the commands of deploy/README.md on one of three machines, word for word.
+type operator struct {
 	*symbiotest.Host
 	node   *symbiotest.Process
 	others map[string]bool // ids of the members that its node sees
@@ -28,7 +28,7 @@ var joinLine = regexp.MustCompile(`symbio cluster join SYM1-\S+ (\S+)`)
 
 // follows runs the lines of a block in a shell of the machine; pasted takes the place of the page's
 // example of a token. It returns what was printed.
-func (r *reader) follows(block, pasted string) string {
+func (r *operator) follows(block, pasted string) string {
 	r.T.Helper()
 	var printed strings.Builder
 	for line := range strings.Lines(block) {
@@ -53,12 +53,12 @@ func (r *reader) follows(block, pasted string) string {
 }
 
 // shell returns a command line on the machine, which has a host name of its own as a real one has.
-func (r *reader) shell(line string) *exec.Cmd {
+func (r *operator) shell(line string) *exec.Cmd {
 	return r.Inside("unshare", "--uts", "sh", "-c", fmt.Sprintf("hostname machine%d && %s", r.Number, line))
 }
 
 // up starts the node in another terminal, and ends the one that was there.
-func (r *reader) up(command string) {
+func (r *operator) up(command string) {
 	if r.node != nil {
 		if err := r.node.Cmd.Process.Signal(os.Interrupt); err != nil {
 			r.T.Fatal(err)
@@ -72,7 +72,7 @@ func (r *reader) up(command string) {
 }
 
 // sees waits until the machine's node sees so many others.
-func (r *reader) sees(n int) {
+func (r *operator) sees(n int) {
 	r.T.Helper()
 	if len(r.others) == n {
 		return
@@ -88,7 +88,7 @@ func (r *reader) sees(n int) {
 	})
 }
 
-// Three machines with nothing but the binary, a reader, and the page: the section "By hand" leads to
+// Three machines with nothing but the binary, an operator, and the page: the section "By hand" leads to
 // three nodes that see each other and work for each other.
 func TestDeployPageGivesThreeNodes(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestDeployPageGivesThreeNodes(t *testing.T) {
 		}
 		begin, join, token, look, allow, work, check := blocks[0], blocks[1], blocks[2], blocks[3], blocks[4], blocks[5], blocks[6]
 
-		var machines []*reader
+		var machines []*operator
 		for n := range 3 {
 			h := symbiotest.PlugIn(t, 1+n)
 			address := []string{"192.168.1.10/24", "192.168.1.11/24", "192.168.1.12/24"}[n]
@@ -120,7 +120,7 @@ func TestDeployPageGivesThreeNodes(t *testing.T) {
 			if err := os.Symlink(h.State, filepath.Join(h.State, ".config")); err != nil { // where inside puts it
 				t.Fatal(err)
 			}
-			machines = append(machines, &reader{Host: h})
+			machines = append(machines, &operator{Host: h})
 		}
 		first := machines[0]
 

@@ -242,7 +242,7 @@ func TestCancellingEndsTheProvidersCall(t *testing.T) {
 	})
 }
 
-func TestProviderStopsWhenNobodyListens(t *testing.T) {
+func TestProviderStopsWithoutListeners(t *testing.T) {
 	gone := errors.New("gone")
 	asked := 0
 	m := llm.Func(func(ctx context.Context, _ llm.Request) (llm.Response, error) {

@@ -89,7 +89,7 @@ func TestRequestIsWrittenAsOllamaExpectsIt(t *testing.T) {
 	}
 }
 
-func TestWindowIsThatOfConfigurationOrModel(t *testing.T) {
+func TestWindowComesFromConfigurationOrModel(t *testing.T) {
 	for _, c := range []struct {
 		name, show string
 		configured int

@@ -72,7 +72,7 @@ func TestControlSocketIsForThisUserOnly(t *testing.T) {
 	}
 }
 
-func TestSocketInSomebodyElsesReachIsRefused(t *testing.T) {
+func TestSocketInOpenDirectoryIsRefused(t *testing.T) {
 	s := Dir(t.TempDir())
 	if err := os.MkdirAll(s.Node("n").path(), 0o777); err != nil {
 		t.Fatal(err)

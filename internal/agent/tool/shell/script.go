@@ -28,7 +28,7 @@ type Scripts struct {
 	runner *runner
 }
 
-// NewScripts returns Scripts with the limits of the spec (skills-tiers.md): 60 s and 1 MB.
+// NewScripts returns Scripts with the limits 60 s and 1 MB.
 func NewScripts(cfg Config) *Scripts {
 	return &Scripts{Timeout: time.Minute, MaxOutput: 1 << 20, runner: &runner{cfg}}
 }

@@ -82,7 +82,7 @@ func ownersPrefix(name string) string {
 // localAuthority is the Authority of this user's own nodes.
 const localAuthority = "local"
 
-// perceptionPrefix begins the name of the capability by which a perception is sent (architecture.md, the words).
+// perceptionPrefix begins the name of the capability by which a perception is sent.
 const perceptionPrefix = "agent.perception."
 
 // Rules judge calls from other nodes. They do not change, so many goroutines may use them.

@@ -23,7 +23,7 @@ var special = func() []netip.Prefix {
 
 // IsPublic reports whether an address belongs to one machine on the Internet: not to this
 // machine, a private or local network or a multicast group, and with no other address inside (RFC
-// 6890; security.md 6). It is false for the invalid address.
+// 6890). It is false for the invalid address.
 func IsPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() {

@@ -182,7 +182,7 @@ func TestRoomWakesSeveralWaiters(t *testing.T) {
 	})
 }
 
-func TestClosedOutboxHoldsNobodyUp(t *testing.T) {
+func TestClosedOutboxBlocksNoSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(context.Background())
 		o := newOutbox(newSlot(ctx).Send, 10)
