@@ -112,11 +112,16 @@ var (
 // invoke_capability refuses such a capability and names it. It is shown like others.
 func Tools(c Community, self community.Member, guard tool.Guard, by func(capability string) string) []tool.Tool {
 	p := peers{c, self, guard, by}
-	return []tool.Tool{
-		findMembers.New(p.find),
-		sendSignal.New(p.send),
-		invokeCapability.New(p.invoke),
-	}
+	return append(p.signalTools(), invokeCapability.New(p.invoke))
+}
+
+// SignalTools returns the tools that find members and send them signals alone.
+func SignalTools(c Community, self community.Member) []tool.Tool {
+	return peers{community: c, self: self}.signalTools()
+}
+
+func (p peers) signalTools() []tool.Tool {
+	return []tool.Tool{findMembers.New(p.find), sendSignal.New(p.send)}
 }
 
 // peers has what the tools of one agent need. It does not change, so calls may run in parallel.
