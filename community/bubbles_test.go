@@ -200,7 +200,8 @@ func (b *bubbleFinder) reached() (all []*testDecl) {
 	reason := map[string]string{}
 	for _, d := range b.decls {
 		f, ok := d.node.(*ast.FuncDecl)
-		if ok && f.Recv == nil && (strings.HasPrefix(d.name, "Test") || strings.HasPrefix(d.name, "Fuzz") || strings.HasPrefix(d.name, "Example") || f.Name.IsExported() && !strings.HasSuffix(d.file.path, "_test.go")) {
+		if ok && f.Recv == nil && (strings.HasPrefix(d.name, "Test") || strings.HasPrefix(d.name, "Fuzz") ||
+			strings.HasPrefix(d.name, "Example") || f.Name.IsExported() && !strings.HasSuffix(d.file.path, "_test.go")) {
 			reason[d.key] = d.name
 		}
 	}

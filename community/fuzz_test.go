@@ -80,7 +80,8 @@ func FuzzServedCall(f *testing.F) {
 		defer c.Terminate(context.Background(), m.ID)
 		for _, to := range []community.MemberID{community.MemberID(to), m.ID} {
 			served = false
-			_, err := c.Serve(context.Background(), stranger, community.Call{Member: to, Capability: capability, Payload: payload, Requester: []string{requester}})
+			_, err := c.Serve(context.Background(), stranger,
+				community.Call{Member: to, Capability: capability, Payload: payload, Requester: []string{requester}})
 			if served && (!allowed || err != nil) {
 				t.Errorf("served: %v, allowed: %v, error: %v", served, allowed, err)
 			}

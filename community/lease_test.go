@@ -56,7 +56,8 @@ func TestReconnectingReconciles(t *testing.T) {
 // The node does not run from the 20th second on, as one that is stopped or starved. Its timer was to wake it at 22.5 s.
 func TestTimeInWhichTheNodeDidNotRunForgetsNoOther(t *testing.T) {
 	const s = time.Second
-	for asleep, want := range map[time.Duration]time.Duration{0: 30 * s, 2 * s: 30 * s, 5 * s: 32500 * time.Millisecond, 29 * s: 56500 * time.Millisecond, time.Hour: 20*s + time.Hour + 30*s} {
+	for asleep, want := range map[time.Duration]time.Duration{0: 30 * s, 2 * s: 30 * s, 5 * s: 32500 * time.Millisecond,
+		29 * s: 56500 * time.Millisecond, time.Hour: 20*s + time.Hour + 30*s} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
 			clock := awake.Clock{After: func(d time.Duration) <-chan time.Time {
@@ -87,7 +88,8 @@ func TestLostNodeIsForgottenAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := withPeer(t, &wire{})
 		other := c.Attach(community.Peer{ID: id[community.NodeID]("cc"), Name: "cc"})
-		other.Snapshot(community.Catalog{Members: []community.Member{remote(id[community.NodeID]("cc"), id[community.MemberID]("c1"), "carl")}})
+		other.Snapshot(community.Catalog{Members: []community.Member{remote(id[community.NodeID]("cc"),
+			id[community.MemberID]("c1"), "carl")}})
 		sub := c.Subscribe()
 		told(sub)
 		l.Lost(errors.New("three heartbeats were missed"))
@@ -458,7 +460,8 @@ func TestPeerOverLimitIsReported(t *testing.T) {
 		}
 		all.Members = append(all.Members, node)
 		for i := range 1100 {
-			all.Members = append(all.Members, community.Member{ID: community.MemberID(fmt.Sprintf("%032x", i+1)), Name: "m", Node: peer, Available: true})
+			all.Members = append(all.Members,
+				community.Member{ID: community.MemberID(fmt.Sprintf("%032x", i+1)), Name: "m", Node: peer, Available: true})
 		}
 		l.Snapshot(all)
 		l.Joined(community.Member{ID: community.MemberID(fmt.Sprintf("%032x", 5000)), Name: "m", Node: peer, Available: true})

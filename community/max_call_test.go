@@ -99,7 +99,8 @@ func TestProviderKnowsWhetherItIsListenedTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, listen := range []func(community.Update){nil, func(community.Update) {}} {
-		if _, err := c.Serve(t.Context(), stranger, community.Call{Capability: "look", Listen: listen}); err != nil || listened != (listen != nil) {
+		if _, err := c.Serve(t.Context(), stranger, community.Call{Capability: "look", Listen: listen}); err != nil ||
+			listened != (listen != nil) {
 			t.Errorf("with a listener %v: it knows of %v, %v", listen != nil, listened, err)
 		}
 	}

@@ -84,7 +84,8 @@ func TestSchemaThatCannotBeUsedTakesAnythingAndIsLogged(t *testing.T) {
 			t.Errorf("it was logged %d times:\n%s", n, &log)
 		}
 		announce(l, count)
-		if _, err := c.Invoke(t.Context(), community.MemberID(peer), "text.count", community.Signal{Data: []byte("{")}); !errors.Is(err, community.ErrInvalid) {
+		if _, err := c.Invoke(t.Context(), community.MemberID(peer), "text.count", community.Signal{Data: []byte("{")}); !errors.Is(err,
+			community.ErrInvalid) {
 			t.Errorf("after the node has a schema that can be used: %v", err)
 		}
 	})
@@ -112,8 +113,10 @@ func TestProviderChecksWhatCallersMayNotHave(t *testing.T) {
 		"its own answer":   {`{"text":"a b"}`, "", `"secret"`, community.ErrAgentFailed, "the agent failed: its answer does not fit its output schema", 1},
 	} {
 		called, answer = 0, tt.answer
-		_, err := c.Serve(t.Context(), stranger, community.Call{Capability: "text.count", Payload: []byte(tt.input), ContentType: tt.contentType})
-		if !errors.Is(err, tt.want) || called != tt.called || err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "secret")) {
+		_, err := c.Serve(t.Context(), stranger,
+			community.Call{Capability: "text.count", Payload: []byte(tt.input), ContentType: tt.contentType})
+		if !errors.Is(err, tt.want) || called != tt.called ||
+			err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: got %v, called %d times; want %v with %q, %d", name, err, called, tt.want, tt.says, tt.called)
 		}
 	}
@@ -129,7 +132,8 @@ func TestCapabilityHasItsOwnLimits(t *testing.T) {
 			<-ctx.Done()
 			return community.Reply{}, ctx.Err()
 		}
-		if err := c.Offer(community.Capability{Name: "hold"}, hold, community.WithTimeout(time.Minute), community.WithConcurrency(2)); err != nil {
+		if err := c.Offer(community.Capability{Name: "hold"}, hold, community.WithTimeout(time.Minute),
+			community.WithConcurrency(2)); err != nil {
 			t.Fatal(err)
 		}
 		call := func() error {
@@ -146,7 +150,8 @@ func TestCapabilityHasItsOwnLimits(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if err := call(); !errors.Is(err, community.ErrBusy) || time.Since(begun) != 0 || !strings.Contains(err.Error(), "2 calls of this capability") {
+		if err := call(); !errors.Is(err, community.ErrBusy) || time.Since(begun) != 0 ||
+			!strings.Contains(err.Error(), "2 calls of this capability") {
 			t.Errorf("a third: got %v after %v, want ErrBusy at once", err, time.Since(begun))
 		}
 		calls.Wait()
@@ -203,7 +208,8 @@ func ExampleOfferFunc() {
 	offered, _ := c.Capability(c.Node(), "text.wordcount")
 	fmt.Println(string(offered.Input))
 	for _, data := range []string{`{"text":"one two"}`, `{"txt":"one"}`} { // as another node would call it
-		r, err := c.Serve(context.Background(), community.Peer{ID: "node"}, community.Call{Capability: "text.wordcount", Payload: []byte(data)})
+		r, err := c.Serve(context.Background(), community.Peer{ID: "node"},
+			community.Call{Capability: "text.wordcount", Payload: []byte(data)})
 		fmt.Println(string(r.Data), err)
 	}
 	// Output:

@@ -53,7 +53,8 @@ func TestPerceptionCarriesGoValues(t *testing.T) {
 		if got := <-noted + " " + <-noted; got != "one two" {
 			t.Errorf("noted %q", got)
 		}
-		if reply, err := c.Send(t.Context(), m.ID, community.Signal{Perception: "name"}); err != nil || string(reply.Data) != `"ann"` || reply.ContentType != "application/json" {
+		if reply, err := c.Send(t.Context(), m.ID, community.Signal{Perception: "name"}); err != nil || string(reply.Data) != `"ann"` ||
+			reply.ContentType != "application/json" {
 			t.Errorf("without data: got %q, %q, %v", reply.Data, reply.ContentType, err)
 		}
 	})

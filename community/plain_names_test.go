@@ -104,7 +104,8 @@ func isParticiple(word string) bool {
 }
 
 func TestNamesOfParticiplesAreFound(t *testing.T) {
-	for word, want := range map[string]bool{"asked": true, "held": true, "doing": true, "bounded": true, "setting": false, "string": false, "seed": false, "red": false, "queue": false} {
+	for word, want := range map[string]bool{"asked": true, "held": true, "doing": true, "bounded": true, "setting": false, "string": false,
+		"seed": false, "red": false, "queue": false} {
 		if got := isParticiple(word); got != want {
 			t.Errorf("%s is a participle: %v, want %v", word, got, want)
 		}

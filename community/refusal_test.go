@@ -137,7 +137,8 @@ func TestRefusalsAreToldButNotWithoutEnd(t *testing.T) {
 		for range 1000 {
 			c.Serve(t.Context(), stranger, community.Call{Capability: "x", Payload: []byte("secret")})
 		}
-		if len(told) != 20 || told[0].From != stranger || told[0].Reason != community.RefusedDenied || told[0].Err == nil || told[0].Call.Payload != nil {
+		if len(told) != 20 || told[0].From != stranger || told[0].Reason != community.RefusedDenied || told[0].Err == nil ||
+			told[0].Call.Payload != nil {
 			t.Errorf("%d were told, the first is %+v; want 20", len(told), told[0])
 		}
 		time.Sleep(time.Second)

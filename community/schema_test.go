@@ -100,7 +100,8 @@ func TestMessageAboutALargeValueSaysWhatIsWrongWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.check([]byte(`{"x":"`+strings.Repeat("long ", 1000)+`"}`), "", MaxDepth)
-	if got := fmt.Sprint(err); len(got) > maxExplanation || !strings.HasPrefix(got, "/properties/x: type: long") || !strings.HasSuffix(got, `want "integer"`) {
+	if got := fmt.Sprint(err); len(got) > maxExplanation || !strings.HasPrefix(got, "/properties/x: type: long") ||
+		!strings.HasSuffix(got, `want "integer"`) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -31,7 +31,8 @@ func TestInboundCallsAreAuthorisedBeforeAnythingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := run(t, community.Config{Authorize: tt.authorize})
-			_, err := c.Serve(t.Context(), stranger, community.Call{Member: id[community.MemberID]("dd"), Capability: "agent.perception.work"})
+			_, err := c.Serve(t.Context(), stranger,
+				community.Call{Member: id[community.MemberID]("dd"), Capability: "agent.perception.work"})
 			if err != tt.want {
 				t.Errorf("got %v, want %v and no more", err, tt.want)
 			}
@@ -48,7 +49,8 @@ func TestAuthoriserSeesWhoIsBehindACallButNotThePayload(t *testing.T) {
 		got <- s
 		return community.Reply{Data: []byte("r"), ContentType: "text/plain"}, nil
 	}})
-	call := community.Call{ID: "7", Member: m.ID, Capability: "agent.perception.work", Payload: []byte("d"), ContentType: "text/x", Requester: []string{"user"}}
+	call := community.Call{ID: "7", Member: m.ID, Capability: "agent.perception.work", Payload: []byte("d"), ContentType: "text/x",
+		Requester: []string{"user"}}
 	r, err := c.Serve(t.Context(), stranger, call)
 	if diff := cmp.Diff(community.Reply{Data: []byte("r"), ContentType: "text/plain"}, r); err != nil || diff != "" {
 		t.Errorf("got %v (-want +got):\n%s", err, diff)
@@ -304,7 +306,8 @@ func TestPeersLearnNothingFromErrors(t *testing.T) {
 		}
 	}
 	m := spawn(t, c, "ann", &worker{receive: func(context.Context, community.Signal) (community.Reply, error) { panic("secret") }})
-	if _, err := c.Serve(t.Context(), stranger, community.Call{Member: m.ID, Capability: "agent.perception.work"}); err != community.ErrAgentFailed {
+	if _, err := c.Serve(t.Context(), stranger,
+		community.Call{Member: m.ID, Capability: "agent.perception.work"}); err != community.ErrAgentFailed {
 		t.Errorf("an agent's panic: got %v, want ErrAgentFailed and no more", err)
 	}
 }

@@ -339,7 +339,8 @@ func TestFailedAgentIsMadeAnewAndLeavesIfItGoesOnFailing(t *testing.T) {
 			t.Errorf("%d agents were made, and terminated so often: %v; want 6, each once", made, terminated)
 		}
 		ch := pending(sub)
-		if len(ch) != 2 || ch[1].Kind != community.Left || !strings.Contains(ch[1].Why, "failed too often") || strings.Contains(ch[1].Why, "secret") {
+		if len(ch) != 2 || ch[1].Kind != community.Left || !strings.Contains(ch[1].Why, "failed too often") ||
+			strings.Contains(ch[1].Why, "secret") {
 			t.Errorf("a subscriber was told %+v", ch)
 		}
 	})

@@ -13,7 +13,8 @@ import (
 )
 
 // listened has a network that tells what the test wants, whatever the rules are.
-func listened(t *testing.T, tell func(ctx context.Context, listen func(community.Update)) (community.Reply, error), tune ...func(*community.Config)) (*community.Community, *community.Lease) {
+func listened(t *testing.T, tell func(ctx context.Context, listen func(community.Update)) (community.Reply, error),
+	tune ...func(*community.Config)) (*community.Community, *community.Lease) {
 	t.Helper()
 	return withPeer(t, &wire{invoke: func(ctx context.Context, _ community.NodeID, call community.Call) (community.Reply, error) {
 		return tell(ctx, call.Listen)
@@ -59,15 +60,18 @@ func TestNodeThatTellsWithoutEndIsCutOff(t *testing.T) {
 func TestTextOfNodeIsPrintable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := listened(t, func(_ context.Context, listen func(community.Update)) (community.Reply, error) {
-			listen(community.Update{Progress: community.Progress{Message: "\x1b]0;x\x07" + strings.Repeat("y", 10_000), Done: -1, Total: 5}, Missed: 7})
+			listen(community.Update{Progress: community.Progress{Message: "\x1b]0;x\x07" + strings.Repeat("y", 10_000), Done: -1,
+				Total: 5}, Missed: 7})
 			listen(community.Update{Output: []byte("x"), ContentType: "text/\x1b[31m"})
 			return community.Reply{}, nil
 		})
 		var h heard
-		if _, err := c.InvokeStream(t.Context(), community.MemberID(peer), "text.upper", community.Signal{}, h.hear); err != nil || len(h.all) != 2 {
+		if _, err := c.InvokeStream(t.Context(), community.MemberID(peer), "text.upper", community.Signal{}, h.hear); err != nil ||
+			len(h.all) != 2 {
 			t.Fatalf("heard %v, %v", h.all, err)
 		}
-		if p := h.all[0].Progress; strings.ContainsAny(p.Message, "\x1b\x07") || len(p.Message) > 503 || p.Total != 0 || h.all[0].Missed != 7 {
+		if p := h.all[0].Progress; strings.ContainsAny(p.Message, "\x1b\x07") || len(p.Message) > 503 || p.Total != 0 ||
+			h.all[0].Missed != 7 {
 			t.Errorf("heard %+v", h.all[0])
 		}
 		if got := h.all[1]; got.ContentType != "" || string(got.Output) != "x" {
@@ -124,7 +128,8 @@ func TestListenedCallIsCheckedAsAnyOther(t *testing.T) {
 			"a large input":  {community.MemberID(peer), "text.upper", 101, community.ErrTooLarge},
 			"a large answer": {community.MemberID(peer), "text.upper", 100, community.ErrTooLarge},
 		} {
-			if _, err := c.InvokeStream(t.Context(), tt.on, tt.capability, community.Signal{Data: make([]byte, tt.payload)}, hear); !errors.Is(err, tt.want) {
+			if _, err := c.InvokeStream(t.Context(), tt.on, tt.capability, community.Signal{Data: make([]byte, tt.payload)},
+				hear); !errors.Is(err, tt.want) {
 				t.Errorf("%s: got %v, want %v", name, err, tt.want)
 			}
 		}

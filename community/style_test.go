@@ -36,7 +36,8 @@ const (
 )
 
 // vague package names say where code was put, not what it does.
-var vague = map[string]bool{"util": true, "utils": true, "common": true, "helpers": true, "misc": true, "base": true, "types": true, "shared": true}
+var vague = map[string]bool{"util": true, "utils": true, "common": true, "helpers": true, "misc": true, "base": true, "types": true,
+	"shared": true}
 
 // atRoot is what the repository's root holds, beside dot-files.
 var atRoot = []string{

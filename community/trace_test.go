@@ -51,7 +51,8 @@ func FuzzParseTrace(f *testing.F) {
 		if got != community.ParseTrace(got.Parent(), got.State()) {
 			t.Errorf("%q %q becomes another trace on the way", got.Parent(), got.State())
 		}
-		if n := len(got.Parent()); n != 0 && n != 55 || len(got.State()) > 512 || strings.ContainsFunc(got.Parent()+got.State(), func(r rune) bool { return r < ' ' || r > '~' }) {
+		if n := len(got.Parent()); n != 0 && n != 55 || len(got.State()) > 512 ||
+			strings.ContainsFunc(got.Parent()+got.State(), func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("got %q %q", got.Parent(), got.State())
 		}
 	})

@@ -32,7 +32,8 @@ func (h *heard) hear(u community.Update) {
 }
 
 // serving offers a capability and returns a function that calls it as a peer does that listens.
-func serving(t *testing.T, cfg community.Config, provide community.Provider) func(ctx context.Context, listen func(community.Update)) (community.Reply, error) {
+func serving(t *testing.T, cfg community.Config, provide community.Provider) func(ctx context.Context,
+	listen func(community.Update)) (community.Reply, error) {
 	t.Helper()
 	cfg.Authorize = anybody
 	c, _ := run(t, cfg)
@@ -207,7 +208,8 @@ func TestEmitEndsWithItsCall(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := call(ctx, func(community.Update) { <-ctx.Done() }); !errors.Is(err, context.Canceled) || !errors.Is(why, context.Canceled) {
+		if _, err := call(ctx, func(community.Update) { <-ctx.Done() }); !errors.Is(err, context.Canceled) ||
+			!errors.Is(why, context.Canceled) {
 			t.Errorf("the call ended with %v, Emit with %v", err, why)
 		}
 	})

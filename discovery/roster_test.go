@@ -162,7 +162,8 @@ func TestRosterReportsSelfAtForeignAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub memoryHub
 		own := netip.MustParseAddrPort("10.0.0.1:1")
-		b := run(t, discovery.Config{Self: "me", IsOwnAddr: func(a netip.AddrPort) bool { return a == own }}, hub.Source(discovery.Sighting{}))
+		b := run(t, discovery.Config{Self: "me", IsOwnAddr: func(a netip.AddrPort) bool { return a == own }},
+			hub.Source(discovery.Sighting{}))
 		defer b.stop()
 
 		hub.Appear(seen("me", "10.0.0.1:1"))

@@ -70,7 +70,8 @@ func TestTextIsShownOnceInAnEpoch(t *testing.T) {
 		if a.Repeat != step.repeat {
 			t.Errorf("%s: repeat = %t, want %t", step.about, a.Repeat, step.repeat)
 		}
-		if whole := strings.Contains(a.Text(), strings.TrimSpace(a.Instructions)); whole == step.repeat || strings.Contains(a.Context(), "<skill_context") == step.repeat {
+		if whole := strings.Contains(a.Text(), strings.TrimSpace(a.Instructions)); whole == step.repeat ||
+			strings.Contains(a.Context(), "<skill_context") == step.repeat {
 			t.Errorf("%s: the model reads %q and %q", step.about, a.Text(), a.Context())
 		}
 		expect(t, r, "ann", "Read by skill:one") // a reminder grants as well
@@ -88,7 +89,8 @@ func TestTextIsShownOnceInAnEpoch(t *testing.T) {
 
 func TestSkillActivationRights(t *testing.T) {
 	root := real(t)
-	for name, more := range map[string]string{"plain": "license: MIT", "person": "disable-model-invocation: true", "model": "user-invokable: false", "narrowed": "license: MIT", "off": "license: MIT", "bad": "license: MIT"} {
+	for name, more := range map[string]string{"plain": "license: MIT", "person": "disable-model-invocation: true",
+		"model": "user-invokable: false", "narrowed": "license: MIT", "off": "license: MIT", "bad": "license: MIT"} {
 		skill(t, filepath.Join(root, name), more)
 	}
 	cfg := user(root)
@@ -119,7 +121,8 @@ func TestSkillActivationRights(t *testing.T) {
 func TestStricterOfFlagsAndChoicesCounts(t *testing.T) {
 	s := promptEntry("a", "d")
 	s.UserOnly = true
-	for e, want := range map[skills.Exposure]skills.Exposure{skills.On: skills.PeopleOnly, skills.NameOnly: skills.PeopleOnly, skills.PeopleOnly: skills.PeopleOnly, skills.Off: skills.Off, "never": skills.Off} {
+	for e, want := range map[skills.Exposure]skills.Exposure{skills.On: skills.PeopleOnly, skills.NameOnly: skills.PeopleOnly,
+		skills.PeopleOnly: skills.PeopleOnly, skills.Off: skills.Off, "never": skills.Off} {
 		if got := (skills.Choices{Overrides: map[string]skills.Exposure{"a": e}}).Exposure(s); got != want {
 			t.Errorf("%s over a skill for people: got %s, want %s", e, got, want)
 		}
@@ -190,7 +193,8 @@ func TestAgentHasSoManySkills(t *testing.T) {
 	activate(t, r, "ann", "s-0")
 	activate(t, r, "ann", "s-1")
 	activate(t, r, "ann", "s-1") // again is no other
-	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "s-2"}); !errors.Is(err, skills.ErrTooMany) || !strings.Contains(err.Error(), "s-0, s-1") {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "s-2"}); !errors.Is(err, skills.ErrTooMany) ||
+		!strings.Contains(err.Error(), "s-0, s-1") {
 		t.Errorf("got %v, want ErrTooMany and what to give back", err)
 	}
 	expect(t, r, "ann", "Tool0 by skill:s-0", "Tool1 by skill:s-1")
@@ -206,7 +210,8 @@ func TestTurnEndsWhatWasTakenInIt(t *testing.T) {
 	skill(t, filepath.Join(root, "kept"), "allowed-tools: Grep")
 	skill(t, filepath.Join(root, "one"), "allowed-tools: Read")
 	for ttl, want := range map[skills.GrantTTL][]string{
-		skills.GrantTurn: {"Grep by skill:kept"}, skills.GrantSession: {"Grep by skill:kept", "Read by skill:one"}, "": {"Grep by skill:kept", "Read by skill:one"},
+		skills.GrantTurn: {"Grep by skill:kept"}, skills.GrantSession: {"Grep by skill:kept", "Read by skill:one"},
+		"": {"Grep by skill:kept", "Read by skill:one"},
 	} {
 		cfg := user(root)
 		cfg.GrantTTL, cfg.Name = ttl, "skills "+string(ttl)
@@ -316,7 +321,8 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	var seen []string
 	cfg := user(root)
 	cfg.Report = func(e skills.Event) {
-		seen = append(seen, strings.TrimSpace(fmt.Sprint(e.Kind, " ", e.Agent, " ", e.Skill, " ", e.By, strings.Join(e.Rules, ","), len(e.Withheld), " ", strings.ReplaceAll(e.Why, root, "ROOT"))))
+		seen = append(seen, strings.TrimSpace(fmt.Sprint(e.Kind, " ", e.Agent, " ", e.Skill, " ", e.By, strings.Join(e.Rules, ","),
+			len(e.Withheld), " ", strings.ReplaceAll(e.Why, root, "ROOT"))))
 	}
 	r, _ := registry(t, cfg)
 	ctx := t.Context()
@@ -366,7 +372,8 @@ func TestOnlyOwnFilesOfAnActiveSkillMayBeRead(t *testing.T) {
 		t.Errorf("directories (-want +got):\n%s", d)
 	}
 	link(t, "/etc", filepath.Join(one, "references", "out"))
-	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny}, Granted: func() []permission.Grant { return r.Reading("ann") }}}
+	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny},
+		Granted: func() []permission.Grant { return r.Reading("ann") }}}
 	for path, want := range map[string]permission.Action{
 		filepath.Join(one, "references", "a.md"):           permission.Allow,
 		filepath.Join(one, "SKILL.md"):                     permission.Allow,
@@ -380,7 +387,8 @@ func TestOnlyOwnFilesOfAnActiveSkillMayBeRead(t *testing.T) {
 		if v := chain.Judge(permission.Call{Tool: "Read", Args: map[string]any{"file_path": path}, Dir: "/work"}); v.Action != want {
 			t.Errorf("Read of %s: got %v, want %v (%s)", path, v.Action, want, v.Why)
 		}
-		if v := chain.Judge(permission.Call{Tool: "Write", Args: map[string]any{"file_path": path}, Dir: "/work"}); v.Action != permission.Deny {
+		if v := chain.Judge(permission.Call{Tool: "Write", Args: map[string]any{"file_path": path},
+			Dir: "/work"}); v.Action != permission.Deny {
 			t.Errorf("Write of %s: got %v", path, v.Action)
 		}
 	}
@@ -423,7 +431,8 @@ func TestTextsComeBackAfterAConversationWasShortened(t *testing.T) {
 		got = append(got, fmt.Sprint(a.Skill.Name, " ", len(a.Instructions) <= 20_000, " ", strings.Contains(a.Instructions, "left out")))
 	}
 	// The newest first; for the last one there is no room.
-	if d := cmp.Diff([]string{"a true true", "g true true", "f true false", "e true true", "d true true", "c true true"}, got); d != "" || total > 100_000 {
+	if d := cmp.Diff([]string{"a true true", "g true true", "f true false", "e true true", "d true true", "c true true"}, got); d != "" ||
+		total > 100_000 {
 		t.Errorf("texts of %d bytes (-want +got):\n%s", total, d)
 	}
 	for _, epoch := range []int{1, 2} {

@@ -74,7 +74,8 @@ func TestArgumentsStayWithActivation(t *testing.T) {
 	if err != nil || len(again) != 1 || again[0].Instructions != "Do y." {
 		t.Errorf("after a compaction: %+v %v", again, err)
 	}
-	_, err = r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one", Arguments: strings.Repeat("x", skills.MaxArguments+1)})
+	_, err = r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one",
+		Arguments: strings.Repeat("x", skills.MaxArguments+1)})
 	if !errors.Is(err, skills.ErrInvalid) {
 		t.Errorf("long arguments: got %v", err)
 	}

@@ -214,7 +214,8 @@ func TestNewestVersionOfNameWinsWithinScope(t *testing.T) {
 	if d := cmp.Diff([]string{"tool duplicate-name", "tool duplicate-name"}, notes(c)); d != "" {
 		t.Errorf("notes (-want +got):\n%s", d)
 	}
-	if text := skills.Render(c, skills.PromptOptions{}).Text; strings.Count(text, "<name>tool</name>") != 1 || !strings.Contains(text, one) {
+	if text := skills.Render(c, skills.PromptOptions{}).Text; strings.Count(text, "<name>tool</name>") != 1 ||
+		!strings.Contains(text, one) {
 		t.Errorf("models see\n%s", text)
 	}
 	if a := activate(t, r, "ann", "tool"); a.Skill.Dir != one {
@@ -277,7 +278,8 @@ func TestRelationsTakeLinearTime(t *testing.T) {
 		t.Error("no notes")
 	}
 	cycle := skills.Relations(chain)
-	if len(cycle) != 1 || !slices.ContainsFunc(cycle, func(p skills.Problem) bool { return p.Diagnostics[0].Code == format.CodeDependsCycle }) {
+	if len(cycle) != 1 || !slices.ContainsFunc(cycle,
+		func(p skills.Problem) bool { return p.Diagnostics[0].Code == format.CodeDependsCycle }) {
 		t.Errorf("%d notes on a ring", len(cycle))
 	}
 	t.Logf("%v", time.Since(begun))

@@ -37,7 +37,8 @@ func rich(t *testing.T) (root, dir string, s skills.Skill) {
 func TestFilesOfASkillAreItsOwn(t *testing.T) {
 	_, _, s := rich(t)
 	got, truncated, err := s.Files()
-	want := []string{"assets/bin", "assets/t.md", "odd <&>.md", "reference/old.md", "references/a.md", "references/deep/b.md", "references/in.md", "scripts/run.sh"}
+	want := []string{"assets/bin", "assets/t.md", "odd <&>.md", "reference/old.md", "references/a.md", "references/deep/b.md",
+		"references/in.md", "scripts/run.sh"}
 	if d := cmp.Diff(want, got); d != "" || truncated || err != nil {
 		t.Errorf("truncated = %t, %v (-want +got):\n%s", truncated, err, d)
 	}
@@ -113,7 +114,8 @@ Relative paths in this skill are resolved from this directory.
 		t.Errorf("context (-want +got):\n%s", d)
 	}
 	m := a.Metadata()
-	if want := (skills.Metadata{SkillID: a.Skill.ID, Name: "rich", Path: filepath.Join(dir, "SKILL.md"), Dir: dir, MtimeMs: a.Skill.ModTime.UnixMilli()}); m != want || m.MtimeMs == 0 {
+	if want := (skills.Metadata{SkillID: a.Skill.ID, Name: "rich", Path: filepath.Join(dir, "SKILL.md"), Dir: dir,
+		MtimeMs: a.Skill.ModTime.UnixMilli()}); m != want || m.MtimeMs == 0 {
 		t.Errorf("metadata: got %+v, want %+v", m, want)
 	}
 	again := activate(t, r, "ann", "rich")
@@ -162,7 +164,8 @@ func TestThreeTiers(t *testing.T) {
 			t.Errorf("tier 2 of %s: %q, %t", name, got, ok)
 		}
 	}
-	if d := cmp.Diff([]string{"assets/x"}, c.Tier3List("b", skills.Assets)); d != "" || c.Tier3List("off", skills.Assets) != nil || c.Tier3List("none", skills.Scripts) != nil {
+	if d := cmp.Diff([]string{"assets/x"}, c.Tier3List("b", skills.Assets)); d != "" || c.Tier3List("off", skills.Assets) != nil ||
+		c.Tier3List("none", skills.Scripts) != nil {
 		t.Errorf("tier 3 lists: %s", d)
 	}
 	for _, test := range [][3]string{

@@ -43,7 +43,8 @@ func headed(name, lines string) string {
 
 // hostiles are what attackers, broken editors and odd machines leave behind.
 func hostiles() []hostile {
-	parts := []string{"name: ", "description: ", "a", ": ", "\n", "\r\n", "  ", "- ", "[", "]", "{", "}", "&a ", "*a", "<<: ", "!x ", "|", ">", "\"", "'", "#", "\t", "---", "\n---\n", "...", "?", "%", "\u2028", "\x00", "\xff", "é", "allowed-tools: ", "Bash(", ")", ","}
+	parts := []string{"name: ", "description: ", "a", ": ", "\n", "\r\n", "  ", "- ", "[", "]", "{", "}", "&a ", "*a", "<<: ", "!x ", "|",
+		">", "\"", "'", "#", "\t", "---", "\n---\n", "...", "?", "%", "\u2028", "\x00", "\xff", "é", "allowed-tools: ", "Bash(", ")", ","}
 	return []hostile{
 		text(func(r *rand.Rand, name string) string { return headed(name, "") }),
 		text(func(r *rand.Rand, _ string) string { return noise(r, 3000) }),
@@ -99,7 +100,8 @@ func hostiles() []hostile {
 		},
 		func(t *testing.T, dir string, r *rand.Rand) { pipe(t, filepath.Join(dir, "SKILL.md")) },
 		func(t *testing.T, dir string, r *rand.Rand) {
-			targets := []string{"/dev/zero", "/dev/stdin", "/etc/passwd", "../..", ".", "SKILL.md", "gone", "/proc/self/mem", strings.Repeat("x/", 100)}
+			targets := []string{"/dev/zero", "/dev/stdin", "/etc/passwd", "../..", ".", "SKILL.md", "gone", "/proc/self/mem",
+				strings.Repeat("x/", 100)}
 			link(t, targets[r.IntN(len(targets))], filepath.Join(dir, "SKILL.md"))
 		},
 		func(t *testing.T, dir string, r *rand.Rand) {

@@ -22,7 +22,8 @@ func TestFailedScanKeepsTheCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Roots: []Root{{Path: root, Scope: ScopeUser}}}.withDefaults()
-	l := library{cfg: cfg, scanner: &scanner{cfg: cfg}, publish: func(*Snapshot) {}, registered: map[string]Skill{}, removed: map[string]bool{}}
+	l := library{cfg: cfg, scanner: &scanner{cfg: cfg}, publish: func(*Snapshot) {}, registered: map[string]Skill{},
+		removed: map[string]bool{}}
 	if err := l.rescan(t.Context(), "scanned"); err != nil || len(l.catalog.Skills) != 1 {
 		t.Fatalf("the first scan: %v, %v", l.catalog.Names(), err)
 	}

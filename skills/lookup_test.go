@@ -15,7 +15,8 @@ import (
 // library is a catalog to look into. Its paths are not on the disk.
 func library() skills.Catalog {
 	make := func(scope skills.Scope, dir, name, description string, metadata ...string) skills.Skill {
-		s := skills.Skill{Manifest: format.Manifest{Name: name, Description: description, Metadata: map[string]string{}}, Scope: scope, Dir: dir + "/" + name}
+		s := skills.Skill{Manifest: format.Manifest{Name: name, Description: description, Metadata: map[string]string{}}, Scope: scope,
+			Dir: dir + "/" + name}
 		s.Path, s.ID = s.Dir+"/SKILL.md", s.Dir
 		for i := 0; i+1 < len(metadata); i += 2 {
 			s.Metadata[metadata[i]] = metadata[i+1]
@@ -140,7 +141,8 @@ func TestSkillsAreFoundByTagsAndCapabilities(t *testing.T) {
 
 func TestNameOfSeveralMeansTheFirstByPrecedenceIfSoConfigured(t *testing.T) {
 	c := library()
-	for name, want := range map[string]string{"deploy": "/repo/deploy/SKILL.md", "review": "/repo/cmd/deep/review/SKILL.md", "/repo/review": "/repo/review/SKILL.md", "tables": "bundled:/tables/SKILL.md"} {
+	for name, want := range map[string]string{"deploy": "/repo/deploy/SKILL.md", "review": "/repo/cmd/deep/review/SKILL.md",
+		"/repo/review": "/repo/review/SKILL.md", "tables": "bundled:/tables/SKILL.md"} {
 		s, err := c.Resolve(name, skills.DuplicatesPrecedence)
 		if err != nil || s.Path != want {
 			t.Errorf("%s: got %s, %v; want %s", name, s.Path, err, want)

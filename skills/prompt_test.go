@@ -73,7 +73,8 @@ func TestPromptCannotBeBrokenOutOf(t *testing.T) {
 			t.Errorf("%q: invisible characters are left: %q", text, got)
 		}
 	}
-	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", "👩\u200d🚀")}}, skills.PromptOptions{}).Text; !strings.Contains(got, "👩\u200d🚀") {
+	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", "👩\u200d🚀")}},
+		skills.PromptOptions{}).Text; !strings.Contains(got, "👩\u200d🚀") {
 		t.Errorf("the joiner of an emoji is gone: %q", got)
 	}
 }
@@ -87,7 +88,8 @@ func TestPromptKeepsItsBudget(t *testing.T) {
 		}
 		c.Skills = append(c.Skills, promptEntry(fmt.Sprintf("s-%03d", i), d))
 	}
-	for _, b := range []skills.PromptOptions{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10}, {MaxBytes: 500}, {MaxBytes: 1}} {
+	for _, b := range []skills.PromptOptions{{}, {MaxEntries: 20}, {MaxEntries: 300, MaxBytes: 100 << 10}, {MaxBytes: 4 << 10},
+		{MaxBytes: 500}, {MaxBytes: 1}} {
 		got := skills.Render(c, b).Text
 		limit, entries := b.MaxBytes, b.MaxEntries
 		if limit == 0 {
@@ -121,7 +123,8 @@ func TestPromptCutsLongDescriptions(t *testing.T) {
 	if n := strings.Count(got, "é"); n != 1023 || !strings.Contains(got, "é…<") {
 		t.Errorf("got %d characters, want 1023 and an ellipsis", n)
 	}
-	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", strings.Repeat("é", 1024))}}, skills.PromptOptions{}).Text; strings.Count(got, "é") != 1024 {
+	if got := skills.Render(skills.Catalog{Skills: []skills.Skill{promptEntry("a", strings.Repeat("é", 1024))}},
+		skills.PromptOptions{}).Text; strings.Count(got, "é") != 1024 {
 		t.Error("a description of just the limit was cut")
 	}
 }
@@ -155,7 +158,8 @@ func TestPromptInTheOtherFormat(t *testing.T) {
 	}
 	o.MaxEntries = 1
 	got := skills.Render(skills.Catalog{Skills: []skills.Skill{a, b}}, o)
-	if !strings.Contains(got.Text, `truncated="true"`) || !strings.Contains(got.Text, "1 more skills are installed and not listed; find them with skill_search") || xml.Unmarshal([]byte(got.Text), new(struct{})) != nil {
+	if !strings.Contains(got.Text, `truncated="true"`) || !strings.Contains(got.Text, "1 more skills are installed and not listed; find them with skill_search") ||
+		xml.Unmarshal([]byte(got.Text), new(struct{})) != nil {
 		t.Errorf("what is missing is not said:\n%s", got.Text)
 	}
 	if d := cmp.Diff(skills.CatalogText{Text: got.Text, Listed: []string{"a"}, Dropped: []string{"b"}}, got); d != "" || !got.Truncated() {
@@ -165,7 +169,8 @@ func TestPromptInTheOtherFormat(t *testing.T) {
 
 func TestPromptShowsWhatAModelMayTake(t *testing.T) {
 	var c skills.Catalog
-	for name, e := range map[string]skills.Exposure{"on": skills.On, "": "", "name": skills.NameOnly, "people": skills.PeopleOnly, "off": skills.Off} {
+	for name, e := range map[string]skills.Exposure{"on": skills.On, "": "", "name": skills.NameOnly, "people": skills.PeopleOnly,
+		"off": skills.Off} {
 		s := promptEntry("s"+name, "text of "+name+".")
 		s.Exposure = e
 		c.Skills = append(c.Skills, s)

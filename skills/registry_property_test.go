@@ -64,7 +64,8 @@ func (w *world) step(t *rapid.T) {
 	skill := rapid.SampledFrom(worldSkills).Draw(t, "skill")
 	key := agent + "/" + skill
 	ctx := context.Background()
-	switch rapid.SampledFrom([]string{"take", "take", "take", "give back", "end", "end unheard", "rescan", "edit", "break", "remove", "choose"}).Draw(t, "do") {
+	switch rapid.SampledFrom([]string{"take", "take", "take", "give back", "end", "end unheard", "rescan", "edit", "break", "remove",
+		"choose"}).Draw(t, "do") {
 	case "take":
 		_, err := w.r.Activate(ctx, skills.ActivateRequest{Agent: agent, Name: skill})
 		rules, there := w.onDisk[skill]
@@ -74,7 +75,8 @@ func (w *world) step(t *rapid.T) {
 			t.Fatalf("%s takes %s: %v; want success = %t", agent, skill, err, good)
 		}
 		if err == nil {
-			w.has[key] = slices.DeleteFunc(strings.Fields(strings.ReplaceAll(rules, "git status", "git_status")), func(r string) bool { return r == "Bash(*)" })
+			w.has[key] = slices.DeleteFunc(strings.Fields(strings.ReplaceAll(rules, "git status", "git_status")),
+				func(r string) bool { return r == "Bash(*)" })
 		}
 	case "give back":
 		err := w.r.Deactivate(ctx, agent, skill)
@@ -167,7 +169,8 @@ func TestGrantsAreThoseOfTheActiveSkillsWhateverHappens(t *testing.T) {
 	worlds := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		worlds++
-		w := &world{dir: filepath.Join(base, fmt.Sprint(worlds)), onDisk: map[string]string{}, found: map[string]bool{}, has: map[string][]string{}}
+		w := &world{dir: filepath.Join(base, fmt.Sprint(worlds)), onDisk: map[string]string{}, found: map[string]bool{},
+			has: map[string][]string{}}
 		for _, s := range worldSkills {
 			w.edit(rt, s, "Read")
 			w.found[s] = true

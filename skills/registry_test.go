@@ -122,7 +122,8 @@ func TestGrantsEndWithTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, r, "ann")
-	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one"}); !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrNoActor) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "ann", Name: "one"}); !errors.Is(err, actor.ErrStopped) &&
+		!errors.Is(err, actor.ErrNoActor) {
 		t.Errorf("got %v, want that the actor is gone", err)
 	}
 	expect(t, r, "ann")
@@ -175,7 +176,8 @@ func TestGrantedRulesKnowTheSkillsDirectory(t *testing.T) {
 	dir := skill(t, filepath.Join(root, "one"), "allowed-tools: Read(${CLAUDE_SKILL_DIR}/references/*)")
 	r, _ := registry(t, user(root))
 	activate(t, r, "ann", "one")
-	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny}, Granted: func() []permission.Grant { return r.Granted("ann") }}}
+	chain := permission.Chain{{Name: "ann", Policy: permission.Policy{Default: permission.Deny},
+		Granted: func() []permission.Grant { return r.Granted("ann") }}}
 	for path, want := range map[string]permission.Action{
 		filepath.Join(dir, "references", "a.md"): permission.Allow,
 		filepath.Join(dir, "SKILL.md"):           permission.Deny,
@@ -272,7 +274,8 @@ func TestRescanFindsNewSkillsAndLeavesOldSnapshotsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	before.Skills[0].Name = "changed"
-	if now, err := r.Catalog(t.Context()); err != nil || cmp.Diff([]string{"one", "two"}, names(now)) != "" || len(names(before)) != 1 || len(names(after)) != 2 {
+	if now, err := r.Catalog(t.Context()); err != nil || cmp.Diff([]string{"one", "two"}, names(now)) != "" || len(names(before)) != 1 ||
+		len(names(after)) != 2 {
 		t.Errorf("before %v, after %v, now %v, %v", names(before), names(after), names(now), err)
 	}
 }

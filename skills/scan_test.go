@@ -78,7 +78,8 @@ func TestLinksOutOfARoot(t *testing.T) {
 	skill(t, filepath.Join(root, "own"))
 	skill(t, filepath.Join(base, "home", "planted")) // whoever walks up finds it
 	other := skill(t, filepath.Join(base, "elsewhere", "other"))
-	for name, to := range map[string]string{"slash": "/", "up": "../../..", "home": filepath.Join(base, "home"), "other": other, "same": "own", "inner": "."} {
+	for name, to := range map[string]string{"slash": "/", "up": "../../..", "home": filepath.Join(base, "home"), "other": other,
+		"same": "own", "inner": "."} {
 		link(t, to, filepath.Join(root, name))
 	}
 	refused := func(names ...string) map[string][]string {
@@ -122,7 +123,8 @@ func TestTooDeepDirectoryIsNamed(t *testing.T) {
 	root := real(t)
 	skill(t, filepath.Join(root, "1/2/3/4/5/6/seventh"))
 	c := scan(t, user(root))
-	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0].Message(), filepath.Join(root, "1/2/3/4/5/6/seventh")) || !strings.Contains(c.Notes[0].Message(), "skills.max_depth") {
+	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0].Message(), filepath.Join(root, "1/2/3/4/5/6/seventh")) ||
+		!strings.Contains(c.Notes[0].Message(), "skills.max_depth") {
 		t.Errorf("got %v", c.Notes)
 	}
 }
@@ -160,7 +162,8 @@ func TestScanHasLimits(t *testing.T) {
 	} {
 		row.cfg.Roots = user(wide).Roots
 		c := scan(t, row.cfg)
-		if limited := about != "enough"; row.want >= 0 && len(c.Skills) != row.want || len(c.Skills) > 30 || c.Truncated != limited || len(c.Notes) > 1 || limited != (len(c.Notes) == 1) {
+		if limited := about != "enough"; row.want >= 0 && len(c.Skills) != row.want || len(c.Skills) > 30 || c.Truncated != limited ||
+			len(c.Notes) > 1 || limited != (len(c.Notes) == 1) {
 			t.Errorf("%s: got %d skills, truncated %t, notes %v; want %d", about, len(c.Skills), c.Truncated, c.Notes, row.want)
 		}
 	}
@@ -204,7 +207,8 @@ func TestOneNameTwiceIsKeptAndReported(t *testing.T) {
 		t.Errorf("notes (-want +got):\n%s", d)
 	}
 	_, err := c.Find("a")
-	if !errors.Is(err, skills.ErrAmbiguous) || !strings.Contains(err.Error(), filepath.Join(mine, "a", "SKILL.md")) || !strings.Contains(err.Error(), filepath.Join(theirs, "a", "SKILL.md")) {
+	if !errors.Is(err, skills.ErrAmbiguous) || !strings.Contains(err.Error(), filepath.Join(mine, "a", "SKILL.md")) ||
+		!strings.Contains(err.Error(), filepath.Join(theirs, "a", "SKILL.md")) {
 		t.Errorf("got %v, want both paths", err)
 	}
 	for _, path := range []string{filepath.Join(mine, "a"), filepath.Join(mine, "a", "SKILL.md")} {
@@ -244,7 +248,8 @@ func TestRootsOfOtherProgramsAreSearchedWhenAsked(t *testing.T) {
 	skill(t, filepath.Join(base, "home/.codex/skills/two"))
 	skill(t, filepath.Join(base, "home/.github/skills/three"))
 	standard := skills.StandardRoots(filepath.Join(base, "home"), filepath.Join(base, "repo"), nil)
-	for names, want := range map[string]string{"": "", "claude": "project:one", "claude codex": "project:one user:two", "github none": "user:three"} {
+	for names, want := range map[string]string{"": "", "claude": "project:one", "claude codex": "project:one user:two",
+		"github none": "user:three"} {
 		catalog, err := skills.Scan(t.Context(), skills.Config{Roots: skills.WithCompat(standard, strings.Fields(names))})
 		if err != nil {
 			t.Fatal(err)
@@ -290,14 +295,16 @@ func TestStandardRoots(t *testing.T) {
 	if d := cmp.Diff(want, roots(home, cwd, nil)); d != "" {
 		t.Errorf("in a repository (-want +got):\n%s", d)
 	}
-	env["AGENT_SKILLS_PATH"] = filepath.Join(base, "x") + string(filepath.ListSeparator) + string(filepath.ListSeparator) + filepath.Join(base, "y")
+	env["AGENT_SKILLS_PATH"] = filepath.Join(base, "x") + string(filepath.ListSeparator) + string(filepath.ListSeparator) +
+		filepath.Join(base, "y")
 	env["SYMBIO_AGENTS_ROOT"] = filepath.Join(repo, "a")
 	want = append(append(want[:4:4], want[6:]...), "config x", "config y")
 	if d := cmp.Diff(want, roots(home, cwd, get)); d != "" {
 		t.Errorf("with variables (-want +got):\n%s", d)
 	}
 	env = map[string]string{"SYMBIO_AGENTS_ROOT": repo}
-	if d := cmp.Diff([]string{"project elsewhere/.agents/skills", "project elsewhere/.agent/skills"}, roots("", filepath.Join(base, "elsewhere"), get)); d != "" {
+	if d := cmp.Diff([]string{"project elsewhere/.agents/skills", "project elsewhere/.agent/skills"},
+		roots("", filepath.Join(base, "elsewhere"), get)); d != "" {
 		t.Errorf("in no repository (-want +got):\n%s", d)
 	}
 	if got := roots("", "", nil); got != nil {

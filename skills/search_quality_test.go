@@ -48,8 +48,9 @@ func searchCatalog(t testing.TB) (c skills.Catalog) {
 			}
 			dir := "/skills/" + name
 			c.Skills = append(c.Skills, skills.Skill{
-				Manifest: format.Manifest{Name: name, Description: strings.ReplaceAll(action[1+(d+a)%2], "{it}", domain[1]), Metadata: map[string]string{"tags": domain[2]}},
-				ID:       dir, Dir: dir, Path: dir + "/SKILL.md", Scope: skills.ScopeUser,
+				Manifest: format.Manifest{Name: name, Description: strings.ReplaceAll(action[1+(d+a)%2], "{it}", domain[1]),
+					Metadata: map[string]string{"tags": domain[2]}},
+				ID: dir, Dir: dir, Path: dir + "/SKILL.md", Scope: skills.ScopeUser,
 			})
 		}
 	}

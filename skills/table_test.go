@@ -151,7 +151,8 @@ func TestFileTableHoldsAtAllLevels(t *testing.T) {
 		t.Run(row.id, func(t *testing.T) {
 			base := real(t)
 			row.make(t, base)
-			for level, want := range map[format.Level]string{format.Strict: row.strict, format.Standard: row.normal, format.Lenient: row.lenient} {
+			for level, want := range map[format.Level]string{format.Strict: row.strict, format.Standard: row.normal,
+				format.Lenient: row.lenient} {
 				cfg := user(filepath.Join(base, "root"))
 				cfg.Policy.Level = level
 				if got := summary(base, scan(t, cfg)); got != want {
@@ -197,7 +198,8 @@ func TestWhichDirectoriesAreSkills(t *testing.T) {
 	pipe(t, filepath.Join(base, "pipe", "SKILL.md"))
 	write(t, filepath.Join(base, "lower", "skill.md"), "x")
 	write(t, filepath.Join(base, "broken", "SKILL.md"), "x")
-	for dir, want := range map[string]bool{skill(t, filepath.Join(base, "a")): true, filepath.Join(base, "broken"): true, base: false, filepath.Join(base, "pipe"): false, filepath.Join(base, "gone"): false} {
+	for dir, want := range map[string]bool{skill(t, filepath.Join(base, "a")): true, filepath.Join(base, "broken"): true, base: false,
+		filepath.Join(base, "pipe"): false, filepath.Join(base, "gone"): false} {
 		if got := skills.IsSkillDirectory(dir); got != want {
 			t.Errorf("%s: got %t, want %t", dir, got, want)
 		}

@@ -60,7 +60,8 @@ func TestValidateTakesOneSkill(t *testing.T) {
 
 func TestValidateIsNeverSilent(t *testing.T) {
 	dir := real(t)
-	for about, path := range map[string]string{"an empty directory": dir, "no directory": filepath.Join(dir, "gone"), "a file": filepath.Join(dir, "file")} {
+	for about, path := range map[string]string{"an empty directory": dir, "no directory": filepath.Join(dir, "gone"),
+		"a file": filepath.Join(dir, "file")} {
 		if about == "a file" {
 			write(t, path, "x")
 		}

@@ -41,10 +41,12 @@ type books struct {
 }
 
 func newBooks(t *rapid.T) *books {
-	b := &books{t: t, purses: map[*Account]*Task{}, ended: map[*Task]bool{}, model: paid{llm.Prices{"paid": {Input: 3, Output: 15}}}, picked: rapid.IntRange(0, 1000).Draw(t, "seed")}
+	b := &books{t: t, purses: map[*Account]*Task{}, ended: map[*Task]bool{}, model: paid{llm.Prices{"paid": {Input: 3, Output: 15}}},
+		picked: rapid.IntRange(0, 1000).Draw(t, "seed")}
 	b.limits = Limits{
 		Depth: b.between(1, 4, "depth"), Agents: b.between(1, 8, "agents"), SpawnsPerMinute: b.between(1, 12, "rate"), Wall: time.Hour,
-		ModelCalls: b.between(1, 30, "calls"), Tokens: int64(b.between(1, 200, "tokens")) * 1000, Cost: float64(b.between(1, 50, "cost")) / 20,
+		ModelCalls: b.between(1, 30, "calls"), Tokens: int64(b.between(1, 200, "tokens")) * 1000,
+		Cost: float64(b.between(1, 50, "cost")) / 20,
 	}
 	b.root = New(b.limits)
 	b.open = []*Account{b.root}
@@ -69,14 +71,16 @@ func (b *books) some(of []*Account, name string) *Account {
 
 func (b *books) step() {
 	a := b.some(b.open, "account")
-	do := []string{"spawn", "spawn", "share", "share", "call", "call", "call", "call", "call", "settle", "settle", "settle", "end", "restart", "wait", "report", "report", "lost", "task", "elsewhere", "elsewhere", "elsewhere", "ended elsewhere"}
+	do := []string{"spawn", "spawn", "share", "share", "call", "call", "call", "call", "call", "settle", "settle", "settle", "end",
+		"restart", "wait", "report", "report", "lost", "task", "elsewhere", "elsewhere", "elsewhere", "ended elsewhere"}
 	switch do[b.pick(len(do), "do")] {
 	case "spawn":
 		b.spawn(a, Limits{}, false)
 	case "share":
 		b.spawn(a, Limits{
 			Depth: b.between(-1, 2, "depth"), Agents: b.between(-1, 3, "agents"), SpawnsPerMinute: b.between(-1, 4, "rate"),
-			ModelCalls: b.between(-1, 8, "calls"), Tokens: int64(b.between(-1, 40, "tokens")) * 1000, Cost: float64(b.between(-1, 10, "cost")) / 20,
+			ModelCalls: b.between(-1, 8, "calls"), Tokens: int64(b.between(-1, 40, "tokens")) * 1000,
+			Cost: float64(b.between(-1, 10, "cost")) / 20,
 		}, b.pick(3, "elsewhere") == 0)
 	case "call":
 		b.call(a)
@@ -119,7 +123,8 @@ func (b *books) spawn(a *Account, share Limits, away bool) {
 	}
 	var most Limits
 	if b.pick(3, "capped") == 0 {
-		most = Limits{Agents: b.between(-1, 3, "most agents"), ModelCalls: b.between(-1, 8, "most calls"), Tokens: int64(b.between(-1, 40, "most tokens")) * 1000}
+		most = Limits{Agents: b.between(-1, 3, "most agents"), ModelCalls: b.between(-1, 8, "most calls"),
+			Tokens: int64(b.between(-1, 40, "most tokens")) * 1000}
 	}
 	open := func() (*Account, error) { return a.Open(context.Background(), most, share) }
 	if away {

@@ -96,7 +96,8 @@ func TestLastTurnHasNoToolsAndAsksForASummary(t *testing.T) {
 	if diff := cmp.Diff(request, turn); diff != "" {
 		t.Errorf("the first turn: -want +got:\n%s", diff)
 	}
-	if len(last.Tools) != 0 || last.Thinking != 0 || last.MaxTokens != maxSummary || len(last.Messages) != 2 || !strings.Contains(last.Messages[1].Text, "2 model calls. This is your last turn") {
+	if len(last.Tools) != 0 || last.Thinking != 0 || last.MaxTokens != maxSummary || len(last.Messages) != 2 ||
+		!strings.Contains(last.Messages[1].Text, "2 model calls. This is your last turn") {
 		t.Errorf("the last turn: %+v", last)
 	}
 	var exceeded *ExceededError
@@ -135,7 +136,8 @@ func TestRequestBesideTheTurnsThatCannotBePaidFails(t *testing.T) {
 			t.Fatalf("%s: %v", about, err)
 		}
 	}
-	if err := ask(t, aside, llm.Request{MaxTokens: 10}); !errors.As(err, &exceeded) || exceeded.Limit != "3 model calls" || len(m.requests) != 2 {
+	if err := ask(t, aside, llm.Request{MaxTokens: 10}); !errors.As(err, &exceeded) || exceeded.Limit != "3 model calls" ||
+		len(m.requests) != 2 {
 		t.Errorf("the call of the summary was used: %v, %d requests", err, len(m.requests))
 	}
 	if err := task.Outcome("done", nil); err != nil {
@@ -193,7 +195,8 @@ func TestErrorsNameTheLimitThatBinds(t *testing.T) {
 }
 
 func TestRoundedHasAtMostFiveCharacters(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 10_999: "10k", 9_999_999: "9999k", 10_000_000: "10M", 12_999_999: "12M"} {
+	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 10_999: "10k", 9_999_999: "9999k", 10_000_000: "10M",
+		12_999_999: "12M"} {
 		if got := Rounded(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}

@@ -36,7 +36,8 @@ func TestDefinitionIsFrontMatterAndInstructions(t *testing.T) {
 // known is what the definitions of these tests may name.
 func known() definition.Loader {
 	return definition.Loader{
-		Tools: []string{"Read", "Write", "Edit", "Bash", "Glob", "WebFetch", "WebSearch", "replicate_agent", "activate_skill"}, Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
+		Tools:  []string{"Read", "Write", "Edit", "Bash", "Glob", "WebFetch", "WebSearch", "replicate_agent", "activate_skill"},
+		Skills: []string{"release-notes", "survey"}, Servers: []string{"files", "x"},
 		Model: func(spec string) error {
 			if strings.HasPrefix(spec, "openai:") || strings.HasPrefix(spec, "anthropic:") {
 				return nil
@@ -92,16 +93,19 @@ func TestDefinitionKeysAreRead(t *testing.T) {
 			d.Budget = budget.Limits{Agents: 2, Depth: 1, SpawnsPerMinute: 3, Wall: 5 * time.Minute, ModelCalls: 4, Tokens: 5, Cost: 0.5}
 		}},
 		"permissions": {"permissions:\n  preset: read_only\n  allow: [Read]\n  deny: [Write]\n  final_deny: [Bash]\n  override: [{rule: 'Bash(git log:*)', match: [git log -1]}]\n  default: ask", func(d *definition.Definition) {
-			d.Permissions = permission.Config{Preset: "read_only", Allow: rule("6:11", "Read"), Deny: rule("7:10", "Write"), FinalDeny: rule("8:16", "Bash"), Default: "ask",
+			d.Permissions = permission.Config{Preset: "read_only", Allow: rule("6:11", "Read"), Deny: rule("7:10", "Write"),
+				FinalDeny: rule("8:16", "Bash"), Default: "ask",
 				Override: []permission.RuleText{{Rule: "Bash(git log:*)", Match: []string{"git log -1"}, At: "9:14"}}}
 		}},
 		"guardrail by name": {"guardrail: readOnly", func(d *definition.Definition) { d.Guardrail.Preset = "readOnly" }},
 		"guardrail": {"guardrail: {allow: [Read], ask: [Write], deny: [Bash], final_deny: [Edit], override: ['Bash(ls)'], preset: standard, default: deny}", func(d *definition.Definition) {
-			d.Guardrail = guardrail.Config{Preset: "standard", Default: "deny", Allow: rule("4:21", "Read"), Ask: rule("4:34", "Write"), Deny: rule("4:49", "Bash"), FinalDeny: rule("4:69", "Edit"), Override: rule("4:87", "Bash(ls)")}
+			d.Guardrail = guardrail.Config{Preset: "standard", Default: "deny", Allow: rule("4:21", "Read"), Ask: rule("4:34", "Write"),
+				Deny: rule("4:49", "Bash"), FinalDeny: rule("4:69", "Edit"), Override: rule("4:87", "Bash(ls)")}
 		}},
 		"sandbox by name": {"sandbox: restrictive", func(d *definition.Definition) { d.Sandbox.Preset = "restrictive" }},
 		"sandbox": {"sandbox: {preset: standard, network: none, write: [], env: [A], sockets: [/s], subprocess: false, limits: {cpu: 30s, file_size: 5, open_files: 100, processes: 70, memory: 512 MiB}}", func(d *definition.Definition) {
-			d.Sandbox = definition.Sandbox{Preset: "standard", Network: "none", Write: []string{}, Env: []string{"A"}, Sockets: []string{"/s"}, NoSubprocess: true,
+			d.Sandbox = definition.Sandbox{Preset: "standard", Network: "none", Write: []string{}, Env: []string{"A"},
+				Sockets: []string{"/s"}, NoSubprocess: true,
 				Limits: sandbox.Limits{CPU: 30 * time.Second, FileSize: 5, OpenFiles: 100, Processes: 70, Memory: 512 << 20}}
 		}},
 		"an anchor": {"accepts: &x [work]\nskills: &y [survey]\ntools: []\nbudget: &b {agents: 2}", func(d *definition.Definition) {
@@ -177,7 +181,8 @@ func TestDefinitionsOfClaudeCodeAreRead(t *testing.T) {
 			if err := validate(t, matter(test.text)); err != nil && name != "another mode" {
 				t.Errorf("the schema refuses it: %v", err)
 			}
-			want := definition.Definition{Name: "a", Description: "d", Accepts: []string{"task", "a"}, MaxTurns: 32, Instructions: "text", Warnings: got.Warnings}
+			want := definition.Definition{Name: "a", Description: "d", Accepts: []string{"task", "a"}, MaxTurns: 32, Instructions: "text",
+				Warnings: got.Warnings}
 			test.want(&want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("definition (-want +got):\n%s", diff)
@@ -367,7 +372,8 @@ func TestOneBadDefinitionDoesNotHideTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := definition.Loader{}.Load(dir)
-	if len(all) != 1 || all[0].Name != "good" || all[0].File != filepath.Join(dir, "good.md") || all[0].Permissions.Deny[0].At != all[0].File+":4:22" {
+	if len(all) != 1 || all[0].Name != "good" || all[0].File != filepath.Join(dir, "good.md") ||
+		all[0].Permissions.Deny[0].At != all[0].File+":4:22" {
 		t.Errorf("definitions = %+v, want only good, which knows where it stands", all)
 	}
 	var got []string
@@ -414,7 +420,8 @@ func TestDefinitionNeedsNoDescription(t *testing.T) {
 	for name, want := range map[string]string{
 		"my-agent": "You are an agent for small jobs.", "with-skill": "You are an agent that knows its domain.", "technical-analyst": "You analyse tender materials v1.2 and say what they ask for!", "bare": "bare",
 	} {
-		d, problems := definition.Loader{Tools: []string{"Read", "Write", "Grep"}, Skills: []string{"domain-expertise", "danish-tender-guidelines"}}.Read(filepath.Join("testdata", "examples", name+".md"))
+		d, problems := definition.Loader{Tools: []string{"Read", "Write", "Grep"},
+			Skills: []string{"domain-expertise", "danish-tender-guidelines"}}.Read(filepath.Join("testdata", "examples", name+".md"))
 		if len(problems) > 0 || d.Description != want {
 			t.Errorf("%s: got %q, %v", name, d.Description, problems)
 		}

@@ -65,7 +65,8 @@ func TestSchemaDescribesEveryFieldOfEvents(t *testing.T) {
 	if err := check(ok); err != nil {
 		t.Error(err)
 	}
-	for _, wrong := range []string{`[]`, strings.Replace(ok, `"seq":1,`, "", 1), strings.Replace(ok, `"Read"`, `5`, 1), strings.Replace(ok, `"seq":1`, `"seq":"1"`, 1)} {
+	for _, wrong := range []string{`[]`, strings.Replace(ok, `"seq":1,`, "", 1), strings.Replace(ok, `"Read"`, `5`, 1),
+		strings.Replace(ok, `"seq":1`, `"seq":"1"`, 1)} {
 		if check(wrong) == nil {
 			t.Errorf("%s is accepted", wrong)
 		}

@@ -235,7 +235,8 @@ func TestGapForEventsThatAreNotKept(t *testing.T) {
 		}
 		forgotten := keptEvents / 4
 		all := read(t, e.SubscribeAfter(10))
-		if g := all[0]; g.Type != TypeGap || g.Seq != uint64(forgotten) || PartOf[Gap](g).Missed != forgotten-10 || all[1].Seq != uint64(forgotten)+1 || g.Node != "a" {
+		if g := all[0]; g.Type != TypeGap || g.Seq != uint64(forgotten) || PartOf[Gap](g).Missed != forgotten-10 ||
+			all[1].Seq != uint64(forgotten)+1 || g.Node != "a" {
 			t.Errorf("begins with %+v, %+v", g, all[1])
 		}
 		if all := read(t, e.SubscribeAfter(uint64(forgotten))); all[0].Seq != uint64(forgotten)+1 || all[0].Type != "tick" {

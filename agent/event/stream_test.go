@@ -46,7 +46,8 @@ func TestPartOfAnEvent(t *testing.T) {
 	if e, err := decode(`{"type":"tool_call","tool":1}`); err == nil || e.Part != nil {
 		t.Errorf("fields of another shape: %+v, %v", e, err)
 	}
-	if line, err := json.Marshal(Event{Type: TypeToolCall, Text: "x", Part: Tool{Args: json.RawMessage(`{`)}}); err != nil || !json.Valid(line) || !strings.Contains(string(line), `"text":"x"`) {
+	if line, err := json.Marshal(Event{Type: TypeToolCall, Text: "x", Part: Tool{Args: json.RawMessage(`{`)}}); err != nil ||
+		!json.Valid(line) || !strings.Contains(string(line), `"text":"x"`) {
 		t.Errorf("a part without a JSON form: %s, %v", line, err)
 	}
 }

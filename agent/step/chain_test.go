@@ -72,7 +72,8 @@ func TestPipelineEndsWithItsContext(t *testing.T) {
 }
 
 func TestChainsOfTwoToEightStepsChangeTypes(t *testing.T) {
-	text, number := step.Transform(strconv.Itoa), step.Func(func(_ context.Context, in string) (int, error) { return strconv.Atoi(in + "0") })
+	text, number := step.Transform(strconv.Itoa),
+		step.Func(func(_ context.Context, in string) (int, error) { return strconv.Atoi(in + "0") })
 	got := []any{
 		run(t, step.Chain2(text, number), 1),
 		run(t, step.Chain3(text, number, text), 1),

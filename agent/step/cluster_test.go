@@ -43,7 +43,8 @@ func newTown(t *testing.T, names ...string) *town {
 }
 
 // offer has a node answer a capability.
-func offer[In, Out any](w *town, node string, c community.Capability, f func(context.Context, In) (Out, error), opts ...community.OfferOption) {
+func offer[In, Out any](w *town, node string, c community.Capability,
+	f func(context.Context, In) (Out, error), opts ...community.OfferOption) {
 	w.t.Helper()
 	if err := community.OfferFunc(w.of[node], c, f, opts...); err != nil {
 		w.t.Fatal(err)
@@ -103,13 +104,16 @@ func TestCapabilityIsAStep(t *testing.T) {
 				t.Errorf("%s: got %v", what, err)
 			}
 		}
-		if _, err := on(w, "a", step.Capability[string, count]("text.count")).Run(t.Context(), "no object"); !errors.Is(err, community.ErrInvalid) {
+		if _, err := on(w, "a", step.Capability[string, count]("text.count")).Run(t.Context(), "no object"); !errors.Is(err,
+			community.ErrInvalid) {
 			t.Errorf("input that does not fit: %v", err)
 		}
-		if _, err := on(w, "a", step.Capability[textIn, []string]("text.count")).Run(t.Context(), textIn{}); err == nil || !strings.Contains(err.Error(), "capability text.count: its answer is no []string") {
+		if _, err := on(w, "a", step.Capability[textIn, []string]("text.count")).Run(t.Context(), textIn{}); err == nil ||
+			!strings.Contains(err.Error(), "capability text.count: its answer is no []string") {
 			t.Errorf("output that does not fit: %v", err)
 		}
-		if _, err := step.Capability[textIn, count]("text.count").Run(t.Context(), textIn{}); err == nil || !strings.Contains(err.Error(), "step.NewCluster") {
+		if _, err := step.Capability[textIn, count]("text.count").Run(t.Context(), textIn{}); err == nil ||
+			!strings.Contains(err.Error(), "step.NewCluster") {
 			t.Errorf("without a cluster: %v", err)
 		}
 	})
@@ -171,13 +175,17 @@ func TestBusyProviderIsPassedByEvenIfNotIdempotent(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		}
-		if _, err := on(w, "a", step.Capability[textIn, string]("work", "b")).Run(t.Context(), textIn{}); !errors.Is(err, community.ErrBusy) {
+		if _, err := on(w, "a", step.Capability[textIn, string]("work", "b")).Run(t.Context(), textIn{}); !errors.Is(err,
+			community.ErrBusy) {
 			t.Errorf("when all are busy: %v", err)
 		}
 		failed := atomic.Int64{}
-		offer(w, "b", community.Capability{Name: "bad", Idempotent: true}, func(context.Context, textIn) (string, error) { failed.Add(1); return "", errTest })
-		offer(w, "c", community.Capability{Name: "bad", Idempotent: true}, func(context.Context, textIn) (string, error) { failed.Add(1); return "", errTest })
-		if _, err := on(w, "a", step.Capability[textIn, string]("bad")).Run(t.Context(), textIn{}); !errors.Is(err, community.ErrAgentFailed) || failed.Load() != 1 {
+		offer(w, "b", community.Capability{Name: "bad", Idempotent: true},
+			func(context.Context, textIn) (string, error) { failed.Add(1); return "", errTest })
+		offer(w, "c", community.Capability{Name: "bad", Idempotent: true},
+			func(context.Context, textIn) (string, error) { failed.Add(1); return "", errTest })
+		if _, err := on(w, "a", step.Capability[textIn, string]("bad")).Run(t.Context(), textIn{}); !errors.Is(err,
+			community.ErrAgentFailed) || failed.Load() != 1 {
 			t.Errorf("what fails at one is not tried at others: %v, %d times", err, failed.Load())
 		}
 	})
@@ -210,7 +218,8 @@ func (c clerk) Receive(ctx context.Context, s community.Signal) (community.Reply
 
 func (w *town) spawn(node, name string, c clerk) {
 	w.t.Helper()
-	if _, err := w.of[node].Spawn(context.Background(), name, func(community.Member) (community.Agent, error) { return c, nil }); err != nil {
+	if _, err := w.of[node].Spawn(context.Background(), name,
+		func(community.Member) (community.Agent, error) { return c, nil }); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -267,7 +276,8 @@ func TestSignalIsNotSentToAnotherWhenItsAgentIsLost(t *testing.T) {
 				return community.Reply{}, ctx.Err()
 			}})
 		}
-		if _, err := on(w, "a", step.Agent[string, string]("ann")).Run(t.Context(), "x"); !errors.Is(err, community.ErrUnavailable) || asked.Load() != 1 {
+		if _, err := on(w, "a", step.Agent[string, string]("ann")).Run(t.Context(), "x"); !errors.Is(err, community.ErrUnavailable) ||
+			asked.Load() != 1 {
 			t.Errorf("got %v after %d", err, asked.Load())
 		}
 	})
@@ -285,7 +295,8 @@ func TestGuardrailsHoldForAgentsAndCapabilities(t *testing.T) {
 		capability, agent := step.Capability[textIn, count]("text.count"), step.Agent[textIn, count]("ann")
 		denied := []step.Step[textIn, count]{
 			step.Guardrail(capability, guardrail.Deny("invoke_capability(text.*)")),
-			step.Guardrail(step.Guardrail(capability, guardrail.Override("invoke_capability(text.count)")), guardrail.DenyFinal("invoke_capability")),
+			step.Guardrail(step.Guardrail(capability, guardrail.Override("invoke_capability(text.count)")),
+				guardrail.DenyFinal("invoke_capability")),
 			step.Guardrail(capability, guardrail.AskUser("invoke_capability")),
 			step.Guardrail(agent, guardrail.Deny("send_signal(question)")),
 			step.Guardrail(agent, guardrail.Preset("readOnly")),
@@ -299,7 +310,8 @@ func TestGuardrailsHoldForAgentsAndCapabilities(t *testing.T) {
 			t.Errorf("what was denied was asked: %d, %d", calls.Load(), asked.Load())
 		}
 		run(t, on(w, "a", step.Guardrail(capability, guardrail.Deny("invoke_capability(disk.*)"))), textIn{"x"})
-		run(t, on(w, "a", step.Guardrail(step.Guardrail(agent, guardrail.Override("send_signal(question)")), guardrail.Deny("send_signal"))), textIn{"x"})
+		run(t, on(w, "a", step.Guardrail(step.Guardrail(agent, guardrail.Override("send_signal(question)")),
+			guardrail.Deny("send_signal"))), textIn{"x"})
 		if calls.Load() != 1 || asked.Load() != 1 {
 			t.Errorf("what was allowed: %d, %d", calls.Load(), asked.Load())
 		}
@@ -350,9 +362,10 @@ func TestEventsReachListenersOfCall(t *testing.T) {
 		offer(w, "b", community.Capability{Name: "work"}, s.Run)
 		synctest.Wait()
 		var told []string
-		_, err := w.of["a"].InvokeStream(t.Context(), community.MemberID(grpcpeertest.ID("b")), "work", community.Signal{Data: []byte(`"x"`)}, func(u community.Update) {
-			told = append(told, u.Progress.Message)
-		})
+		_, err := w.of["a"].InvokeStream(t.Context(), community.MemberID(grpcpeertest.ID("b")), "work",
+			community.Signal{Data: []byte(`"x"`)}, func(u community.Update) {
+				told = append(told, u.Progress.Message)
+			})
 		if diff := cmp.Diff([]string{"asked"}, told); err != nil || diff != "" {
 			t.Errorf("%v %s", err, diff)
 		}

@@ -47,9 +47,11 @@ func TestEventsAreEmittedBeforeAndAfterAStep(t *testing.T) {
 	bus.On(asked, all.hear)
 	bus.On(answered, all.hear)
 	bus.On(answered, one.hear)
-	s := step.EmitBefore(asked, nil, step.EmitAfter(answered, func(out int) any { return out }, step.Transform(func(in int) int { return 2 * in })))
+	s := step.EmitBefore(asked, nil, step.EmitAfter(answered, func(out int) any { return out },
+		step.Transform(func(in int) int { return 2 * in })))
 	run(t, step.With(&bus, s), 21)
-	_, err := step.With(&bus, step.EmitBefore(asked, func(in int) any { return in }, step.EmitAfter(answered, nil, fails[int, int](errTest)))).Run(t.Context(), 5)
+	_, err := step.With(&bus, step.EmitBefore(asked, func(in int) any { return in },
+		step.EmitAfter(answered, nil, fails[int, int](errTest)))).Run(t.Context(), 5)
 	if err != errTest {
 		t.Errorf("got %v", err)
 	}

@@ -160,7 +160,8 @@ func TestTraceNamesErrorsAndTellsSpans(t *testing.T) {
 		if plan.Name != "plan" || read.Name != "read" || survey.Name != "survey" {
 			t.Errorf("in the order in which they end: %s, %s, %s", plan.Name, read.Name, survey.Name)
 		}
-		if plan.Parent != survey.ID || read.Parent != survey.ID || survey.Parent != "" || plan.Trace != survey.Trace || plan.ID == read.ID || len(plan.Trace) != 32 || len(plan.ID) != 16 {
+		if plan.Parent != survey.ID || read.Parent != survey.ID || survey.Parent != "" || plan.Trace != survey.Trace ||
+			plan.ID == read.ID || len(plan.Trace) != 32 || len(plan.ID) != 16 {
 			t.Errorf("who is inside whom: %+v", spans)
 		}
 		if read.Took != time.Second || read.Err == nil || plan.Err != nil || plan.Took != 0 {

@@ -34,7 +34,8 @@ func TestGenerateTextAsksTheModelOfTheContext(t *testing.T) {
 	if r := asked[0]; r.System != "be brief" || len(r.Messages) != 1 || r.Messages[0].Text != "Plan an essay about tides" {
 		t.Errorf("asked %+v", r)
 	}
-	if _, err := step.GenerateText(planOf).Run(t.Context(), "tides"); err == nil || !strings.Contains(err.Error(), "step.With(step.Session{") {
+	if _, err := step.GenerateText(planOf).Run(t.Context(), "tides"); err == nil ||
+		!strings.Contains(err.Error(), "step.With(step.Session{") {
 		t.Errorf("without a model: %v", err)
 	}
 }
@@ -56,7 +57,8 @@ func TestGenerateMakesAValue(t *testing.T) {
 		if len(asked) != len(answers) || asked[0].Output == nil || !strings.Contains(asked[0].Output.Instruction(), "what it is about") {
 			t.Errorf("%s: asked %d times: %+v", name, len(asked), asked)
 		}
-		if last := asked[len(asked)-1].Messages; len(asked) == 2 && (len(last) != 3 || last[1].Text != answers[0] || !strings.HasPrefix(last[2].Text, "That does not fit: ")) {
+		if last := asked[len(asked)-1].Messages; len(asked) == 2 &&
+			(len(last) != 3 || last[1].Text != answers[0] || !strings.HasPrefix(last[2].Text, "That does not fit: ")) {
 			t.Errorf("%s: it is told %+v", name, last)
 		}
 	}

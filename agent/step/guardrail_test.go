@@ -98,7 +98,8 @@ func TestGuardrailsNestAroundSteps(t *testing.T) {
 
 func TestGuardrailHoldsForItsStepAlone(t *testing.T) {
 	s := step.Chain2(
-		step.Guardrail(step.Catch(func(context.Context, string, error) (sandbox.Policy, error) { return sandbox.Policy{}, nil }, calls(t)), guardrail.Deny("Bash")),
+		step.Guardrail(step.Catch(func(context.Context, string, error) (sandbox.Policy, error) { return sandbox.Policy{}, nil }, calls(t)),
+			guardrail.Deny("Bash")),
 		step.Transform(func(sandbox.Policy) string { return "Bash ls" }))
 	run(t, step.Chain2(s, calls(t)), "Bash ls")
 }

@@ -162,7 +162,8 @@ func TestMemoryUnderConcurrentUpdatesLosesNone(t *testing.T) {
 	var number step.Memory[int]
 	var list step.Memory[[]int]
 	var set step.Memory[step.Set[int]]
-	half := step.MapRelay(number.Relay(), func(n int) string { return strconv.Itoa(n) }, func(s string) int { n, _ := strconv.Atoi(s); return n })
+	half := step.MapRelay(number.Relay(), func(n int) string { return strconv.Itoa(n) },
+		func(s string) int { n, _ := strconv.Atoi(s); return n })
 	var firsts [workers]int
 	var wg sync.WaitGroup
 	for w := range workers {

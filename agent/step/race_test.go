@@ -82,8 +82,9 @@ func TestRaceAndParallelCancelAndWait(t *testing.T) {
 	}{
 		"all succeed": {
 			racers: []racer{{name: "a", takes: 3 * s}, {name: "b", takes: s}, {name: "c", takes: 2 * s}},
-			race:   result{Got: "b", Took: s, Cancelled: map[string]bool{"a": true, "c": true}, Ended: map[string]time.Duration{"a": s, "b": s, "c": s}},
-			all:    result{Values: []string{"b", "c", "a"}, Took: 3 * s, Ended: map[string]time.Duration{"a": 3 * s, "b": s, "c": 2 * s}},
+			race: result{Got: "b", Took: s, Cancelled: map[string]bool{"a": true, "c": true},
+				Ended: map[string]time.Duration{"a": s, "b": s, "c": s}},
+			all: result{Values: []string{"b", "c", "a"}, Took: 3 * s, Ended: map[string]time.Duration{"a": 3 * s, "b": s, "c": 2 * s}},
 		},
 		"the first fails": {
 			racers: []racer{{name: "a", takes: s, err: errA}, {name: "b", takes: 2 * s}},
@@ -97,13 +98,15 @@ func TestRaceAndParallelCancelAndWait(t *testing.T) {
 		},
 		"a loser is slow to end": {
 			racers: []racer{{name: "a", takes: s}, {name: "b", takes: 9 * s, slow: true}},
-			race:   result{Got: "a", Took: 2 * s, Cancelled: map[string]bool{"b": true}, Ended: map[string]time.Duration{"a": s, "b": 2 * s}},
-			all:    result{Values: []string{"a", "b"}, Took: 9 * s, Ended: map[string]time.Duration{"a": s, "b": 9 * s}},
+			race: result{Got: "a", Took: 2 * s, Cancelled: map[string]bool{"b": true},
+				Ended: map[string]time.Duration{"a": s, "b": 2 * s}},
+			all: result{Values: []string{"a", "b"}, Took: 9 * s, Ended: map[string]time.Duration{"a": s, "b": 9 * s}},
 		},
 		"a loser is heedless": {
 			racers: []racer{{name: "a", takes: s}, {name: "b", takes: 5 * s, heedless: true}},
-			race:   result{Got: "a", Took: 5 * s, Cancelled: map[string]bool{"b": true}, Ended: map[string]time.Duration{"a": s, "b": 5 * s}},
-			all:    result{Values: []string{"a", "b"}, Took: 5 * s, Ended: map[string]time.Duration{"a": s, "b": 5 * s}},
+			race: result{Got: "a", Took: 5 * s, Cancelled: map[string]bool{"b": true},
+				Ended: map[string]time.Duration{"a": s, "b": 5 * s}},
+			all: result{Values: []string{"a", "b"}, Took: 5 * s, Ended: map[string]time.Duration{"a": s, "b": 5 * s}},
 		},
 		"the time is over": {
 			racers:  []racer{{name: "a", takes: s, err: errA}, {name: "b", takes: 9 * s}},
@@ -190,7 +193,8 @@ func TestRaceWhoseContextEndsFailsWithItsCause(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			l := &log{cancelled: map[string]bool{}, ended: map[string]time.Duration{}}
-			s := step.Race(racer{name: "a", takes: 5 * time.Second, err: late, heedless: true}.on(l), racer{name: "b", takes: time.Minute}.on(l))
+			s := step.Race(racer{name: "a", takes: 5 * time.Second, err: late, heedless: true}.on(l),
+				racer{name: "b", takes: time.Minute}.on(l))
 			time.AfterFunc(time.Second, func() { cancel(errTest) })
 			if _, err := s.Run(ctx, time.Now()); err != errTest || !l.cancelled["a"] || !l.cancelled["b"] || l.ended["a"] != 5*time.Second {
 				t.Errorf("%s: got %v; %v cancelled, %v ended", name, err, l.cancelled, l.ended)

@@ -52,7 +52,8 @@ func TestStepIsAFunctionOrAnythingThatRuns(t *testing.T) {
 func TestStepMayBeRunByManyAtOnce(t *testing.T) {
 	var bus step.EventBus
 	defer bus.Close()
-	inner := step.Guardrail(step.EmitAfter("doubled", func(n int) any { return n }, step.Transform(func(n int) int { return 2 * n })), guardrail.Deny("Bash"))
+	inner := step.Guardrail(step.EmitAfter("doubled", func(n int) any { return n }, step.Transform(func(n int) int { return 2 * n })),
+		guardrail.Deny("Bash"))
 	one := step.Trace("one", step.Retry(step.Again{}, step.Timeout(time.Minute, step.Race(inner, inner))))
 	many := step.Chain2(step.Map(4, one), step.Reduce(0, func(_ context.Context, sum, n int) (int, error) { return sum + n, nil }))
 	s := step.With(&bus, step.With(step.Tracer(func(step.Span) {}), many))
@@ -104,7 +105,8 @@ func TestGatePassesChangesOrBlocks(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 	_, err := guarded.Run(t.Context(), "")
-	if blocked, ok := errors.AsType[*step.GateError](err); !ok || blocked.Reason != "there is no question" || err.Error() != "blocked: there is no question" {
+	if blocked, ok := errors.AsType[*step.GateError](err); !ok || blocked.Reason != "there is no question" ||
+		err.Error() != "blocked: there is no question" {
 		t.Errorf("blocked with %v", err)
 	}
 	if inner.runs != 1 {

@@ -50,13 +50,16 @@ func TestOnlyReadsDeniesAfterTheGuard(t *testing.T) {
 	asked := 0
 	var recorded []string
 	tools := []tool.Tool{
-		tool.New(tool.Spec{Name: "look", ReadOnly: true}, func(context.Context, struct{}) tool.Result { return tool.Result{Text: "looked"} }),
-		tool.New(tool.Spec{Name: "peek", ReadOnly: true}, func(context.Context, struct{}) tool.Result { return tool.Result{Text: "peeked"} }),
+		tool.New(tool.Spec{Name: "look", ReadOnly: true},
+			func(context.Context, struct{}) tool.Result { return tool.Result{Text: "looked"} }),
+		tool.New(tool.Spec{Name: "peek", ReadOnly: true},
+			func(context.Context, struct{}) tool.Result { return tool.Result{Text: "peeked"} }),
 		tool.New(tool.Spec{Name: "touch"}, func(context.Context, struct{}) tool.Result { return tool.Result{Text: "touched"} }),
 	}
 	set := tool.NewSet(tool.SetConfig{
-		Guard: by{"look": permission.Allow, "touch": permission.Allow, "peek": permission.Ask}, OnlyReads: func() string { return "Reading only." },
-		Ask: func(context.Context, tool.Decision) tool.Answer { asked++; return tool.Answer{} },
+		Guard:     by{"look": permission.Allow, "touch": permission.Allow, "peek": permission.Ask},
+		OnlyReads: func() string { return "Reading only." },
+		Ask:       func(context.Context, tool.Decision) tool.Answer { asked++; return tool.Answer{} },
 		OnDecision: func(d tool.Decision) error {
 			recorded = append(recorded, d.Tool+" "+string(d.Verdict.Stage))
 			return nil
@@ -77,7 +80,8 @@ func TestOnlyReadsSaysWhatACommandAskedFor(t *testing.T) {
 	type args struct {
 		Access string `json:"access,omitempty"`
 	}
-	run := tool.New(tool.Spec{Name: "Bash", HasBox: func(context.Context, permission.Box) bool { return true }}, func(context.Context, args) tool.Result { return tool.Result{Text: "ran"} })
+	run := tool.New(tool.Spec{Name: "Bash", HasBox: func(context.Context, permission.Box) bool { return true }},
+		func(context.Context, args) tool.Result { return tool.Result{Text: "ran"} })
 	set := tool.NewSet(tool.SetConfig{Guard: by{"Bash": permission.Allow}, OnlyReads: func() string { return "Reading only." }}, run)
 	for args, want := range map[string]string{`{}`: "ran", `{"access": "look"}`: "ran", `{"access": "write"}`: "Denied: It asks for access to write, and commands only look now. Reading only."} {
 		got := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Bash", Args: []byte(args)}})[0]

@@ -21,7 +21,8 @@ func TestArgumentsAreReadAsTheyStand(t *testing.T) {
 }
 
 func TestKeyMayBeThereOnce(t *testing.T) {
-	for _, text := range []string{`{"a":1,"a":2}`, `{"a":1,"A":2}`, `{"A":1,"a":2}`, `{"A":1,"A":2}`, `{"x":{"s":1,"\u017f":2}}`, `{"k":1,"K":2}`, `[{"a":1,"\u0061":1}]`} {
+	for _, text := range []string{`{"a":1,"a":2}`, `{"a":1,"A":2}`, `{"A":1,"a":2}`, `{"A":1,"A":2}`, `{"x":{"s":1,"\u017f":2}}`,
+		`{"k":1,"K":2}`, `[{"a":1,"\u0061":1}]`} {
 		if _, err := tool.DecodeArgs(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), "there twice") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -31,7 +32,8 @@ func TestKeyMayBeThereOnce(t *testing.T) {
 // FuzzDecodeArgs holds the reader against encoding/json: what it accepts it reads as that does, and what it refuses it
 // refuses for a reason that it has.
 func FuzzDecodeArgs(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":[1,2.5,{"b":null}],"c":"\u00e9\n"}`, `{"a":1,"A":2}`, `{"\ud800":1}`, `{"a":1e400}`, strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70), `{"a" : "b\\" }`, `7`, ``} {
+	for _, s := range []string{`{}`, `{"a":[1,2.5,{"b":null}],"c":"\u00e9\n"}`, `{"a":1,"A":2}`, `{"\ud800":1}`, `{"a":1e400}`, strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70),
+		`{"a" : "b\\" }`, `7`, ``} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -42,9 +42,11 @@ func TestSetHoldsConstraintsDuringCall(t *testing.T) {
 		{"both", local, inner.Around(t.Context()), sandbox.NetworkNone},
 	} {
 		asked, ran = nil, nil
-		set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}}, Constrain: test.hold}, command)
+		set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Policy{Default: permission.Allow}}},
+			Constrain: test.hold}, command)
 		set.Run(test.ctx, []llm.ToolCall{{ID: "1", Name: "run", Args: []byte("{}")}})
-		if want := []sandbox.Network{test.want}; !slices.Equal(asked, want) || !slices.Equal(ran, want) || narrowed != (test.name != "nobody") {
+		if want := []sandbox.Network{test.want}; !slices.Equal(asked, want) || !slices.Equal(ran, want) ||
+			narrowed != (test.name != "nobody") {
 			t.Errorf("%s holds it: asked about %v, ran with %v, narrowed %v; want %v", test.name, asked, ran, narrowed, want)
 		}
 	}

@@ -115,7 +115,8 @@ func TestNewPanicsOnlyOverTheProgramsOwnMistakes(t *testing.T) {
 			tool.New(tool.Spec{Name: "x"}, func(context.Context, struct{ C chan int }) tool.Result { return tool.Result{} })
 		},
 		"an unknown enum": func() {
-			tool.New(tool.Spec{Enums: map[string][]string{"x": {"y"}}}, func(context.Context, struct{}) tool.Result { return tool.Result{} })
+			tool.New(tool.Spec{Enums: map[string][]string{"x": {"y"}}},
+				func(context.Context, struct{}) tool.Result { return tool.Result{} })
 		},
 	} {
 		func() {
@@ -131,7 +132,8 @@ func TestNewPanicsOnlyOverTheProgramsOwnMistakes(t *testing.T) {
 
 // What is accepted is one reading: the map and the struct agree, however the text is written.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"name":"a"}`, `{"name":"a","times":3e0}`, `{"name":"a","Name":"b"}`, `{"name":"a","also":[{"name":"b"}]}`, `{"na\u006de":"x"}`, `{"name":"a"}x`, "", `{"name":"a","times":1e17}`} {
+	for _, s := range []string{`{"name":"a"}`, `{"name":"a","times":3e0}`, `{"name":"a","Name":"b"}`, `{"name":"a","also":[{"name":"b"}]}`,
+		`{"na\u006de":"x"}`, `{"name":"a"}x`, "", `{"name":"a","times":1e17}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -55,7 +55,8 @@ func TestResultCarriesPicturesThatCanBeShown(t *testing.T) {
 		}, 1, fmt.Sprintf("[image/png, 1 x 1 pixels, %d bytes]", len(good))},
 	} {
 		var heard []llm.ToolResult
-		set := tool.NewSet(tool.SetConfig{Guard: by{"Look": permission.Allow}, OnResult: func(r llm.ToolResult, _ tool.FileDiff) { heard = append(heard, r) }}, plain("Look", c.run))
+		set := tool.NewSet(tool.SetConfig{Guard: by{"Look": permission.Allow},
+			OnResult: func(r llm.ToolResult, _ tool.FileDiff) { heard = append(heard, r) }}, plain("Look", c.run))
 		got := set.Run(t.Context(), calls("Look"))[0]
 		if len(got.Images) != c.want || !strings.HasSuffix(got.Text, c.text) && !strings.Contains(got.Text, c.text) || got.IsError {
 			t.Errorf("%s: got %d images and %q, want %d and %q", name, len(got.Images), got.Text, c.want, c.text)

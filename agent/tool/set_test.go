@@ -109,7 +109,8 @@ func TestDecisionIsReportedBeforeToolRuns(t *testing.T) {
 			return tool.Answer{Allow: d.Tool == "b", By: "bob"}
 		},
 		OnDecision: func(d tool.Decision) error {
-			log = append(log, strings.TrimSpace(fmt.Sprintf("%s %s %s %v %v %s", d.Agent, d.CallID, d.Tool, d.Verdict.Action, d.Approved, d.By)))
+			log = append(log, strings.TrimSpace(fmt.Sprintf("%s %s %s %v %v %s", d.Agent, d.CallID, d.Tool, d.Verdict.Action,
+				d.Approved, d.By)))
 			return nil
 		},
 	}
@@ -117,7 +118,8 @@ func TestDecisionIsReportedBeforeToolRuns(t *testing.T) {
 		return alone(name, func(context.Context) tool.Result { log = append(log, "run "+name); return tool.Result{} })
 	}
 	tool.NewSet(cfg, run("a"), run("b"), run("c"), run("d")).Run(t.Context(), calls("a", "b", "c", "d"))
-	want := []string{"ann 0 a allow true", "run a", "ask b", "ann 1 b ask true bob", "run b", "ask c", "ann 2 c ask false bob", "ann 3 d deny false"}
+	want := []string{"ann 0 a allow true", "run a", "ask b", "ann 1 b ask true bob", "run b", "ask c", "ann 2 c ask false bob",
+		"ann 3 d deny false"}
 	if !slices.Equal(log, want) {
 		t.Errorf("got  %q\nwant %q", log, want)
 	}
@@ -126,14 +128,17 @@ func TestDecisionIsReportedBeforeToolRuns(t *testing.T) {
 func TestDecisionThatCannotBeRecordedRunsNothing(t *testing.T) {
 	ran := false
 	cfg := tool.SetConfig{Guard: by{"a": permission.Allow}, OnDecision: func(tool.Decision) error { return errors.New("the disk is full") }}
-	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { ran = true; return tool.Result{} })).Run(t.Context(), calls("a"))
-	if ran || !results[0].IsError || !strings.Contains(results[0].Text, "could not be recorded") || strings.Contains(results[0].Text, "disk") {
+	results := tool.NewSet(cfg, plain("a",
+		func(context.Context) tool.Result { ran = true; return tool.Result{} })).Run(t.Context(), calls("a"))
+	if ran || !results[0].IsError || !strings.Contains(results[0].Text, "could not be recorded") ||
+		strings.Contains(results[0].Text, "disk") {
 		t.Errorf("ran %v, result %+v", ran, results[0])
 	}
 }
 
 func TestReasonOfANoReachesTheModel(t *testing.T) {
-	cfg := tool.SetConfig{Guard: by{"a": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Why: "It took too long."} }}
+	cfg := tool.SetConfig{Guard: by{"a": permission.Ask},
+		Ask: func(context.Context, tool.Decision) tool.Answer { return tool.Answer{Why: "It took too long."} }}
 	results := tool.NewSet(cfg, plain("a", func(context.Context) tool.Result { return tool.Result{} })).Run(t.Context(), calls("a"))
 	if !strings.Contains(results[0].Text, "It took too long.") {
 		t.Errorf("result %+v", results[0])
@@ -149,7 +154,8 @@ func TestGuardSeesWhatTheToolGets(t *testing.T) {
 	})
 	s := tool.NewSet(tool.SetConfig{Guard: guard, Dir: "/work"}, greet(&got))
 	s.Run(t.Context(), []llm.ToolCall{{Name: "greet", Args: json.RawMessage(`{"name":"ann","times":2}`)}})
-	if seen.Tool != "greet" || seen.Dir != "/work" || seen.Args["name"] != got.Name || seen.Args["times"] != int64(got.Times) || got.Name != "ann" {
+	if seen.Tool != "greet" || seen.Dir != "/work" || seen.Args["name"] != got.Name || seen.Args["times"] != int64(got.Times) ||
+		got.Name != "ann" {
 		t.Errorf("the guard saw %+v, the tool got %+v", seen, got)
 	}
 }
@@ -203,7 +209,8 @@ func TestCallThatHasToBeAloneIs(t *testing.T) {
 				return tool.Result{}
 			}
 		}
-		cfg := tool.SetConfig{Guard: by{"p": permission.Allow, "q": permission.Allow}, OnDecision: func(d tool.Decision) error { note("?" + d.Tool); return nil }}
+		cfg := tool.SetConfig{Guard: by{"p": permission.Allow, "q": permission.Allow},
+			OnDecision: func(d tool.Decision) error { note("?" + d.Tool); return nil }}
 		tool.NewSet(cfg, plain("p", work("p")), alone("q", work("q"))).Run(t.Context(), calls("p", "p", "q", "q", "p"))
 		want := "?p ?p +p +p -p -p ?q +q -q ?q +q -q ?p +p -p"
 		if got := strings.Join(log, " "); got != want {
@@ -252,7 +259,8 @@ func TestEndedContextEndsTheTurn(t *testing.T) {
 			return tool.Result{Text: "gave up", IsError: true}
 		})
 		after := alone("after", says("must not run"))
-		results := tool.NewSet(tool.SetConfig{Guard: by{"waits": permission.Allow, "after": permission.Allow}}, waits, after).Run(ctx, calls("waits", "after"))
+		results := tool.NewSet(tool.SetConfig{Guard: by{"waits": permission.Allow, "after": permission.Allow}}, waits, after).Run(ctx,
+			calls("waits", "after"))
 		if results[0].Text != "gave up" || !results[1].IsError || !strings.Contains(results[1].Text, "did not run") {
 			t.Errorf("got %+v", results)
 		}
@@ -262,7 +270,8 @@ func TestEndedContextEndsTheTurn(t *testing.T) {
 func TestPersonIsNotWaitedForWhenTheTurnEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := false
-	cfg := tool.SetConfig{Guard: by{"x": permission.Ask}, Ask: func(context.Context, tool.Decision) tool.Answer { cancel(); return tool.Answer{Allow: true} }}
+	cfg := tool.SetConfig{Guard: by{"x": permission.Ask},
+		Ask: func(context.Context, tool.Decision) tool.Answer { cancel(); return tool.Answer{Allow: true} }}
 	one := plain("x", func(context.Context) tool.Result { ran = true; return tool.Result{} })
 	if r := tool.NewSet(cfg, one).Run(ctx, calls("x"))[0]; ran || !r.IsError {
 		t.Errorf("ran %v, result %+v", ran, r)

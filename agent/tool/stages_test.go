@@ -213,7 +213,8 @@ func find(t *testing.T, s *tool.Set, query string) llm.ToolResult {
 
 func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 	var decided []string
-	cfg := tool.SetConfig{Guard: by{}, SearchAbove: 10, OnDecision: func(d tool.Decision) error { decided = append(decided, d.Tool); return nil }}
+	cfg := tool.SetConfig{Guard: by{}, SearchAbove: 10,
+		OnDecision: func(d tool.Decision) error { decided = append(decided, d.Tool); return nil }}
 	if got := names(tool.NewSet(cfg, many(9)...)); len(got) != 10 || slices.Contains(got, "ToolSearch") {
 		t.Errorf("of 10 tools are shown %q; want all, and no search", got)
 	}
@@ -234,7 +235,8 @@ func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 	if !slices.Equal(decided, []string{"mcp__web__searchPages"}) {
 		t.Errorf("decided about %q", decided)
 	}
-	if r := find(t, s, "select:mcp__files__job_3, nosuch"); !strings.Contains(r.Text, "job_3") || !strings.Contains(r.Text, "no tool nosuch") {
+	if r := find(t, s, "select:mcp__files__job_3, nosuch"); !strings.Contains(r.Text, "job_3") ||
+		!strings.Contains(r.Text, "no tool nosuch") {
 		t.Errorf("got %+v", r)
 	}
 	if r := find(t, s, "zeppelin"); !strings.Contains(r.Text, "No tool was found") {
@@ -287,7 +289,8 @@ func guarded(t testing.TB) func() {
 	policy := permission.Standard()
 	cfg := tool.SetConfig{
 		Guard: permission.Chain{{Name: "ann", Policy: policy}, {Name: "parent", Policy: policy}}, Agent: "ann", Dir: t.TempDir(),
-		OnDecision: func(tool.Decision) error { return nil }, OnCall: func(llm.ToolCall) {}, OnResult: func(llm.ToolResult, tool.FileDiff) {},
+		OnDecision: func(tool.Decision) error { return nil }, OnCall: func(llm.ToolCall) {},
+		OnResult: func(llm.ToolResult, tool.FileDiff) {},
 		Middleware: []tool.Middleware{func(ctx context.Context, _ tool.Call, next func(context.Context) tool.Result) tool.Result {
 			return next(ctx)
 		}},

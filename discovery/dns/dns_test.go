@@ -368,7 +368,8 @@ func TestLookUpAnswersOnce(t *testing.T) {
 }
 
 func FuzzNames(f *testing.F) {
-	for _, s := range []string{"kitchen:7946", "_symbio._tcp.example", "[fd00::7]:1", "a:b:c", "_a._tcp.\x1b", "_._tcp.x", "_a._tcp.b:1", ""} {
+	for _, s := range []string{"kitchen:7946", "_symbio._tcp.example", "[fd00::7]:1", "a:b:c", "_a._tcp.\x1b", "_._tcp.x",
+		"_a._tcp.b:1", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

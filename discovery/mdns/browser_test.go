@@ -121,7 +121,8 @@ func TestAnnouncementReplacesAndAnAnswerAdds(t *testing.T) {
 	}
 	b.receive(noon.Add(time.Minute), b.from("fe80::2", announcement(2)))
 	last := b.said[len(b.said)-1].Addrs
-	if want := netip.MustParseAddrPort("[fe80::2%lan]:7002"); len(last) != discovery.MaxAddrs || !strings.Contains(fmt.Sprint(last), want.String()) {
+	if want := netip.MustParseAddrPort("[fe80::2%lan]:7002"); len(last) != discovery.MaxAddrs ||
+		!strings.Contains(fmt.Sprint(last), want.String()) {
 		t.Errorf("after many claims the addresses are %v, want %d with that of the peer who spoke last, %s", last, discovery.MaxAddrs, want)
 	}
 }
@@ -387,7 +388,8 @@ func FuzzPacket(f *testing.F) {
 			b.me.matches(q)
 		}
 		for _, s := range b.said {
-			if !nodeID().MatchString(s.Node) || s.Tag != "" && !plain().MatchString(s.Tag) || len(s.Addrs) == 0 || len(s.Addrs) > discovery.MaxAddrs {
+			if !nodeID().MatchString(s.Node) || s.Tag != "" && !plain().MatchString(s.Tag) || len(s.Addrs) == 0 ||
+				len(s.Addrs) > discovery.MaxAddrs {
 				t.Errorf("reported %+v", s)
 			}
 		}

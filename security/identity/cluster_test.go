@@ -156,7 +156,8 @@ func TestTokenMakesANodeAMember(t *testing.T) {
 		t.Errorf("the folder says %q, %v; want home", name, err)
 	}
 	nodes, err := f.Nodes()
-	if err != nil || len(nodes) != 3 || nodes[1].Name != "joiner "+string(worker.ID()) || nodes[1].Role != "worker" || nodes[1].ID != worker.ID() {
+	if err != nil || len(nodes) != 3 || nodes[1].Name != "joiner "+string(worker.ID()) || nodes[1].Role != "worker" ||
+		nodes[1].ID != worker.ID() {
 		t.Errorf("the cluster knows %+v, %v; want seed, worker, other", nodes, err)
 	}
 	if worker.Cluster() != nil || f.seed.Cluster() == nil {
@@ -235,7 +236,8 @@ func TestNameIsOfOneNode(t *testing.T) {
 		}
 	}
 	again := f.token(t, 0, "")
-	if _, err := f.ask(t, again, second, named); !errors.Is(err, identity.ErrNameTaken) || !strings.Contains(err.Error(), "symbio cluster remove "+string(first.ID()[:8])) {
+	if _, err := f.ask(t, again, second, named); !errors.Is(err, identity.ErrNameTaken) ||
+		!strings.Contains(err.Error(), "symbio cluster remove "+string(first.ID()[:8])) {
 		t.Errorf("got %v, want %v and what to do", err, identity.ErrNameTaken)
 	}
 	if err := f.Remove(first.ID()); err != nil {
@@ -637,10 +639,12 @@ func TestRefusedCertificateIsExplainedOnBothSides(t *testing.T) {
 		}
 		time.Sleep(8 * 24 * time.Hour)
 		_, _, serverErr, clientErr := handshake(t, f.seed.ServerTLS(), node.ClientTLS(""))
-		if got := f.seed.ExplainCaller(serverErr); !errors.Is(got, identity.ErrExpired) || !strings.Contains(got.Error(), "renewed once it reaches") {
+		if got := f.seed.ExplainCaller(serverErr); !errors.Is(got, identity.ErrExpired) ||
+			!strings.Contains(got.Error(), "renewed once it reaches") {
 			t.Errorf("who meets an expired one: got %v, want %v", got, identity.ErrExpired)
 		}
-		if got := node.Explain(clientErr); !errors.Is(got, identity.ErrRejected) || !strings.Contains(got.Error(), "start a node that holds the authority") {
+		if got := node.Explain(clientErr); !errors.Is(got, identity.ErrRejected) ||
+			!strings.Contains(got.Error(), "start a node that holds the authority") {
 			t.Errorf("the expired one: got %v, want %v", got, identity.ErrRejected)
 		}
 	})
@@ -807,7 +811,8 @@ func FuzzJoinMessages(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, m := range []proto.Message{r, reply, &pb.RenewRequest{Request: r.GetRequest()}, &pb.Revocations{Epoch: 1, Nodes: []string{"x"}}} {
+	for _, m := range []proto.Message{r, reply, &pb.RenewRequest{Request: r.GetRequest()},
+		&pb.Revocations{Epoch: 1, Nodes: []string{"x"}}} {
 		b, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

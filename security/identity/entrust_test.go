@@ -44,7 +44,8 @@ func TestPromotedNodeAdmitsRenewsAndRemoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stat, err := os.Stat(filepath.Join(second.dir, "authority.pem")); err != nil || runtime.GOOS != "windows" && stat.Mode().Perm() != 0o600 {
+	if stat, err := os.Stat(filepath.Join(second.dir, "authority.pem")); err != nil ||
+		runtime.GOOS != "windows" && stat.Mode().Perm() != 0o600 {
 		t.Errorf("the authority's file: %v, %v; want mode 0600", stat.Mode(), err)
 	}
 	dora, _ := second.join(t, "guest")

@@ -218,9 +218,11 @@ func TestAuthorityIsSealedToTheKeyOfThatNodeOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := sealTo.PublicKey().Bytes()
-		return &pb.PrepareReply{Key: key, NodeKey: spki, Signature: ed25519.Sign(signer.private(), entrustText(c.authority, seed.id, bob.id, key))}
+		return &pb.PrepareReply{Key: key, NodeKey: spki,
+			Signature: ed25519.Sign(signer.private(), entrustText(c.authority, seed.id, bob.id, key))}
 	}
-	for name, p := range map[string]*pb.PrepareReply{"eve's key, signed by eve": prepared(eve, eve), "bob's key, signed by eve": prepared(eve, bob)} {
+	for name, p := range map[string]*pb.PrepareReply{"eve's key, signed by eve": prepared(eve, eve),
+		"bob's key, signed by eve": prepared(eve, bob)} {
 		if _, err := c.Entrust(seed.id, bob.id, p); !errors.Is(err, ErrWrongNode) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrWrongNode)
 		}

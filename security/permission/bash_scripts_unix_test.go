@@ -85,7 +85,8 @@ func (g generator) statement(depth int) string {
 	case 4:
 		return "for " + g.pick("i", "x", "ok") + " in " + g.words(depth) + "; do " + l() + "; done"
 	case 5:
-		return "case " + g.word(depth) + " in " + g.word(depth) + ") " + l() + ";; " + g.pick("*", "a|b", "(ok") + ") " + l() + g.pick(" ;;", " ;&", " ;;&", "\n") + " esac"
+		return "case " + g.word(depth) + " in " + g.word(depth) + ") " + l() + ";; " + g.pick("*", "a|b", "(ok") + ") " + l() +
+			g.pick(" ;;", " ;&", " ;;&", "\n") + " esac"
 	case 6:
 		return "! " + l()
 	case 7:
@@ -97,21 +98,27 @@ func (g generator) statement(depth int) string {
 	case 10:
 		return "(( " + g.pick("1+2", "x", "x=1", "a[$("+l()+")]", "1 ? 2 : 3", "0x1") + " ))"
 	case 11:
-		return "cat <<" + g.pick("EOF", "'EOF'", "\"EOF\"", "-EOF", "E\\OF") + g.pick("", "; "+g.simple(0), " | "+g.simple(0)) + "\n" + g.pick("", "\t") + g.word(depth) + " " + g.word(depth) + "\n" + g.pick("", "\t", "") + "EOF\n"
+		return "cat <<" + g.pick("EOF", "'EOF'", "\"EOF\"", "-EOF", "E\\OF") + g.pick("", "; "+g.simple(0), " | "+g.simple(0)) + "\n" +
+			g.pick("", "\t") + g.word(depth) + " " + g.word(depth) + "\n" + g.pick("", "\t", "") + "EOF\n"
 	case 12:
 		return "coproc " + g.simple(0)
 	case 13:
-		return g.pick("eval ", "trap ", "bash -c ", "sh -c ", "command ", "exec ") + g.pick(quote(l()), g.words(depth)) + g.pick("", " EXIT")
+		return g.pick("eval ", "trap ", "bash -c ", "sh -c ", "command ", "exec ") + g.pick(quote(l()), g.words(depth)) +
+			g.pick("", " EXIT")
 	case 14:
 		return l() + " # " + g.pick("x", "'", "\"", "`", "$(", "x \\", "\\") + "\n" + g.simple(0)
 	case 15:
 		return "find . " + g.pick("-name x ", "") + "-exec " + g.words(0) + " {} " + g.pick("\\;", "+", "';'")
 	case 16:
-		return g.pick("x=", "y=", "export x=", "export y=", "read -r x <<<", "x=1 y=") + g.word(depth) + g.pick("; ", " && ", "\n", " | ") + l()
+		return g.pick("x=", "y=", "export x=", "export y=", "read -r x <<<", "x=1 y=") + g.word(depth) +
+			g.pick("; ", " && ", "\n", " | ") + l()
 	case 17:
-		return g.pick("", "", "echo "+g.word(depth)+" | ") + g.pick("while ", "while IFS= ", "until ! ") + "read " + g.pick("-r ", "", "-ra ") + g.pick("x", "y", "x y", "ok") + "; do " + l() + "; done" + g.pick("", "", " <<<"+g.word(depth))
+		return g.pick("", "", "echo "+g.word(depth)+" | ") + g.pick("while ", "while IFS= ", "until ! ") + "read " +
+			g.pick("-r ", "", "-ra ") + g.pick("x", "y", "x y", "ok") + "; do " + l() + "; done" + g.pick("", "", " <<<"+g.word(depth))
 	case 18:
-		return g.pick("ok", "echo", "cat", "git log", "env", "timeout 5", "xargs", "find .", "test -n", "printf", "sh -c", "eval", "$x") + " " + g.pick(`"$x"`, "$x", `"a$x"`, `"${x##*/}"`, "${x%.*}", `"$y" "$x"`, `"-$x"`, "-s $x 5 ok", "-u $x ok", `-I "$x" ok a`, `-n "$x" ok`, "-name $x -exec ok {} +")
+		return g.pick("ok", "echo", "cat", "git log", "env", "timeout 5", "xargs", "find .", "test -n", "printf", "sh -c", "eval", "$x") +
+			" " + g.pick(`"$x"`, "$x", `"a$x"`, `"${x##*/}"`, "${x%.*}", `"$y" "$x"`, `"-$x"`, "-s $x 5 ok", "-u $x ok", `-I "$x" ok a`,
+			`-n "$x" ok`, "-name $x -exec ok {} +")
 	case 19:
 		return g.pick("export ", "declare ", "declare -x ", "readonly ", "local ") + g.pick("x=", "LANG=", "y=") + g.word(depth)
 	}
@@ -126,9 +133,11 @@ func (g generator) simple(depth int) string {
 		b.WriteString(g.pick("LANG=C ", "x=evil ", "TZ="+g.word(depth)+" ", "LC_ALL=C "))
 	}
 	if g.IntN(6) == 0 {
-		b.WriteString(g.pick("command ", "env ", "env LANG=C ", "env -i ", "timeout 5 ", "timeout -s KILL 5 ", "nice ", "nice -n 3 ", "xargs ", "xargs -n1 ", "builtin ", "nohup ", "command -p ", "env -u x ", "exec ", "eval ", "env -S ", "xargs -I{} "))
+		b.WriteString(g.pick("command ", "env ", "env LANG=C ", "env -i ", "timeout 5 ", "timeout -s KILL 5 ", "nice ", "nice -n 3 ",
+			"xargs ", "xargs -n1 ", "builtin ", "nohup ", "command -p ", "env -u x ", "exec ", "eval ", "env -S ", "xargs -I{} "))
 	}
-	b.WriteString(g.pick("ok", "ok", "ok", "echo", "echo", "git log", "cat", "evil", "rm", "'ok'", `o\k`, `"ok"`, "$x", "{ok,evil}", "o''k", "$'ok'", "true", "cd d", "cd ..", ":", "test", "printf", "git"))
+	b.WriteString(g.pick("ok", "ok", "ok", "echo", "echo", "git log", "cat", "evil", "rm", "'ok'", `o\k`, `"ok"`, "$x", "{ok,evil}", "o''k",
+		"$'ok'", "true", "cd d", "cd ..", ":", "test", "printf", "git"))
 	if g.IntN(4) > 0 {
 		b.WriteString(" " + g.words(depth))
 	}
@@ -142,7 +151,9 @@ func (g generator) redirect(depth int) string {
 	if g.IntN(3) > 0 {
 		return ""
 	}
-	return " " + g.pick("", "", "1", "2", "0", "{fd}", "3") + g.pick(">", ">>", "<", ">|", "<>", ">&", "&>", "&>>", "<&", "<<< ") + g.pick("", " ") + g.pick("okfile", "OUT", "../OUT", "d/okfile", "/dev/null", "&1", "2", "1", "$x", "ok{a,b}", "ok*", "\"okfile\"", g.word(depth))
+	return " " + g.pick("", "", "1", "2", "0", "{fd}", "3") + g.pick(">", ">>", "<", ">|", "<>", ">&", "&>", "&>>", "<&", "<<< ") +
+		g.pick("", " ") + g.pick("okfile", "OUT", "../OUT", "d/okfile", "/dev/null", "&1", "2", "1", "$x", "ok{a,b}", "ok*", "\"okfile\"",
+		g.word(depth))
 }
 
 func (g generator) words(depth int) string {
@@ -167,7 +178,15 @@ func (g generator) word(depth int) string {
 func (g generator) piece(depth int) string {
 	if depth > 0 && g.IntN(6) == 0 {
 		inner := g.list(depth - 1)
-		return g.pick("$("+inner+")", "\"$("+inner+")\"", "`"+strings.NewReplacer("`", "", `\`, `\\`).Replace(inner)+"`", "<("+inner+")", "${x:-$("+inner+")}", "\"a`"+strings.NewReplacer("`", "", `\`, `\\`, `"`, "").Replace(inner)+"`\"", "$( "+inner+"\n)", "\"${x:-"+g.word(0)+"}\"")
+		return g.pick("$("+inner+")", "\"$("+inner+")\"", "`"+strings.NewReplacer("`", "", `\`, `\\`).Replace(inner)+"`", "<("+inner+")",
+			"${x:-$("+inner+")}", "\"a`"+strings.NewReplacer("`", "", `\`, `\\`, `"`, "").Replace(inner)+"`\"", "$( "+inner+"\n)",
+			"\"${x:-"+g.word(0)+"}\"")
 	}
-	return g.pick("a", "b", "ok", "evil", "-n", "x y", "'a b'", `"a b"`, `a\ b`, `\;`, `\"`, `'"'`, `"'"`, "$x", `"$x"`, "${x}", "$1", "$?", "$((1+2))", "$(( 3 * 4 ))", "{a,b}", "{evil,ok}", "{1..3}", "a{b,c}d", "{a,{b,c}}", `{a\,b}`, "{a}", "{,a}", "*", "?", "[ab]", "~", "~/x", "a=b", "=", "%", "@", "+", `$'a\tb'`, `$'\x65vil'`, `$'\''`, `"\$x"`, `"\a"`, `\a`, `'\a'`, `"a\\"`, `'a\'`, "#", "a#b", "-", "--", ",", "^", "!", `"!"`, ":", "/", ".", "..", "''", `""`, "$", `"$"`, "a$", "]", "[", "}", "{", "a~b", `\~`, "a:~", "$$", "é", `\$x`, `"\""`, `"`+"\n"+`"`, "'\n'", "\\\n", "$'\\n'", "1", "2>", "{x", "x}", `"{a,b}"`, "$x$x", `a"b"'c'd`, "${x}y", "${x##*/}", `"${x##*/}"`, "${x%.*}", "${#x}", "${x:1:2}", "${x:-ok}", `"${y:+a b}"`, "${x#a?}", "$y", `"$y"`, "${PWD##*/}", "${x/a/b}", "${x#$y}", "${x%\"a\"}", "${x#}}", "${x:-{a,b}}", "${x:-~}", "${x:-*}")
+	return g.pick("a", "b", "ok", "evil", "-n", "x y", "'a b'", `"a b"`, `a\ b`, `\;`, `\"`, `'"'`, `"'"`, "$x", `"$x"`, "${x}", "$1", "$?",
+		"$((1+2))", "$(( 3 * 4 ))", "{a,b}", "{evil,ok}", "{1..3}", "a{b,c}d", "{a,{b,c}}", `{a\,b}`, "{a}", "{,a}", "*", "?", "[ab]", "~",
+		"~/x", "a=b", "=", "%", "@", "+", `$'a\tb'`, `$'\x65vil'`, `$'\''`, `"\$x"`, `"\a"`, `\a`, `'\a'`, `"a\\"`, `'a\'`, "#", "a#b", "-",
+		"--", ",", "^", "!", `"!"`, ":", "/", ".", "..", "''", `""`, "$", `"$"`, "a$", "]", "[", "}", "{", "a~b", `\~`, "a:~", "$$", "é",
+		`\$x`, `"\""`, `"`+"\n"+`"`, "'\n'", "\\\n", "$'\\n'", "1", "2>", "{x", "x}", `"{a,b}"`, "$x$x", `a"b"'c'd`, "${x}y", "${x##*/}",
+		`"${x##*/}"`, "${x%.*}", "${#x}", "${x:1:2}", "${x:-ok}", `"${y:+a b}"`, "${x#a?}", "$y", `"$y"`, "${PWD##*/}", "${x/a/b}",
+		"${x#$y}", "${x%\"a\"}", "${x#}}", "${x:-{a,b}}", "${x:-~}", "${x:-*}")
 }

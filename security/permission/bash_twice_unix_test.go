@@ -9,7 +9,8 @@ import (
 // twice writes a form of double evaluation: a command in a text (C), the text in quotes (V), a variable
 // that gives the text another meaning, and what evaluates it.
 func (g generator) twice() string {
-	text := strings.ReplaceAll(g.pick("(C)", "(C)", "C", "([0]=C)", "([C]=1)", "(x C)", "a[C]", "a[C]", "a[C]=1", "(a[C])", "a[0]+a[C]", "-v a[C]", "x=C", "x=(C)", "-a x=(C)"),
+	text := strings.ReplaceAll(g.pick("(C)", "(C)", "C", "([0]=C)", "([C]=1)", "(x C)", "a[C]", "a[C]", "a[C]=1", "(a[C])", "a[0]+a[C]",
+		"-v a[C]", "x=C", "x=(C)", "-a x=(C)"),
 		"C", g.pick("$(evil)", "$(evil)", "`evil`", "<(evil)", "$(evil >pwn)", "$(>pwn)", "${u:-$(evil)}", "$((a[`evil`]))", "${u[$(evil)]}"))
 	before, value := "", quote(text)
 	use := strings.ReplaceAll(g.pick(evaluators...), "␤", "\n")
@@ -23,7 +24,8 @@ func (g generator) twice() string {
 	case 3:
 		before, value = "y="+value+"; ", g.pick(`"$y"`, "$y", "${y}", `"($y)"`, `"a[$y]"`, `"${y:0}"`, `"${y#q}"`)
 	case 4:
-		before, value = g.pick("read -r y <<<"+value, "printf -v y %s "+value, "export y="+value, ": ${y:="+value+"}", "y=("+value+")", "declare y="+value)+"; ", g.pick(`"$y"`, "$y")
+		before, value = g.pick("read -r y <<<"+value, "printf -v y %s "+value, "export y="+value, ": ${y:="+value+"}", "y=("+value+")",
+			"declare y="+value)+"; ", g.pick(`"$y"`, "$y")
 	case 5:
 		return g.inside("for y in " + value + "; do " + g.attribute() + strings.ReplaceAll(use, "V", g.pick(`"$y"`, "$y")) + "\ndone")
 	}
@@ -32,13 +34,17 @@ func (g generator) twice() string {
 	} else {
 		before += g.attribute()
 	}
-	after := g.pick("", "", "", "\n: $x", "\n: \"${x[0]}\"", "\n: $((x))", "\n: ${x[x]}", "\n: ${z:x}", "\ndeclare -p x", "\n[[ $x ]]", "\nexport x", "\nx+=1", "\n: ${x@P}", "\ndeclare -a x")
+	after := g.pick("", "", "", "\n: $x", "\n: \"${x[0]}\"", "\n: $((x))", "\n: ${x[x]}", "\n: ${z:x}", "\ndeclare -p x", "\n[[ $x ]]",
+		"\nexport x", "\nx+=1", "\n: ${x@P}", "\ndeclare -a x")
 	return g.inside(before + strings.ReplaceAll(use, "V", value) + after)
 }
 
 // attribute returns a command by which x or the shell treats texts in another way.
 func (g generator) attribute() string {
-	return g.pick("", "", "", "declare -a x; ", "x=(1); ", "x[0]=1; ", "declare -i x; ", "command typeset -i x; ", "builtin declare -ai x; ", "declare -A x; ", "read -a x <<<1; ", "read -ra x <<<1; ", "mapfile -t x </dev/null; ", "declare -n x=z; ", "export x=1; ", "readonly -a x; ", "export -a x; ", "command declare -a x; ", "set -x; ", "set -o posix; ", "shopt -s expand_aliases; ", "coproc x { :; }; ")
+	return g.pick("", "", "", "declare -a x; ", "x=(1); ", "x[0]=1; ", "declare -i x; ", "command typeset -i x; ",
+		"builtin declare -ai x; ", "declare -A x; ", "read -a x <<<1; ", "read -ra x <<<1; ", "mapfile -t x </dev/null; ",
+		"declare -n x=z; ", "export x=1; ", "readonly -a x; ", "export -a x; ", "command declare -a x; ", "set -x; ", "set -o posix; ",
+		"shopt -s expand_aliases; ", "coproc x { :; }; ")
 }
 
 // inside puts a script into another.

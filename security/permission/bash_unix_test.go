@@ -91,7 +91,8 @@ func TestBashEvaluatesNothingTwiceThatWasNotAllowed(t *testing.T) {
 // fuzzing returns the seed and the number of scripts: those of the environment, or n.
 func fuzzing(t *testing.T, n int) (uint64, int) {
 	seed := uint64(8) // this one has real wrappers among its few scripts
-	for name, set := range map[string]func(uint64){"SYMBIO_FUZZ_SEED": func(v uint64) { seed = v }, "SYMBIO_FUZZ_SCRIPTS": func(v uint64) { n = int(v) }} {
+	for name, set := range map[string]func(uint64){"SYMBIO_FUZZ_SEED": func(v uint64) { seed = v },
+		"SYMBIO_FUZZ_SCRIPTS": func(v uint64) { n = int(v) }} {
 		if text := os.Getenv(name); text != "" {
 			v, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
@@ -136,7 +137,10 @@ type attempt struct {
 }
 
 // mine are the names that the policies allow; evil and rm are in none.
-var mine = map[string]bool{"ok": true, "git": true, "echo": true, "cat": true, "env": true, "timeout": true, "nice": true, "xargs": true, "find": true, "command": true, "sh": true, "bash": true, "test": true, "[": true, "true": true, "false": true, "printf": true, "cd": true, "time": true, "nohup": true, "eval": true, "trap": true, "exec": true, "read": true, "export": true, "declare": true, "set": true}
+var mine = map[string]bool{"ok": true, "git": true, "echo": true, "cat": true, "env": true, "timeout": true, "nice": true, "xargs": true,
+	"find": true, "command": true, "sh": true, "bash": true, "test": true, "[": true, "true": true, "false": true, "printf": true,
+	"cd": true, "time": true, "nohup": true, "eval": true, "trap": true, "exec": true, "read": true, "export": true, "declare": true,
+	"set": true}
 
 func newDifferential(t *testing.T, bash string, seed uint64) *differential {
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -105,7 +105,8 @@ func TestBoxOfChainIsTheNarrowest(t *testing.T) {
 	for _, c := range []struct {
 		chain permission.Chain
 		want  permission.Action
-	}{{permission.Chain{standard, permissive}, permission.Allow}, {permission.Chain{permissive, standard}, permission.Allow}, {permission.Chain{standard, asks}, permission.Ask}} {
+	}{{permission.Chain{standard, permissive}, permission.Allow}, {permission.Chain{permissive, standard}, permission.Allow},
+		{permission.Chain{standard, asks}, permission.Ask}} {
 		if v := c.chain.Judge(on(bash("make"), "")); v.Action != c.want || v.Box != permission.BoxLook {
 			t.Errorf("%s, %s: %v in %q, want %v in look", c.chain[0].Name, c.chain[1].Name, v.Action, v.Box, c.want)
 		}
@@ -114,9 +115,11 @@ func TestBoxOfChainIsTheNarrowest(t *testing.T) {
 
 // Who is asked about a command reads that it would have the network, whatever else it is asked about for.
 func TestQuestionTellsOfTheNetwork(t *testing.T) {
-	for _, policy := range []permission.Policy{preset(t, "standard", permission.Config{}), preset(t, "permissive", permission.Config{}), preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")})} {
+	for _, policy := range []permission.Policy{preset(t, "standard", permission.Config{}), preset(t, "permissive", permission.Config{}),
+		preset(t, "standard", permission.Config{Deny: permission.Rules("Bash(git push:*)")})} {
 		for _, command := range []string{"curl x", "$X push"} {
-			if v := (permission.Chain{{Policy: policy, Memory: new(permission.Memory)}}).Judge(on(bash(command), "network")); v.Action != permission.Ask || !strings.Contains(v.Why, "network") {
+			if v := (permission.Chain{{Policy: policy, Memory: new(permission.Memory)}}).Judge(on(bash(command),
+				"network")); v.Action != permission.Ask || !strings.Contains(v.Why, "network") {
 				t.Errorf("%s: %v: %s", command, v.Action, v.Why)
 			}
 		}
@@ -148,9 +151,10 @@ func TestKeyOfCallNamesItsBox(t *testing.T) {
 		t.Error("one key for both")
 	}
 	call := on(bash("curl x"), "network")
-	granted := permission.Link{Policy: preset(t, "standard", permission.Config{}), Memory: new(permission.Memory), Granted: func() []permission.Grant {
-		return []permission.Grant{{Call: call.Key(), Source: "lasting:1"}}
-	}}
+	granted := permission.Link{Policy: preset(t, "standard", permission.Config{}), Memory: new(permission.Memory),
+		Granted: func() []permission.Grant {
+			return []permission.Grant{{Call: call.Key(), Source: "lasting:1"}}
+		}}
 	if v := (permission.Chain{granted}).Judge(call); v.Action != permission.Allow || v.Box != permission.BoxNetwork {
 		t.Errorf("what a person allowed: %v in %q (%s)", v.Action, v.Box, v.Why)
 	}
@@ -186,7 +190,8 @@ func TestOnlyPlainCommandsLookUnheld(t *testing.T) {
 // A link in the working directory leads where it does for the kernel, also before a "..".
 func TestPlainCommandsStayInTheirDirectory(t *testing.T) {
 	p, dir, beside := preset(t, "standard", permission.Config{}), t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Symlink(beside, filepath.Join(dir, "out")), os.Symlink(dir, filepath.Join(beside, "back")), os.Mkdir(filepath.Join(dir, "sub"), 0o755)); err != nil {
+	if err := errors.Join(os.Symlink(beside, filepath.Join(dir, "out")), os.Symlink(dir, filepath.Join(beside, "back")),
+		os.Mkdir(filepath.Join(dir, "sub"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]permission.Action{
@@ -201,12 +206,15 @@ func TestPlainCommandsStayInTheirDirectory(t *testing.T) {
 }
 
 func TestRulesOfBoxes(t *testing.T) {
-	for text, want := range map[string]string{"Bash(box:look)": "", "Git(box:work)": "", "Bash(box:network)": "no box", "Bash(box:)": "no box"} {
-		if _, err := permission.ParseAllow(text); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+	for text, want := range map[string]string{"Bash(box:look)": "", "Git(box:work)": "", "Bash(box:network)": "no box",
+		"Bash(box:)": "no box"} {
+		if _, err := permission.ParseAllow(text); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, err := (permission.Config{Deny: permission.Rules("Bash(box:look)")}).Policy(); err == nil || !strings.Contains(err.Error(), "allow list") {
+	if _, err := (permission.Config{Deny: permission.Rules("Bash(box:look)")}).Policy(); err == nil ||
+		!strings.Contains(err.Error(), "allow list") {
 		t.Errorf("a denial: %v", err)
 	}
 	if _, err := permission.ParseGrant("Bash(box:work)"); err == nil {
@@ -217,20 +225,23 @@ func TestRulesOfBoxes(t *testing.T) {
 // A file that a rule denies by its name alone is kept from commands also where another directory is shown.
 func TestDeniedNamesAreHiddenInWhatIsShown(t *testing.T) {
 	data, err := filepath.EvalSymlinks(t.TempDir())
-	if err := errors.Join(err, os.Mkdir(filepath.Join(data, "sub"), 0o755), os.WriteFile(filepath.Join(data, "sub", ".env"), nil, 0o600)); err != nil {
+	if err := errors.Join(err, os.Mkdir(filepath.Join(data, "sub"), 0o755),
+		os.WriteFile(filepath.Join(data, "sub", ".env"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	p := preset(t, "standard", permission.Config{Allow: permission.Rules("Read(" + data + "/*)"), Deny: permission.Rules("Read(.env)")})
 	c := on(bash("ls"), "")
 	c.Dir = t.TempDir()
-	if plan := judged(p, c).Plan; len(plan.Reads) != 1 || !slices.Equal(plan.Denied.Files().Hidden, []string{filepath.Join(data, "sub", ".env")}) {
+	if plan := judged(p, c).Plan; len(plan.Reads) != 1 ||
+		!slices.Equal(plan.Denied.Files().Hidden, []string{filepath.Join(data, "sub", ".env")}) {
 		t.Errorf("it reads %q, without %q", plan.Reads, plan.Denied.Files().Hidden)
 	}
 }
 
 // Directories that rules allow to Read are there in the box that looks, if all links agree.
 func TestLookBoxShowsWhatReadMayRead(t *testing.T) {
-	reads := permission.Link{Policy: preset(t, "standard", permission.Config{Allow: permission.Rules("Read(/srv/data/*)", "Read(/srv/*.txt)", "Read(/nowhere/work/data/*)")})}
+	reads := permission.Link{Policy: preset(t, "standard",
+		permission.Config{Allow: permission.Rules("Read(/srv/data/*)", "Read(/srv/*.txt)", "Read(/nowhere/work/data/*)")})}
 	narrow := permission.Link{Policy: preset(t, "none", permission.Config{Allow: permission.Rules("Bash", "Read(./*)")})}
 	if v := (permission.Chain{reads}).Judge(on(bash("ls"), "")); len(v.Plan.Reads) != 1 || v.Plan.Reads[0] != "/srv/data" {
 		t.Errorf("%q, want /srv/data", v.Plan.Reads)

@@ -69,7 +69,8 @@ func (r caseRules) policy(t *testing.T) (p permission.Policy, ok bool) {
 		}
 		p.Default = a
 	}
-	for texts, to := range map[*[]string]*[]permission.Rule{&r.FinalDeny: &p.FinalDeny, &r.Deny: &p.Deny, &r.Overrides: &p.Override, &r.Allow: &p.Allow} {
+	for texts, to := range map[*[]string]*[]permission.Rule{&r.FinalDeny: &p.FinalDeny, &r.Deny: &p.Deny, &r.Overrides: &p.Override,
+		&r.Allow: &p.Allow} {
 		for _, text := range *texts {
 			rule, err := permission.ParseRule(text)
 			ok = ok && err == nil

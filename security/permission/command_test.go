@@ -249,8 +249,10 @@ func TestCaseFileCountsBothKinds(t *testing.T) {
 func TestDeniedFileMayLieBelowADirectory(t *testing.T) {
 	work, _ := tree(t)
 	p := policy(t, "deny: Read(.env) | allow: Bash")
-	for command, want := range map[string]permission.Action{"grep -r x .": permission.Ask, "grep x sub": permission.Ask, "grep x a.go": permission.Allow, "ls .": permission.Allow} {
-		if v := (permission.Chain{{Policy: p}}).Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": command}, Dir: work}); v.Action != want {
+	for command, want := range map[string]permission.Action{"grep -r x .": permission.Ask, "grep x sub": permission.Ask,
+		"grep x a.go": permission.Allow, "ls .": permission.Allow} {
+		if v := (permission.Chain{{Policy: p}}).Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": command},
+			Dir: work}); v.Action != want {
 			t.Errorf("%s: got %+v, want %v", command, v, want)
 		}
 	}

@@ -84,9 +84,11 @@ override:
 }
 
 func TestLaterConfigurationIsPutOverAnEarlierOne(t *testing.T) {
-	early := permission.Config{Preset: "standard", Allow: permission.Rules("Read", "Write"), Deny: permission.Rules("Bash(rm:*)"), Default: "ask"}
+	early := permission.Config{Preset: "standard", Allow: permission.Rules("Read", "Write"), Deny: permission.Rules("Bash(rm:*)"),
+		Default: "ask"}
 	late := permission.Config{
-		Preset: "restrictive", Allow: append(permission.Rules("Glob"), permission.RuleText{Rule: "Write", Match: []string{"a"}}), FinalDeny: permission.Rules("Bash(sudo:*)"),
+		Preset: "restrictive", Allow: append(permission.Rules("Glob"), permission.RuleText{Rule: "Write", Match: []string{"a"}}),
+		FinalDeny: permission.Rules("Bash(sudo:*)"),
 	}
 	want := permission.Config{
 		Preset: "restrictive", Allow: []permission.RuleText{{Rule: "Read"}, {Rule: "Write", Match: []string{"a"}}, {Rule: "Glob"}},
@@ -117,7 +119,8 @@ func TestRuleTextIsWrittenAsShortAsItIs(t *testing.T) {
 // TestMergeKeepsEachRuleOnce also of those that one side has twice.
 func TestMergeKeepsEachRuleOnce(t *testing.T) {
 	twice := []permission.RuleText{{Rule: "Read", At: "a:1"}, {Rule: "Grep"}, {Rule: "Read", At: "a:2"}}
-	got := permission.Config{Allow: twice}.Merge(permission.Config{Allow: []permission.RuleText{{Rule: "Glob"}, {Rule: "Glob"}, {Rule: "Grep"}}})
+	got := permission.Config{Allow: twice}.Merge(permission.Config{Allow: []permission.RuleText{{Rule: "Glob"}, {Rule: "Glob"},
+		{Rule: "Grep"}}})
 	var rules []string
 	for _, r := range got.Allow {
 		rules = append(rules, r.Rule)

@@ -26,7 +26,8 @@ func TestConstraintsRoundTrip(t *testing.T) {
 	chain := permission.Chain{
 		{Name: "root", Policy: policy(t, "allow: Read; Write | default: ask")},
 		{Name: "worker", Policy: own, Memory: memory, Granted: func() []permission.Grant {
-			return []permission.Grant{{Rule: grant.WithSkillDir("/skills/a"), Source: "skill:a"}, {Rule: rule}, {Call: call("Edit", "file_path", "c").Key()}}
+			return []permission.Grant{{Rule: grant.WithSkillDir("/skills/a"), Source: "skill:a"}, {Rule: rule},
+				{Call: call("Edit", "file_path", "c").Key()}}
 		}},
 		{Name: "again", Policy: policy(t, "allow: Write; Read | default: ask")},
 	}
@@ -133,7 +134,8 @@ func TestUnreadableConstraintsAreError(t *testing.T) {
 			t.Errorf("%s: read as %+v", name, c)
 		}
 	}
-	if c, err := permission.DecodeConstraints([]byte(`{"links":[{"name":"a"}]}`)); err != nil || c.Judge(call("Read", "file_path", "x")).Action != permission.Deny {
+	if c, err := permission.DecodeConstraints([]byte(`{"links":[{"name":"a"}]}`)); err != nil ||
+		c.Judge(call("Read", "file_path", "x")).Action != permission.Deny {
 		t.Errorf("without a default: %v, want one that denies", err)
 	}
 	var long permission.Chain

@@ -101,7 +101,8 @@ func TestDeniedFilesAreThoseOfTheWholeChain(t *testing.T) {
 
 // What a sandbox keeps from a command that may be given any file is no question. What names a denied file is denied.
 func TestKeptFilesAreNoQuestion(t *testing.T) {
-	policy, err := permission.Config{Preset: "none", Allow: permission.Rules("Bash(ls:*)", "Bash(xargs grep:*)", "Bash(grep:*)"), Deny: permission.Rules("Read(.env)")}.Policy()
+	policy, err := permission.Config{Preset: "none", Allow: permission.Rules("Bash(ls:*)", "Bash(xargs grep:*)", "Bash(grep:*)"),
+		Deny: permission.Rules("Read(.env)")}.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func TestExplainLooksAtEveryLink(t *testing.T) {
 	}
 	var memory permission.Memory
 	memory.Remember(bash("rm a"), open, permission.Deny)
-	if got := (permission.Chain{{Policy: open, Memory: &memory}}).Explain(bash("rm a")); !strings.Contains(got.Never, "a person has denied exactly this") {
+	if got := (permission.Chain{{Policy: open, Memory: &memory}}).Explain(bash("rm a")); !strings.Contains(got.Never,
+		"a person has denied exactly this") {
 		t.Errorf("got %q, want one about the person", got.Never)
 	}
 }
@@ -98,20 +99,25 @@ func TestExplainSaysWhereTheRuleStands(t *testing.T) {
 // one they do not let through.
 func TestExplanationMatchesVerdict(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 9))
-	commands := []string{"git push", "git log -3", "rm -rf a", "ls | wc -l", "echo a > /x/b", "cat < /x/a", "timeout 5 rm x", "find . -delete", "X=1 make a", "cd a && ls", "git -c a=b log", "ls $X", "for i in a b; do rm x; done", "echo 'a b' \"c\"", "$X", "eval rm", "tar xf a -C b", "ls 2>&1", "sh -c 'rm a'"}
-	rules := []string{"Bash(git:*)", "Bash(rm:*)", "Bash(ls:*)", "Bash(git push:*)", "Bash", "Write", "Read(/x/*)", "Write(/x/*)", "Bash(timeout:*)", "Edit", "Bash(make:*)", "Git", "mcp__*", "Bash(echo:*)"}
+	commands := []string{"git push", "git log -3", "rm -rf a", "ls | wc -l", "echo a > /x/b", "cat < /x/a", "timeout 5 rm x",
+		"find . -delete", "X=1 make a", "cd a && ls", "git -c a=b log", "ls $X", "for i in a b; do rm x; done", "echo 'a b' \"c\"", "$X",
+		"eval rm", "tar xf a -C b", "ls 2>&1", "sh -c 'rm a'"}
+	rules := []string{"Bash(git:*)", "Bash(rm:*)", "Bash(ls:*)", "Bash(git push:*)", "Bash", "Write", "Read(/x/*)", "Write(/x/*)",
+		"Bash(timeout:*)", "Edit", "Bash(make:*)", "Git", "mcp__*", "Bash(echo:*)"}
 	some := func() (all []permission.Rule) {
 		for range g.IntN(3) {
 			all = append(all, rule(t, rules[g.IntN(len(rules))]))
 		}
 		return all
 	}
-	other := []permission.Call{bash("curl x"), bash("rm -rf /other"), bash("git push other"), call("Write", "file_path", "/x/other"), call("mcp__a__b", "q", "other"), call("WebFetch", "url", "https://other.example/")}
+	other := []permission.Call{bash("curl x"), bash("rm -rf /other"), bash("git push other"), call("Write", "file_path", "/x/other"),
+		call("mcp__a__b", "q", "other"), call("WebFetch", "url", "https://other.example/")}
 	changed := 0
 	for range 1500 {
 		var chain permission.Chain
 		for i := range 1 + g.IntN(2) {
-			chain = append(chain, permission.Link{Name: string(rune('a' + i)), Policy: permission.Policy{FinalDeny: some()[:0], Deny: some(), Override: some(), Allow: some(), Default: permission.Action(g.IntN(3))}})
+			chain = append(chain, permission.Link{Name: string(rune('a' + i)), Policy: permission.Policy{FinalDeny: some()[:0],
+				Deny: some(), Override: some(), Allow: some(), Default: permission.Action(g.IntN(3))}})
 		}
 		c := bash(commands[g.IntN(len(commands))])
 		switch g.IntN(6) {

@@ -74,7 +74,8 @@ func TestGitPrintsNothingThatIsDenied(t *testing.T) {
 	git := func(line string) string {
 		c := exec.Command("/bin/bash", "--norc", "--noprofile", "-c", line)
 		c.Dir = dir
-		c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_PAGER=cat", "GIT_AUTHOR_NAME=n", "GIT_AUTHOR_EMAIL=e", "GIT_COMMITTER_NAME=n", "GIT_COMMITTER_EMAIL=e"}
+		c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_PAGER=cat", "GIT_AUTHOR_NAME=n",
+			"GIT_AUTHOR_EMAIL=e", "GIT_COMMITTER_NAME=n", "GIT_COMMITTER_EMAIL=e"}
 		out, _ := c.CombinedOutput()
 		return string(out)
 	}

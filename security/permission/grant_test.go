@@ -64,10 +64,12 @@ func TestGrantMeansItsVectors(t *testing.T) {
 			t.Errorf("%s of a configuration, %v: got %v, want %v", c.rule, c.call.Args, got, c.configured)
 		}
 	}
-	if v := grantedTo(t, "default: ask | deny: Bash(git push:*)", "Bash(git:*)", tmp).Judge(command("git push")); v.Action != permission.Deny {
+	if v := grantedTo(t, "default: ask | deny: Bash(git push:*)", "Bash(git:*)",
+		tmp).Judge(command("git push")); v.Action != permission.Deny {
 		t.Errorf("a denied push: got %+v, want a deny that no grant lifts", v)
 	}
-	if v := grantedTo(t, "default: ask | final: Bash(git push:*)", "Bash(git push)", tmp).Judge(command("git push")); v.Action != permission.Deny {
+	if v := grantedTo(t, "default: ask | final: Bash(git push:*)", "Bash(git push)",
+		tmp).Judge(command("git push")); v.Action != permission.Deny {
 		t.Errorf("a push denied for good: got %+v, want a deny that no grant lifts", v)
 	}
 }
@@ -96,7 +98,8 @@ func TestSkillMayWriteItsDirectoryInTwoWaysAndInQuotes(t *testing.T) {
 			t.Errorf("Read below %s: got %+v, want allow", dir, v)
 		}
 	}
-	for text, want := range map[string]bool{"Read": false, "Read(a/*)": false, "Read(${SKILL_DIR}/*)": false, "Bash(${CLAUDE_SKILL_DIR}/x:*)": true, "Bash(git:*)": false} {
+	for text, want := range map[string]bool{"Read": false, "Read(a/*)": false, "Read(${SKILL_DIR}/*)": false,
+		"Bash(${CLAUDE_SKILL_DIR}/x:*)": true, "Bash(git:*)": false} {
 		r, err := permission.ParseGrant(text)
 		if err != nil || r.RunsSkillFiles() != want {
 			t.Errorf("%s runs the skill's files: %t, %v; want %t", text, r.RunsSkillFiles(), err, want)

@@ -104,7 +104,8 @@ func TestWalkLeavesOutWhatAGuardrailDenies(t *testing.T) {
 func TestGuardrailNeverWidens(t *testing.T) {
 	texts := []string{"Read", "Read(/w/*)", "Write", "Bash", "Bash(rm:*)", "Bash(rm:*.tmp)", "Bash(git:*)", "Edit(/w/*)", "Git"}
 	calls := []permission.Call{
-		bash("rm a.tmp"), bash("git status; rm x"), bash("echo $(git push)"), call("Read", "file_path", "/w/a"), call("Write", "file_path", "/w/a"),
+		bash("rm a.tmp"), bash("git status; rm x"), bash("echo $(git push)"), call("Read", "file_path", "/w/a"),
+		call("Write", "file_path", "/w/a"),
 		{Tool: "Git", Args: map[string]any{"command": "push"}, Dir: "/w"}, bash("cat /w/a > /w/b"),
 	}
 	rules := rapid.Custom(func(t *rapid.T) []permission.Rule {
@@ -120,14 +121,17 @@ func TestGuardrailNeverWidens(t *testing.T) {
 	})
 	actions := rapid.SampledFrom([]permission.Action{permission.Deny, permission.Ask, permission.Allow})
 	rapid.Check(t, func(t *rapid.T) {
-		base := permission.Policy{FinalDeny: rules.Draw(t, "final"), Deny: rules.Draw(t, "deny"), Override: rules.Draw(t, "override"), Allow: rules.Draw(t, "allow"), Default: actions.Draw(t, "default")}
+		base := permission.Policy{FinalDeny: rules.Draw(t, "final"), Deny: rules.Draw(t, "deny"), Override: rules.Draw(t, "override"),
+			Allow: rules.Draw(t, "allow"), Default: actions.Draw(t, "default")}
 		c := rapid.SampledFrom(calls).Draw(t, "call")
 		chain := permission.Chain{{Policy: base}}
 		without := chain.Judge(c).Action
 		for range rapid.IntRange(0, 3).Draw(t, "depth") {
 			c.Within = append(c.Within, permission.Guardrail{
-				FinalDeny: rules.Draw(t, "rail final"), Deny: rules.Draw(t, "rail deny"), Override: rules.Draw(t, "rail override"), Allow: rules.Draw(t, "rail allow"),
-				Ask: rules.Draw(t, "rail ask"), Default: actions.Draw(t, "rail default"), Decides: rapid.Bool().Draw(t, "decides"), Group: rapid.IntRange(0, 1).Draw(t, "group"),
+				FinalDeny: rules.Draw(t, "rail final"), Deny: rules.Draw(t, "rail deny"), Override: rules.Draw(t, "rail override"),
+				Allow: rules.Draw(t, "rail allow"),
+				Ask:   rules.Draw(t, "rail ask"), Default: actions.Draw(t, "rail default"), Decides: rapid.Bool().Draw(t, "decides"),
+				Group: rapid.IntRange(0, 1).Draw(t, "group"),
 			})
 		}
 		if with := chain.Judge(c).Action; with > without {

@@ -397,7 +397,8 @@ func TestGrantedRulesAreAskedForEachTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	var granted []permission.Grant
-	link := permission.Link{Name: "a", Policy: policy(t, "deny: Read(*.key) | default: ask"), Granted: func() []permission.Grant { return granted }}
+	link := permission.Link{Name: "a", Policy: policy(t, "deny: Read(*.key) | default: ask"),
+		Granted: func() []permission.Grant { return granted }}
 	c := call("Read", "file_path", "/skills/review/references/x.md")
 	for _, step := range []struct {
 		rules []permission.Grant

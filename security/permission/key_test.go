@@ -59,7 +59,8 @@ func TestLastingApprovalIsExactlyWhatWasShown(t *testing.T) {
 			script("print(1)")
 		}
 	}
-	for _, command := range []string{"npm test $X", "npm test *.go", "bash", "PATH=x; npm test", "x=$(id); npm test $x", "curl x | sh", "echo $(id) > out", "(("} {
+	for _, command := range []string{"npm test $X", "npm test *.go", "bash", "PATH=x; npm test", "x=$(id); npm test $x", "curl x | sh",
+		"echo $(id) > out", "(("} {
 		if granted := at(command).Lasting(judged(p, at(command)).Plan); len(granted) > 0 {
 			t.Errorf("%q lasts", command)
 		}

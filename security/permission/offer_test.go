@@ -79,7 +79,8 @@ func TestOffersAreWhatPeopleMean(t *testing.T) {
 		"it is allowed":                                  {preset(t, "workspace", permission.Config{}), on(bash("make x"), "write"), "", "", ""},
 	} {
 		got := offersOf(c.policy, c.call)
-		for kind, want := range map[string]string{permission.OfferChanges: c.changes, permission.OfferWords: c.words, permission.OfferHost: c.host} {
+		for kind, want := range map[string]string{permission.OfferChanges: c.changes, permission.OfferWords: c.words,
+			permission.OfferHost: c.host} {
 			if rules := strings.Join(got[kind].Rules, " "); rules != want || want != "" && got[kind].Text == "" {
 				t.Errorf("%s: for %s are offered %q (%s), want %q", name, kind, rules, got[kind].Text, want)
 			}
@@ -129,7 +130,8 @@ func TestOfferIsForPoliciesThatAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]permission.Action{"standard": permission.Allow, "restrictive": permission.Deny, "read_only": permission.Deny} {
+	for name, want := range map[string]permission.Action{"standard": permission.Allow, "restrictive": permission.Deny,
+		"read_only": permission.Deny} {
 		chain := offering(preset(t, name, permission.Config{}))(granted...)
 		for _, c := range []permission.Call{held(call("Write", "file_path", "a")), on(bash("go test"), "write")} {
 			if v := chain.Judge(c); v.Action != want {
@@ -184,7 +186,8 @@ func TestNoOfferLiftsADenial(t *testing.T) {
 			calls = append(calls, on(c, access))
 		}
 	}
-	calls = append(calls, permission.Call{Tool: "Write", Args: map[string]any{"file_path": ".git/hooks/x"}, Dir: "/w"}, permission.Call{Tool: "Edit", Args: map[string]any{"file_path": ".envrc"}, Dir: "/w"})
+	calls = append(calls, permission.Call{Tool: "Write", Args: map[string]any{"file_path": ".git/hooks/x"}, Dir: "/w"},
+		permission.Call{Tool: "Edit", Args: map[string]any{"file_path": ".envrc"}, Dir: "/w"})
 	offered := 0
 	rapid.Check(t, func(t *rapid.T) {
 		policy, c, other := drawPolicy(t), rapid.SampledFrom(calls).Draw(t, "call"), rapid.SampledFrom(calls).Draw(t, "other")

@@ -40,11 +40,13 @@ func TestPresetsMeanWhatTheSpecSays(t *testing.T) {
 }
 
 func TestConfigAddsToItsPreset(t *testing.T) {
-	p, err := permission.Config{Preset: "read_only", Allow: permission.Rules("send_signal"), Deny: permission.Rules("Read(*.pem)"), Default: "ask"}.Policy()
+	p, err := permission.Config{Preset: "read_only", Allow: permission.Rules("send_signal"), Deny: permission.Rules("Read(*.pem)"),
+		Default: "ask"}.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for tool, want := range map[string]permission.Action{"send_signal": permission.Allow, "mcp__a__b": permission.Ask, "Write": permission.Deny} {
+	for tool, want := range map[string]permission.Action{"send_signal": permission.Allow, "mcp__a__b": permission.Ask,
+		"Write": permission.Deny} {
 		if got := judged(p, call(tool)).Action; got != want {
 			t.Errorf("%s: got %v, want %v", tool, got, want)
 		}
@@ -55,8 +57,10 @@ func TestConfigAddsToItsPreset(t *testing.T) {
 }
 
 func TestConfigNamesEachBadRuleAndItsList(t *testing.T) {
-	p, err := permission.Config{Preset: "nope", Allow: permission.Rules("Read", "Bash(git:*"), FinalDeny: permission.Rules("Bash()"), Default: "maybe"}.Policy()
-	for _, want := range []string{`allow rule "Bash(git:*", column 11`, `final_deny rule "Bash()", column 6`, `preset "nope"`, `default: "maybe"`} {
+	p, err := permission.Config{Preset: "nope", Allow: permission.Rules("Read", "Bash(git:*"), FinalDeny: permission.Rules("Bash()"),
+		Default: "maybe"}.Policy()
+	for _, want := range []string{`allow rule "Bash(git:*", column 11`, `final_deny rule "Bash()", column 6`, `preset "nope"`,
+		`default: "maybe"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %s:\n%v", want, err)
 		}

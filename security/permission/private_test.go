@@ -19,7 +19,8 @@ func keyring(t *testing.T) (home, work string) {
 	}
 	home = filepath.Join(top, "ann")
 	work = filepath.Join(home, "src")
-	for _, file := range []string{".ssh/id", ".ssh/config", ".aws/credentials", ".config/gh/hosts.yml", ".config/plain", "notes", "src/f", ".netrc"} {
+	for _, file := range []string{".ssh/id", ".ssh/config", ".aws/credentials", ".config/gh/hosts.yml", ".config/plain", "notes",
+		"src/f", ".netrc"} {
 		at := filepath.Join(home, file)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -50,7 +51,8 @@ func TestKeysAreReadOnlyByARuleThatNamesThem(t *testing.T) {
 		return permission.Call{Tool: "Read", Args: map[string]any{"file_path": path}, Dir: work}
 	}
 	policies := []permission.Policy{
-		policy(permission.Config{Preset: "standard"}), policy(permission.Config{Preset: "permissive"}), policy(permission.Config{Preset: "read_only"}),
+		policy(permission.Config{Preset: "standard"}), policy(permission.Config{Preset: "permissive"}),
+		policy(permission.Config{Preset: "read_only"}),
 		policy(permission.Config{Preset: "standard", Allow: permission.Rules("Read(~/.ssh/config)", "Read(~/.config/*)")}),
 		policy(permission.Config{Preset: "standard", Allow: permission.Rules("Read(~/*)")}),
 		policy(permission.Config{Preset: "standard", Deny: permission.Rules("Read(~/.ssh/*)"), Allow: permission.Rules("Read(~/.aws/*)")}),

@@ -97,7 +97,8 @@ func TestOrderOfRulesIsIrrelevant(t *testing.T) {
 
 // An exact rule is an allow for one call; whatever differs from it has to be asked about.
 func FuzzJudge(f *testing.F) {
-	for _, s := range []string{"git status", "git status; rm -rf ~", "git  status", "git status\n", "$(x)", "/w/a", "../w/a", "https://x.org@y/", "\x00", "a\xff"} {
+	for _, s := range []string{"git status", "git status; rm -rf ~", "git  status", "git status\n", "$(x)", "/w/a", "../w/a",
+		"https://x.org@y/", "\x00", "a\xff"} {
 		f.Add("Bash", s, "git status", "rm:*")
 		f.Add("Read", s, "/w/a", "/w/*")
 		f.Add("WebFetch", s, "domain:x.org", "domain:*.x.org")
@@ -118,10 +119,12 @@ func FuzzJudge(f *testing.F) {
 		}
 		v := judged(p, c)
 		switch {
-		case v.Action == permission.Allow && tool == "Bash" && judged(unrelated, c).Action == permission.Allow: // it does nothing, as : does
+		// it does nothing, as : does
+		case v.Action == permission.Allow && tool == "Bash" && judged(unrelated, c).Action == permission.Allow:
 		case v.Action == permission.Allow && err != nil:
 			t.Fatalf("a rule that is none allowed %v", c)
-		case v.Action == permission.Allow && tool == "Bash" && !strings.Contains(allowed, "*") && strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
+		case v.Action == permission.Allow && tool == "Bash" && !strings.Contains(allowed, "*") &&
+			strings.Join(strings.Fields(value), " ") != strings.Join(strings.Fields(allowed), " "):
 			t.Fatalf("%q allowed the command %q", allowed, value)
 		case v.Action == permission.Allow && strings.HasPrefix(tool, "mcp__"):
 			t.Fatalf("a spec on an unknown tool allowed %v", c)

@@ -128,7 +128,8 @@ func TestParseGrantIsNarrowerThanParseRule(t *testing.T) {
 }
 
 func FuzzParseRule(f *testing.F) {
-	for _, s := range []string{"Read", "Bash(git:*)", "Bash(git:*", "Write(/tmp/*)", "mcp__a__*", "WebFetch(domain:*.x)", "Read(${CLAUDE_SKILL_DIR}/x)", "A(b))", "Read(~/\xff)"} {
+	for _, s := range []string{"Read", "Bash(git:*)", "Bash(git:*", "Write(/tmp/*)", "mcp__a__*", "WebFetch(domain:*.x)",
+		"Read(${CLAUDE_SKILL_DIR}/x)", "A(b))", "Read(~/\xff)"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -130,7 +130,8 @@ func TestRuleThatMatchesNothingIsAnError(t *testing.T) {
 	} {
 		for list, want := range map[string]string{"allow": c.allow, "override": c.allow, "deny": c.deny, "final_deny": c.deny} {
 			rules := permission.Rules(c.rule)
-			cfg := map[string]permission.Config{"allow": {Allow: rules}, "override": {Override: rules}, "deny": {Deny: rules}, "final_deny": {FinalDeny: rules}}[list]
+			cfg := map[string]permission.Config{"allow": {Allow: rules}, "override": {Override: rules}, "deny": {Deny: rules},
+				"final_deny": {FinalDeny: rules}}[list]
 			_, err := cfg.Policy()
 			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !kind.MatchString(err.Error())) {
 				t.Errorf("%s in %s: %v, want %q", c.rule, list, err, want)
@@ -174,7 +175,8 @@ func TestDenialIsRefusedOrDenies(t *testing.T) {
 			p, err := permission.Config{Preset: "permissive", Deny: permission.Rules(rule)}.Policy()
 			if err == nil {
 				args := map[string]any{arg: call}
-				if v := (permission.Chain{{Name: "x", Policy: p}}).Judge(permission.Call{Tool: tool, Args: args, Dir: "/w"}); v.Action != permission.Deny {
+				if v := (permission.Chain{{Name: "x", Policy: p}}).Judge(permission.Call{Tool: tool, Args: args,
+					Dir: "/w"}); v.Action != permission.Deny {
 					return fmt.Sprintf("%s: %s is %v", rule, call, v.Action)
 				}
 				return ""
@@ -201,7 +203,8 @@ func TestDenialIsRefusedOrDenies(t *testing.T) {
 			separators = append(separators, " | ", " ", " or ", " and ")
 		}
 		for _, separator := range separators {
-			shell := c.tool == "Bash" && strings.Contains(c.one, " ") && strings.ContainsAny(separator, ";|") // a pipe, or one after the other
+			// a pipe, or one after the other
+			shell := c.tool == "Bash" && strings.Contains(c.one, " ") && strings.ContainsAny(separator, ";|")
 			if c.other != "" && !shell {
 				check(c.tool, c.tool+"("+c.one+separator+c.other+")", c.arg, c.call)
 			}
@@ -230,7 +233,8 @@ func TestDenialIsRefusedOrDenies(t *testing.T) {
 	} {
 		check("Bash", "Bash("+rule+")", "command", command)
 	}
-	for rule, path := range map[string]string{"/etc/(passwd|shadow)": "/etc/passwd", "^/etc/.*$": "/etc/passwd", "path:/etc/*": "/etc/passwd", "$home/x": "", "$env:HOME/x": ""} {
+	for rule, path := range map[string]string{"/etc/(passwd|shadow)": "/etc/passwd", "^/etc/.*$": "/etc/passwd",
+		"path:/etc/*": "/etc/passwd", "$home/x": "", "$env:HOME/x": ""} {
 		if _, err := permission.ParseAllow("Read(" + rule + ")"); err == nil || strings.Contains(err.Error(), "URL") {
 			t.Errorf("%s: %v", rule, err)
 		}
@@ -251,7 +255,8 @@ func TestDenialMeansWhatItSays(t *testing.T) {
 		"Bash(/usr/bin/rm -rf * x)": "rm -rf y x", `Bash(psql -c "SELECT *, a":*)`: `psql -c "SELECT b, a"`, `Bash(*"/etc/passwd"*)`: "cat /etc/passwd",
 	} {
 		p, err := permission.Config{Preset: "permissive", Deny: permission.Rules(rule)}.Policy()
-		if v := (permission.Chain{{Name: "x", Policy: p}}).Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": command}, Dir: "/w"}); err != nil || v.Action != permission.Deny {
+		if v := (permission.Chain{{Name: "x", Policy: p}}).Judge(permission.Call{Tool: "Bash", Args: map[string]any{"command": command},
+			Dir: "/w"}); err != nil || v.Action != permission.Deny {
 			t.Errorf("%s: %s is %v: %v", rule, command, v.Action, err)
 		}
 	}
@@ -272,8 +277,10 @@ func TestToolOfARuleHasToExist(t *testing.T) {
 	if err := (permission.Tools{Names: known.Names}).Check("mcp__fils__read"); err != nil {
 		t.Error("servers are not known:", err)
 	}
-	p, err := permission.Config{Deny: permission.Rules("mcp__files__raed(x=1)", "mcp__files__w*", "mcp__files__*", "mcp__other__x")}.Policy()
-	if got := p.Unmatched("mcp__files__", []string{"mcp__files__read"}); err != nil || len(got) != 2 || !strings.Contains(got[0].Error(), `"mcp__files__read"`) {
+	p, err := permission.Config{Deny: permission.Rules("mcp__files__raed(x=1)", "mcp__files__w*", "mcp__files__*",
+		"mcp__other__x")}.Policy()
+	if got := p.Unmatched("mcp__files__", []string{"mcp__files__read"}); err != nil || len(got) != 2 ||
+		!strings.Contains(got[0].Error(), `"mcp__files__read"`) {
 		t.Error(got, err)
 	}
 	c := permission.Config{Deny: []permission.RuleText{{Rule: "Bsh(rm:*)", At: "a.yaml:3:9"}}}

@@ -86,7 +86,8 @@ func TestDialIsTheLeastThatEveryLinkAllows(t *testing.T) {
 	wide := permission.Link{Policy: policy(t, "allow: WebFetch; WebFetch(ip:127.0.0.1:3000); WebFetch(ip:10.0.0.1)")}
 	narrow := permission.Link{Policy: policy(t, "allow: WebFetch; WebFetch(ip:127.0.0.1:3000)")}
 	none := permission.Link{Policy: policy(t, "allow: WebFetch")}
-	here, near, out := netip.MustParseAddrPort("127.0.0.1:3000"), netip.MustParseAddrPort("10.0.0.1:80"), netip.MustParseAddrPort("93.184.215.14:443")
+	here, near, out := netip.MustParseAddrPort("127.0.0.1:3000"), netip.MustParseAddrPort("10.0.0.1:80"),
+		netip.MustParseAddrPort("93.184.215.14:443")
 	for _, c := range []struct {
 		chain permission.Chain
 		want  [3]bool
@@ -108,7 +109,8 @@ func TestDialIsTheLeastThatEveryLinkAllows(t *testing.T) {
 }
 
 func FuzzTargetsAreReadOneWay(f *testing.F) {
-	for _, s := range []string{"https://a.example/", "http://127.1", "http://[::1]:80/", "http://0x7f.1/", "https://ü.example", "http://a@b/", "http://1.2.3.4.5/", "http://08/", "http://0x/"} {
+	for _, s := range []string{"https://a.example/", "http://127.1", "http://[::1]:80/", "http://0x7f.1/", "https://ü.example",
+		"http://a@b/", "http://1.2.3.4.5/", "http://08/", "http://0x/"} {
 		f.Add(s)
 	}
 	rules := policy(f, "allow: WebFetch(domain:a.example); WebFetch | default: allow")

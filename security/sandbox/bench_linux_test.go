@@ -40,7 +40,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.Run("bwrap-alone", func(b *testing.B) {
 		versusPlain(b, func() error {
-			return exec.Command("/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", dir, dir, "--", "/bin/true").Run()
+			return exec.Command("/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", dir,
+				dir, "--", "/bin/true").Run()
 		})
 	})
 }

@@ -49,7 +49,8 @@ func newWorld(t *testing.T) *world {
 	if top, err = filepath.EvalSymlinks(top); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{dir: filepath.Join(top, "work"), outside: filepath.Join(top, "outside"), self: filepath.Join(top, "self"), contacts: make(chan contact, 100), at: map[string]net.Addr{}}
+	w := &world{dir: filepath.Join(top, "work"), outside: filepath.Join(top, "outside"), self: filepath.Join(top, "self"),
+		contacts: make(chan contact, 100), at: map[string]net.Addr{}}
 	for _, dir := range []string{w.dir, w.outside} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)

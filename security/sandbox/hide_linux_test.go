@@ -34,7 +34,8 @@ func newHouse(t testing.TB) house {
 		t.Fatal(err)
 	}
 	h := house{filepath.Join(top, "ann"), filepath.Join(top, "ann", "work"), filepath.Join(top, "own")}
-	for _, file := range []string{"ann/.ssh/id_ed25519", "ann/.netrc", "ann/dotfiles/aws/credentials", "ann/.config/gh/hosts.yml", "ann/.mozilla/p/cookies.sqlite", "own/key.pem"} {
+	for _, file := range []string{"ann/.ssh/id_ed25519", "ann/.netrc", "ann/dotfiles/aws/credentials", "ann/.config/gh/hosts.yml",
+		"ann/.mozilla/p/cookies.sqlite", "own/key.pem"} {
 		at := filepath.Join(top, file)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(key), 0o600)); err != nil {
 			t.Fatal(err)
@@ -54,7 +55,8 @@ func newHouse(t testing.TB) house {
 
 func (h house) box(t *testing.T, l sandbox.Level) *sandbox.Box {
 	t.Helper()
-	b := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{l}, Env: os.Environ(), Home: h.home, Hide: []string{h.own, filepath.Join(h.home, "absent"), "relative"}})
+	b := sandbox.Probe(t.Context(), sandbox.Config{Levels: []sandbox.Level{l}, Env: os.Environ(), Home: h.home,
+		Hide: []string{h.own, filepath.Join(h.home, "absent"), "relative"}})
 	if s := b.Status(); s.Level != l {
 		t.Skipf("this machine does not have the level %v: %s", l, s.Mend)
 	}
@@ -123,7 +125,8 @@ func TestEscapesToWhatIsHidden(t *testing.T) {
 					if err := b.Check(p); bare && (err == nil || !strings.Contains(err.Error(), "could be read")) {
 						t.Errorf("it cannot be hidden at this level, and Check says %v", err)
 					}
-					r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{"/bin/sh", "-c", h.expand(a.line)}, Dir: dir, Together: true, Accept: true})
+					r, err := b.Run(t.Context(), p,
+						sandbox.Spec{Argv: []string{"/bin/sh", "-c", h.expand(a.line)}, Dir: dir, Together: true, Accept: true})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -188,7 +191,8 @@ func TestNoCommandWorksWhereItSeesNothing(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		b = h.box(t, b.Status().Level)
 		ssh := filepath.Join(h.home, ".ssh")
-		for name, dirs := range map[string][2]string{"its directory": {h.work, ssh}, "what it writes": {ssh, h.work}, "below": {filepath.Join(h.own), "/"}} {
+		for name, dirs := range map[string][2]string{"its directory": {h.work, ssh}, "what it writes": {ssh, h.work},
+			"below": {filepath.Join(h.own), "/"}} {
 			p, err := sandbox.Standard(dirs[0])
 			if err != nil {
 				t.Fatal(err)

@@ -41,7 +41,8 @@ func TestOlderKernelLacksMore(t *testing.T) {
 			}
 		})
 	}
-	for _, m := range []machine{{}, {level: Off}, {level: Seatbelt}, {level: Landlock, landlockABI: 5}, {level: Native}, {level: Native, landlockABI: 7, uncounted: true}} {
+	for _, m := range []machine{{}, {level: Off}, {level: Seatbelt}, {level: Landlock, landlockABI: 5}, {level: Native},
+		{level: Native, landlockABI: 7, uncounted: true}} {
 		if len(m.missing()) == 0 {
 			t.Errorf("%+v says that nothing is missing", m)
 		}

@@ -52,7 +52,8 @@ func (v view) look(t *testing.T, l sandbox.Level, line string, change ...func(*s
 func views(t *testing.T) map[string]view {
 	t.Helper()
 	h := newHouse(t)
-	all := map[string]view{"in the home": {house: h, dir: h.work}, "in /tmp": {house: h, dir: t.TempDir()}, "elsewhere": {house: h, dir: filepath.Join(filepath.Dir(h.home), "ws")}}
+	all := map[string]view{"in the home": {house: h, dir: h.work}, "in /tmp": {house: h, dir: t.TempDir()},
+		"elsewhere": {house: h, dir: filepath.Join(filepath.Dir(h.home), "ws")}}
 	for _, v := range all {
 		if err := errors.Join(os.MkdirAll(v.dir, 0o755), os.WriteFile(filepath.Join(v.dir, "f"), []byte("plain"), 0o644)); err != nil {
 			t.Fatal(err)
@@ -102,10 +103,12 @@ func TestLookWritesNothingThatStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			atEachLooker(t, func(t *testing.T, l sandbox.Level) {
 				before := snapshot(t, filepath.Dir(v.home), v.dir)
-				for _, line := range []string{"echo x > f", "echo x > new", "rm f", "mv f g", "ln f g", "chmod 777 f", "touch f", "mkdir d", "echo x > HOME/../x", "echo x > /usr/x", "echo x > /x", "echo x > /srv/x", "echo x > /etc/passwd"} {
+				for _, line := range []string{"echo x > f", "echo x > new", "rm f", "mv f g", "ln f g", "chmod 777 f", "touch f", "mkdir d",
+					"echo x > HOME/../x", "echo x > /usr/x", "echo x > /x", "echo x > /srv/x", "echo x > /etc/passwd"} {
 					r := v.look(t, l, "LC_ALL=C; export LC_ALL; "+line)
 					said := r.Stdout.String()
-					if r.Code == 0 || !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "Permission denied") && !strings.Contains(said, "cross-device") {
+					if r.Code == 0 || !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "Permission denied") &&
+						!strings.Contains(said, "cross-device") {
 						t.Errorf("%s: status %d: %s", line, r.Code, said)
 					}
 				}
@@ -169,7 +172,8 @@ func TestLookRunsTools(t *testing.T) {
 	t.Parallel()
 	for name, v := range views(t) {
 		t.Run(name, func(t *testing.T) {
-			for _, argv := range [][]string{{"init", "-q", "-b", "main"}, {"add", "f"}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"}} {
+			for _, argv := range [][]string{{"init", "-q", "-b", "main"}, {"add", "f"},
+				{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"}} {
 				c := exec.Command("git", argv...)
 				c.Dir = v.dir
 				if out, err := c.CombinedOutput(); err != nil {
@@ -177,7 +181,8 @@ func TestLookRunsTools(t *testing.T) {
 				}
 			}
 			// git would like to write into the index that the file is as it was.
-			if err := errors.Join(os.WriteFile(filepath.Join(v.dir, "f"), []byte("plain"), 0o644), os.WriteFile(filepath.Join(v.dir, "g"), nil, 0o644)); err != nil {
+			if err := errors.Join(os.WriteFile(filepath.Join(v.dir, "f"), []byte("plain"), 0o644),
+				os.WriteFile(filepath.Join(v.dir, "g"), nil, 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			atEachLooker(t, func(t *testing.T, l sandbox.Level) {
@@ -254,7 +259,8 @@ func TestWorkBuildsWithTheUsersCache(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
 	for file, text := range map[string]string{"go.mod": "module m\n\ngo 1.20\n", "a/a.go": "package a\n\nfunc A() int { return 1 }\n", "a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { A() }\n"} {
 		path := filepath.Join(v.dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, long, long)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644),
+			os.Chtimes(path, long, long)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,7 +275,8 @@ func TestWorkBuildsWithTheUsersCache(t *testing.T) {
 		}
 		p.Env = sandbox.BuildEnv()
 	})
-	if got := r.Stdout.String(); !strings.Contains(got, "total:") || !strings.Contains(got, "\nout\n") || !strings.Contains(got, "/written-by-a-command\n") || strings.Contains(got, key) {
+	if got := r.Stdout.String(); !strings.Contains(got, "total:") || !strings.Contains(got, "\nout\n") ||
+		!strings.Contains(got, "/written-by-a-command\n") || strings.Contains(got, key) {
 		t.Errorf("%d %s", r.Code, got)
 	}
 	if _, err := os.Stat(strings.TrimSpace(string(cache)) + "/written-by-a-command"); !errors.Is(err, fs.ErrNotExist) {
@@ -300,13 +307,15 @@ func TestLookTests(t *testing.T) {
 func TestLookShowsNoSecretAsACache(t *testing.T) {
 	t.Parallel()
 	v := views(t)["in the home"]
-	v.env = []string{"GOCACHE=" + v.home + "/.ssh/cache", "PIP_CACHE_DIR=" + v.home, "npm_config_cache=" + v.dir + "/link", "CARGO_HOME=" + v.home + "/.config", "GOMODCACHE=/tmp", "GOPATH=relative"}
+	v.env = []string{"GOCACHE=" + v.home + "/.ssh/cache", "PIP_CACHE_DIR=" + v.home, "npm_config_cache=" + v.dir + "/link",
+		"CARGO_HOME=" + v.home + "/.config", "GOMODCACHE=/tmp", "GOPATH=relative"}
 	for _, dir := range []string{"/.ssh/cache", "/.config/registry", "/.config/git"} {
 		if err := os.MkdirAll(v.home+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(v.home+"/.config/git/credentials", []byte(key), 0o644), os.Symlink(v.home, v.dir+"/link")); err != nil {
+	if err := errors.Join(os.WriteFile(v.home+"/.config/git/credentials", []byte(key), 0o644),
+		os.Symlink(v.home, v.dir+"/link")); err != nil {
 		t.Fatal(err)
 	}
 	atEachLooker(t, func(t *testing.T, l sandbox.Level) {
@@ -320,9 +329,11 @@ func TestLookShowsNoSecretAsACache(t *testing.T) {
 func TestLookSeesToolchainsOfThePath(t *testing.T) {
 	t.Parallel()
 	v := views(t)["elsewhere"]
-	for _, file := range []string{".nvm/bin/mine", ".cargo/bin/cargo-mine", ".rustup/toolchain", "bin/own", ".cargo/credentials.toml", ".other/bin/not", ".local/bin/tool", ".local/share/uv/python", ".local/share/uv/credentials/x"} {
+	for _, file := range []string{".nvm/bin/mine", ".cargo/bin/cargo-mine", ".rustup/toolchain", "bin/own", ".cargo/credentials.toml",
+		".other/bin/not", ".local/bin/tool", ".local/share/uv/python", ".local/share/uv/credentials/x"} {
 		at := filepath.Join(v.home, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte("#!/bin/sh\necho "+filepath.Base(file)), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755),
+			os.WriteFile(at, []byte("#!/bin/sh\necho "+filepath.Base(file)), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -343,7 +354,8 @@ func TestLookAtTheHome(t *testing.T) {
 	v.dir = v.home
 	atEachLooker(t, func(t *testing.T, l sandbox.Level) {
 		r := v.look(t, l, "cat notes; echo ~; echo x > ~/x && cat ~/x; ls -A .ssh; cat .netrc; echo x > y")
-		if got, found := strings.CutPrefix(r.Stdout.String(), "plain/tmp\nx\n"); !found || strings.Contains(got, "KEY") || !strings.Contains(got, "Read-only") || strings.Contains(got, "id_") {
+		if got, found := strings.CutPrefix(r.Stdout.String(), "plain/tmp\nx\n"); !found || strings.Contains(got, "KEY") ||
+			!strings.Contains(got, "Read-only") || strings.Contains(got, "id_") {
 			t.Errorf("%q", r.Stdout)
 		}
 	})
@@ -359,7 +371,8 @@ func TestLookWithAPlaceToWrite(t *testing.T) {
 				r := v.look(t, l, "echo x > new && cat new; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .envrc; cat HOME/notes; echo x > HOME/x && cat ~/x; ls HOME | grep -c '^s$'", func(p *sandbox.Policy) {
 					p.Files.Write, p.Files.Sockets, p.Network = []string{v.dir}, []string{filepath.Join(v.home, "s")}, sandbox.NetworkFull
 				})
-				if got := r.Stdout.String(); !strings.HasPrefix(got, "x\n") || strings.Contains(got, "plain") || !strings.HasSuffix(got, "x\n1\n") {
+				if got := r.Stdout.String(); !strings.HasPrefix(got, "x\n") || strings.Contains(got, "plain") ||
+					!strings.HasSuffix(got, "x\n1\n") {
 					t.Errorf("%d %q", r.Code, got)
 				}
 				for _, name := range []string{".git/hooks/pre-commit", ".envrc"} {
@@ -377,7 +390,8 @@ func TestLooksSaysWhatWouldHelp(t *testing.T) {
 	for _, l := range every {
 		b := box(t, l)
 		err := b.Looks()
-		if (err == nil) != (l == sandbox.Native || l == sandbox.Bwrap) || err != nil && (strings.Contains(err.Error(), "\n") || strings.HasSuffix(err.Error(), ": ")) {
+		if (err == nil) != (l == sandbox.Native || l == sandbox.Bwrap) ||
+			err != nil && (strings.Contains(err.Error(), "\n") || strings.HasSuffix(err.Error(), ": ")) {
 			t.Errorf("%v: %v", l, err)
 		}
 		p, lookErr := sandbox.Look(nil)
@@ -400,7 +414,8 @@ func TestWorksIsForPoliciesOfAWorkspace(t *testing.T) {
 		for name, c := range map[string]struct {
 			p    sandbox.Policy
 			want bool
-		}{"standard": {standard, l >= sandbox.Bwrap}, "network": {network, false}, "unprotected": {open, false}, "permissive": {sandbox.Permissive(), false}} {
+		}{"standard": {standard, l >= sandbox.Bwrap}, "network": {network, false}, "unprotected": {open, false},
+			"permissive": {sandbox.Permissive(), false}} {
 			if got := b.Works(c.p); got != c.want {
 				t.Errorf("%v, %s: %v, want %v", l, name, got, c.want)
 			}

@@ -20,7 +20,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			argvs := [][]string{eat}
 			if test.most == 0 {
 				line := strings.Join(eat, " ")
-				argvs = append(argvs, []string{"/bin/sh", "-c", line + "; exit $?"}, []string{"/bin/sh", "-c", "ulimit -d unlimited; " + line}) // what it starts, and what would rather not
+				// what it starts, and what would rather not
+				argvs = append(argvs, []string{"/bin/sh", "-c", line + "; exit $?"},
+					[]string{"/bin/sh", "-c", "ulimit -d unlimited; " + line})
 			}
 			for _, argv := range argvs {
 				r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: argv, Dir: w.dir, Together: true, Accept: true})

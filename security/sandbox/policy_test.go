@@ -22,13 +22,16 @@ var anyPath = rapid.Custom(func(t *rapid.T) string {
 
 var anyDenied = rapid.Custom(func(t *rapid.T) sandbox.DeniedFiles {
 	paths := rapid.SliceOfN(anyPath, 0, 2)
-	return sandbox.DeniedFiles{Hidden: paths.Draw(t, "hidden"), ReadOnly: paths.Draw(t, "read-only"), Fixed: paths.Draw(t, "fixed"), Unknown: paths.Draw(t, "unknown")}
+	return sandbox.DeniedFiles{Hidden: paths.Draw(t, "hidden"), ReadOnly: paths.Draw(t, "read-only"), Fixed: paths.Draw(t, "fixed"),
+		Unknown: paths.Draw(t, "unknown")}
 })
 
 var anyPolicy = rapid.Custom(func(t *rapid.T) sandbox.Policy {
 	paths := rapid.SliceOfN(anyPath, 0, 4)
 	return sandbox.Policy{
-		Files:       sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Show: paths.Draw(t, "show"), Sockets: rapid.SliceOfN(rapid.SampledFrom([]string{"/a", "/b", "/c"}), 0, 3).Draw(t, "sockets"), Denied: anyDenied.Draw(t, "denied"), Temp: rapid.Bool().Draw(t, "temp"), Home: rapid.Bool().Draw(t, "home")},
+		Files: sandbox.Files{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write"), Show: paths.Draw(t, "show"),
+			Sockets: rapid.SliceOfN(rapid.SampledFrom([]string{"/a", "/b", "/c"}), 0, 3).Draw(t, "sockets"),
+			Denied:  anyDenied.Draw(t, "denied"), Temp: rapid.Bool().Draw(t, "temp"), Home: rapid.Bool().Draw(t, "home")},
 		Network:     sandbox.Network(rapid.IntRange(0, 2).Draw(t, "network")),
 		Subprocess:  rapid.Bool().Draw(t, "subprocess"),
 		Unprotected: rapid.Bool().Draw(t, "unprotected"),
@@ -56,9 +59,11 @@ func TestMeetIsALattice(t *testing.T) {
 		same(t, "associative", sandbox.Meet(ab, c), sandbox.Meet(a, sandbox.Meet(b, c)))
 		same(t, "idempotent", ab, sandbox.Meet(ab, ab))
 		same(t, "absorbing", ab, sandbox.Meet(ab, a))
-		strictest := sandbox.Policy{Files: sandbox.Files{Denied: sandbox.Meet(a, a).Files.Denied, Home: a.Files.Home}} // denials add up, and a home is the same for both
+		// denials add up, and a home is the same for both
+		strictest := sandbox.Policy{Files: sandbox.Files{Denied: sandbox.Meet(a, a).Files.Denied, Home: a.Files.Home}}
 		same(t, "strictest", strictest, sandbox.Meet(a, sandbox.Policy{}))
-		for _, list := range [][2][]string{{a.Files.Denied.Hidden, ab.Files.Denied.Hidden}, {b.Files.Denied.ReadOnly, ab.Files.Denied.ReadOnly}, {a.Files.Denied.Fixed, ab.Files.Denied.Fixed}, {b.Files.Denied.Unknown, ab.Files.Denied.Unknown}} {
+		for _, list := range [][2][]string{{a.Files.Denied.Hidden, ab.Files.Denied.Hidden}, {b.Files.Denied.ReadOnly,
+			ab.Files.Denied.ReadOnly}, {a.Files.Denied.Fixed, ab.Files.Denied.Fixed}, {b.Files.Denied.Unknown, ab.Files.Denied.Unknown}} {
 			for _, path := range list[0] {
 				if !slices.Contains(list[1], path) {
 					t.Errorf("%s is denied in one, and not in both: %q", path, list[1])
@@ -94,9 +99,12 @@ func TestMeetAllowsExactlyWhatBothAllow(t *testing.T) {
 				}
 			}
 		}
-		if m.Network > a.Network || m.Network > b.Network || m.Subprocess && !(a.Subprocess && b.Subprocess) || m.Unprotected && !(a.Unprotected && b.Unprotected) ||
-			m.Files.Temp && !(a.Files.Temp && b.Files.Temp) || m.Files.Home != (a.Files.Home || b.Files.Home) || m.Limits.CPU > min(a.Limits.CPU, b.Limits.CPU) || m.Limits.FileSize > min(a.Limits.FileSize, b.Limits.FileSize) ||
-			m.Limits.OpenFiles > min(a.Limits.OpenFiles, b.Limits.OpenFiles) || m.Limits.Processes > min(a.Limits.Processes, b.Limits.Processes) ||
+		if m.Network > a.Network || m.Network > b.Network || m.Subprocess && !(a.Subprocess && b.Subprocess) ||
+			m.Unprotected && !(a.Unprotected && b.Unprotected) ||
+			m.Files.Temp && !(a.Files.Temp && b.Files.Temp) || m.Files.Home != (a.Files.Home || b.Files.Home) ||
+			m.Limits.CPU > min(a.Limits.CPU, b.Limits.CPU) || m.Limits.FileSize > min(a.Limits.FileSize, b.Limits.FileSize) ||
+			m.Limits.OpenFiles > min(a.Limits.OpenFiles, b.Limits.OpenFiles) ||
+			m.Limits.Processes > min(a.Limits.Processes, b.Limits.Processes) ||
 			m.Limits.Memory > min(a.Limits.Memory, b.Limits.Memory) {
 			t.Errorf("%+v is wider than %+v or %+v", m, a, b)
 		}
@@ -116,7 +124,8 @@ func TestPresetsAreInTheirShortestForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, p := range map[string]sandbox.Policy{"standard": standard, "permissive": sandbox.Permissive(), "restrictive": sandbox.Restrictive(), "zero": {}} {
+	for name, p := range map[string]sandbox.Policy{"standard": standard, "permissive": sandbox.Permissive(),
+		"restrictive": sandbox.Restrictive(), "zero": {}} {
 		if diff := cmp.Diff(p, sandbox.Meet(p, p)); diff != "" {
 			t.Errorf("%s (-is +met with itself):\n%s", name, diff)
 		}

@@ -69,7 +69,8 @@ func TestPortableSaysWhatHolds(t *testing.T) {
 			return p.Network == sandbox.NetworkNone && !p.Subprocess && len(p.Files.Write) == 0 && slices.Equal(p.Files.Read, []string{"/"})
 		}},
 		"workspace only": {standard, func(p sandbox.Policy) bool {
-			return p.Network == sandbox.NetworkLocal && slices.Equal(p.Files.Write, standard.Files.Write) && p.Limits == standard.Limits && p.Files.Temp
+			return p.Network == sandbox.NetworkLocal && slices.Equal(p.Files.Write, standard.Files.Write) && p.Limits == standard.Limits &&
+				p.Files.Temp
 		}},
 		"variables": {sandbox.Policy{Env: []string{"B", "C"}}, func(p sandbox.Policy) bool { return len(p.Env) == 0 }},
 		"nothing":   {sandbox.Policy{Network: sandbox.NetworkFull}, func(p sandbox.Policy) bool { return p.Network == sandbox.NetworkFull && len(p.Files.Read) == 0 }},

@@ -84,7 +84,8 @@ func TestSettingsOfOtherVersionControlAreNotChanged(t *testing.T) {
 		for _, name := range protected.VersionControl() {
 			dir := t.TempDir()
 			for _, path := range []string{name, "mine/" + name} {
-				if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755), os.WriteFile(filepath.Join(dir, path), []byte("mine"), 0o600)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755),
+					os.WriteFile(filepath.Join(dir, path), []byte("mine"), 0o600)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -95,7 +96,8 @@ func TestSettingsOfOtherVersionControlAreNotChanged(t *testing.T) {
 			if err != nil || r.Stdout.String() != "done\n" {
 				t.Fatalf("%s: %v, %s%s", name, err, r.Stdout, r.Stderr)
 			}
-			for path, want := range map[string]string{name: "mine", "mine/" + name: "mine", "new/" + name: "", "link/" + name: "", "mine/" + top + "/other": "x\n"} {
+			for path, want := range map[string]string{name: "mine", "mine/" + name: "mine", "new/" + name: "", "link/" + name: "",
+				"mine/" + top + "/other": "x\n"} {
 				text, _ := os.ReadFile(filepath.Join(dir, path))
 				if string(text) != want {
 					t.Errorf("%s: %s has %q, want %q; set aside: %q", name, path, text, want, r.Disarmed)

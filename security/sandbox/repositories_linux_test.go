@@ -72,7 +72,8 @@ var plants = []struct{ name, line, in string }{
 // fewPlants have one of each mechanism: how repositories are found and disarmed does not depend on the level, but what
 // is masked or mounted does.
 func fewPlants(name string) bool {
-	return slices.Contains([]string{"fsmonitor of a gitlink", "a hook", "a bare layout", "a .git file", "commondir", "a new module's configuration", "a repository that was there", "where nobody may list"}, name)
+	return slices.Contains([]string{"fsmonitor of a gitlink", "a hook", "a bare layout", "a .git file", "commondir",
+		"a new module's configuration", "a repository that was there", "where nobody may list"}, name)
 }
 
 func allPlants(string) bool { return true }
@@ -141,7 +142,8 @@ func TestPlantsForGitAreNotExecuted(t *testing.T) {
 			t.Errorf("%s was executed", plants[i].name)
 		}
 		for i, p := range plants {
-			if wanted(p.name) && !strings.Contains(p.line, "$TOP") && !strings.Contains(strings.Join(r.Disarmed, "\n"), fmt.Sprintf("/p%d/", i)) {
+			if wanted(p.name) && !strings.Contains(p.line, "$TOP") &&
+				!strings.Contains(strings.Join(r.Disarmed, "\n"), fmt.Sprintf("/p%d/", i)) {
 				t.Errorf("%s: nothing was said", p.name)
 			}
 		}
@@ -217,7 +219,8 @@ func TestTooManyDirectoriesAreNotTrusted(t *testing.T) {
 	if err := os.MkdirAll(deep, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sh(t, t.Context(), b, dir, "true"); !errors.Is(err, sandbox.ErrNotStarted) || !strings.Contains(err.Error(), "nested deeper") {
+	if _, err := sh(t, t.Context(), b, dir, "true"); !errors.Is(err, sandbox.ErrNotStarted) ||
+		!strings.Contains(err.Error(), "nested deeper") {
 		t.Errorf("it ended with %v", err)
 	}
 }

@@ -36,7 +36,8 @@ func atEachLevel(t *testing.T, levels []sandbox.Level, f func(*testing.T, *sandb
 var every = append(slices.Clone(levels), sandbox.Off)
 
 // sh runs a line of shell in a directory of its own, with a standard policy.
-func sh(t *testing.T, ctx context.Context, b *sandbox.Box, dir, line string, change ...func(*sandbox.Policy, *sandbox.Spec)) (sandbox.Result, error) {
+func sh(t *testing.T, ctx context.Context, b *sandbox.Box, dir, line string,
+	change ...func(*sandbox.Policy, *sandbox.Spec)) (sandbox.Result, error) {
 	t.Helper()
 	p, err := sandbox.Standard(dir)
 	if err != nil {
@@ -87,12 +88,14 @@ func TestCommandThatIsNotThereSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, argv := range [][]string{{"no-such-program"}, {"/no/such/program"}, {dir}, {junk}, {""}, {}, {"a\x00b"}} {
-			if _, err := sh(t, t.Context(), b, dir, "", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Argv = argv }); !errors.Is(err, sandbox.ErrNotStarted) {
+			if _, err := sh(t, t.Context(), b, dir, "", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Argv = argv }); !errors.Is(err,
+				sandbox.ErrNotStarted) {
 				t.Errorf("%q: %v, want ErrNotStarted", argv, err)
 			}
 		}
 		for _, d := range []string{"", "here", filepath.Join(dir, "absent")} {
-			if _, err := sh(t, t.Context(), b, dir, "true", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Dir = d }); !errors.Is(err, sandbox.ErrNotStarted) {
+			if _, err := sh(t, t.Context(), b, dir, "true", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Dir = d }); !errors.Is(err,
+				sandbox.ErrNotStarted) {
 				t.Errorf("in %q: %v, want ErrNotStarted", d, err)
 			}
 		}
@@ -117,7 +120,8 @@ func TestEnvironmentIsAListOfWhatIsLetIn(t *testing.T) {
 		got := slices.DeleteFunc(strings.Fields(r.Stdout.String()), func(s string) bool { return strings.HasPrefix(s, "GIT_") })
 		slices.Sort(got)
 		want := []string{"EXTRA=e", "GIVEN=g=g", "HOME=/h", "PATH=/usr/bin:/bin", "PWD=" + dir, "TERM=dumb"}
-		if diff := cmp.Diff(want, slices.DeleteFunc(got, func(s string) bool { return strings.HasPrefix(s, "_=") || strings.HasPrefix(s, "OLDPWD=") })); diff != "" {
+		if diff := cmp.Diff(want, slices.DeleteFunc(got,
+			func(s string) bool { return strings.HasPrefix(s, "_=") || strings.HasPrefix(s, "OLDPWD=") })); diff != "" {
 			t.Errorf("%v: the environment (-want +got):\n%s", l, diff)
 		}
 		for _, bad := range [][]string{{"OTHER=x"}, {"LD_PRELOAD=x"}, {"novalue"}, {"=x"}, {"TERM=a\x00b"}} {
@@ -125,7 +129,8 @@ func TestEnvironmentIsAListOfWhatIsLetIn(t *testing.T) {
 				t.Errorf("%v: %q was let in", l, bad)
 			}
 		}
-		if _, err := sh(t, t.Context(), b, dir, "true", func(p *sandbox.Policy, _ *sandbox.Spec) { p.Env = []string{"OPENAI_API_KEY"} }); err == nil {
+		if _, err := sh(t, t.Context(), b, dir, "true",
+			func(p *sandbox.Policy, _ *sandbox.Spec) { p.Env = []string{"OPENAI_API_KEY"} }); err == nil {
 			t.Errorf("%v: a key was inherited", l)
 		}
 		r, err = sh(t, t.Context(), b, dir, "echo $OPENAI_API_KEY", func(p *sandbox.Policy, s *sandbox.Spec) {
@@ -154,7 +159,8 @@ func TestNetworkThatIsFullReachesTheMachine(t *testing.T) {
 	atEachLevel(t, levels, func(t *testing.T, b *sandbox.Box) {
 		p := w.policy(t)
 		p.Network = sandbox.NetworkFull
-		r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{w.self, "attempt", "connect", "tcp", "127.0.0.1:" + w.port()}, Dir: w.dir, Together: true, Accept: true})
+		r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{w.self, "attempt", "connect", "tcp", "127.0.0.1:" + w.port()},
+			Dir: w.dir, Together: true, Accept: true})
 		if err != nil || r.Code != 0 || !w.reached(t, "tcp") {
 			t.Errorf("status %d, %v: %s", r.Code, err, r.Stdout)
 		}
@@ -175,7 +181,8 @@ func TestSandboxEndsSetsidDaemon(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		mark := unique(t)
 		t.Run("the end of its command", func(t *testing.T) {
-			r, err := b.Run(t.Context(), w.policy(t), sandbox.Spec{Argv: []string{w.self, "attempt", "stays", mark}, Dir: w.dir, Accept: true, Together: true})
+			r, err := b.Run(t.Context(), w.policy(t),
+				sandbox.Spec{Argv: []string{w.self, "attempt", "stays", mark}, Dir: w.dir, Accept: true, Together: true})
 			if err != nil || r.Code != 0 {
 				t.Fatalf("status %d, %v: %s", r.Code, err, r.Stdout)
 			}
@@ -226,10 +233,12 @@ func TestCommandLeavesNoDescriptorOrZombie(t *testing.T) {
 			if _, err := sh(t, ctx, b, dir, "true"); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v: %v, want that it was cancelled", l, err)
 			}
-			if _, err := sh(t, t.Context(), b, dir, "true", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Argv = []string{"/absent"} }); err == nil {
+			if _, err := sh(t, t.Context(), b, dir, "true",
+				func(_ *sandbox.Policy, s *sandbox.Spec) { s.Argv = []string{"/absent"} }); err == nil {
 				t.Errorf("%v: what is absent ran", l)
 			}
-			if _, err := sh(t, t.Context(), b, dir, "true", func(p *sandbox.Policy, s *sandbox.Spec) { p.Files.Write = []string{"/absent"} }); err == nil && l != sandbox.Off {
+			if _, err := sh(t, t.Context(), b, dir, "true",
+				func(p *sandbox.Policy, s *sandbox.Spec) { p.Files.Write = []string{"/absent"} }); err == nil && l != sandbox.Off {
 				t.Errorf("%v: a directory that is absent can be written", l)
 			}
 		}
@@ -269,7 +278,8 @@ func TestFloodIsCutAndCounted(t *testing.T) {
 func TestFloodWithoutEndEnds(t *testing.T) {
 	atEachLevel(t, every, func(t *testing.T, b *sandbox.Box) {
 		mark := unique(t)
-		r, err := sh(t, t.Context(), b, t.TempDir(), "(sleep "+mark+" &); yes >&2", func(_ *sandbox.Policy, s *sandbox.Spec) { s.Flood, s.Keep = 1<<20, 100 })
+		r, err := sh(t, t.Context(), b, t.TempDir(), "(sleep "+mark+" &); yes >&2",
+			func(_ *sandbox.Policy, s *sandbox.Spec) { s.Flood, s.Keep = 1<<20, 100 })
 		if !errors.Is(err, sandbox.ErrFlood) || len(r.Stderr.Head) != 50 || r.Stderr.Cut < 1<<20-100 {
 			t.Errorf("%v, kept %d, cut %d; want ErrFlood", err, len(r.Stderr.Head), r.Stderr.Cut)
 		}
@@ -303,7 +313,8 @@ func TestProcessesAreBounded(t *testing.T) {
 		bounded := !slices.ContainsFunc(b.Status().Missing, func(s string) bool { return strings.Contains(s, "number of processes") })
 		p := w.policy(t)
 		p.Limits.Processes = 100
-		r, err := b.Run(waittest.Context(t), p, sandbox.Spec{Argv: []string{w.self, "attempt", "many processes", "450"}, Dir: w.dir, Together: true, Accept: true})
+		r, err := b.Run(waittest.Context(t), p,
+			sandbox.Spec{Argv: []string{w.self, "attempt", "many processes", "450"}, Dir: w.dir, Together: true, Accept: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +379,8 @@ func TestSymlinkPlantedBetweenCheckAndUse(t *testing.T) {
 		}
 		p.Network = sandbox.NetworkNone
 		run := func() error {
-			_, err := b.Run(t.Context(), p, sandbox.Spec{Argv: []string{"/bin/sh", "-c", "echo evil > " + sub + "/new"}, Dir: "/", Accept: true})
+			_, err := b.Run(t.Context(), p,
+				sandbox.Spec{Argv: []string{"/bin/sh", "-c", "echo evil > " + sub + "/new"}, Dir: "/", Accept: true})
 			return err
 		}
 		swap := func() error {
@@ -550,7 +562,8 @@ func TestSandboxRefusalNamesRemedy(t *testing.T) {
 		{"landlock, standard", landlock, standard, "git's hooks"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := test.b.Run(t.Context(), test.p, sandbox.Spec{Argv: []string{"/bin/true"}, Dir: "/", Accept: test.b.Status().Level == sandbox.None})
+			_, err := test.b.Run(t.Context(), test.p,
+				sandbox.Spec{Argv: []string{"/bin/true"}, Dir: "/", Accept: test.b.Status().Level == sandbox.None})
 			if test.words == "" {
 				if err != nil || test.b.Check(test.p) != nil {
 					t.Errorf("%v, and Check says %v", err, test.b.Check(test.p))
@@ -579,7 +592,8 @@ func TestPrivateTmpHidesNothingThatThePolicyNames(t *testing.T) {
 		}
 		t.Cleanup(func() { os.RemoveAll(top) })
 		for _, name := range []string{"dir", "named", "work"} {
-			if err := errors.Join(os.Mkdir(filepath.Join(top, name), 0o755), os.WriteFile(filepath.Join(top, name, "file"), []byte(name+"\n"), 0o644)); err != nil {
+			if err := errors.Join(os.Mkdir(filepath.Join(top, name), 0o755),
+				os.WriteFile(filepath.Join(top, name, "file"), []byte(name+"\n"), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -84,7 +84,8 @@ func TestSeatbeltProfileSaysWhatPolicyAllows(t *testing.T) {
 	if _, err := b.seatbelt(Policy{}, key, nil, "/", ""); !errors.Is(err, ErrNotStarted) {
 		t.Errorf("a hidden program: %v", err)
 	}
-	if _, err := b.seatbelt(Policy{Files: Files{Write: []string{"/h/.Claude/w"}}}, "/bin/ls", nil, "/", ""); !errors.Is(err, ErrNotStarted) {
+	if _, err := b.seatbelt(Policy{Files: Files{Write: []string{"/h/.Claude/w"}}}, "/bin/ls", nil, "/", ""); !errors.Is(err,
+		ErrNotStarted) {
 		t.Errorf("a workspace below a protected name: %v", err)
 	}
 	if argv, err := b.seatbelt(Permissive(), "/bin/ls", nil, "/", "/t"); err != nil || strings.Contains(argv[2], "(regex") {
@@ -124,14 +125,16 @@ func TestSeatbeltKeepsProtectedNamesInAnyCase(t *testing.T) {
 }
 
 func FuzzSeatbeltPathIsNoRule(f *testing.F) {
-	for _, path := range []string{"/w", `/w"))(allow default)("`, "/w\n(allow default)", `/\`, "/P0=x", "relative", "/#|", "/w;x", "00(", ".git/x", "/ä\xff"} {
+	for _, path := range []string{"/w", `/w"))(allow default)("`, "/w\n(allow default)", `/\`, "/P0=x", "relative", "/#|", "/w;x", "00(",
+		".git/x", "/ä\xff"} {
 		f.Add(path, "name")
 		f.Add("/w", path)
 	}
 	shape := regexp.MustCompile(`\A(\((allow|deny) [a-z*-]+( [a-z*-]+)*( \((subpath|literal) \(param "P[0-9]+"\)\)| \(regex #"/[][A-Za-z0-9._()|$/\\-]*"\))*\)\n)*\z`)
 	f.Fuzz(func(t *testing.T, path, name string) {
 		b := &Box{cfg: Config{Protect: []string{name}}}
-		p := Policy{Files: Files{Read: []string{path}, Write: []string{path}, Sockets: []string{path}, Denied: DeniedFiles{ReadOnly: []string{path}, Fixed: []string{path}, Hidden: []string{path}}}}
+		p := Policy{Files: Files{Read: []string{path}, Write: []string{path}, Sockets: []string{path},
+			Denied: DeniedFiles{ReadOnly: []string{path}, Fixed: []string{path}, Hidden: []string{path}}}}
 		argv, err := b.seatbelt(p, "/bin/ls", []string{path}, "/", "")
 		if err != nil {
 			return

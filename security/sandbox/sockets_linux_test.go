@@ -78,7 +78,8 @@ func TestCommandConnectsToTheSocketsThatAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(inTemp) })
-	all := []string{at("named"), at("other"), at("work/mine"), at("hidden/deep/named"), at("hidden/deep/other"), inTemp + "/named", inTemp + "/other"}
+	all := []string{at("named"), at("other"), at("work/mine"), at("hidden/deep/named"), at("hidden/deep/other"), inTemp + "/named",
+		inTemp + "/other"}
 	for _, path := range all {
 		listen(t, path)
 	}
@@ -119,7 +120,8 @@ func TestCommandConnectsToTheSocketsThatAreNamed(t *testing.T) {
 				if err := b.Check(p); err != nil {
 					t.Skip(err)
 				}
-				r, err := b.Run(t.Context(), p, sandbox.Spec{Argv: append([]string{at("self"), "attempt", "answers"}, all...), Dir: at("work")})
+				r, err := b.Run(t.Context(), p,
+					sandbox.Spec{Argv: append([]string{at("self"), "attempt", "answers"}, all...), Dir: at("work")})
 				want := strings.Join(strings.SplitAfter(c.want, " ")[:len(all)], "")
 				if err != nil || r.Code != 0 || r.Stdout.String() != want {
 					t.Errorf("status %d, %v: %q, want %q; %s", r.Code, err, r.Stdout.String(), want, r.Stderr)

@@ -36,7 +36,8 @@ func TestEscapesAsAnOrdinaryUser(t *testing.T) {
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + top, "TMPDIR=/tmp"}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := c.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestEscapes (")) || !bytes.Contains(out, []byte("--- PASS: TestEscapesToWhatIsHidden (")) {
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestEscapes (")) ||
+		!bytes.Contains(out, []byte("--- PASS: TestEscapesToWhatIsHidden (")) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, l := range levels {

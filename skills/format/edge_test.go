@@ -110,7 +110,8 @@ var edges = []edge{
 	{id: "E28", content: described("`@expo/ui` package"), strict: "!yaml", normal: "yaml-repaired", lenient: "yaml-repaired", check: description("`@expo/ui` package")},
 	{id: "E29", content: extra("argument-hint: [a] [b]"), strict: "!yaml", normal: "yaml-repaired unknown-fields", lenient: "yaml-repaired"},
 	{id: "E30", content: extra("metadata:\n\tauthor: x"), strict: "!yaml", normal: "yaml-repaired", lenient: "yaml-repaired",
-		check: wants("description and metadata", func(m format.Manifest, _ string) string { return m.Description + fmt.Sprint(m.Metadata) }, "A test skillmap[]")},
+		check: wants("description and metadata", func(m format.Manifest, _ string) string { return m.Description + fmt.Sprint(m.Metadata) },
+			"A test skillmap[]")},
 	all("E31", front(ok2+"name: my-skill\n"), "!duplicate-key"),
 	all("E32", front("name: &n x\ndescription: *n\n"), "!yaml-feature"),
 	all("E33", front(ok2+laughs()), "!yaml-feature"),
@@ -198,7 +199,8 @@ func TestEdgeTableHoldsAtAllLevels(t *testing.T) {
 			if dir == "" {
 				dir = "my-skill"
 			}
-			for level, want := range map[format.Level]string{format.Strict: e.strict, format.Standard: e.normal, format.Lenient: e.lenient} {
+			for level, want := range map[format.Level]string{format.Strict: e.strict, format.Standard: e.normal,
+				format.Lenient: e.lenient} {
 				m, body, diags := format.Parse([]byte(e.content), dir, format.Policy{Level: level})
 				if got := codes(diags); got != want {
 					t.Errorf("%s: got %q, want %q: %v", level, got, want, diags)
@@ -217,7 +219,8 @@ func TestEdgeTableHoldsAtAllLevels(t *testing.T) {
 func TestUnicodeNamesAreAcceptedWhereAskedFor(t *testing.T) {
 	for _, level := range []format.Level{format.Strict, format.Standard, format.Lenient} {
 		p := format.Policy{Level: level, UnicodeNames: true}
-		for name, want := range map[string]bool{"技能": true, "мой-навык": true, "НАВЫК": level == format.Lenient, "a—b": level == format.Lenient} {
+		for name, want := range map[string]bool{"技能": true, "мой-навык": true, "НАВЫК": level == format.Lenient,
+			"a—b": level == format.Lenient} {
 			_, _, diags := format.Parse([]byte(named(name)), name, p)
 			if got := !format.Failed(diags); got != want {
 				t.Errorf("%s %s: got ok %v, want %v: %v", level, name, got, want, diags)

@@ -39,10 +39,12 @@ func TestRepairKeepsWhatReadsAsYAML(t *testing.T) {
 			format.Manifest{Name: "my-skill", Description: "one two"}},
 		{"a restriction survives",
 			"name: my-skill\ndescription: a: b\ndisable-model-invocation: true\n",
-			format.Manifest{Name: "my-skill", Description: "a: b", UserOnly: true, Extra: map[string]string{"disable-model-invocation": "true"}}},
+			format.Manifest{Name: "my-skill", Description: "a: b", UserOnly: true,
+				Extra: map[string]string{"disable-model-invocation": "true"}}},
 		{"a restriction that cannot be read holds",
 			"name: my-skill\ndescription: d\ndisable-model-invocation: yes: no\n",
-			format.Manifest{Name: "my-skill", Description: "d", UserOnly: true, Extra: map[string]string{"disable-model-invocation": "yes: no"}}},
+			format.Manifest{Name: "my-skill", Description: "d", UserOnly: true,
+				Extra: map[string]string{"disable-model-invocation": "yes: no"}}},
 		{"guessed tools grant nothing",
 			"name: my-skill\ndescription: d\nallowed-tools: Read: Write\n",
 			format.Manifest{Name: "my-skill", Description: "d", AllowedTools: []string{"Read:", "Write"}, Refused: []format.Refusal{
@@ -78,7 +80,8 @@ func TestRepairKeepsNameAndDescription(t *testing.T) {
 }
 
 func TestCommentInDescriptionIsReported(t *testing.T) {
-	for text, want := range map[string]int{"Fix it #12 now": 1, "Fix it\n  and #12 now": 1, "Fix it#12": 0, `"Fix # it" # comment`: 0, ">\n  Fix # it": 0} {
+	for text, want := range map[string]int{"Fix it #12 now": 1, "Fix it\n  and #12 now": 1, "Fix it#12": 0, `"Fix # it" # comment`: 0,
+		">\n  Fix # it": 0} {
 		_, _, diags := format.Parse([]byte("---\nname: a\ndescription: "+text+"\n---\nx\n"), "a", format.Policy{})
 		if n := strings.Count(fmt.Sprint(diags), string(format.CodeYAMLComment)); n != want || format.Failed(diags) {
 			t.Errorf("%s: %v, want %d reports", text, diags, want)
@@ -171,7 +174,8 @@ func FuzzParse(f *testing.F) {
 			if len(m.Grants)+len(m.Refused) != len(m.AllowedTools) {
 				t.Errorf("%s: %d rules, %d granted, %d refused", level, len(m.AllowedTools), len(m.Grants), len(m.Refused))
 			}
-			if n := len(m.Triggers.Keywords) + len(m.Triggers.Verbs) + len(m.Triggers.Patterns) + len(m.Depends) + len(m.Toolsets); n > 3*32+2*16 {
+			if n := len(m.Triggers.Keywords) + len(m.Triggers.Verbs) + len(m.Triggers.Patterns) + len(m.Depends) +
+				len(m.Toolsets); n > 3*32+2*16 {
 				t.Errorf("%s: %d entries", level, n)
 			}
 			for _, d := range m.Depends {

@@ -144,7 +144,8 @@ func TestFastReaderGivesWhatYAMLGives(t *testing.T) {
 }
 
 func FuzzTheFastReaderGivesWhatYAMLGives(f *testing.F) {
-	for _, s := range []string{"name: a\ndescription: b\n", "name: 'a'\nmetadata:\n  v: \"1.0\"\n", "a: b\r\nc:\r\n", "a: 1:2\n", "a: b - c\n"} {
+	for _, s := range []string{"name: a\ndescription: b\n", "name: 'a'\nmetadata:\n  v: \"1.0\"\n", "a: b\r\nc:\r\n", "a: 1:2\n",
+		"a: b - c\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, front string) { sameAsYAML(t, front) })

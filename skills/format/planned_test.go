@@ -50,7 +50,8 @@ func TestPlannedFieldsAreReadAtAllLevels(t *testing.T) {
 		want                         planned
 	}{
 		{"triggers", "triggers: {keywords: [hello, greet], verbs: [say, wave], patterns: ['greet\\s+\\w+']}", unknown, "",
-			planned{Triggers: format.Triggers{Keywords: []string{"hello", "greet"}, Verbs: []string{"say", "wave"}, Patterns: []string{`greet\s+\w+`}}}},
+			planned{Triggers: format.Triggers{Keywords: []string{"hello", "greet"}, Verbs: []string{"say", "wave"},
+				Patterns: []string{`greet\s+\w+`}}}},
 		{"triggers list", "triggers: [pull request, ' pr ', pr, '']", unknown, "", keywords("pull request", "pr")},
 		{"triggers text", "triggers: pull request, pr", unknown, "", keywords("pull request", "pr")},
 		{"triggers in metadata", "metadata: {triggers: {keywords: [hello]}}", "!metadata-value", "", keywords("hello")},
@@ -105,7 +106,8 @@ func TestPlannedFieldsAreReadAtAllLevels(t *testing.T) {
 }
 
 func TestPlannedFieldsAreBounded(t *testing.T) {
-	lines := "triggers: {keywords: " + numberedList("k%d", 2000) + ", verbs: " + numberedList("[v%d]", 900) + ", patterns: " + numberedList("pattern%d", 900) + "}\n" +
+	lines := "triggers: {keywords: " + numberedList("k%d", 2000) + ", verbs: " + numberedList("[v%d]", 900) + ", patterns: " +
+		numberedList("pattern%d", 900) + "}\n" +
 		"depends: " + numberedList("s%d", 900) + "\ntoolsets: " + numberedList("t%d", 900)
 	m, _, diags := format.Parse([]byte(extra(lines)), "my-skill", format.Policy{})
 	got := []int{len(m.Triggers.Keywords), len(m.Triggers.Verbs), len(m.Triggers.Patterns), len(m.Depends), len(m.Toolsets)}
@@ -125,7 +127,8 @@ func TestGuessedValueOfPlannedFieldWidensNothing(t *testing.T) {
 }
 
 func FuzzPattern(f *testing.F) {
-	for _, s := range []string{`greet\s+\w+`, `PR\s*#?\d+`, `(hello|help)+ me`, `(?i:word){2,5}`, `ſtraße K`, `a{0}bc|cd`, `[Kk]elvin`, `(?s).+end$`} {
+	for _, s := range []string{`greet\s+\w+`, `PR\s*#?\d+`, `(hello|help)+ me`, `(?i:word){2,5}`, `ſtraße K`, `a{0}bc|cd`, `[Kk]elvin`,
+		`(?s).+end$`} {
 		f.Add(s, "please Greet the KELVIN; PR #12, help help me")
 	}
 	f.Fuzz(func(t *testing.T, text, task string) {
@@ -138,7 +141,8 @@ func FuzzPattern(f *testing.F) {
 			t.Fatalf("%q was accepted, and is not compiled: %v", text, err)
 		}
 		match := re.FindString(format.Fold(task))
-		if same, err := regexp.Compile("(?i)" + text); err != nil || ascii(text+task) && same.MatchString(task) != re.MatchString(format.Fold(task)) {
+		if same, err := regexp.Compile("(?i)" + text); err != nil ||
+			ascii(text+task) && same.MatchString(task) != re.MatchString(format.Fold(task)) {
 			t.Errorf("%q and %q: the folded pattern gives another answer (%v)", text, task, err)
 		}
 		if match == "" {

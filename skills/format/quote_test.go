@@ -15,7 +15,8 @@ func TestQuoteFieldQuotesItsOwnText(t *testing.T) {
 
 func TestLevelOfTwoDirectoriesIsTheStrictest(t *testing.T) {
 	for range 20 { // the order of a map
-		p := format.Policy{Levels: map[string]format.Level{"/a": format.Lenient, "/b": format.Strict, "/c": format.Standard}}.In("/a/s", "/b/s", "/c/s")
+		p := format.Policy{Levels: map[string]format.Level{"/a": format.Lenient, "/b": format.Strict, "/c": format.Standard}}.In("/a/s",
+			"/b/s", "/c/s")
 		if p.Level != format.Strict {
 			t.Fatalf("got %v", p.Level)
 		}

@@ -296,7 +296,8 @@ func reportTo(b *testing.B, name string, of, floor []figure, base string) {
 		slices.Sort(ratios)
 		if name != base {
 			b.ReportMetric(ratios[len(ratios)/2], name+"-"+m.name+"-x-"+base)
-			b.Logf("%s %s: %.2f (%.2f to %.2f) of %s's", name, m.name, ratios[len(ratios)/2], ratios[len(ratios)/4], ratios[len(ratios)*3/4], base)
+			b.Logf("%s %s: %.2f (%.2f to %.2f) of %s's", name, m.name, ratios[len(ratios)/2], ratios[len(ratios)/4],
+				ratios[len(ratios)*3/4], base)
 		}
 	}
 	calls := make([]float64, len(of))
@@ -419,7 +420,8 @@ func (r *tellRig) told(b *testing.B, payload []byte, tellers, n int) {
 		})
 	}
 	wg.Wait()
-	if _, err := r.home.Invoke(b.Context(), node, "handled", community.Signal{Data: strconv.AppendInt(nil, int64(n/tellers*tellers), 10)}); err != nil {
+	if _, err := r.home.Invoke(b.Context(), node, "handled",
+		community.Signal{Data: strconv.AppendInt(nil, int64(n/tellers*tellers), 10)}); err != nil {
 		b.Fatal(err)
 	}
 	if n := r.home.Undelivered(); n > 0 {

@@ -99,7 +99,8 @@ func TestLinkAnswersEachCallOnce(t *testing.T) {
 		f.Calls = append(f.Calls, &pb.Call{Id: 6})
 		l.send(&f)
 		all := l.answers(7)
-		for id, want := range map[uint64]string{0: "", 1: "DEADLINE", 2: "AGENT_FAILED", 3: "NOT_PROVIDED", 4: "AGENT_FAILED", 5: "", 6: "NOT_PROVIDED"} {
+		for id, want := range map[uint64]string{0: "", 1: "DEADLINE", 2: "AGENT_FAILED", 3: "NOT_PROVIDED", 4: "AGENT_FAILED", 5: "",
+			6: "NOT_PROVIDED"} {
 			a := all[id]
 			if got := a.GetFailure().GetReason(); got != want {
 				t.Errorf("call %d: got %q, want %q", id, got, want)
@@ -216,7 +217,8 @@ type linking struct {
 func (l *linking) Link(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error { return l.link(s) }
 
 // lyingLink connects a home to a node whose Link is as given.
-func lyingLink(t *testing.T, l *lan, link func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error, tune ...func(*grpcpeer.Config)) (*home, community.NodeID) {
+func lyingLink(t *testing.T, l *lan, link func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error,
+	tune ...func(*grpcpeer.Config)) (*home, community.NodeID) {
 	t.Helper()
 	sa := l.add("a", tune...)
 	a := sa.live("a")
@@ -245,7 +247,8 @@ func TestLostLaneFailsAllItsCallsAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, size := range []int{1, 1, 100_000} {
 			wg.Go(func() {
-				if _, err := a.network.Invoke(context.Background(), eve, community.Call{Payload: make([]byte, size)}); !errors.Is(err, community.ErrUnavailable) {
+				if _, err := a.network.Invoke(context.Background(), eve, community.Call{Payload: make([]byte, size)}); !errors.Is(err,
+					community.ErrUnavailable) {
 					t.Errorf("got %v, want %v", err, community.ErrUnavailable)
 				}
 			})
@@ -272,7 +275,8 @@ func TestGoodbyeAfterLaneEndIsApplied(t *testing.T) {
 		sa.live("a")
 		id := l.identity("eve")
 		bye := &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}}
-		eve := &liar{describe: honest(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{}}}}, each: func() *pb.CatalogEvent { return bye }}
+		eve := &liar{describe: honest(id), events: []*pb.CatalogEvent{{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{}}}},
+			each: func() *pb.CatalogEvent { return bye }}
 		s := l.serves(id, &linking{eve, func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			select {
 			case <-time.After(900 * time.Millisecond): // and the goodbye comes at a second
@@ -334,9 +338,11 @@ func TestUnrequestedAnswersAreIgnored(t *testing.T) {
 
 func TestAnswersThatFailAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failures := []*pb.Failure{{}, {Code: uint32(codes.NotFound)}, {Code: uint32(codes.PermissionDenied), Reason: "DENIED", Explanation: "no\x1b[31m"},
+		failures := []*pb.Failure{{}, {Code: uint32(codes.NotFound)},
+			{Code: uint32(codes.PermissionDenied), Reason: "DENIED", Explanation: "no\x1b[31m"},
 			{Code: uint32(codes.Canceled), Reason: "CANCELLED"}, {Code: 99, Reason: "DENIED"}}
-		wants := []error{community.ErrAgentFailed, community.ErrNotFound, community.ErrDenied, community.ErrUnavailable, community.ErrAgentFailed}
+		wants := []error{community.ErrAgentFailed, community.ErrNotFound, community.ErrDenied, community.ErrUnavailable,
+			community.ErrAgentFailed}
 		a, eve := lyingLink(t, newLAN(t), func(s grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error {
 			for {
 				f, err := s.Recv()
@@ -399,7 +405,8 @@ func TestLongCallDoesNotHoldUpShortOnes(t *testing.T) {
 func TestNodesLimitOfAMessageIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t)
-		sa, sb := l.add("a", func(c *grpcpeer.Config) { c.Limits.Message = 4 << 20 }), l.add("b", func(c *grpcpeer.Config) { c.Limits.Message = 100 })
+		sa, sb := l.add("a", func(c *grpcpeer.Config) { c.Limits.Message = 4 << 20 }),
+			l.add("b", func(c *grpcpeer.Config) { c.Limits.Message = 100 })
 		a, b := sa.live("a"), sb.live("b")
 		sa.Network.AddHint(sb.Hint())
 		sb.Network.AddHint(sa.Hint())
@@ -417,7 +424,8 @@ func TestNodesLimitOfAMessageIsKept(t *testing.T) {
 		if err := echoed(101); !errors.Is(err, community.ErrTooLarge) || a.Refusals(b.id).Total()+b.Refusals(a.id).Total() != 0 {
 			t.Errorf("a call: got %v, want that it is not sent", err)
 		}
-		if _, err := b.network.Invoke(t.Context(), a.id, community.Call{Capability: "grow"}); !errors.Is(err, community.ErrTooLarge) || a.Refusals(b.id)[community.RefusedSize] != 1 {
+		if _, err := b.network.Invoke(t.Context(), a.id, community.Call{Capability: "grow"}); !errors.Is(err, community.ErrTooLarge) ||
+			a.Refusals(b.id)[community.RefusedSize] != 1 {
 			t.Errorf("an answer: got %v and %v", err, a.Refusals(b.id))
 		}
 		if err := echoed(100); err != nil {
@@ -460,7 +468,8 @@ func TestManySizesComeThrough(t *testing.T) {
 			for j := range 3 {
 				wg.Go(func() {
 					want := bytes.Repeat([]byte{byte(i), byte(j)}, size/2+1)[:size]
-					r, err := a.network.Invoke(t.Context(), b.id, community.Call{Capability: "echo", Payload: want, ContentType: fmt.Sprint(i)})
+					r, err := a.network.Invoke(t.Context(), b.id,
+						community.Call{Capability: "echo", Payload: want, ContentType: fmt.Sprint(i)})
 					if err != nil || !bytes.Equal(r.Data, want) || r.ContentType != fmt.Sprint(i) {
 						t.Errorf("%d bytes: got %d of type %q, %v", size, len(r.Data), r.ContentType, err)
 					}

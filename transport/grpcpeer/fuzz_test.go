@@ -54,8 +54,10 @@ func desk(t testing.TB) (*server, context.Context) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: verifiedInfo{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
-	n := &local{cfg: cfg, self: id.ID(), run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()), search: context.Background()}
+	ctx := peer.NewContext(context.Background(),
+		&peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: verifiedInfo{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
+	n := &local{cfg: cfg, self: id.ID(), run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()),
+		search: context.Background()}
 	s := newServer(n, &duplicates{local: n}, &renewal{local: n}, newCandidates(n, nil))
 	s.Host = c
 	return s, ctx
@@ -93,7 +95,8 @@ func FuzzInvokeRequest(f *testing.F) {
 }
 
 func FuzzDescribeRequest(f *testing.F) {
-	feed(f, &pb.DescribeRequest{}, &pb.DescribeRequest{Port: 1 << 31}, &pb.DescribeRequest{Name: "x\x1b[31m", Protocol: &pb.Version{Major: 1}})
+	feed(f, &pb.DescribeRequest{}, &pb.DescribeRequest{Port: 1 << 31},
+		&pb.DescribeRequest{Name: "x\x1b[31m", Protocol: &pb.Version{Major: 1}})
 	s, ctx := desk(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.DescribeRequest
@@ -111,24 +114,28 @@ func FuzzDescribeRequest(f *testing.F) {
 }
 
 func FuzzCatalogEvent(f *testing.F) {
-	member := &pb.Member{Id: "ffffffffffffffffffffffffffffffff", Name: "m", Node: string(someNode), Accepts: []string{"work"}, Available: true,
-		Metadata: map[string]string{"a": "b"}}
+	member := &pb.Member{Id: "ffffffffffffffffffffffffffffffff", Name: "m", Node: string(someNode), Accepts: []string{"work"},
+		Available: true,
+		Metadata:  map[string]string{"a": "b"}}
 	feed(f, &pb.CatalogEvent{}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{Snapshot: &pb.Catalog{Members: []*pb.Member{member, {}},
 		Capabilities: []*pb.Capability{{Name: "c", InputSchema: []byte(`{}`)}, {}}}}},
-		&pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: member}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: member}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{Joined: member}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Updated{Updated: member}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Left{Left: member.Id}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Heartbeat{}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "x\x00"}}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Unlinked{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{}},
 		&pb.CatalogEvent{Event: &pb.CatalogEvent_Introductions{Introductions: &pb.Introductions{Nodes: []*pb.Introduction{{Id: string(someID(2)), Addrs: []string{"10.0.0.1:1"}}}}}},
-		&pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{}})
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Snapshot{}}, &pb.CatalogEvent{Event: &pb.CatalogEvent_Revocations{}},
+		&pb.CatalogEvent{Event: &pb.CatalogEvent_Joined{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CatalogEvent
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
 		c := community.New(community.Config{})
-		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {}, onDuplicate: func(*pb.Run) {},
-			unlinked: make(chan struct{}, 1), introductions: introduced.New(someID(0)).Add}
+		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {},
+			onDuplicate: func(*pb.Run) {},
+			unlinked:    make(chan struct{}, 1), introductions: introduced.New(someID(0)).Add}
 		announced := announcements{link: l, lease: c.Attach(l.peer), members: map[community.MemberID]struct{}{}}
 		_ = announced.apply(&m)
 		for _, m := range c.Members() {
@@ -140,7 +147,8 @@ func FuzzCatalogEvent(f *testing.F) {
 }
 
 func FuzzNodeDescriptor(f *testing.F) {
-	feed(f, &pb.NodeDescriptor{}, &pb.NodeDescriptor{Id: string(someNode), Name: "n", Protocol: &pb.Version{Major: 1}, Catalog: &pb.Catalog{}})
+	feed(f, &pb.NodeDescriptor{}, &pb.NodeDescriptor{Id: string(someNode), Name: "n", Protocol: &pb.Version{Major: 1},
+		Catalog: &pb.Catalog{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.NodeDescriptor
 		if proto.Unmarshal(b, &m) != nil {
@@ -247,9 +255,11 @@ func TestEmptyMessagesDoNotPanic(t *testing.T) {
 // FuzzFrame gives a server whatever frames a proven node may send.
 func FuzzFrame(f *testing.F) {
 	call := func(id uint64, capability string) *pb.Call {
-		return &pb.Call{Id: id, Request: &pb.InvokeRequest{Capability: capability, Payload: []byte("x"), Deadline: durationpb.New(time.Second)}}
+		return &pb.Call{Id: id, Request: &pb.InvokeRequest{Capability: capability, Payload: []byte("x"),
+			Deadline: durationpb.New(time.Second)}}
 	}
-	feed(f, &pb.Frame{}, &pb.Frame{Open: &pb.Open{Bulk: true, MaxMessage: 1 << 63}, Calls: []*pb.Call{call(1, "echo"), call(2, "")}, Cancels: []uint64{1, 9}},
+	feed(f, &pb.Frame{}, &pb.Frame{Open: &pb.Open{Bulk: true, MaxMessage: 1 << 63}, Calls: []*pb.Call{call(1, "echo"), call(2, "")},
+		Cancels: []uint64{1, 9}},
 		&pb.Frame{Calls: []*pb.Call{call(1, "echo"), call(1, "echo"), {}, {Id: 3}}}, &pb.Frame{Answers: []*pb.Answer{{Id: 1}}})
 	s, ctx := desk(f)
 	s.MaxCalls = 16

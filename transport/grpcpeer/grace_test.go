@@ -85,7 +85,8 @@ func TestEndedCertificateReachesOnlyRenewal(t *testing.T) {
 			if at != "the gate" {
 				cfg = bob.ClientTLS("")
 			}
-			cc, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return server.Listener.Dial(ctx) }),
+			cc, err := grpc.NewClient("passthrough:///x",
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return server.Listener.Dial(ctx) }),
 				grpc.WithTransportCredentials(rawTLS{TransportCredentials: credentials.NewTLS(cfg), cfg: cfg}))
 			if err != nil {
 				t.Fatal(err)

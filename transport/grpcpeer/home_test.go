@@ -237,5 +237,6 @@ func honest(id *identity.Identity) *pb.NodeDescriptor {
 
 // hintOf is what discovery would say of a home on a real socket.
 func hintOf(h *home) discovery.Candidate {
-	return discovery.Candidate{Key: string(h.id), Node: string(h.id), Addrs: []netip.AddrPort{netip.MustParseAddrPort(h.network.Addr().String())}}
+	return discovery.Candidate{Key: string(h.id), Node: string(h.id),
+		Addrs: []netip.AddrPort{netip.MustParseAddrPort(h.network.Addr().String())}}
 }

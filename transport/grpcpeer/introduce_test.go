@@ -62,7 +62,8 @@ func TestOneReachablePeerIsEnough(t *testing.T) {
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("all saw all after %v, want 2s at the most", took)
 		}
-		if s, ok := c.status(b.id, grpcpeer.StateConnected); !ok || s.Via != grpcpeer.ViaDialled || !slices.Equal(s.Sources, []string{"introduced"}) {
+		if s, ok := c.status(b.id, grpcpeer.StateConnected); !ok || s.Via != grpcpeer.ViaDialled ||
+			!slices.Equal(s.Sources, []string{"introduced"}) {
 			t.Errorf("c sees %+v, want b dialled because it was introduced", c.network.Nodes())
 		}
 		if s, ok := c.status(a.id, grpcpeer.StateConnected); !ok || !slices.Equal(s.Sources, []string{"introduced", "static"}) {
@@ -154,7 +155,8 @@ func TestFalseIntroductionBreaksNoLink(t *testing.T) {
 		a.finds(b.id)
 		nobody := "127.0.0.1:9"
 		eve := l.lies("eve", introducing(func() *pb.Introductions {
-			return &pb.Introductions{All: true, Nodes: []*pb.Introduction{{Id: string(b.id), Addrs: []string{nobody, sa.Addr.String()}}}, Gone: []string{string(b.id)}}
+			return &pb.Introductions{All: true, Nodes: []*pb.Introduction{{Id: string(b.id), Addrs: []string{nobody, sa.Addr.String()}}},
+				Gone: []string{string(b.id)}}
 		}))
 		sa.Network.AddHint(eve.Hint())
 		a.finds(b.id)
@@ -198,7 +200,8 @@ func TestFloodOfIntroductionsIsBounded(t *testing.T) {
 			said := &pb.Introductions{}
 			for i := range 1000 { // the same nodes, each time elsewhere
 				turn++
-				said.Nodes = append(said.Nodes, &pb.Introduction{Id: fmt.Sprintf("%032x", i), Addrs: []string{fmt.Sprintf("127.0.0.1:%d", 20000+turn%40000)}})
+				said.Nodes = append(said.Nodes,
+					&pb.Introduction{Id: fmt.Sprintf("%032x", i), Addrs: []string{fmt.Sprintf("127.0.0.1:%d", 20000+turn%40000)}})
 			}
 			return said
 		}))

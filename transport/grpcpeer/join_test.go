@@ -178,10 +178,11 @@ func TestJoinSendsNothingToWrongCluster(t *testing.T) {
 	holder := l.onLoopback(seed)
 	send := func(token identity.Token) (int, error) {
 		s := &spy{}
-		_, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), token, l.Key("bob"), "bob", func(ctx context.Context, addr string) (c net.Conn, err error) {
-			s.Conn, err = new(net.Dialer).DialContext(ctx, "tcp", addr)
-			return s, err
-		})
+		_, err := grpcpeer.Enrol(waittest.Context(t), holder.network.Addr().String(), token, l.Key("bob"), "bob",
+			func(ctx context.Context, addr string) (c net.Conn, err error) {
+				s.Conn, err = new(net.Dialer).DialContext(ctx, "tcp", addr)
+				return s, err
+			})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.written, err
@@ -240,7 +241,8 @@ func TestWithoutACertificateOnlyJoinIsReached(t *testing.T) {
 		}
 	}
 	// A proven peer does not reach Join either: it is for who has no certificate.
-	cc, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(credentials.NewTLS(l.identity("bob").ClientTLS(""))))
+	cc, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(credentials.NewTLS(l.identity("bob").ClientTLS(""))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +313,8 @@ func TestLargeRequestToJoinIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := token.ClientTLS()
-	cc, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return raw, nil }),
+	cc, err := grpc.NewClient("passthrough:///x",
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return raw, nil }),
 		grpc.WithTransportCredentials(rawTLS{TransportCredentials: credentials.NewTLS(cfg), cfg: cfg}))
 	if err != nil {
 		t.Fatal(err)
@@ -428,7 +431,8 @@ func TestNodeLearnsRemovalsFromItsCallers(t *testing.T) {
 		t.Errorf("bob describes himself as %v, %v; want him to have the list, and no authority", d, err)
 	}
 	forged := &pb.Revocations{Epoch: 9, Nodes: []string{string(bob.id)}, Signature: list.GetSignature()}
-	if d, err = caller.Describe(waittest.Context(t), &pb.DescribeRequest{Revocations: forged}); err != nil || d.GetRevocations().GetEpoch() != list.GetEpoch() {
+	if d, err = caller.Describe(waittest.Context(t), &pb.DescribeRequest{Revocations: forged}); err != nil ||
+		d.GetRevocations().GetEpoch() != list.GetEpoch() {
 		t.Errorf("after a forged list: %v, %v; want the one before", d, err)
 	}
 }

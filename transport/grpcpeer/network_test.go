@@ -145,7 +145,8 @@ func TestSilentNodeIsLostAfterThreeSecondsAndItsCallsFail(t *testing.T) {
 		if s, ok := a.status(b.id, grpcpeer.StateUnavailable); !ok || s.Why == "" {
 			t.Errorf("b's status is %+v, want unavailable with a reason", a.network.Nodes())
 		}
-		if _, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "stuck"}); !errors.Is(err, community.ErrUnavailable) {
+		if _, err := a.network.Invoke(context.Background(), b.id, community.Call{Capability: "stuck"}); !errors.Is(err,
+			community.ErrUnavailable) {
 			t.Errorf("a call to a lost node: got %v, want %v", err, community.ErrUnavailable)
 		}
 		time.Sleep(time.Hour)
@@ -347,7 +348,8 @@ func TestFloodOfHintsIsBounded(t *testing.T) {
 		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
 		a := sa.live("a")
 		for i := range 20000 {
-			sa.Network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+			sa.Network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"},
+				Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		}
 		time.Sleep(10 * time.Second)
 		if got := len(a.network.Nodes()); got > 4097 {
@@ -376,7 +378,8 @@ func TestWithdrawnHintsLeaveTheDialQueue(t *testing.T) {
 		sa := l.add("a", func(c *grpcpeer.Config) { c.Dial = slow })
 		a := sa.live("a")
 		for i := range 2000 {
-			c := discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"}, Addrs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), 9)}}
+			c := discovery.Candidate{Key: fmt.Sprint(i), Sources: []string{"mdns"},
+				Addrs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), 9)}}
 			sa.Network.AddHint(c)
 			c.Gone = true
 			if i%2 == 0 { // some wait for their turn before they are withdrawn
@@ -406,7 +409,8 @@ func TestHintsThatPointElsewhereAreNotDialed(t *testing.T) {
 		for i, addr := range []string{"192.0.2.7:443", "0.0.0.0:80", "127.0.0.1:0", "[ff02::1]:7946", "[2001:db8::1]:7946"} {
 			sa.Network.AddHint(discovery.Candidate{Key: fmt.Sprint(i), Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
 		}
-		sa.Network.AddHint(discovery.Candidate{Key: "bad", Node: "../../etc", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
+		sa.Network.AddHint(discovery.Candidate{Key: "bad", Node: "../../etc",
+			Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}})
 		time.Sleep(10 * time.Minute)
 		if got := dials.Load(); got != 0 {
 			t.Errorf("%d dials, want none", got)
@@ -645,7 +649,8 @@ func TestNodesSaysWhatIsKnown(t *testing.T) {
 		if self.State != grpcpeer.StateSelf || self.ID != a.id || self.Name != "a" || self.Protocol != "1.3" || self.CertDaysLeft < 6 {
 			t.Errorf("self is %+v", self)
 		}
-		if other.State != grpcpeer.StateConnected || other.ID != b.id || other.Name != "b" || other.Members != 1 || other.CertDaysLeft < 6 || other.Since.IsZero() {
+		if other.State != grpcpeer.StateConnected || other.ID != b.id || other.Name != "b" || other.Members != 1 ||
+			other.CertDaysLeft < 6 || other.Since.IsZero() {
 			t.Errorf("b is %+v", other)
 		}
 	})

@@ -23,7 +23,8 @@ func TestRefusedPromotionNamesTheNodeAndTheReason(t *testing.T) {
 		"another failure":            {status.Error(codes.Internal, "no\nspace"), nil, "node aa: no"},
 	} {
 		err := promoteError("aa", tt.err)
-		if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), tt.says) || strings.Contains(err.Error(), "\n") {
+		if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), tt.says) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want %v with %q", about, err, tt.want, tt.says)
 		}
 	}

@@ -95,7 +95,8 @@ func TestRefusedConnectionIsNotifiedAndCounted(t *testing.T) {
 		s := l.add("a", func(c *grpcpeer.Config) { c.Limits.Connections, c.Limits.PerNode = 3, 2 })
 		a := s.live("a")
 		for i := range 3 {
-			if _, err := client(t, l.identity("rogue"), s.Listener.Dial).Describe(t.Context(), &pb.DescribeRequest{}); (err == nil) != (i < 2) {
+			if _, err := client(t, l.identity("rogue"), s.Listener.Dial).Describe(t.Context(),
+				&pb.DescribeRequest{}); (err == nil) != (i < 2) {
 				t.Errorf("connection %d of the rogue: %v; want two let in", i+1, err)
 			}
 		}

@@ -72,7 +72,8 @@ func BenchmarkOfferFunc(b *testing.B) {
 	l := newLAN(b)
 	a, other := l.onLoopback("a"), l.onLoopback("b")
 	other.offers("plain", echo)
-	if err := community.OfferFunc(other.Community, community.Capability{Name: "typed"}, func(_ context.Context, p page) (page, error) { return p, nil }); err != nil {
+	if err := community.OfferFunc(other.Community, community.Capability{Name: "typed"},
+		func(_ context.Context, p page) (page, error) { return p, nil }); err != nil {
 		b.Fatal(err)
 	}
 	a.network.AddHint(hintOf(other))

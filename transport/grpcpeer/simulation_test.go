@@ -151,7 +151,8 @@ func (s *simulation) join(name string) {
 }
 
 func (s *simulation) spawn(n *simulatedNode) {
-	m, err := n.Spawn(context.Background(), fmt.Sprint("agent ", len(n.agents)), func(community.Member) (community.Agent, error) { return idle{}, nil })
+	m, err := n.Spawn(context.Background(), fmt.Sprint("agent ", len(n.agents)),
+		func(community.Member) (community.Agent, error) { return idle{}, nil })
 	if err != nil {
 		s.t.Fatal(err)
 	}

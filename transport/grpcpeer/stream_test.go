@@ -31,7 +31,8 @@ func (t *telling) InvokeStream(s grpc.BidiStreamingServer[pb.InvokeRequest, pb.I
 }
 
 // lyingStream connects a home to a node whose InvokeStream is as given.
-func lyingStream(t *testing.T, l *lan, tell func(grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) error, tune ...func(*grpcpeer.Config)) (*home, community.NodeID) {
+func lyingStream(t *testing.T, l *lan, tell func(grpc.BidiStreamingServer[pb.InvokeRequest, pb.InvokeEvent]) error,
+	tune ...func(*grpcpeer.Config)) (*home, community.NodeID) {
 	t.Helper()
 	sa := l.add("a", tune...)
 	a := sa.live("a")
@@ -162,7 +163,8 @@ func TestUnreadingListenerDelaysItsOwnCallOnly(t *testing.T) {
 			t.Errorf("the provider has made %d reports", n)
 		}
 		for range 10 {
-			if r, err := c.Invoke(in(t, patience), &pb.InvokeRequest{Capability: "echo", Payload: []byte("x")}); err != nil || string(r.GetPayload()) != "x" {
+			if r, err := c.Invoke(in(t, patience), &pb.InvokeRequest{Capability: "echo", Payload: []byte("x")}); err != nil ||
+				string(r.GetPayload()) != "x" {
 				t.Errorf("a call beside it got %v, %v", r, err)
 			}
 		}
@@ -190,7 +192,8 @@ func TestUnreadCallFreesItsPlaceAtDeadline(t *testing.T) {
 		})
 		const calls = 64 // as many as a node may have
 		for range calls {
-			if _, err := streamed(t.Context(), c, &pb.InvokeRequest{Capability: "chatty", Deadline: durationpb.New(time.Second)}); err != nil {
+			if _, err := streamed(t.Context(), c,
+				&pb.InvokeRequest{Capability: "chatty", Deadline: durationpb.New(time.Second)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -227,7 +230,8 @@ func TestListenedCallsAreLimitedAndReleased(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			if _, err := a.network.Invoke(ctx, b.id, community.Call{Capability: "stuck", Listen: func(community.Update) {}}); !errors.Is(err, community.ErrBusy) {
+			if _, err := a.network.Invoke(ctx, b.id,
+				community.Call{Capability: "stuck", Listen: func(community.Update) {}}); !errors.Is(err, community.ErrBusy) {
 				t.Errorf("one more got %v, want ErrBusy", err)
 			}
 			cancel()

@@ -49,7 +49,8 @@ func sendIsAnswered(t *testing.T, l *caseLAN) {
 		got <- s
 		return community.Reply{Data: []byte("done"), ContentType: "text/plain"}, nil
 	})
-	s := community.Signal{Perception: "work", Data: []byte("cut"), ContentType: "text/x-order", Requester: []string{"user", "boss"}, OnBehalf: []byte("no more than that")}
+	s := community.Signal{Perception: "work", Data: []byte("cut"), ContentType: "text/x-order", Requester: []string{"user", "boss"},
+		OnBehalf: []byte("no more than that")}
 	r, err := a.Send(in(t, patience), a.finds("worker").ID, s)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,8 @@ func invokeIsAnswered(t *testing.T, l *caseLAN) {
 		got <- s
 		return community.Reply{Data: []byte(strings.ToUpper(string(s.Data))), ContentType: "text/plain"}, nil
 	}, a)
-	s := community.Signal{Data: []byte("cut"), ContentType: "text/plain", Requester: []string{"user"}, OnBehalf: make([]byte, community.MaxOnBehalf)}
+	s := community.Signal{Data: []byte("cut"), ContentType: "text/plain", Requester: []string{"user"},
+		OnBehalf: make([]byte, community.MaxOnBehalf)}
 	r, err := a.Invoke(in(t, patience), node.ID, "text.upper", s)
 	if err != nil {
 		t.Fatal(err)
@@ -206,11 +208,13 @@ func errorsComeThrough(t *testing.T, l *caseLAN) {
 		}
 	}
 	answer = community.Explain(community.ErrDenied, "only on Sundays")
-	if _, err := a.Invoke(in(t, patience), node.ID, "fail", community.Signal{}); !errors.Is(err, community.ErrDenied) || !strings.Contains(err.Error(), "only on Sundays") {
+	if _, err := a.Invoke(in(t, patience), node.ID, "fail", community.Signal{}); !errors.Is(err, community.ErrDenied) ||
+		!strings.Contains(err.Error(), "only on Sundays") {
 		t.Errorf("an explained refusal arrived as %v", err)
 	}
 	answer = errors.New("secret")
-	if _, err := a.Invoke(in(t, patience), node.ID, "fail", community.Signal{}); !errors.Is(err, community.ErrAgentFailed) || strings.Contains(err.Error(), "secret") {
+	if _, err := a.Invoke(in(t, patience), node.ID, "fail", community.Signal{}); !errors.Is(err, community.ErrAgentFailed) ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("an unknown error arrived as %v, want ErrAgentFailed and no more", err)
 	}
 }

@@ -79,7 +79,10 @@ func largeCatalogIsSeen(t *testing.T, l *caseLAN) {
 	}
 	for i := range capabilities {
 		p := community.Capability{Name: fmt.Sprint("text.", i), Description: strings.Repeat("y", 2000)}
-		if err := b.Offer(p, func(context.Context, community.Signal) (community.Reply, error) { return community.Reply{}, nil }); err != nil {
+		if err := b.Offer(p, func(context.Context, community.Signal) (community.Reply,
+			error) {
+			return community.Reply{}, nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

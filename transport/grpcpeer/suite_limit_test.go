@@ -14,7 +14,8 @@ import (
 )
 
 // doubling takes a number and answers with one.
-var doubling = community.Capability{Name: "double", Input: json.RawMessage(`{"type":"integer"}`), Output: json.RawMessage(`{"type":"integer"}`)}
+var doubling = community.Capability{Name: "double", Input: json.RawMessage(`{"type":"integer"}`),
+	Output: json.RawMessage(`{"type":"integer"}`)}
 
 func inputIsCheckedBeforeItIsSent(t *testing.T, l *caseLAN) {
 	a, b := l.up("a"), l.up("b")

@@ -200,7 +200,8 @@ func cancellingAListenedCallReachesTheProvider(t *testing.T, l *caseLAN) {
 		return community.Reply{}, ctx.Err()
 	}, a)
 	ctx, cancel := context.WithCancel(in(t, patience))
-	if _, err := a.InvokeStream(ctx, node.ID, "endless", community.Signal{}, func(community.Update) { cancel() }); !errors.Is(err, context.Canceled) {
+	if _, err := a.InvokeStream(ctx, node.ID, "endless", community.Signal{}, func(community.Update) { cancel() }); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("the cancelled call returned %v", err)
 	}
 	select {
@@ -256,7 +257,8 @@ func refusedBeforeAnyUpdate(t *testing.T, l *caseLAN) {
 		t.Error("b was called")
 		return community.Reply{}, nil
 	}, a)
-	_, err := a.InvokeStream(in(t, patience), node.ID, "secret", community.Signal{}, func(u community.Update) { t.Errorf("a heard %+v", u) })
+	_, err := a.InvokeStream(in(t, patience), node.ID, "secret", community.Signal{},
+		func(u community.Update) { t.Errorf("a heard %+v", u) })
 	if !errors.Is(err, community.ErrDenied) {
 		t.Errorf("got %v, want ErrDenied", err)
 	}
@@ -415,7 +417,8 @@ func callBeginsWhenItsAcceptanceIsConfirmed(t *testing.T, l *caseLAN) {
 	if err := call(count); err != nil || accepted != 1 || begun.Load() != 2 {
 		t.Errorf("confirmed: accepted %d times, begun %d, %v", accepted, begun.Load(), err)
 	}
-	if r, err := a.Send(community.WithAcceptance(in(t, patience), count), m.ID, work("done")); err != nil || string(r.Data) != "done" || accepted != 2 {
+	if r, err := a.Send(community.WithAcceptance(in(t, patience), count), m.ID, work("done")); err != nil || string(r.Data) != "done" ||
+		accepted != 2 {
 		t.Errorf("a signal: accepted %d times, %q, %v", accepted, r.Data, err)
 	}
 	freezer, ok := l.fixture.(Freezer)

@@ -35,7 +35,8 @@ func tellArrivesInOrder(t *testing.T, l *caseLAN) {
 			if len(s.Data) < len(want) || string(s.Data[:len(want)]) != want || len(s.Data) > len(want) != (i%3 == 0) {
 				t.Fatalf("signal %s came as %d bytes that begin with %q", want, len(s.Data), s.Data[:min(len(s.Data), 10)])
 			}
-			if s.ContentType != "text/plain" || len(s.Requester) != 2 || s.Requester[0] != string(a.id) || s.Requester[1] != "user" || string(s.OnBehalf) != "no more" {
+			if s.ContentType != "text/plain" || len(s.Requester) != 2 || s.Requester[0] != string(a.id) || s.Requester[1] != "user" ||
+				string(s.OnBehalf) != "no more" {
 				t.Fatalf("it came with type %q and requesters %v", s.ContentType, s.Requester)
 			}
 		}
@@ -78,7 +79,8 @@ func tellThatFailsIsReported(t *testing.T, l *caseLAN) {
 	for _, c := range []struct {
 		s    community.Signal
 		want error
-	}{{work("fail"), community.ErrAgentFailed}, {work("panic"), community.ErrAgentFailed}, {denied, community.ErrDenied}, {work(string(make([]byte, 2000))), community.ErrTooLarge}} {
+	}{{work("fail"), community.ErrAgentFailed}, {work("panic"), community.ErrAgentFailed}, {denied, community.ErrDenied},
+		{work(string(make([]byte, 2000))), community.ErrTooLarge}} {
 		if err := a.Tell(in(t, patience), worker, c.s); err != nil {
 			t.Fatal(err)
 		}

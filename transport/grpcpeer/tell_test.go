@@ -19,7 +19,8 @@ import (
 )
 
 // taking is a lying node that says it takes sends.
-func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error, told func(community.DeliveryFailure)) (*home, community.NodeID) {
+func taking(t *testing.T, most uint64, link func(grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error,
+	told func(community.DeliveryFailure)) (*home, community.NodeID) {
 	t.Helper()
 	l := newLAN(t)
 	sa := l.add("a")
@@ -75,7 +76,8 @@ func TestReceiptCannotExceedSends(t *testing.T) {
 			t.Fatalf("5 signals were told, and %d, as %v, came back", a.Undelivered(), told)
 		}
 		for _, u := range told {
-			if u.Count != 1 || u.Member != "" || u.Perception != "" || !errors.Is(u.Err, community.ErrBusy) || community.Explanation(u.Err) != "no[31m" && community.Explanation(u.Err) != "no [31m" {
+			if u.Count != 1 || u.Member != "" || u.Perception != "" || !errors.Is(u.Err, community.ErrBusy) ||
+				community.Explanation(u.Err) != "no[31m" && community.Explanation(u.Err) != "no [31m" {
 				t.Errorf("got %+v, %q", u, u.Err)
 			}
 		}

@@ -86,7 +86,8 @@ func TestPromotedNodeServesTheClusterWhenTheFirstIsOff(t *testing.T) {
 		if _, err := l.joinAt(second, token, "eve"); !errors.Is(err, identity.ErrTokenUsed) {
 			t.Errorf("with the same token: got %v, want %v", err, identity.ErrTokenUsed)
 		}
-		if _, err := l.joinAt(second, l.token(""), "eve"); !errors.Is(err, identity.ErrTokenUnknown) || !strings.Contains(err.Error(), "made it only") {
+		if _, err := l.joinAt(second, l.token(""), "eve"); !errors.Is(err, identity.ErrTokenUnknown) ||
+			!strings.Contains(err.Error(), "made it only") {
 			t.Errorf("with a token of the first: got %v, want %v and where it is good", err, identity.ErrTokenUnknown)
 		}
 	})

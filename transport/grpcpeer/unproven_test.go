@@ -35,7 +35,8 @@ func TestUnprovenCandidateBacksOff(t *testing.T) {
 					}
 				})
 				sa.live("a")
-				sa.Network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{source}})
+				sa.Network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")},
+					Sources: []string{source}})
 				time.Sleep(10 * time.Hour)
 				if got := dials.Load(); got < want.least || got > want.most {
 					t.Errorf("dialled %d times in 10 hours, want %d to %d", got, want.least, want.most)
@@ -103,7 +104,8 @@ func TestPathThatLosesLargePacketsIsNamed(t *testing.T) {
 			}
 		})
 		sa.live("a")
-		sa.Network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}, Sources: []string{"static"}})
+		sa.Network.AddHint(discovery.Candidate{Key: "x", Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")},
+			Sources: []string{"static"}})
 		time.Sleep(6 * time.Second)
 		if all := sa.Network.Nodes(); len(all) != 2 || !strings.Contains(all[1].Why, "MTU") {
 			t.Errorf("it lists %+v, want that large packets may be lost", all)

@@ -81,7 +81,8 @@ func TestAttackersAreRefusedAndTheServerGoesOn(t *testing.T) {
 	friend := client(t, l.identity("friend"), tcp(victim))
 	works := func(t *testing.T) {
 		t.Helper()
-		if r, err := friend.Invoke(waittest.Context(t), &pb.InvokeRequest{Capability: "echo", Payload: []byte("hi")}); err != nil || string(r.GetPayload()) != "hi" {
+		if r, err := friend.Invoke(waittest.Context(t), &pb.InvokeRequest{Capability: "echo", Payload: []byte("hi")}); err != nil ||
+			string(r.GetPayload()) != "hi" {
 			t.Fatalf("a friend was not served: %v, %v", r, err)
 		}
 	}
@@ -266,7 +267,8 @@ func TestLargeMessageOfAForeignClientIsRefusedByTheServer(t *testing.T) {
 		s.live("a").offers("echo", echo)
 		c := client(t, l.identity("rogue"), s.Listener.Dial)
 		for _, size := range []int{1<<20 + 1, 2 << 20} { // just over the payload's limit, and over the message's
-			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{Capability: "echo", Payload: make([]byte, size)}); status.Code(err) != codes.ResourceExhausted {
+			if _, err := c.Invoke(t.Context(),
+				&pb.InvokeRequest{Capability: "echo", Payload: make([]byte, size)}); status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("%d bytes: got %v, want them refused", size, err)
 			}
 		}
@@ -427,7 +429,8 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 		})
 		c := client(t, l.identity("rogue"), s.Listener.Dial)
 		for range 3 {
-			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{}); status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
+			if _, err := c.Invoke(t.Context(), &pb.InvokeRequest{}); status.Code(err) != codes.Internal ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("got %v, want an internal error that says nothing", err)
 			}
 		}

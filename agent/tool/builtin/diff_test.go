@@ -60,7 +60,8 @@ func TestEditShowsItsDiffBeforeAndAfter(t *testing.T) {
 	d := newDiffer(t, dir, permission.Config{Preset: "standard"})
 	d.ok(t, "Read", "file_path", "a")
 	d.ok(t, "Edit", "file_path", "a", "old_string", "two", "new_string", "2")
-	d.ok(t, "MultiEdit", "file_path", "a", "edits", []any{map[string]any{"old_string": "2", "new_string": "ii"}, map[string]any{"old_string": "three", "new_string": "iii"}})
+	d.ok(t, "MultiEdit", "file_path", "a", "edits",
+		[]any{map[string]any{"old_string": "2", "new_string": "ii"}, map[string]any{"old_string": "three", "new_string": "iii"}})
 	d.ok(t, "Write", "file_path", "sub/new", "content", "fresh\n")
 	d.ok(t, "Write", "file_path", "unread", "content", "new\n")
 	want := []tool.FileDiff{
@@ -80,12 +81,13 @@ func TestPreviewOfWriteMakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := newDiffer(t, dir, permission.Config{Preset: "standard"})
 	d.ok(t, "Write", "file_path", "made/x", "content", "1\n")
-	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Standard()}}, Dir: dir, Ask: func(_ context.Context, asked tool.Decision) tool.Answer {
-		if asked.Diff() == "" {
-			t.Error("there is no preview")
-		}
-		return tool.Answer{}
-	}}, func() []tool.Tool {
+	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Standard()}}, Dir: dir,
+		Ask: func(_ context.Context, asked tool.Decision) tool.Answer {
+			if asked.Diff() == "" {
+				t.Error("there is no preview")
+			}
+			return tool.Answer{}
+		}}, func() []tool.Tool {
 		w, err := builtin.New(builtin.Config{Dir: dir})
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +106,8 @@ func TestDiffIsWithheldOfWhatMustNotBeRead(t *testing.T) {
 	home := filepath.Join(dir, "home")
 	t.Setenv("HOME", home)
 	big := strings.Repeat("x\n", 600<<10)
-	write(t, dir, map[string]string{"denied": "s\n", "asked": "s\n", "bin": "a\x00b", "big": big, "home/.aws/credentials": "key\n", "ok": "s\n"})
+	write(t, dir, map[string]string{"denied": "s\n", "asked": "s\n", "bin": "a\x00b", "big": big, "home/.aws/credentials": "key\n",
+		"ok": "s\n"})
 	for file, rules := range map[string]permission.Config{
 		"denied":                {Preset: "permissive", Deny: permission.Rules("Read(./denied)")},
 		"asked":                 {Preset: "none", Allow: permission.Rules("Read(./ok)", "Write")},

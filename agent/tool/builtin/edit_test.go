@@ -84,7 +84,8 @@ func TestFileThatChangedSinceItWasReadIsNotEdited(t *testing.T) {
 	other.ok(t, "Edit", "file_path", "f", "old_string", "one", "new_string", "two")
 	a.refused(t, "has changed since you read it; Read it again", "Edit", "file_path", "f", "old_string", "one", "new_string", "1")
 	a.refused(t, "has changed since you read it", "Write", "file_path", "f", "content", "all mine\n")
-	a.refused(t, "has changed since you read it", "MultiEdit", "file_path", "f", "edits", []any{map[string]any{"old_string": "two", "new_string": "1"}})
+	a.refused(t, "has changed since you read it", "MultiEdit", "file_path", "f", "edits",
+		[]any{map[string]any{"old_string": "two", "new_string": "1"}})
 	if got := content(t, dir, "f"); got != "two\n" {
 		t.Errorf("the file: %q", got)
 	}
@@ -154,7 +155,8 @@ func TestLineEndsAndEncodingsStay(t *testing.T) {
 
 func TestWriteKeepsTheFormOfTheFile(t *testing.T) {
 	dir := t.TempDir()
-	files := map[string]string{"crlf": "one\r\ntwo\r\n", "bom": "\ufeffone\n", "both": "\ufeffone\r\n", "le": "\xff\xfea\x00\r\x00\n\x00", "mixed": "a\r\nb\n", "latin": "caf\xe9\n", "none": ""}
+	files := map[string]string{"crlf": "one\r\ntwo\r\n", "bom": "\ufeffone\n", "both": "\ufeffone\r\n", "le": "\xff\xfea\x00\r\x00\n\x00",
+		"mixed": "a\r\nb\n", "latin": "caf\xe9\n", "none": ""}
 	write(t, dir, files)
 	b := open(t, dir, nil, "")
 	for name, want := range map[string]string{

@@ -26,7 +26,8 @@ func TestReadShowsNumberedLines(t *testing.T) {
 	for i := range 2500 {
 		fmt.Fprintf(&long, "line %d\n", i+1)
 	}
-	write(t, dir, map[string]string{"a": "one\r\ntwo\n\nfour", "long": long.String(), "empty": "", "wide": strings.Repeat("x", 5000) + "\nend\n", "bin": "a\x00b", "sub/x": "y\n",
+	write(t, dir, map[string]string{"a": "one\r\ntwo\n\nfour", "long": long.String(), "empty": "",
+		"wide": strings.Repeat("x", 5000) + "\nend\n", "bin": "a\x00b", "sub/x": "y\n",
 		"fat": strings.Repeat(strings.Repeat("w", 1000)+"\n", 200)})
 	b := open(t, dir, nil, "")
 	for _, c := range []struct {
@@ -75,7 +76,8 @@ func TestNoToolLeavesTheWorkspace(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("what follows needs symbolic links and pipes")
 	}
-	for link, to := range map[string]string{"abs": filepath.Join(outside, "secret"), "rel": "../" + filepath.Base(outside) + "/secret", "dir": outside, "dangling": filepath.Join(outside, "new"), "inlink": "in", "up": ".."} {
+	for link, to := range map[string]string{"abs": filepath.Join(outside, "secret"), "rel": "../" + filepath.Base(outside) + "/secret",
+		"dir": outside, "dangling": filepath.Join(outside, "new"), "inlink": "in", "up": ".."} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +124,8 @@ func TestRelativePathsMeanWhatTheGuardJudged(t *testing.T) {
 	}
 	b.refused(t, "Denied", "Read", "file_path", "../a")
 	everywhere := open(t, dir, nil, "sub")
-	if got, want := everywhere.ok(t, "Glob", "pattern", "a", "path", ".."), filepath.Join(dir, "a")+"\ntotal\t1 file\t0 directories"; got != want {
+	if got, want := everywhere.ok(t, "Glob", "pattern", "a", "path", ".."),
+		filepath.Join(dir, "a")+"\ntotal\t1 file\t0 directories"; got != want {
 		t.Errorf("Glob above the working directory: got %q, want %q", got, want)
 	}
 }
@@ -140,7 +143,8 @@ func TestWriteMakesAndReplacesWholeFiles(t *testing.T) {
 	if got := b.ok(t, "Write", "file_path", "old", "content", ""); got != "Replaced old: 0 bytes, 0 lines." {
 		t.Errorf("got %q", got)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "old")); err != nil || info.Size() != 0 || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(filepath.Join(dir, "old")); err != nil || info.Size() != 0 ||
+		runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
 		t.Errorf("the replaced file: %v %v", info, err)
 	}
 	b.refused(t, "no rule names it", "Write", "file_path", ".git/hooks/pre-commit", "content", "x")
@@ -239,7 +243,8 @@ func TestToolsHeedTheirContextAndTheClosedWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := map[string]string{"Read": `{"file_path":"a"}`, "Write": `{"file_path":"b","content":""}`, "Glob": `{"pattern":"*"}`, "Grep": `{"pattern":"x"}`}
+	calls := map[string]string{"Read": `{"file_path":"a"}`, "Write": `{"file_path":"b","content":""}`, "Glob": `{"pattern":"*"}`,
+		"Grep": `{"pattern":"x"}`}
 	run := func(ctx context.Context, name string) tool.Result {
 		for _, one := range w.Tools() {
 			if one.Spec().Name == name {
@@ -349,7 +354,8 @@ func TestGlobWithASlashStartsAtTheTop(t *testing.T) {
 	}
 	defer w.Close()
 	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: permission.Permissive()}}, Dir: dir}, w.Tools()...)
-	for glob, want := range map[string]string{"*.go": "total\t2\t2\t2", "./*.go": "total\t1\t1\t1", "sub/*": "total\t1\t1\t1", "!./*": "total\t1\t1\t1"} {
+	for glob, want := range map[string]string{"*.go": "total\t2\t2\t2", "./*.go": "total\t1\t1\t1", "sub/*": "total\t1\t1\t1",
+		"!./*": "total\t1\t1\t1"} {
 		raw := json.RawMessage(fmt.Sprintf(`{"pattern": "x", "output_mode": "count", "group_by": "none", "glob": %q}`, glob))
 		if got := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Grep", Args: raw}})[0].Text; got != want {
 			t.Errorf("glob %s: %q, want %q", glob, got, want)

@@ -21,7 +21,8 @@ func TestSumsAreThoseOfFindAndWcAndGrep(t *testing.T) {
 	b := open(t, dir, nil, "")
 	files := shell(t, dir, findFiles+` | tr -cd '\0' | wc -c`)
 	dirs := shell(t, dir, `find . -mindepth 1 -type d -not -name .git -not -path '*/.git/*' -print0 | tr -cd '\0' | wc -c`)
-	if got, want := last(b.ok(t, "Glob", "pattern", "**", "limit", 3)), fmt.Sprintf("total\t%s files\t%s directories", files, dirs); got != want {
+	if got, want := last(b.ok(t, "Glob", "pattern", "**", "limit", 3)),
+		fmt.Sprintf("total\t%s files\t%s directories", files, dirs); got != want {
 		t.Errorf("Glob: got %q, find says %q", got, want)
 	}
 	lines := shell(t, dir, findFiles+` | xargs -0 cat | wc -l`)
@@ -29,13 +30,15 @@ func TestSumsAreThoseOfFindAndWcAndGrep(t *testing.T) {
 	if sum[1] != files || sum[3] != lines {
 		t.Errorf("lines: got %q, find says %s files and wc %s lines", sum, files, lines)
 	}
-	for _, pattern := range []string{"TODO", "TODO|FIXME", "FIXME|TOD", "^TODO$", "[[:space:]]TODO", "T.DO", "^$", "", "^", "o+", "(TODO|foo)bar|FIXME", "D$", `\bTODO\b`, "bar\\(", "x?", "[^T]ODO"} {
+	for _, pattern := range []string{"TODO", "TODO|FIXME", "FIXME|TOD", "^TODO$", "[[:space:]]TODO", "T.DO", "^$", "", "^", "o+",
+		"(TODO|foo)bar|FIXME", "D$", `\bTODO\b`, "bar\\(", "x?", "[^T]ODO"} {
 		for _, fold := range []bool{false, true} {
 			flag := "-E"
 			if fold {
 				flag = "-Ei"
 			}
-			counts := shell(t, dir, findFiles+` | xargs -0 grep -c `+flag+` -e "$1" -H -Z -- || true`, strings.ReplaceAll(pattern, "$", "\r?$"))
+			counts := shell(t, dir, findFiles+` | xargs -0 grep -c `+flag+` -e "$1" -H -Z -- || true`,
+				strings.ReplaceAll(pattern, "$", "\r?$"))
 			want, with := int64(0), 0
 			for _, row := range strings.Split(counts, "\x00")[1:] {
 				n, err := strconv.ParseInt(strings.SplitN(row, "\n", 2)[0], 10, 64)
@@ -64,11 +67,13 @@ func TestGrepCountsEqualThoseOfGrepAndWc(t *testing.T) {
 	} {
 		multi := c.pattern == `\n`
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || strings.Contains(path, "gen/") && !strings.HasSuffix(path, "0.go") && !strings.HasSuffix(path, "1.md") {
+			if err != nil || !d.Type().IsRegular() ||
+				strings.Contains(path, "gen/") && !strings.HasSuffix(path, "0.go") && !strings.HasSuffix(path, "1.md") {
 				return err
 			}
 			want := strings.TrimSpace(shell(t, dir, c.script, path))
-			got := strings.Split(last(b.ok(t, "Grep", "pattern", c.pattern, "multiline", multi, "path", path, "output_mode", "count")), "\t")
+			got := strings.Split(last(b.ok(t, "Grep", "pattern", c.pattern, "multiline", multi, "path", path, "output_mode",
+				"count")), "\t")
 			if got[3] != want {
 				t.Errorf("%q in %q: got %s, want %s", c.pattern, path, got[3], want)
 			}
@@ -132,7 +137,8 @@ func TestMatchesAreShownAsGrepShowsThem(t *testing.T) {
 			t.Errorf("%v: -want +got\n%s", c.args, diff)
 		}
 	}
-	if got := b.ok(t, "Grep", "pattern", "TODO", "output_mode", "content", "path", "z.txt"); !strings.Contains(got, "TODO") || !strings.Contains(got, "of 4004 bytes of this line") || len(got) > 700 {
+	if got := b.ok(t, "Grep", "pattern", "TODO", "output_mode", "content", "path", "z.txt"); !strings.Contains(got, "TODO") ||
+		!strings.Contains(got, "of 4004 bytes of this line") || len(got) > 700 {
 		t.Errorf("a long line: %q", got)
 	}
 }
@@ -239,7 +245,8 @@ func BenchmarkGrep(b *testing.B) {
 	}
 	dir := manyFiles(b, 20_000)
 	w := open(b, dir, nil, "")
-	for name, pattern := range map[string]string{"literal": "TODO|FIXME", "expression": `\b(TODO|FIXME)\b`, "hard": `[a-z]+ [A-Z]+ at`, "lines": `\n`} {
+	for name, pattern := range map[string]string{"literal": "TODO|FIXME", "expression": `\b(TODO|FIXME)\b`, "hard": `[a-z]+ [A-Z]+ at`,
+		"lines": `\n`} {
 		b.Run(name, func(b *testing.B) {
 			var floor int64
 			for b.Loop() {
@@ -252,7 +259,8 @@ func BenchmarkGrep(b *testing.B) {
 				}
 				floor += now() - began
 				b.StartTimer()
-				got := last(w.ok(b, "Grep", "pattern", pattern, "output_mode", "count", "multiline", name == "lines", "group_by", "extension"))
+				got := last(w.ok(b, "Grep", "pattern", pattern, "output_mode", "count", "multiline", name == "lines", "group_by",
+					"extension"))
 				if !strings.HasPrefix(got, "total\t20000\t20000\t") {
 					b.Fatal(got)
 				}

@@ -33,7 +33,8 @@ func TestReadShowsAPictureByWhatIsInIt(t *testing.T) {
 		"big.png": asPNG + strings.Repeat("\x00", llm.MaxImage), "page.svg": "<svg/>\n", "sound.wav": "RIFF\x00\x00\x00\x00WAVEfmt ",
 	})
 	b := open(t, dir, nil, "")
-	for name, want := range map[string]struct{ kind, data string }{"a.png": {"image/png", asPNG}, "b.txt": {"image/jpeg", asJPEG}, "c": {"image/gif", asGIF}} {
+	for name, want := range map[string]struct{ kind, data string }{"a.png": {"image/png", asPNG}, "b.txt": {"image/jpeg", asJPEG},
+		"c": {"image/gif", asGIF}} {
 		got := b.call(t, "Read", "file_path", name)
 		if text := fmt.Sprintf("%s is a picture: %s, 30 x 20 pixels, %d bytes.", name, want.kind, len(want.data)); got.IsError || got.Text != text {
 			t.Errorf("got %q, want %q", got.Text, text)

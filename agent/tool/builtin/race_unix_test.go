@@ -32,12 +32,14 @@ func TestSymlinkPlantedBetweenCheckAndUseOfAFile(t *testing.T) {
 			dir := filepath.Join(top, "work")
 			target := filepath.Join(dir, to)
 			d, aside := filepath.Join(dir, "d"), filepath.Join(dir, "aside")
-			err = errors.Join(os.MkdirAll(d, 0o755), os.MkdirAll(target, 0o755), os.WriteFile(filepath.Join(d, "f"), []byte("plain"), 0o600),
+			err = errors.Join(os.MkdirAll(d, 0o755), os.MkdirAll(target, 0o755),
+				os.WriteFile(filepath.Join(d, "f"), []byte("plain"), 0o600),
 				os.WriteFile(filepath.Join(target, "f"), []byte("secret"), 0o600), os.Symlink(to, aside))
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := permission.Policy{Deny: []permission.Rule{ruleOf(t, "Read(.git/*)")}, Allow: []permission.Rule{ruleOf(t, "Read"), ruleOf(t, "Write"), ruleOf(t, "Edit"), ruleOf(t, "Grep"), ruleOf(t, "Glob")}}
+			p := permission.Policy{Deny: []permission.Rule{ruleOf(t, "Read(.git/*)")},
+				Allow: []permission.Rule{ruleOf(t, "Read"), ruleOf(t, "Write"), ruleOf(t, "Edit"), ruleOf(t, "Grep"), ruleOf(t, "Glob")}}
 			b := open(t, dir, permission.Chain{{Policy: p}}, "")
 			stop := make(chan bool)
 			var racer sync.WaitGroup

@@ -47,7 +47,8 @@ func TestEditIsRecordedBeforeTheFileChanges(t *testing.T) {
 	var edits []tool.FileEdit
 	b := recorded(t, dir, func(e tool.FileEdit) error {
 		now, err := os.ReadFile(e.Path)
-		if e.Before == "" && !os.IsNotExist(err) || e.Before != "" && (hashOf(string(now)) != e.Before || string(now) != string(e.Content)) {
+		if e.Before == "" && !os.IsNotExist(err) ||
+			e.Before != "" && (hashOf(string(now)) != e.Before || string(now) != string(e.Content)) {
 			t.Errorf("%s was %q, %v when it was recorded with %q", e.Path, now, err, e.Content)
 		}
 		edits = append(edits, e)
@@ -73,7 +74,8 @@ func TestEditWithoutRecordLeavesTheFile(t *testing.T) {
 	b := recorded(t, dir, func(tool.FileEdit) error { return errors.New("the disk is full") })
 	b.ok(t, "Read", "file_path", "a")
 	b.refused(t, "the disk is full", "Edit", "file_path", "a", "old_string", "one", "new_string", "two")
-	b.refused(t, "the disk is full", "MultiEdit", "file_path", "a", "edits", []any{map[string]any{"old_string": "one", "new_string": "two"}})
+	b.refused(t, "the disk is full", "MultiEdit", "file_path", "a", "edits",
+		[]any{map[string]any{"old_string": "one", "new_string": "two"}})
 	b.refused(t, "the disk is full", "Write", "file_path", "a", "content", "two\n")
 	b.refused(t, "the disk is full", "Write", "file_path", "new", "content", "two\n")
 	if now, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(now) != "one\n" {

@@ -33,7 +33,8 @@ func FuzzAnEditChangesNothingElse(f *testing.F) {
 			if got := text[found[i].from:found[i].to]; got != old && plain(got) != plain(old) {
 				t.Fatalf("replaced %q, which is not %q", got, old)
 			}
-			if got := out[put[i].from:put[i].to]; got != with && got != plain(with) && got != strings.ReplaceAll(plain(with), "\n", "\r\n") {
+			if got := out[put[i].from:put[i].to]; got != with && got != plain(with) &&
+				got != strings.ReplaceAll(plain(with), "\n", "\r\n") {
 				t.Fatalf("put %q in, not %q", got, with)
 			}
 			before, after = found[i].to, put[i].to

@@ -91,7 +91,8 @@ func oddTree(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
-	words := []string{"TODO", "FIXME", "todo", "foo", "bar(", "x TODO y", "\t", "", "é", "ſtop", "\xfe\xfe", "a\x00b", "TODO\x00TODO", "end.\r", "TOD", "func main() {", "\u212a"}
+	words := []string{"TODO", "FIXME", "todo", "foo", "bar(", "x TODO y", "\t", "", "é", "ſtop", "\xfe\xfe", "a\x00b", "TODO\x00TODO",
+		"end.\r", "TOD", "func main() {", "\u212a"}
 	files := map[string]string{
 		"a b.go": "TODO\nTODO", "sub dir/with space.md": "# TODO\n", "new\nline.txt": "TODO\n\n\n", "tab\there": "x\ty\n", "-dash": "TODO\n", "ünï/cödé.Go": "TODO\nx",
 		".gitignore": "a\nb\n", ".git/config": "TODO\n", ".git/objects/x": "TODO\n", "sub/.git/HEAD": "TODO\n", "wt/.git": "gitdir: TODO\n", "x.git/y": "TODO\n",
@@ -111,7 +112,8 @@ func oddTree(t testing.TB) string {
 	}
 	write(t, dir, files)
 	if runtime.GOOS != "windows" {
-		for link, to := range map[string]string{"link.go": "a b.go", "linkdir": "sub dir", "dangling": "nowhere", "out": os.TempDir(), "loop": "."} {
+		for link, to := range map[string]string{"link.go": "a b.go", "linkdir": "sub dir", "dangling": "nowhere", "out": os.TempDir(),
+			"loop": "."} {
 			if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,8 @@ func TestEntryIsReadWithItsVariables(t *testing.T) {
 	if diff := cmp.Diff([]string{"-y", "pkg", "$TOKEN", "${bad name}"}, f.Args); diff != "" {
 		t.Errorf("args (-want +got):\n%s", diff)
 	}
-	if f.Type != Stdio || f.Line != 4 || f.Env["A"] != "t0k" || f.Env["B"] != "${TOKEN}" || f.Timeout.Milliseconds() != 1500 || f.Problem != "" {
+	if f.Type != Stdio || f.Line != 4 || f.Env["A"] != "t0k" || f.Env["B"] != "${TOKEN}" || f.Timeout.Milliseconds() != 1500 ||
+		f.Problem != "" {
 		t.Errorf("got %+v", f)
 	}
 	if w.Type != HTTP || w.Line != 6 || w.Headers["Authorization"] != "Bearer t0k" || w.Problem != "" {
@@ -73,7 +74,8 @@ func TestFilesOfOtherProgramsAreRead(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"PORT": "8080", "ON": "true", "BIG": "12345678901234567890", "T": "t0k"}, a.Env); diff != "" {
 		t.Errorf("env (-want +got):\n%s", diff)
 	}
-	if b, c := servers[1], servers[2]; b.Type != HTTP || b.URL != "http://b/x" || b.Headers["N"] != "1" || c.Type != HTTP || c.URL != "http://c" || b.Problem+c.Problem != "" {
+	if b, c := servers[1], servers[2]; b.Type != HTTP || b.URL != "http://b/x" || b.Headers["N"] != "1" || c.Type != HTTP ||
+		c.URL != "http://c" || b.Problem+c.Problem != "" {
 		t.Errorf("got %+v, %+v", b, c)
 	}
 	if !strings.Contains(servers[3].Problem, "L has to be a text") {
@@ -148,7 +150,8 @@ func TestEntrysHashIsOfItsPlaceItsNameAndItsText(t *testing.T) {
 		return servers[0].Hash
 	}
 	first := hash("f", "a", `{"command": "x"}`)
-	for _, other := range []string{hash("g", "a", `{"command": "x"}`), hash("f", "b", `{"command": "x"}`), hash("f", "a", `{"command": "y"}`)} {
+	for _, other := range []string{hash("g", "a", `{"command": "x"}`), hash("f", "b", `{"command": "x"}`),
+		hash("f", "a", `{"command": "y"}`)} {
 		if other == first {
 			t.Error("another entry has the same hash")
 		}

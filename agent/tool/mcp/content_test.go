@@ -20,7 +20,8 @@ func TestPicturesOfAServerAreShown(t *testing.T) {
 	f := &fake{answer: func(method string, params json.RawMessage) any {
 		switch method {
 		case "initialize":
-			return map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}, "resources": map[string]any{}}, "serverInfo": map[string]any{"name": "fake", "version": "1"}}
+			return map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{},
+				"resources": map[string]any{}}, "serverInfo": map[string]any{"name": "fake", "version": "1"}}
 		case "resources/read":
 			return map[string]any{"contents": []any{resource["resource"]}}
 		case "tools/call":
@@ -42,7 +43,8 @@ func TestPicturesOfAServerAreShown(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := inv.Run(ctx)
-			if r.IsError || r.Text != c.want || len(r.Images) != strings.Count(c.want, "picture") || r.Images[0].Type != "image/gif" || !bytes.Equal(r.Images[0].Data, pixel) {
+			if r.IsError || r.Text != c.want || len(r.Images) != strings.Count(c.want, "picture") || r.Images[0].Type != "image/gif" ||
+				!bytes.Equal(r.Images[0].Data, pixel) {
 				t.Errorf("%s: got %+v", name, r)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 
 func TestAddAndRemoveKeepTheRestOfFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "mcp.json")
-	if err := mcp.Add(file, "one", mcp.NewEntry{Command: "sh", Args: []string{"-c", "a && b"}, Env: map[string]string{"KEY": "${KEY}"}}, false); err != nil {
+	if err := mcp.Add(file, "one", mcp.NewEntry{Command: "sh", Args: []string{"-c", "a && b"}, Env: map[string]string{"KEY": "${KEY}"}},
+		false); err != nil {
 		t.Fatal(err)
 	}
 	want := "{\n  \"mcpServers\": {\n    \"one\": {\"command\":\"sh\",\"args\":[\"-c\",\"a && b\"],\"env\":{\"KEY\":\"${KEY}\"}}\n  }\n}\n"

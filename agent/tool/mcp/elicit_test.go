@@ -26,14 +26,16 @@ func (anyCall) Judge(permission.Call) permission.Verdict {
 func elicited(t *testing.T, older bool, form string, answers ...tool.Answer) (result string, asked []tool.Decision) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "asker"}, nil)
-	sdk.AddTool(server, &sdk.Tool{Name: "a"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-		got, ok := r.Params.InputResponses["color"].(*sdk.ElicitResult)
-		if !ok {
-			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"color": &sdk.ElicitParams{Message: "Which color?", RequestedSchema: json.RawMessage(form)}}}, nil, nil
-		}
-		content, err := json.Marshal(got.Content)
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Action + " " + string(content)}}}, nil, err
-	})
+	sdk.AddTool(server, &sdk.Tool{Name: "a"},
+		func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			got, ok := r.Params.InputResponses["color"].(*sdk.ElicitResult)
+			if !ok {
+				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"color": &sdk.ElicitParams{Message: "Which color?",
+					RequestedSchema: json.RawMessage(form)}}}, nil, nil
+			}
+			content, err := json.Marshal(got.Content)
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Action + " " + string(content)}}}, nil, err
+		})
 	bubbled(t, Config{}, connectionTo(server, older), func(t *testing.T, ctx context.Context, m *Manager) {
 		one, err := m.Tool(ctx, "s", "a")
 		if err != nil {
@@ -86,7 +88,8 @@ func TestPersonAnswersQuestionOfServer(t *testing.T) {
 				t.Errorf("%s, older %t: the server got %q after %d questions", c.name, older, got, len(asked))
 			}
 			for i, d := range asked {
-				if d.Tool != "question of s" || d.Agent != "ann" || d.CallID != "1?" || d.Verdict.Action != permission.Ask || !strings.Contains(d.Verdict.Why, "passwords or keys") || strings.HasPrefix(d.Verdict.Why, "Not sent: ") != (i > 0) {
+				if d.Tool != "question of s" || d.Agent != "ann" || d.CallID != "1?" || d.Verdict.Action != permission.Ask ||
+					!strings.Contains(d.Verdict.Why, "passwords or keys") || strings.HasPrefix(d.Verdict.Why, "Not sent: ") != (i > 0) {
 					t.Errorf("%s, older %t: question %d is %+v", c.name, older, i, d)
 				}
 			}
@@ -108,8 +111,10 @@ func TestFormWithTooManyFieldsIsCancelled(t *testing.T) {
 	for i := range maxFields + 1 {
 		fields = append(fields, fmt.Sprintf(`"f%d":{"type":"string"}`, i))
 	}
-	for _, form := range []string{strings.Join(fields, ","), `"f":{"type":"string","description":"` + strings.Repeat("x", maxForm) + `"},"` + strings.Repeat("n", maxForm) + `":{"type":"string"}`} {
-		if got, asked := elicited(t, true, `{"type":"object","properties":{`+form+`}}`, tool.Answer{Allow: true}); got != "cancel null" || asked != nil {
+	for _, form := range []string{strings.Join(fields, ","), `"f":{"type":"string","description":"` + strings.Repeat("x", maxForm) +
+		`"},"` + strings.Repeat("n", maxForm) + `":{"type":"string"}`} {
+		if got, asked := elicited(t, true, `{"type":"object","properties":{`+form+`}}`, tool.Answer{Allow: true}); got != "cancel null" ||
+			asked != nil {
 			t.Errorf("got %q after %v", got, asked)
 		}
 	}
@@ -131,7 +136,8 @@ func FuzzFill(f *testing.F) {
 			if _, ok := values[name]; err == nil && one.Required && !ok {
 				t.Errorf("%q is missing in %v", name, values)
 			}
-			if text, ok := values[name].(string); ok && one.Default == nil && one.Type == "string" && len(one.Enum) > 0 && !slices.Contains(one.Enum, text) {
+			if text, ok := values[name].(string); ok && one.Default == nil && one.Type == "string" && len(one.Enum) > 0 &&
+				!slices.Contains(one.Enum, text) {
 				t.Errorf("%q is no choice", text)
 			}
 		}

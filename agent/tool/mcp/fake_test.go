@@ -40,9 +40,10 @@ func (f *fake) open(ctx context.Context, _ Server) (*link, error) {
 	wg.Go(func() { f.serve(there) })
 	stop := context.AfterFunc(ctx, func() { there.Close() })
 	return &link{
-		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReader(here), c: here, dropped: func([]byte) {}}, Writer: here, MaxLineLength: maxMessage},
-		stderr:    func() string { return "what it said" },
-		end:       sync.OnceFunc(func() { stop(); here.Close(); there.Close(); wg.Wait() }),
+		transport: &sdk.IOTransport{Reader: &messageReader{r: bufio.NewReader(here), c: here, dropped: func([]byte) {}}, Writer: here,
+			MaxLineLength: maxMessage},
+		stderr: func() string { return "what it said" },
+		end:    sync.OnceFunc(func() { stop(); here.Close(); there.Close(); wg.Wait() }),
 	}, nil
 }
 
@@ -84,7 +85,9 @@ func (f *fake) reply(id json.RawMessage, method string, params json.RawMessage) 
 		message["error"] = map[string]any{"code": -32601, "message": "no such method"}
 		if method == "initialize" {
 			delete(message, "error")
-			message["result"] = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{"listChanged": true}}, "serverInfo": map[string]any{"name": "fake", "version": "1"}}
+			message["result"] = map[string]any{"protocolVersion": "2025-06-18",
+				"capabilities": map[string]any{"tools": map[string]any{"listChanged": true}},
+				"serverInfo":   map[string]any{"name": "fake", "version": "1"}}
 		}
 	case raw:
 		return []byte(result)
@@ -149,7 +152,8 @@ func text(s string) any {
 }
 
 // bubbled runs a test with a manager of one server, in a bubble; all has to have ended at its end.
-func bubbled(t *testing.T, cfg Config, open func(context.Context, Server) (*link, error), test func(*testing.T, context.Context, *Manager)) {
+func bubbled(t *testing.T, cfg Config, open func(context.Context, Server) (*link, error),
+	test func(*testing.T, context.Context, *Manager)) {
 	synctest.Test(t, func(t *testing.T) {
 		if cfg.Servers == nil {
 			cfg.Servers = []Server{{Name: "s", Type: Stdio, Command: "x", Hash: "h"}}

@@ -16,11 +16,13 @@ import (
 func TestHintOfAServerMakesItsToolReadOnly(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "files"}, nil)
 	for name, hints := range map[string]*sdk.ToolAnnotations{"read": {ReadOnlyHint: true}, "write": {}, "silent": nil} {
-		sdk.AddTool(server, &sdk.Tool{Name: name, Annotations: hints}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
-			return &sdk.CallToolResult{}, nil, nil
-		})
+		sdk.AddTool(server, &sdk.Tool{Name: name, Annotations: hints},
+			func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+				return &sdk.CallToolResult{}, nil, nil
+			})
 	}
-	there := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true}))
+	there := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+		&sdk.StreamableHTTPOptions{Stateless: true}))
 	defer there.Close()
 	file := filepath.Join(t.TempDir(), ".mcp.json")
 	if err := os.WriteFile(file, []byte(`{"mcpServers": {"files": {"url": "`+there.URL+`"}}}`), 0o600); err != nil {

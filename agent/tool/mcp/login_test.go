@@ -34,9 +34,10 @@ func newVendor(t *testing.T) *vendor {
 	t.Helper()
 	v := &vendor{valid: map[string]bool{}, expires: 3600}
 	server := sdk.NewServer(&sdk.Implementation{Name: "issues", Version: "1"}, nil)
-	sdk.AddTool(server, &sdk.Tool{Name: "count"}, func(_ context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "7"}}}, nil, nil
-	})
+	sdk.AddTool(server, &sdk.Tool{Name: "count"},
+		func(_ context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "7"}}}, nil, nil
+		})
 	tools := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
 	mux := http.NewServeMux()
 	reply := func(w http.ResponseWriter, body any) {
@@ -85,8 +86,10 @@ func newVendor(t *testing.T) *vendor {
 		sum := sha256.Sum256([]byte(r.Form.Get("code_verifier")))
 		token := "first"
 		switch {
-		case r.Form.Get("grant_type") == "authorization_code" && r.Form.Get("code") == "code-1" && base64.RawURLEncoding.EncodeToString(sum[:]) == v.challenge:
-		case r.Form.Get("grant_type") == "refresh_token" && r.Form.Get("refresh_token") == "refresh" && r.Form.Get("client_id") == "client-1":
+		case r.Form.Get("grant_type") == "authorization_code" && r.Form.Get("code") == "code-1" &&
+			base64.RawURLEncoding.EncodeToString(sum[:]) == v.challenge:
+		case r.Form.Get("grant_type") == "refresh_token" && r.Form.Get("refresh_token") == "refresh" &&
+			r.Form.Get("client_id") == "client-1":
 			v.refreshes++
 			token = "renewed"
 		default:
@@ -107,7 +110,8 @@ func browser(t *testing.T) func(context.Context, string) {
 		if at, limited := ctx.Deadline(); limited { // a person may need a minute, and more
 			t.Errorf("the person has until %s, want as long as it takes", at)
 		}
-		if resp, err := http.Get(strings.Replace(address, "state=", "state=forged", 1)); err != nil || resp.StatusCode != http.StatusBadRequest {
+		if resp, err := http.Get(strings.Replace(address, "state=", "state=forged", 1)); err != nil ||
+			resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("an answer to another login was taken: %v %v", resp, err)
 		}
 		resp, err := http.Get(address)
@@ -189,7 +193,8 @@ func TestLoginFetchesNothingOfThisMachine(t *testing.T) {
 		evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/metadata" {
 				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(map[string]any{"resource": "http://mcp.example/mcp", "authorization_servers": []string{"http://" + host + ":" + port}})
+				_ = json.NewEncoder(w).Encode(map[string]any{"resource": "http://mcp.example/mcp",
+					"authorization_servers": []string{"http://" + host + ":" + port}})
 				return
 			}
 			where := "http://mcp.example/metadata"
@@ -200,8 +205,11 @@ func TestLoginFetchesNothingOfThisMachine(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}))
 		for _, path := range []string{"/mcp", "/direct"} {
-			m, ctx := run(t, Config{HTTP: rerouted{"mcp.example", evil}, Servers: []Server{{Name: "evil", Type: HTTP, URL: "http://mcp.example" + path}}, Logins: private.Book[Login]{Dir: t.TempDir(), Key: func(l Login) string { return l.URL }}})
-			if err := m.Login(ctx, "evil", func(_ context.Context, address string) { t.Errorf("the person is sent to %s", address) }); err == nil {
+			m, ctx := run(t, Config{HTTP: rerouted{"mcp.example", evil},
+				Servers: []Server{{Name: "evil", Type: HTTP, URL: "http://mcp.example" + path}},
+				Logins:  private.Book[Login]{Dir: t.TempDir(), Key: func(l Login) string { return l.URL }}})
+			if err := m.Login(ctx, "evil",
+				func(_ context.Context, address string) { t.Errorf("the person is sent to %s", address) }); err == nil {
 				t.Errorf("%s of %s: the login succeeds", path, host)
 			}
 		}

@@ -56,7 +56,8 @@ func TestSlowServerHoldsUpNoTurn(t *testing.T) {
 	f := &fake{answer: listing(nil, described("a", ""))}
 	var reported []string
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Config{StartTimeout: time.Minute, Servers: []Server{{Name: "slow", Type: Stdio, Command: "x"}, {Name: "s", Type: Stdio, Command: "x"}},
+		m := New(Config{StartTimeout: time.Minute,
+			Servers: []Server{{Name: "slow", Type: Stdio, Command: "x"}, {Name: "s", Type: Stdio, Command: "x"}},
 			Report: func(s Status) {
 				if s.State == Starting {
 					reported = append(reported, s.Server.Name+": "+s.Why)
@@ -217,7 +218,8 @@ func TestServerThatSaysNothingIsGivenUp(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		s := m.Status()[0]
-		if took := time.Since(began); took != aWhile || s.State != Failed || !strings.Contains(s.Why, "not ready after 10s") || !strings.Contains(s.Why, "what it said") {
+		if took := time.Since(began); took != aWhile || s.State != Failed || !strings.Contains(s.Why, "not ready after 10s") ||
+			!strings.Contains(s.Why, "what it said") {
 			t.Errorf("after %s: %+v", took, s)
 		}
 	})
@@ -303,7 +305,8 @@ func TestEndOfACallIsToldToTheServer(t *testing.T) {
 
 func TestToolThatHasToBeATaskIsOneError(t *testing.T) {
 	const refusal = "Tool a requires task augmentation (taskSupport: 'required')"
-	for how, answer := range map[string]any{"as an error of the protocol": errors.New(refusal), "as a failure of the tool": map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": refusal}}}} {
+	for how, answer := range map[string]any{"as an error of the protocol": errors.New(refusal),
+		"as a failure of the tool": map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": refusal}}}} {
 		t.Run(how, func(t *testing.T) {
 			listed := listing(nil, described("a", ""))
 			f := &fake{answer: func(method string, params json.RawMessage) any {
@@ -450,7 +453,8 @@ func TestServerListIsBounded(t *testing.T) {
 		tools := []any{
 			map[string]any{"name": fmt.Sprintf("t%d", page), "inputSchema": map[string]any{}},
 			map[string]any{"name": fmt.Sprintf("u%d", page), "inputSchema": map[string]any{"type": "string"}},
-			map[string]any{"name": fmt.Sprintf("v\x1b%d", page), "description": "a\x1b[2Jb\u202e" + strings.Repeat("x", 1<<20/64), "inputSchema": deep},
+			map[string]any{"name": fmt.Sprintf("v\x1b%d", page), "description": "a\x1b[2Jb\u202e" + strings.Repeat("x", 1<<20/64),
+				"inputSchema": deep},
 			map[string]any{"name": "same", "inputSchema": map[string]any{"type": "object", "properties": []any{}}},
 		}
 		for i := range 10 {
@@ -470,7 +474,8 @@ func TestServerListIsBounded(t *testing.T) {
 				t.Errorf("%s is there twice", spec.Name)
 			}
 			seen[spec.Name] = true
-			if !allowed.MatchString(spec.Name) || len(spec.Description) > maxDescription+100 || strings.ContainsAny(spec.Description, "\x1b\u202e") {
+			if !allowed.MatchString(spec.Name) || len(spec.Description) > maxDescription+100 ||
+				strings.ContainsAny(spec.Description, "\x1b\u202e") {
 				t.Errorf("got %.200q", spec)
 			}
 			var schema map[string]any

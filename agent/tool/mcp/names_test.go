@@ -47,7 +47,8 @@ func FuzzNames(f *testing.F) {
 		if part, _, _ := strings.Cut(strings.TrimPrefix(name, "mcp__"), "__"); part != ServerPart(server) {
 			t.Errorf("%q %q: %q is of the server %q, want %q", server, tool, name, part, ServerPart(server))
 		}
-		if server != other && ServerPart(server) == ServerPart(other) && !strings.HasSuffix(server, ServerPart(other)) && !strings.HasSuffix(other, ServerPart(server)) {
+		if server != other && ServerPart(server) == ServerPart(other) && !strings.HasSuffix(server, ServerPart(other)) &&
+			!strings.HasSuffix(other, ServerPart(server)) {
 			t.Errorf("%q and %q are both %q", server, other, ServerPart(server))
 		}
 	})

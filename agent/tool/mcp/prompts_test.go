@@ -15,7 +15,8 @@ import (
 
 func TestPromptsAreListedAndFilledIn(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "texts", Version: "1"}, nil)
-	server.AddPrompt(&sdk.Prompt{Name: "review", Description: "Reviews\n\x1b[2Ja file.", Arguments: []*sdk.PromptArgument{{Name: "file", Required: true}}},
+	server.AddPrompt(&sdk.Prompt{Name: "review", Description: "Reviews\n\x1b[2Ja file.",
+		Arguments: []*sdk.PromptArgument{{Name: "file", Required: true}}},
 		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			if r.Params.Arguments["file"] == "" {
 				return nil, errors.New("file is missing")
@@ -36,12 +37,14 @@ func TestPromptsAreListedAndFilledIn(t *testing.T) {
 	if err != nil || len(all) != maxPrompts {
 		t.Fatalf("%d prompts, %v", len(all), err)
 	}
-	want := Prompt{Command: "mcp__texts__review", Server: "texts", Name: "review", Description: "Reviews a file.", Arguments: []Argument{{Name: "file", Required: true}}}
+	want := Prompt{Command: "mcp__texts__review", Server: "texts", Name: "review", Description: "Reviews a file.",
+		Arguments: []Argument{{Name: "file", Required: true}}}
 	if d := cmp.Diff(want, all[0]); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	text, err := m.Prompt(ctx, "texts", "review", map[string]string{"file": "a.go"})
-	if err != nil || !strings.HasPrefix(text, "Review a.gox") || !strings.Contains(text, "Assistant: [content that is no text]") || len(text) > maxPromptText+200 {
+	if err != nil || !strings.HasPrefix(text, "Review a.gox") || !strings.Contains(text, "Assistant: [content that is no text]") ||
+		len(text) > maxPromptText+200 {
 		t.Errorf("%d bytes, %v: %.50s", len(text), err, text)
 	}
 	if _, err := m.Prompt(ctx, "texts", "review", nil); err == nil || !strings.Contains(err.Error(), "file is missing") {

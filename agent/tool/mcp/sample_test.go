@@ -35,20 +35,22 @@ func (r rules) Judge(c permission.Call) permission.Verdict {
 func sampled(t *testing.T, older bool, cfg tool.SetConfig, ask *sdk.CreateMessageParams) (result string) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "asker"}, nil)
-	sdk.AddTool(server, &sdk.Tool{Name: "a"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
-		var got *sdk.CreateMessageResult
-		if older {
-			var err error
-			if got, err = r.Session.CreateMessage(ctx, ask); err != nil {
-				return nil, nil, err
+	sdk.AddTool(server, &sdk.Tool{Name: "a"},
+		func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			var got *sdk.CreateMessageResult
+			if older {
+				var err error
+				if got, err = r.Session.CreateMessage(ctx, ask); err != nil {
+					return nil, nil, err
+				}
+			} else if answer, ok := r.Params.InputResponses["m"].(*sdk.CreateMessageWithToolsResult); ok {
+				got = &sdk.CreateMessageResult{Content: answer.Content[0], StopReason: answer.StopReason, Model: answer.Model}
+			} else {
+				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"m": ask}}, nil, nil
 			}
-		} else if answer, ok := r.Params.InputResponses["m"].(*sdk.CreateMessageWithToolsResult); ok {
-			got = &sdk.CreateMessageResult{Content: answer.Content[0], StopReason: answer.StopReason, Model: answer.Model}
-		} else {
-			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"m": ask}}, nil, nil
-		}
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Model + " " + got.StopReason + ": " + got.Content.(*sdk.TextContent).Text}}}, nil, nil
-	})
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Model + " " + got.StopReason + ": " +
+				got.Content.(*sdk.TextContent).Text}}}, nil, nil
+		})
 	bubbled(t, Config{}, connectionTo(server, older), func(t *testing.T, ctx context.Context, m *Manager) {
 		one, err := m.Tool(ctx, "s", "a")
 		if err != nil {
@@ -63,7 +65,8 @@ func sampled(t *testing.T, older bool, cfg tool.SetConfig, ask *sdk.CreateMessag
 func asks(texts ...string) *sdk.CreateMessageParams {
 	p := &sdk.CreateMessageParams{MaxTokens: 100_000, SystemPrompt: "be\x1b[31m short", IncludeContext: "allServers"}
 	for i, text := range texts {
-		p.Messages = append(p.Messages, &sdk.SamplingMessage{Role: sdk.Role([]string{"user", "assistant"}[i%2]), Content: &sdk.TextContent{Text: text}})
+		p.Messages = append(p.Messages, &sdk.SamplingMessage{Role: sdk.Role([]string{"user", "assistant"}[i%2]),
+			Content: &sdk.TextContent{Text: text}})
 	}
 	return p
 }
@@ -125,7 +128,8 @@ func TestPersonReadsAllThatServerAsksModel(t *testing.T) {
 	if want := "map[max_tokens:4096 messages:[user: one assistant: two] system:be short]"; len(asked) != 1 || asked[0].Tool != "mcp_sampling__s" || asked[0].CallID != "1?" || fmt.Sprint(asked[0].Args) != want {
 		t.Errorf("the person was asked %+v, want %s", asked, want)
 	}
-	if len(sent.Messages) != 2 || sent.System != "be short" || sent.Messages[0].Text != "one" || sent.Messages[1].Role != llm.Assistant || sent.MaxTokens != 4096 || sent.Tools != nil {
+	if len(sent.Messages) != 2 || sent.System != "be short" || sent.Messages[0].Text != "one" || sent.Messages[1].Role != llm.Assistant ||
+		sent.MaxTokens != 4096 || sent.Tools != nil {
 		t.Errorf("the model was sent %+v", sent)
 	}
 	if len(decided) != 2 || !decided[1].Approved || fmt.Sprint(decided[1].Args) != "map[max_tokens:4096 messages:2]" {
@@ -173,9 +177,10 @@ func TestServerOfSeveralAgentsDoesNotAskModel(t *testing.T) {
 			then()
 			return tool.Result{}
 		})
-		cfg := tool.SetConfig{Guard: rules{allow: []string{"mcp_sampling__s"}}, Agent: agent, Sample: func(context.Context, string, llm.Request) (llm.Response, error) {
-			return llm.Response{Message: llm.Message{Text: "of " + agent}}, nil
-		}}
+		cfg := tool.SetConfig{Guard: rules{allow: []string{"mcp_sampling__s"}}, Agent: agent,
+			Sample: func(context.Context, string, llm.Request) (llm.Response, error) {
+				return llm.Response{Message: llm.Message{Text: "of " + agent}}, nil
+			}}
 		tool.NewSet(cfg, one).Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "mcp__s__a", Args: json.RawMessage(`{}`)}})
 	}
 	if got := sample(); !strings.Contains(got, "not exactly one agent") {

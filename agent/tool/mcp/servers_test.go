@@ -47,7 +47,8 @@ func TestChangesOfTheFilesAreTakenUpWhileItRuns(t *testing.T) {
 			entryOf("comes"), entryOf("stays", func(s *Server) { s.Line = 9 }),
 			entryOf("changes", func(s *Server) { s.Args = []string{"more"}; s.Hash = "other" }),
 		})
-		if got, want := names(turnTools(ctx, m)), []string{"mcp__comes__say", "mcp__stays__say", "mcp__changes__say"}; !slices.Equal(got, want) {
+		if got, want := names(turnTools(ctx, m)),
+			[]string{"mcp__comes__say", "mcp__stays__say", "mcp__changes__say"}; !slices.Equal(got, want) {
 			t.Errorf("agents have %v, want %v", got, want)
 		}
 		synctest.Wait()

@@ -21,9 +21,10 @@ func TestHeadersGoOnlyToTheirServer(t *testing.T) {
 	}))
 	defer elsewhere.Close()
 	server := sdk.NewServer(&sdk.Implementation{Name: "s"}, nil)
-	server.AddTool(&sdk.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hi"}}}, nil
-	})
+	server.AddTool(&sdk.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hi"}}}, nil
+		})
 	find := func(*http.Request) *sdk.Server { return server }
 	for _, c := range []struct {
 		kind    string
@@ -43,7 +44,8 @@ func TestHeadersGoOnlyToTheirServer(t *testing.T) {
 			defer there.Close()
 			defer there.CloseClientConnections() // streams of sessions that the SDK keeps
 			t.Run("well", func(t *testing.T) {
-				m, ctx := run(t, Config{HTTP: there.Client().Transport, Servers: []Server{{Name: "s", Type: c.kind, URL: there.URL, Headers: map[string]string{"X-Key": "k"}}}})
+				m, ctx := run(t, Config{HTTP: there.Client().Transport,
+					Servers: []Server{{Name: "s", Type: c.kind, URL: there.URL, Headers: map[string]string{"X-Key": "k"}}}})
 				one, err := m.Tool(ctx, "s", "a")
 				if err != nil {
 					t.Fatal(err)
@@ -72,7 +74,8 @@ func TestServerThatNamesAnotherPlaceForItsMessagesIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &originTransport{to: to, headers: map[string]string{"X-Key": "k"}}
-	for _, other := range []string{"https://b.example/mcp", "http://a.example/mcp", "https://a.example:8443/mcp", "https://a.example.b.example/"} {
+	for _, other := range []string{"https://b.example/mcp", "http://a.example/mcp", "https://a.example:8443/mcp",
+		"https://a.example.b.example/"} {
 		r := httptest.NewRequest(http.MethodPost, other, nil)
 		if _, err := o.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%s: got %v", other, err)
@@ -109,7 +112,8 @@ func TestBeginAndTheEndOfStandardErrorAreKept(t *testing.T) {
 		}
 	}
 	got := s.String()
-	if !strings.HasPrefix(got, "first\n") || !strings.HasSuffix(got, "last") || !strings.Contains(got, "[…]") || len(got) > maxStderr+20 || strings.Contains(got, "\x1b") {
+	if !strings.HasPrefix(got, "first\n") || !strings.HasSuffix(got, "last") || !strings.Contains(got, "[…]") || len(got) > maxStderr+20 ||
+		strings.Contains(got, "\x1b") {
 		t.Errorf("got %d bytes: %.20q … %q", len(got), got, got[max(0, len(got)-20):])
 	}
 }

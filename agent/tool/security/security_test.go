@@ -126,12 +126,14 @@ func TestGitOfDevelopmentRunsInASandbox(t *testing.T) {
 	}
 	defer w.Close()
 	asked := 0
-	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: rules}}, Dir: dir, Ask: func(context.Context, tool.Decision) tool.Answer { asked++; return tool.Answer{} }}, w.Tools()...)
+	set := tool.NewSet(tool.SetConfig{Guard: permission.Chain{{Policy: rules}}, Dir: dir,
+		Ask: func(context.Context, tool.Decision) tool.Answer { asked++; return tool.Answer{} }}, w.Tools()...)
 	for _, c := range []struct{ args, want string }{ // in this order: the later ones change the files
 		{`{"command": "diff"}`, "-a\n+b"}, {`{"command": "log", "args": ["-p"]}`, "+a"}, {`{"command": "show"}`, "+a"}, {`{"command": "blame", "args": ["a"]}`, "b"},
 		{`{"command": "status"}`, "modified"}, {`{"command": "grep", "args": ["a"]}`, ""}, {`{"command": "add", "args": ["a"]}`, ""}, {`{"command": "stash"}`, ""}, {`{"command": "checkout", "args": ["a"]}`, ""},
 	} {
-		if r := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Git", Args: json.RawMessage(c.args)}})[0]; !strings.Contains(r.Text, c.want) {
+		if r := set.Run(t.Context(), []llm.ToolCall{{ID: "1", Name: "Git",
+			Args: json.RawMessage(c.args)}})[0]; !strings.Contains(r.Text, c.want) {
 			t.Errorf("%s: %s, want %q", c.args, r.Text, c.want)
 		}
 	}

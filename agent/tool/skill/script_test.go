@@ -41,7 +41,8 @@ func newWorkshop(t *testing.T, scope skills.Scope, lines string, scripts map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &workshop{t: t, dir: filepath.Join(root, "job"), work: t.TempDir(), rules: permission.Config{Preset: "none", Allow: permission.Rules("run_skill_script(job:*)")}}
+	w := &workshop{t: t, dir: filepath.Join(root, "job"), work: t.TempDir(),
+		rules: permission.Config{Preset: "none", Allow: permission.Rules("run_skill_script(job:*)")}}
 	w.write("SKILL.md", "---\nname: job\ndescription: d\n"+lines+"---\nRun it.\n")
 	for name, text := range scripts {
 		w.write(name, text)
@@ -105,7 +106,8 @@ func (w *workshop) run(script string, args ...string) llm.ToolResult {
 	}
 	w.asked = nil
 	set := tool.NewSet(tool.SetConfig{
-		Guard: permission.Chain{{Name: "ann", Policy: policy, Granted: func() []permission.Grant { return w.registry.Granted("ann") }}}, Dir: w.work, Agent: "ann",
+		Guard: permission.Chain{{Name: "ann", Policy: policy, Granted: func() []permission.Grant { return w.registry.Granted("ann") }}},
+		Dir:   w.work, Agent: "ann",
 		Ask: func(_ context.Context, d tool.Decision) tool.Answer {
 			w.asked = append(w.asked, d)
 			return w.answer

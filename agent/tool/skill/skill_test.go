@@ -91,7 +91,8 @@ func enum(t *testing.T, s *tool.Set, name, argument string) []string {
 func TestSchemaNamesTheSkillsThereAre(t *testing.T) {
 	r := stock("one", "two=off", "mine=user-invocable-only", "twin", "twin", "name=name-only")
 	omitted := ""
-	s, _ := set(skill.Config{Registry: r, Names: skill.Names(), Shown: skills.PromptOptions{Omit: func(s skills.Skill) bool { return s.Name == omitted }}})
+	s, _ := set(skill.Config{Registry: r, Names: skill.Names(),
+		Shown: skills.PromptOptions{Omit: func(s skills.Skill) bool { return s.Name == omitted }}})
 	for _, test := range []struct {
 		tool, argument string
 		want           []string
@@ -165,7 +166,8 @@ func TestGuardSeesTheNameOfTheSkillThatIsTaken(t *testing.T) {
 	} {
 		r := stock("one", "twin", "twin")
 		took := ""
-		s, guard := set(skill.Config{Registry: r, Names: skill.Names(), Agent: "ann", Epoch: func() int { return 7 }, OnActivated: func(name string) { took = name }})
+		s, guard := set(skill.Config{Registry: r, Names: skill.Names(), Agent: "ann", Epoch: func() int { return 7 },
+			OnActivated: func(name string) { took = name }})
 		got := run(s, test.tool, test.args)
 		if len(guard.calls) != 1 {
 			t.Fatalf("%s %s: the guard was asked %d times", test.tool, test.args, len(guard.calls))
@@ -180,7 +182,8 @@ func TestGuardSeesTheNameOfTheSkillThatIsTaken(t *testing.T) {
 			continue
 		}
 		w := r.wanted[0]
-		if w.Path != test.path || w.Agent != "ann" || w.Epoch != 7 || w.By != "" || w.Force != strings.Contains(test.args, "force") || got.IsError || took != test.want[map[bool]string{true: "skillName", false: "name"}[test.tool == skill.Activate]] {
+		if w.Path != test.path || w.Agent != "ann" || w.Epoch != 7 || w.By != "" || w.Force != strings.Contains(test.args, "force") ||
+			got.IsError || took != test.want[map[bool]string{true: "skillName", false: "name"}[test.tool == skill.Activate]] {
 			t.Errorf("%s %s: wanted %+v, got %+v, took %q", test.tool, test.args, w, got, took)
 		}
 	}
@@ -213,7 +216,8 @@ func TestSearchAnswersWithWhatIsNeededToChoose(t *testing.T) {
 	if got := run(s, skill.Search, `{"query":"one"}`); got.IsError || got.Text != want {
 		t.Errorf("got %s, want %s", got.Text, want)
 	}
-	for args, want := range map[string]int{`{"query":"more others","limit":50}`: 2, `{"query":"one","scope":"project"}`: 0, `{"query":"one","scope":"repo"}`: 0, `{"query":"one","scope":"user","limit":2}`: 2, `{"query":"gone"}`: 0, `{"query":"mine"}`: 0} {
+	for args, want := range map[string]int{`{"query":"more others","limit":50}`: 2, `{"query":"one","scope":"project"}`: 0,
+		`{"query":"one","scope":"repo"}`: 0, `{"query":"one","scope":"user","limit":2}`: 2, `{"query":"gone"}`: 0, `{"query":"mine"}`: 0} {
 		got := run(s, skill.Search, args)
 		var answer struct{ Skills []struct{ Name string } }
 		if err := json.Unmarshal([]byte(got.Text), &answer); err != nil || len(answer.Skills) != want {

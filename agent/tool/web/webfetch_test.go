@@ -83,7 +83,8 @@ func (s *site) answer(q *dns.Msg) *dns.Msg {
 	if q.Question[0].Qtype == dns.TypeA {
 		ip := all[min(s.asked[name], len(all)-1)]
 		s.asked[name]++
-		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.ParseIP(ip)})
+		m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET},
+			A: net.ParseIP(ip)})
 	}
 	return m
 }

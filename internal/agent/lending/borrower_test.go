@@ -23,7 +23,8 @@ type fakeNode struct {
 	invoke func(in request) (community.Reply, error)
 }
 
-func (n fakeNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, s community.Signal, _ func(community.Update)) (community.Reply, error) {
+func (n fakeNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, s community.Signal,
+	_ func(community.Update)) (community.Reply, error) {
 	var in request
 	if err := json.Unmarshal(s.Data, &in); err != nil {
 		return community.Reply{}, err
@@ -37,7 +38,8 @@ func (fakeNode) Member(id community.MemberID) (community.Member, bool) {
 
 func TestLoadOfANodeThatSaysNone(t *testing.T) {
 	lost := errors.New("reset")
-	for data, want := range map[string]error{`{"load":{"lent":2,"free":1}}`: nil, `{}`: community.ErrInvalid, `{`: community.ErrInvalid, "": lost} {
+	for data, want := range map[string]error{`{"load":{"lent":2,"free":1}}`: nil, `{}`: community.ErrInvalid,
+		`{`: community.ErrInvalid, "": lost} {
 		load, err := Load(t.Context(), fakeNode{invoke: func(in request) (community.Reply, error) {
 			if data == "" {
 				return community.Reply{}, lost
@@ -52,7 +54,8 @@ func TestLoadOfANodeThatSaysNone(t *testing.T) {
 
 // borrow returns a borrowed agent that the lender has named, unless member is "".
 func borrow(b *Borrower, member community.MemberID) *BorrowedAgent {
-	one := &BorrowedAgent{borrower: b, node: community.Member{Node: otherNode}, loan: &budget.Loan{Account: budget.New(budget.Limits{})}, leased: context.Background(), identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: community.Member{Node: otherNode}, loan: &budget.Loan{Account: budget.New(budget.Limits{})},
+		leased: context.Background(), identified: make(chan struct{}), ended: make(chan struct{})}
 	if member != "" {
 		one.receive(update{Member: &memberInfo{ID: member}})
 	}
@@ -63,7 +66,8 @@ func ownedBy(o Owner) func() Owner { return func() Owner { return o } }
 
 func TestProgressOfABorrowedAgent(t *testing.T) {
 	var got []string
-	b := &Borrower{Community: fakeNode{}, Owner: ownedBy(Owner{Progress: func(of community.Member, message string) { got = append(got, of.Name+": "+message) }})}
+	b := &Borrower{Community: fakeNode{},
+		Owner: ownedBy(Owner{Progress: func(of community.Member, message string) { got = append(got, of.Name+": "+message) }})}
 	borrow(b, "").progress(community.Progress{Message: "too early"})
 	one := borrow(b, "1")
 	one.progress(community.Progress{})
@@ -82,12 +86,14 @@ func TestSpendingThatCannotBeAskedForIsAwaited(t *testing.T) {
 		err  error
 		ends time.Duration
 		want time.Duration
-	}{"an answer": {nil, time.Hour, 0}, "no answer": {community.ErrUnavailable, time.Hour, memberTimeout}, "its end": {community.ErrNotFound, time.Second, time.Second}} {
+	}{"an answer": {nil, time.Hour, 0}, "no answer": {community.ErrUnavailable, time.Hour, memberTimeout},
+		"its end": {community.ErrNotFound, time.Second, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			var spent int64
-			b := &Borrower{Owner: ownedBy(Owner{Spent: func(s budget.Spent) { spent += s.Tokens }}), Community: fakeNode{invoke: func(in request) (community.Reply, error) {
-				return community.Reply{Data: []byte(`{"spent":{"tokens":7}}`)}, tt.err
-			}}}
+			b := &Borrower{Owner: ownedBy(Owner{Spent: func(s budget.Spent) { spent += s.Tokens }}),
+				Community: fakeNode{invoke: func(in request) (community.Reply, error) {
+					return community.Reply{Data: []byte(`{"spent":{"tokens":7}}`)}, tt.err
+				}}}
 			one := borrow(b, "1")
 			parent := budget.New(budget.Limits{})
 			loan, err := parent.OpenLoan(context.Background(), budget.Limits{})
@@ -152,7 +158,8 @@ func TestBorrowerWaitsForTheMemberThatTheLenderNames(t *testing.T) {
 				}
 				begun := time.Now()
 				m, err := one.awaitMember(ctx, sub)
-				if took := time.Since(begun); !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.says) || took != tt.took {
+				if took := time.Since(begun); !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.says) ||
+					took != tt.took {
 					t.Errorf("got %v after %v, want %v after %v", err, took, tt.want, tt.took)
 				}
 				if err == nil && m.ID != tt.join.ID {
@@ -169,7 +176,8 @@ type toldNode struct {
 	told *[]string
 }
 
-func (n toldNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, s community.Signal, _ func(community.Update)) (community.Reply, error) {
+func (n toldNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, s community.Signal,
+	_ func(community.Update)) (community.Reply, error) {
 	*n.told = append(*n.told, string(s.OnBehalf))
 	return community.Reply{}, nil
 }
@@ -178,7 +186,8 @@ func TestConstraintsThatCannotBeToldDenyAllMeanwhile(t *testing.T) {
 	var told []string
 	tooMany := errors.New("too many permissions")
 	allowed, failure := []byte(`{"links":[{"name":"x","default":"allow"}]}`), error(nil)
-	b := &Borrower{Community: toldNode{told: &told}, Owner: ownedBy(Owner{OnlyReads: func() bool { return false }, Constraints: func(context.Context) ([]byte, error) { return allowed, failure }})}
+	b := &Borrower{Community: toldNode{told: &told}, Owner: ownedBy(Owner{OnlyReads: func() bool { return false },
+		Constraints: func(context.Context) ([]byte, error) { return allowed, failure }})}
 	one := borrow(b, "1")
 	one.telling, one.cancel = make(chan struct{}, 1), func() { t.Error("the agent is stopped") }
 	for _, failure = range []error{nil, tooMany, tooMany, nil} {
@@ -215,7 +224,8 @@ func TestLoanThatALenderRefusesIsClosedAtOnce(t *testing.T) {
 		one.settle(tt.final, tt.err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := parent.Open(ended, budget.Limits{}, budget.Limits{}); (err == nil) != tt.free || !strings.Contains(one.endReason.Error(), tt.says) {
+		if _, err := parent.Open(ended, budget.Limits{}, budget.Limits{}); (err == nil) != tt.free ||
+			!strings.Contains(one.endReason.Error(), tt.says) {
 			t.Errorf("%s: %v, and the agent ended because %v", name, err, one.endReason)
 		}
 	}
@@ -241,7 +251,8 @@ type chattyNode struct {
 	lines []byte
 }
 
-func (n chattyNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, _ community.Signal, onUpdate func(community.Update)) (community.Reply, error) {
+func (n chattyNode) InvokeStream(_ context.Context, _ community.MemberID, _ string, _ community.Signal,
+	onUpdate func(community.Update)) (community.Reply, error) {
 	onUpdate(community.Update{Output: n.lines})
 	return community.Reply{}, community.ErrBusy
 }

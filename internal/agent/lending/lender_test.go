@@ -32,7 +32,8 @@ func newTestLender(t *testing.T) *Lender {
 // lent adds a lease of a member to a node.
 func lent(t *testing.T, l *Lender, node community.NodeID, member string) *Lease {
 	t.Helper()
-	n := &Lease{Node: node, member: community.MemberID(member), Account: budget.New(budget.Limits{}), end: func(error) {}, askTimeout: time.Minute, updates: make(chan update, 2)}
+	n := &Lease{Node: node, member: community.MemberID(member), Account: budget.New(budget.Limits{}), end: func(error) {},
+		askTimeout: time.Minute, updates: make(chan update, 2)}
 	if err := l.add(n); err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +50,14 @@ func TestLenderAnswersForALentAgentToItsBorrowerOnly(t *testing.T) {
 		node   community.NodeID
 		member string
 		want   bool
-	}{{borrowingNode, one, true}, {otherNode, two, true}, {borrowingNode, two, false}, {otherNode, one, false}, {borrowingNode, "", false}} {
+	}{{borrowingNode, one, true}, {otherNode, two, true}, {borrowingNode, two, false}, {otherNode, one, false},
+		{borrowingNode, "", false}} {
 		if got := l.Has(tt.node, community.MemberID(tt.member)); got != tt.want {
 			t.Errorf("%.2s has %.2s: %t, want %t", tt.node, tt.member, got, tt.want)
 		}
 		for _, form := range []string{`{"account":%q}`, `{"end":%q}`, `{"answer":{"member":%q,"question":"q"}}`} {
-			_, err := l.Provide(t.Context(), community.Signal{Data: fmt.Appendf(nil, form, tt.member), Requester: []string{string(tt.node)}})
+			_, err := l.Provide(t.Context(),
+				community.Signal{Data: fmt.Appendf(nil, form, tt.member), Requester: []string{string(tt.node)}})
 			answered := tt.want && !strings.Contains(form, "answer") // no question is open
 			if tt.member != "" && (err == nil) != answered || err != nil && tt.member != "" && !errors.Is(err, community.ErrNotFound) {
 				t.Errorf(form+" of %.2s: got %v, want an answer: %t", tt.member, tt.node, err, answered)
@@ -87,7 +90,8 @@ func TestLenderKeepsItsLimits(t *testing.T) {
 func TestLeaseNeedsTime(t *testing.T) {
 	l := newTestLender(t)
 	for seconds, want := range map[float64]bool{-1: false, 0: false, 1e-9: true, 1: true} {
-		n, err := l.lease(request{Agent: "coder", Share: &wireLimits{Wall: &seconds}}, community.Signal{Requester: []string{string(borrowingNode)}})
+		n, err := l.lease(request{Agent: "coder", Share: &wireLimits{Wall: &seconds}},
+			community.Signal{Requester: []string{string(borrowingNode)}})
 		if (err == nil) != want || err == nil && n.MaxLifetime != budget.Seconds(seconds) {
 			t.Errorf("of %g s: %+v, %v", seconds, n, err)
 		}

@@ -167,7 +167,8 @@ func TestExplainSkillsTakesOnlyReasonsOfLender(t *testing.T) {
 			t.Errorf("%s: the model reads %q, want %q", name, got, c.want)
 		}
 	}
-	many, err := json.Marshal(update{Member: &memberInfo{ID: "aa000000000000000000000000000000", Accepts: []string{"task"}, Omitted: make([]OmittedSkill, maxSkills+1)}})
+	many, err := json.Marshal(update{Member: &memberInfo{ID: "aa000000000000000000000000000000", Accepts: []string{"task"},
+		Omitted: make([]OmittedSkill, maxSkills+1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,8 @@ func FuzzReadRequest(f *testing.F) {
 		}
 		most := budget.Limits{}.WithDefaults()
 		got := most.Within(in.Share.limits())
-		if got.Depth > most.Depth || got.Agents > most.Agents || got.SpawnsPerMinute > most.SpawnsPerMinute || got.Wall > most.Wall || got.ModelCalls > most.ModelCalls || got.Tokens > most.Tokens {
+		if got.Depth > most.Depth || got.Agents > most.Agents || got.SpawnsPerMinute > most.SpawnsPerMinute || got.Wall > most.Wall ||
+			got.ModelCalls > most.ModelCalls || got.Tokens > most.Tokens {
 			t.Errorf("%s: %+v", data, got)
 		}
 	})

@@ -37,7 +37,8 @@ func member(name string, labels map[string]string) community.Member {
 // newLAN has the nodes bob and eve, with a free place of two each.
 func newLAN() *lan {
 	return &lan{
-		nodes: []community.Member{member("bob", map[string]string{"arch": "arm64", "gpu": "1", "model": "ollama:qwen3:8b,openai:gpt"}), member("eve", map[string]string{"arch": "amd64"})},
+		nodes: []community.Member{member("bob", map[string]string{"arch": "arm64", "gpu": "1", "model": "ollama:qwen3:8b,openai:gpt"}),
+			member("eve", map[string]string{"arch": "amd64"})},
 		loads: map[string]placement.Load{"bob": {Lent: 1, Free: 1}, "eve": {Free: 2}},
 		errs:  map[string]error{}, slow: map[string]time.Duration{},
 	}
@@ -151,7 +152,8 @@ func TestLoadsAreAskedForInBoundedTime(t *testing.T) {
 		l.errs["lost"] = community.ErrUnavailable
 		l.loads["bob"] = placement.Load{Running: 3, Lent: 1, Free: -7}
 		c := l.chooser(placement.Config{Local: 2})
-		if _, err := c.Start(t.Context(), placement.Request{Strategy: placement.Local}, func(placement.Place) error { return nil }); err != nil {
+		if _, err := c.Start(t.Context(), placement.Request{Strategy: placement.Local},
+			func(placement.Place) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
@@ -165,7 +167,8 @@ func TestLoadsAreAskedForInBoundedTime(t *testing.T) {
 
 // Labels come from models and from people.
 func FuzzParseLabels(f *testing.F) {
-	for _, seed := range []string{"gpu", "gpu=1", "arch=arm64", "model=ollama:qwen3:8b", "node=", "=x", "NODE", "a b", "x=\x1b[1m", "a=b=c", "\xff", strings.Repeat("a", 300) + "=" + strings.Repeat("b", 3000)} {
+	for _, seed := range []string{"gpu", "gpu=1", "arch=arm64", "model=ollama:qwen3:8b", "node=", "=x", "NODE", "a b", "x=\x1b[1m", "a=b=c",
+		"\xff", strings.Repeat("a", 300) + "=" + strings.Repeat("b", 3000)} {
 		f.Add(seed, "room=kitchen")
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
@@ -212,12 +215,13 @@ func TestLabelsSelectNode(t *testing.T) {
 				continue
 			}
 			got := ""
-			_, err = l.chooser(placement.Config{}).Start(t.Context(), placement.Request{Definition: "worker", Where: all}, func(p placement.Place) error {
-				if got = p.Node.Name; got == "" {
-					got = "ann"
-				}
-				return nil
-			})
+			_, err = l.chooser(placement.Config{}).Start(t.Context(), placement.Request{Definition: "worker", Where: all},
+				func(p placement.Place) error {
+					if got = p.Node.Name; got == "" {
+						got = "ann"
+					}
+					return nil
+				})
 			if got != want {
 				t.Errorf("%q: %q, %v; want %q", where, got, err, want)
 			}
@@ -240,7 +244,8 @@ func TestTaskWithoutNodeIsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN()
 		c := l.chooser(placement.Config{})
-		_, err := c.Start(t.Context(), placement.Request{Definition: "unknown", NotHere: "there is no agent unknown", Waiting: func(int) {}}, nil)
+		_, err := c.Start(t.Context(), placement.Request{Definition: "unknown", NotHere: "there is no agent unknown",
+			Waiting: func(int) {}}, nil)
 		if !errors.Is(err, placement.ErrNone) || !strings.Contains(err.Error(), "there is no agent unknown") {
 			t.Error(err)
 		}
@@ -358,19 +363,21 @@ func TestRefusalGoesToNextNode(t *testing.T) {
 		var tried []string
 		waited := 0
 		fail := map[string]error{"eve": community.ErrBusy, "bob": community.ErrUnavailable}
-		release, err := c.Start(t.Context(), placement.Request{NotHere: "no", Waiting: func(int) { waited++ }}, func(p placement.Place) error {
-			tried = append(tried, p.Node.Name)
-			if len(tried) > 2 {
-				return nil
-			}
-			return fail[p.Node.Name]
-		})
+		release, err := c.Start(t.Context(), placement.Request{NotHere: "no", Waiting: func(int) { waited++ }},
+			func(p placement.Place) error {
+				tried = append(tried, p.Node.Name)
+				if len(tried) > 2 {
+					return nil
+				}
+				return fail[p.Node.Name]
+			})
 		if err != nil || waited != 1 || len(tried) != 3 || tried[0] != "eve" || tried[1] != "bob" {
 			t.Errorf("tried %v, waited %d times, %v", tried, waited, err)
 		}
 		release()
 		wrong := errors.New("a budget is used up")
-		if _, err := c.Start(t.Context(), placement.Request{NotHere: "no"}, func(placement.Place) error { return wrong }); !errors.Is(err, wrong) {
+		if _, err := c.Start(t.Context(), placement.Request{NotHere: "no"},
+			func(placement.Place) error { return wrong }); !errors.Is(err, wrong) {
 			t.Error(err)
 		}
 	})

@@ -17,7 +17,8 @@ import (
 // genTree makes trees of few names and contents, so that they often meet: files in the place of directories, links to all of them.
 func genTree(rt *rapid.T, label string) tree {
 	name := rapid.SampledFrom([]string{"a", "b", "c"})
-	text := rapid.SampledFrom([]string{"", "1\n2\n3\n", "1\n2\n3\n4\n5\n", "0\n1\n2\n3\n", "x:1\n2\n3\n", "\x00", "->a", "->b", "->../a", "->c/a", "->."})
+	text := rapid.SampledFrom([]string{"", "1\n2\n3\n", "1\n2\n3\n4\n5\n", "0\n1\n2\n3\n", "x:1\n2\n3\n", "\x00", "->a", "->b", "->../a",
+		"->c/a", "->."})
 	all := tree{}
 	for range rapid.IntRange(0, 8).Draw(rt, label) {
 		p := name.Draw(rt, "name")

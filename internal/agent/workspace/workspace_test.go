@@ -164,7 +164,8 @@ func gitIn(t testing.TB, dir string, args ...string) string {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
 	}
-	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"},
+		args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
@@ -187,11 +188,14 @@ func check(t interface {
 
 func TestChangesComeBack(t *testing.T) {
 	dir := t.TempDir()
-	tree{"a.txt": "one\n", "b/run.sh": "x:#!/bin/sh\n", "b/c/d": "", "gone/x": "1", "link": "->b/run.sh", ".gitignore": "*.o\n", "x.o": "object", "swap": "was a file"}.write(t, dir)
+	tree{"a.txt": "one\n", "b/run.sh": "x:#!/bin/sh\n", "b/c/d": "", "gone/x": "1", "link": "->b/run.sh", ".gitignore": "*.o\n",
+		"x.o": "object", "swap": "was a file"}.write(t, dir)
 	base, there, store := lend(t, dir)
-	check(t, read(t, there), tree{"a.txt": "one\n", "b/run.sh": "x:#!/bin/sh\n", "b/c/d": "", "gone/x": "1", "link": "->b/run.sh", ".gitignore": "*.o\n", "swap": "was a file"})
+	check(t, read(t, there), tree{"a.txt": "one\n", "b/run.sh": "x:#!/bin/sh\n", "b/c/d": "", "gone/x": "1", "link": "->b/run.sh",
+		".gitignore": "*.o\n", "swap": "was a file"})
 
-	tree{"a.txt": "two\n", "b/run.sh": "#!/bin/sh\n", "gone": "-", "new/e": "x:e", "link": "->new/e", "y.o": "built", "swap": "-", "swap/in": "a directory"}.write(t, there)
+	tree{"a.txt": "two\n", "b/run.sh": "#!/bin/sh\n", "gone": "-", "new/e": "x:e", "link": "->new/e", "y.o": "built", "swap": "-",
+		"swap/in": "a directory"}.write(t, there)
 	p, omitted := diff(t, base.Manifest, there, store)
 	if len(omitted) > 0 {
 		t.Errorf("omitted: %v", omitted)
@@ -200,7 +204,8 @@ func TestChangesComeBack(t *testing.T) {
 	if err := pl.Apply(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	check(t, read(t, dir), tree{"a.txt": "two\n", "b/run.sh": "#!/bin/sh\n", "b/c/d": "", "new/e": "x:e", "link": "->new/e", ".gitignore": "*.o\n", "x.o": "object", "swap/in": "a directory"})
+	check(t, read(t, dir), tree{"a.txt": "two\n", "b/run.sh": "#!/bin/sh\n", "b/c/d": "", "new/e": "x:e", "link": "->new/e",
+		".gitignore": "*.o\n", "x.o": "object", "swap/in": "a directory"})
 }
 
 func TestRepositoryTravelsAsOneCommit(t *testing.T) {
@@ -247,7 +252,8 @@ var markers = []string{
 func TestSecretsStay(t *testing.T) {
 	for _, repository := range []bool{false, true} {
 		dir := t.TempDir()
-		kept := tree{"main.go": "package main", ".env.example": "NAME=", ".npmrc": "registry=https://r", "id_rsa.pub": "ssh-rsa", "keys.md": "about -----BEGIN PRIVATE KEY-----"}
+		kept := tree{"main.go": "package main", ".env.example": "NAME=", ".npmrc": "registry=https://r", "id_rsa.pub": "ssh-rsa",
+			"keys.md": "about -----BEGIN PRIVATE KEY-----"}
 		kept.write(t, dir)
 		tree{
 			"sub/.npmrc": "//r/:_authToken=MARKER", "sub/.pypirc": "password = MARKER", "notes.txt": "\n-----BEGIN OPENSSH PRIVATE KEY-----\nMARKER", "old": "-----BEGIN RSA PRIVATE KEY-----\nMARKER",
@@ -316,7 +322,8 @@ func TestTakeLeavesOut(t *testing.T) {
 	if d := cmp.Diff([]string{".gitignore", "A", "d/f", "good"}, got); d != "" {
 		t.Errorf("files: %s", d)
 	}
-	if d := cmp.Diff([]string{"a", "absolute", "aux", "big", "chain", "dangling", "only/link", "out", "socket", "to-ignored", "to-only", "up", "x:y"}, left); d != "" {
+	if d := cmp.Diff([]string{"a", "absolute", "aux", "big", "chain", "dangling", "only/link", "out", "socket", "to-ignored", "to-only",
+		"up", "x:y"}, left); d != "" {
 		t.Errorf("omitted: %s", d)
 	}
 }
@@ -328,7 +335,8 @@ func TestTakeSaysWhatIsTooLarge(t *testing.T) {
 	}
 	for _, l := range []workspace.Limits{{Files: 9}, {Size: 49_000}} {
 		_, err := workspace.Take(t.Context(), dir, workspace.Options{Limits: l})
-		if !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "most of them in assets") || !strings.Contains(err.Error(), ".gitignore") {
+		if !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "most of them in assets") ||
+			!strings.Contains(err.Error(), ".gitignore") {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
@@ -387,11 +395,13 @@ func TestGitStartsNothing(t *testing.T) {
 	gitIn(t, dir, "commit", "-qm", "a")
 	tree{".gitattributes": "* filter=evil text eol=crlf working-tree-encoding=none\n"}.write(t, dir)
 	evil := filepath.Join(dir, "evil.sh")
-	for _, key := range []string{"core.fsmonitor", "core.hooksPath", "core.pager", "filter.evil.clean", "filter.evil.process", "core.editor", "diff.external", "core.sshCommand"} {
+	for _, key := range []string{"core.fsmonitor", "core.hooksPath", "core.pager", "filter.evil.clean", "filter.evil.process",
+		"core.editor", "diff.external", "core.sshCommand"} {
 		gitIn(t, dir, "config", key, evil)
 	}
 	config := filepath.Join(t.TempDir(), "config")
-	tree{"config": "[filter \"evil\"]\n\tclean = " + evil + "\n\trequired\n[init]\n\ttemplateDir = " + dir + "\n[commit]\n\tgpgSign\n[gpg]\n\tprogram = " + evil + "\n"}.write(t, filepath.Dir(config))
+	tree{"config": "[filter \"evil\"]\n\tclean = " + evil + "\n\trequired\n[init]\n\ttemplateDir = " + dir + "\n[commit]\n\tgpgSign\n[gpg]\n\tprogram = " + evil + "\n"}.write(t,
+		filepath.Dir(config))
 	t.Setenv("GIT_CONFIG_GLOBAL", config)
 	t.Setenv("GIT_DIR", "/none")
 	t.Setenv("HOME", filepath.Dir(config))
@@ -485,7 +495,8 @@ func TestConflictsAreReportedByFile(t *testing.T) {
 // A file where the patch needs a directory, and the reverse, is a conflict of that file only.
 func TestFileForDirectoryIsConflict(t *testing.T) {
 	was := tree{"a": "1", "d/1": "x", "d/2": "x", "e/1": "x", "f": "x", "g/f": "x", "g/d/x": "x", "h": "->g"}
-	theirs := tree{"a": "one", "n/m": "new", "n/o/p": "new", "d": "file", "e": "file", "l/x": "new", "x": "new", "f": "-", "f/g": "new", "h": "-", "h/f/n": "new", "h/d": "file"}
+	theirs := tree{"a": "one", "n/m": "new", "n/o/p": "new", "d": "file", "e": "file", "l/x": "new", "x": "new", "f": "-", "f/g": "new",
+		"h": "-", "h/f/n": "new", "h/d": "file"}
 	ours := tree{"n": "mine", "d/mine/deep": "mine", "l": "->a", "x/y": "mine"}
 	pl, dir := prepare(t, was, theirs, ours)
 	got := map[string]string{}
@@ -505,14 +516,16 @@ func TestFileForDirectoryIsConflict(t *testing.T) {
 	if err := pl.Apply(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	check(t, read(t, dir), tree{"a": "one", "n": "mine", "d/mine/deep": "mine", "e": "file", "l": "->a", "x/y": "mine", "f/g": "new", "g/f": "x", "g/d/x": "x", "h/f/n": "new", "h/d": "file"})
+	check(t, read(t, dir), tree{"a": "one", "n": "mine", "d/mine/deep": "mine", "e": "file", "l": "->a", "x/y": "mine", "f/g": "new",
+		"g/f": "x", "g/d/x": "x", "h/f/n": "new", "h/d": "file"})
 }
 
 // What a crash leaves of a patch does not travel. It is removed, unless it holds files that may be nowhere else, or may be
 // in use.
 func TestLeftoversOfPatch(t *testing.T) {
 	was := tree{"a": "1"}
-	left := tree{".symbio-patch-A/new/x": "new", ".symbio-patch-B/old/a": "mine", ".symbio-patch-B/new/a": "x", ".symbio-patch-C/done/a": "0", ".symbio-patch-D/new/x": "in use"}
+	left := tree{".symbio-patch-A/new/x": "new", ".symbio-patch-B/old/a": "mine", ".symbio-patch-B/new/a": "x",
+		".symbio-patch-C/done/a": "0", ".symbio-patch-D/new/x": "in use"}
 	pl, dir := prepare(t, was, tree{"a": "2"}, left)
 	long := time.Now().Add(-2 * time.Hour)
 	for _, name := range []string{"A", "B", "C"} {
@@ -534,7 +547,8 @@ func TestLeftoversOfPatch(t *testing.T) {
 }
 
 func TestPlanShowsDiffs(t *testing.T) {
-	pl, _ := prepare(t, tree{"a": "1\n2\n", "b": "x\n", "bin": "\x00"}, tree{"a": "1\nzwei\n", "b": "-", "c": "new\n", "bin": "\x00\x01"}, nil)
+	pl, _ := prepare(t, tree{"a": "1\n2\n", "b": "x\n", "bin": "\x00"},
+		tree{"a": "1\nzwei\n", "b": "-", "c": "new\n", "bin": "\x00\x01"}, nil)
 	for i, want := range []string{"--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n+zwei\n", "--- b\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", "", "--- /dev/null\n+++ c\n@@ -0,0 +1 @@\n+new\n"} {
 		if got := pl.Steps[i].Diff; got != want {
 			t.Errorf("%s: got %q, want %q", pl.Steps[i].Path, got, want)

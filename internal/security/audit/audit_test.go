@@ -36,7 +36,8 @@ func open(t testing.TB, dir string, cfg audit.Config) *audit.Log {
 func entry(n int) audit.Entry {
 	return audit.Entry{
 		Time: time.Date(2026, 1, 2, 3, 4, n, 0, time.UTC), Node: "n1", Agent: "a1", Name: "worker", For: []string{"planner", "root"},
-		Tool: "Bash", Args: json.RawMessage(fmt.Sprintf(`{"command":"echo <%d> \u2028 & ü"}`, n)), Verdict: "ask", Stage: "default", Why: "No rule.", Approved: n%2 == 0, By: "terminal",
+		Tool: "Bash", Args: json.RawMessage(fmt.Sprintf(`{"command":"echo <%d> \u2028 & ü"}`, n)), Verdict: "ask", Stage: "default",
+		Why: "No rule.", Approved: n%2 == 0, By: "terminal",
 	}
 }
 

@@ -52,7 +52,8 @@ func newCalls(s *shelf, cfg audit.CallsConfig) *audit.Calls {
 }
 
 func call(peer, what string, allowed bool) audit.Inbound {
-	return audit.Inbound{Peer: peer, Name: "kitchen", Verb: "invoke", What: what, Requester: []string{"o", "p"}, Allowed: allowed, Rule: "from *: invoke " + what, Why: "so"}
+	return audit.Inbound{Peer: peer, Name: "kitchen", Verb: "invoke", What: what, Requester: []string{"o", "p"}, Allowed: allowed,
+		Rule: "from *: invoke " + what, Why: "so"}
 }
 
 func note(t *testing.T, c *audit.Calls, in audit.Inbound) {
@@ -75,8 +76,10 @@ func TestFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *testing
 			t.Fatalf("after the first: %d records", len(s.got()))
 		}
 		first := s.got()[0]
-		if first.Kind != audit.KindInbound || first.Agent != "b" || first.Name != "kitchen" || fmt.Sprint(first.For) != "[p o]" || first.Tool != "invoke" ||
-			string(first.Args) != `{"capability":"x"}` || first.Verdict != "allow" || !first.Approved || first.Rule != "from *: invoke x" || first.Source != "authorize" || first.Count != 0 {
+		if first.Kind != audit.KindInbound || first.Agent != "b" || first.Name != "kitchen" || fmt.Sprint(first.For) != "[p o]" ||
+			first.Tool != "invoke" ||
+			string(first.Args) != `{"capability":"x"}` || first.Verdict != "allow" || !first.Approved || first.Rule != "from *: invoke x" ||
+			first.Source != "authorize" || first.Count != 0 {
 			t.Errorf("the first record is %+v", first)
 		}
 		time.Sleep(time.Second)
@@ -96,7 +99,8 @@ func TestFirstCallOfAKindIsRecordedBeforeItGoesOnAndTheRestAreCounted(t *testing
 		if len(s.got()) != 5 {
 			t.Fatalf("%d records after the window, want one more", len(s.got()))
 		}
-		if got := s.got()[4]; got.Count != 1000 || got.Since == nil || !got.Since.Equal(begun) || !got.Time.Equal(begun.Add(999*time.Millisecond)) || got.Agent != "b" || !got.Approved {
+		if got := s.got()[4]; got.Count != 1000 || got.Since == nil || !got.Since.Equal(begun) ||
+			!got.Time.Equal(begun.Add(999*time.Millisecond)) || got.Agent != "b" || !got.Approved {
 			t.Errorf("the count is recorded as %+v", got)
 		}
 		time.Sleep(2 * time.Minute)
@@ -157,7 +161,8 @@ func TestLongCallHasAShortRecord(t *testing.T) {
 	in.Requester = []string{strings.Repeat("r", 4000)}
 	note(t, c, in)
 	note(t, c, in)
-	if len(s.all) != 1 || len(s.all[0].For) != 0 || s.all[0].Args != nil || s.all[0].Agent != "b" || !strings.Contains(s.all[0].Why, "too long") {
+	if len(s.all) != 1 || len(s.all[0].For) != 0 || s.all[0].Args != nil || s.all[0].Agent != "b" ||
+		!strings.Contains(s.all[0].Why, "too long") {
 		t.Errorf("recorded are %+v", s.all)
 	}
 }

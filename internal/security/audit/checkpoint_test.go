@@ -195,7 +195,8 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	if err := l.Append(e); err != nil {
 		t.Fatal(err)
 	}
-	if text := read(t, files(t, dir)[0]); bytes.Contains(text, []byte("hunter2")) || !bytes.Contains(text, []byte("PASSWORD=[redacted] make")) {
+	if text := read(t, files(t, dir)[0]); bytes.Contains(text, []byte("hunter2")) ||
+		!bytes.Contains(text, []byte("PASSWORD=[redacted] make")) {
 		t.Errorf("recorded %s", text)
 	}
 }

@@ -59,7 +59,8 @@ func TestBookKeepsTheLastRecordOfAKey(t *testing.T) {
 func TestBookIsFull(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 4097 {
-		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("a", i%60)+string(rune('a'+i/60%26))+hex.EncodeToString([]byte{byte(i >> 8), byte(i)})+".json"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("a", i%60)+string(rune('a'+i/60%26))+
+			hex.EncodeToString([]byte{byte(i >> 8), byte(i)})+".json"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,13 +82,15 @@ func TestBookIsFull(t *testing.T) {
 
 // FuzzBook holds that whatever a file contains is an error or a record of that file's name.
 func FuzzBook(f *testing.F) {
-	for _, text := range []string{`{"about":"a"}`, `{"about":"b"}`, `{"about":"a"}{}`, `{"about":"a","more":1}`, `{"about":""}`, "", "[]", "{"} {
+	for _, text := range []string{`{"about":"a"}`, `{"about":"b"}`, `{"about":"a"}{}`, `{"about":"a","more":1}`, `{"about":""}`, "",
+		"[]", "{"} {
 		f.Add([]byte(text))
 	}
 	sum := sha256.Sum256([]byte("a"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
-		if err := errors.Join(os.Chmod(dir, 0o700), os.WriteFile(filepath.Join(dir, hex.EncodeToString(sum[:])+".json"), text, 0o600)); err != nil {
+		if err := errors.Join(os.Chmod(dir, 0o700),
+			os.WriteFile(filepath.Join(dir, hex.EncodeToString(sum[:])+".json"), text, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		d, err := decisions(dir).Find("a")

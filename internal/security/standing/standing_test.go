@@ -56,7 +56,8 @@ func TestLastingApprovalSurvivesRestart(t *testing.T) {
 	keep(t, open(t, file), scope, dir, append(exact(t, "git push", "git status"), permission.Grant{Call: call.Key()}))
 	b := open(t, file)
 	keep(t, b, scope, dir, exact(t, "git push")) // again
-	if got := b.Entries(); len(got) != 3 || got[0].Shown != "the call" || got[2].Call != call.Key() || got[2].Shown != "the call" || got[0].By != "terminal" {
+	if got := b.Entries(); len(got) != 3 || got[0].Shown != "the call" || got[2].Call != call.Key() || got[2].Shown != "the call" ||
+		got[0].By != "terminal" {
 		t.Fatalf("kept are %+v", got)
 	}
 	push := permission.Call{Tool: "Bash", Args: map[string]any{"command": "git push"}, Dir: dir}
@@ -124,7 +125,8 @@ func TestLastingApprovalLiftsNoDenial(t *testing.T) {
 		}
 		inner := c
 		inner.Within = []permission.Guardrail{{Deny: rules}}
-		if v := (permission.Chain{{Policy: permission.Policy{Default: permission.Ask}, Granted: granted}}).Judge(inner); v.Action != permission.Deny {
+		if v := (permission.Chain{{Policy: permission.Policy{Default: permission.Ask},
+			Granted: granted}}).Judge(inner); v.Action != permission.Deny {
 			t.Errorf("%s, in a guardrail: got %v", c.Tool, v.Action)
 		}
 	}
@@ -156,7 +158,8 @@ func TestOnlyExactThingsAreKept(t *testing.T) {
 func TestRulesHoldForTheSessionOrFromNowOn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "allowed.json")
 	b := open(t, file)
-	session := standing.Entry{Rules: []string{"Write(./*)", "Bash(go test:*)"}, Agent: "ann", Scope: scope, Dir: dir, Shown: "Write(./*), Bash(go test:*)"}
+	session := standing.Entry{Rules: []string{"Write(./*)", "Bash(go test:*)"}, Agent: "ann", Scope: scope, Dir: dir,
+		Shown: "Write(./*), Bash(go test:*)"}
 	lasting := session
 	lasting.Agent, lasting.Shown, lasting.Rules = "", "", []string{"WebFetch(domain:go.dev)"}
 	for _, e := range []standing.Entry{session, session, lasting} {
@@ -218,7 +221,8 @@ func TestFullBookTakesNoMore(t *testing.T) {
 		all = append(all, permission.Grant{Call: c.Key()})
 	}
 	keep(t, b, scope, dir, all)
-	if err := b.Keep(standing.Entry{Call: exact(t, "ls -l")[0].Call, Scope: scope, Dir: dir}); !errors.Is(err, standing.ErrFull) || len(b.Entries()) != standing.MaxEntries {
+	if err := b.Keep(standing.Entry{Call: exact(t, "ls -l")[0].Call, Scope: scope, Dir: dir}); !errors.Is(err, standing.ErrFull) ||
+		len(b.Entries()) != standing.MaxEntries {
 		t.Errorf("got %v", err)
 	}
 }

@@ -55,9 +55,11 @@ func TestOptionsSayWhatIsRefused(t *testing.T) {
 }
 
 func TestUnmarshalRefusesUnknownFieldsAndMoreData(t *testing.T) {
-	for text, want := range map[string]string{`{"a":1}`: "", ` {} `: "", `{"b":1}`: "unknown field", `{} {}`: "behind its end", `{}x`: "behind its end", ``: "EOF"} {
+	for text, want := range map[string]string{`{"a":1}`: "", ` {} `: "", `{"b":1}`: "unknown field", `{} {}`: "behind its end",
+		`{}x`: "behind its end", ``: "EOF"} {
 		var v struct{ A int }
-		if err := strictjson.Unmarshal([]byte(text), &v); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if err := strictjson.Unmarshal([]byte(text), &v); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}

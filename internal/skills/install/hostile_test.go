@@ -226,7 +226,8 @@ func TestRepositoryExecutesNothing(t *testing.T) {
 	write(t, filepath.Join(r.work, ".gitmodules"), "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c '"+touch+"'\n\tupdate = !"+touch+"\n")
 	write(t, filepath.Join(r.work, ".lfsconfig"), "[lfs]\n\turl = ext::"+touch+"\n")
 	r.push("v1")
-	for _, name := range []string{"post-checkout", "post-update", "pre-push", "reference-transaction", "fsmonitor-watchman", "update", "post-upload-pack"} {
+	for _, name := range []string{"post-checkout", "post-update", "pre-push", "reference-transaction", "fsmonitor-watchman", "update",
+		"post-upload-pack"} {
 		file := filepath.Join(r.bare, "hooks", name)
 		write(t, file, "#!/bin/sh\n"+touch+"\n")
 		if err := os.Chmod(file, 0o755); err != nil {
@@ -248,8 +249,9 @@ func TestRepositoryExecutesNothing(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
 		t.Setenv(name, home)
 	}
-	write(t, filepath.Join(home, ".gitconfig"), "[filter \"evil\"]\n\tsmudge = "+touch+"\n\tprocess = "+touch+"\n\trequired = true\n[core]\n\tfsmonitor = "+touch+"\n\thooksPath = "+filepath.Join(r.bare, "hooks")+
-		"\n[tar \"tar\"]\n\tcommand = "+touch+"\n[protocol \"ext\"]\n\tallow = always\n")
+	write(t, filepath.Join(home, ".gitconfig"),
+		"[filter \"evil\"]\n\tsmudge = "+touch+"\n\tprocess = "+touch+"\n\trequired = true\n[core]\n\tfsmonitor = "+touch+"\n\thooksPath = "+filepath.Join(r.bare, "hooks")+
+			"\n[tar \"tar\"]\n\tcommand = "+touch+"\n[protocol \"ext\"]\n\tallow = always\n")
 	elsewhere := t.TempDir()
 	t.Setenv("GIT_OBJECT_DIRECTORY", elsewhere)
 	p := newPlace(t)

@@ -23,7 +23,8 @@ func git(t *testing.T, dir string, args ...string) string {
 
 func gitInput(t *testing.T, dir, input string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "init.defaultBranch=main", "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c",
+		"init.defaultBranch=main", "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -179,10 +180,12 @@ func TestFiftySkillsOfOneRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.PlanAdd(t.Context(), p.fetcher, s, nil, false); !errors.Is(err, install.ErrChoice) || !strings.Contains(err.Error(), "there are 50") || !strings.Contains(err.Error(), " skill-07 ") {
+	if _, err := p.PlanAdd(t.Context(), p.fetcher, s, nil, false); !errors.Is(err, install.ErrChoice) ||
+		!strings.Contains(err.Error(), "there are 50") || !strings.Contains(err.Error(), " skill-07 ") {
 		t.Fatalf("without a name: %v", err)
 	}
-	if _, err := p.plan(r.bare, "skil-07"); !errors.Is(err, install.ErrNoSkill) || !strings.Contains(err.Error(), `did you mean "skill-07"`) {
+	if _, err := p.plan(r.bare, "skil-07"); !errors.Is(err, install.ErrNoSkill) ||
+		!strings.Contains(err.Error(), `did you mean "skill-07"`) {
 		t.Errorf("misspelled: %v", err)
 	}
 	if _, err := p.plan(r.bare + "#v2"); !errors.Is(err, install.ErrNoRef) || !strings.Contains(err.Error(), `did you mean "v1"`) {
@@ -195,7 +198,8 @@ func TestFiftySkillsOfOneRepository(t *testing.T) {
 		t.Fatalf("%d are installed, %v", len(all), err)
 	}
 	l := all[7]
-	if l.Name != "skill-07" || l.Path != "all/skill-07" || l.Ref != "HEAD" || l.Commit != first || l.Version != "1.0" || len(l.Files) != 2 || !l.Files[1].Exec {
+	if l.Name != "skill-07" || l.Path != "all/skill-07" || l.Ref != "HEAD" || l.Commit != first || l.Version != "1.0" ||
+		len(l.Files) != 2 || !l.Files[1].Exec {
 		t.Errorf("locked: %+v", l)
 	}
 	if info, err := os.Stat(filepath.Join(p.Dir("skill-07"), "scripts", "run.sh")); err != nil || info.Mode().Perm()&0o700 != 0o700 {
@@ -269,7 +273,8 @@ func TestUpdateShowsWhatChanges(t *testing.T) {
 		t.Errorf("a removed file: %v", err)
 	}
 	// The other skill has only another commit.
-	if c, err := p.update("skill-01"); err != nil || c.Current || len(c.NewGrants) != 0 || slices.ContainsFunc(c.Changes, func(f install.FileChange) bool { return f.Change != "same" }) {
+	if c, err := p.update("skill-01"); err != nil || c.Current || len(c.NewGrants) != 0 ||
+		slices.ContainsFunc(c.Changes, func(f install.FileChange) bool { return f.Change != "same" }) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	// One that is gone from the source stays, with an error.
@@ -365,7 +370,8 @@ func TestLockFileIsComparedWithItsCommit(t *testing.T) {
 		l := entry(p, "skill-00")
 		c.edit(&l)
 		err := p.CheckCommit(t.Context(), p.fetcher, l)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || errors.Is(err, install.ErrCommit) == (c.want == "" || c.want == "git: ") {
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) ||
+			errors.Is(err, install.ErrCommit) == (c.want == "" || c.want == "git: ") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -397,7 +403,8 @@ func TestEditsAreNotLost(t *testing.T) {
 	if err != nil || c.Current || len(c.NewGrants) != 1 { // what a person edited was not shown to one
 		t.Fatalf("%+v, %v", c, err)
 	}
-	if err := p.Apply(&c, false); !errors.Is(err, install.ErrEdited) || !strings.Contains(err.Error(), "changed SKILL.md (2 files)") || c.Done {
+	if err := p.Apply(&c, false); !errors.Is(err, install.ErrEdited) ||
+		!strings.Contains(err.Error(), "changed SKILL.md (2 files)") || c.Done {
 		t.Errorf("apply: %v, want ErrEdited", err)
 	}
 	if err := p.Remove("skill-01", false); !errors.Is(err, install.ErrEdited) {

@@ -82,7 +82,8 @@ func TestCheckLooksAtScripts(t *testing.T) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(d.Message, "scripts/"), " ")
 		got[name+" "+string(d.Code)] = true
 	}
-	for _, want := range []string{"bit.sh script-not-executable", "line.sh script-without-interpreter", "both.py script-without-interpreter", "empty.sh script-without-interpreter"} {
+	for _, want := range []string{"bit.sh script-not-executable", "line.sh script-without-interpreter",
+		"both.py script-without-interpreter", "empty.sh script-without-interpreter"} {
 		if !got[want] {
 			t.Errorf("not found: %s", want)
 		}

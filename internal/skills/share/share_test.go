@@ -110,7 +110,8 @@ func TestSkillArrivesAsItWasShared(t *testing.T) {
 	for _, f := range p.Files {
 		paths = append(paths, fmt.Sprint(f.Path, f.Exec))
 	}
-	if d := cmp.Diff([]string{"SKILL.mdfalse", "assets/emptyfalse", "references/more.mdfalse", "references/über.mdfalse", "scripts/x.shtrue"}, paths); d != "" {
+	if d := cmp.Diff([]string{"SKILL.mdfalse", "assets/emptyfalse", "references/more.mdfalse", "references/über.mdfalse",
+		"scripts/x.shtrue"}, paths); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
 	}
 
@@ -127,12 +128,14 @@ func TestSkillArrivesAsItWasShared(t *testing.T) {
 		t.Errorf("stored twice: %v\n%s", err, d)
 	}
 	at := store.Dir(o.Hash, o.Name)
-	for name, text := range map[string]string{"scripts/x.sh": files["scripts/x.sh!"], "references/über.md": files["references/über.md"], "SKILL.md": front} {
+	for name, text := range map[string]string{"scripts/x.sh": files["scripts/x.sh!"], "references/über.md": files["references/über.md"],
+		"SKILL.md": front} {
 		if got, err := os.ReadFile(filepath.Join(at, name)); err != nil || string(got) != text {
 			t.Errorf("%s: %v, %d bytes, want %d", name, err, len(got), len(text))
 		}
 		info, err := os.Stat(filepath.Join(at, name))
-		if err != nil || info.Mode().Perm()&0o222 != 0 || info.Mode().Perm()&0o077 != 0 || (info.Mode()&0o100 != 0) != strings.HasPrefix(name, "scripts") {
+		if err != nil || info.Mode().Perm()&0o222 != 0 || info.Mode().Perm()&0o077 != 0 ||
+			(info.Mode()&0o100 != 0) != strings.HasPrefix(name, "scripts") {
 			t.Errorf("%s has the mode %v, %v", name, info.Mode(), err)
 		}
 	}
@@ -295,13 +298,15 @@ func TestHostileNodeIsRefused(t *testing.T) {
 	if _, err := share.Fetch(t.Context(), greedy, "my-skill", ""); !errors.Is(err, share.ErrHash) {
 		t.Errorf("more than announced: %v, want ErrHash", err)
 	}
-	for name, text := range map[string]string{"no front matter": "hello", "another name": strings.Replace(front, "my-skill", "other", 1), "no description": "---\nname: my-skill\n---\n"} {
+	for name, text := range map[string]string{"no front matter": "hello", "another name": strings.Replace(front, "my-skill", "other", 1),
+		"no description": "---\nname: my-skill\n---\n"} {
 		m := fmt.Sprintf("symbio-skill 1 my-skill\n- %d %s SKILL.md\n", len(text), hash(text))
 		if _, err := share.Fetch(t.Context(), hostile(m, []byte(text), 1<<20), "my-skill", ""); !errors.Is(err, share.ErrSkill) {
 			t.Errorf("%s: %v, want ErrSkill", name, err)
 		}
 	}
-	if _, err := share.Fetch(t.Context(), func(context.Context, string, []byte) ([]byte, error) { return []byte("}"), nil }, "my-skill", ""); !errors.Is(err, share.ErrManifest) {
+	if _, err := share.Fetch(t.Context(), func(context.Context, string, []byte) ([]byte, error) { return []byte("}"), nil }, "my-skill",
+		""); !errors.Is(err, share.ErrManifest) {
 		t.Errorf("no JSON: %v, want ErrManifest", err)
 	}
 }
@@ -386,10 +391,12 @@ func TestNodeSharesWhatItWasToldTo(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Fetch(t.Context(), share.FetchRequest{Name: "my-skill", Hash: p.Hash(), Max: 3}); err != nil || r.Data != base64.StdEncoding.EncodeToString([]byte("---")) {
+	if r, err := s.Fetch(t.Context(), share.FetchRequest{Name: "my-skill", Hash: p.Hash(), Max: 3}); err != nil ||
+		r.Data != base64.StdEncoding.EncodeToString([]byte("---")) {
 		t.Errorf("a piece: %+v, %v", r, err)
 	}
-	for _, r := range []share.FetchRequest{{Name: "my-skill", Hash: hash("")}, {Name: "my-skill", Hash: p.Hash(), Offset: -1}, {Name: "my-skill", Hash: p.Hash(), Offset: 1 << 40}, {Name: "my-skill", Hash: p.Hash(), Max: -1}, {Name: "../my-skill"}} {
+	for _, r := range []share.FetchRequest{{Name: "my-skill", Hash: hash("")}, {Name: "my-skill", Hash: p.Hash(), Offset: -1},
+		{Name: "my-skill", Hash: p.Hash(), Offset: 1 << 40}, {Name: "my-skill", Hash: p.Hash(), Max: -1}, {Name: "../my-skill"}} {
 		if _, err := s.Fetch(t.Context(), r); !errors.Is(err, share.ErrNotShared) {
 			t.Errorf("%+v: %v, want ErrNotShared", r, err)
 		}

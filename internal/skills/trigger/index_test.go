@@ -102,7 +102,8 @@ func task() string {
 func TestHostileTriggersTakeBoundedWork(t *testing.T) {
 	entries := make([]format.Triggers, 10_000)
 	for i := range entries {
-		entries[i] = format.Triggers{Keywords: []string{"the", "the the"}, Verbs: []string{"the"}, Patterns: []string{"the" + strings.Repeat("(e|th)*", 20) + "x"}}
+		entries[i] = format.Triggers{Keywords: []string{"the", "the the"}, Verbs: []string{"the"},
+			Patterns: []string{"the" + strings.Repeat("(e|th)*", 20) + "x"}}
 	}
 	x := trigger.New(entries)
 	text := strings.Repeat("the ", 10_000)

@@ -35,7 +35,8 @@ func newPlace(t *testing.T) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &place{t, trust.Keeper{Book: trust.NewBook(filepath.Join(dir, "trust")), Store: share.NewStore(filepath.Join(dir, "peer"))}, filepath.Join(dir, "project")}
+	return &place{t, trust.Keeper{Book: trust.NewBook(filepath.Join(dir, "trust")), Store: share.NewStore(filepath.Join(dir, "peer"))},
+		filepath.Join(dir, "project")}
 }
 
 // skill writes a skill of the project, whose allowed-tools are tools.
@@ -55,7 +56,8 @@ func (p *place) skill(name, tools string) string {
 func (p *place) registry(policy format.Policy) *skills.Registry {
 	p.t.Helper()
 	sys := actor.NewSystem(actor.Config{})
-	r, err := skills.NewRegistry(sys, skills.Config{Roots: []skills.Root{{Path: p.project, Scope: skills.ScopeProject}}, Trust: p.keeper, Policy: policy})
+	r, err := skills.NewRegistry(sys, skills.Config{Roots: []skills.Root{{Path: p.project, Scope: skills.ScopeProject}}, Trust: p.keeper,
+		Policy: policy})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -346,7 +348,8 @@ func TestSkillOfAnotherNodeIsInertUntilAPersonTrustsItsHash(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(far.Dir, "more.md"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "bob", Name: far.Path}); !errors.Is(err, skills.ErrUntrusted) || !errors.Is(err, share.ErrHash) {
+	if _, err := r.Activate(t.Context(), skills.ActivateRequest{Agent: "bob", Name: far.Path}); !errors.Is(err, skills.ErrUntrusted) ||
+		!errors.Is(err, share.ErrHash) {
 		t.Errorf("changed in the store: %v, want ErrUntrusted and ErrHash", err)
 	}
 	if err := p.keeper.Trust(far, hash, nil, o, nil); !errors.Is(err, share.ErrHash) {
@@ -438,7 +441,8 @@ func TestManyTrustAtTheSameTime(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			rec := trust.Record{Dir: filepath.Join(p.project, fmt.Sprint(i)), Hash: strings.Repeat(fmt.Sprintf("%x", i), 64), Name: fmt.Sprint("s", i)}
+			rec := trust.Record{Dir: filepath.Join(p.project, fmt.Sprint(i)), Hash: strings.Repeat(fmt.Sprintf("%x", i), 64),
+				Name: fmt.Sprint("s", i)}
 			for range 5 {
 				if err := p.keeper.Book.Put(rec); err != nil {
 					t.Error(err)
@@ -456,7 +460,8 @@ func TestManyTrustAtTheSameTime(t *testing.T) {
 	if err != nil || len(all) != 8 {
 		t.Errorf("%d are left, %v; want 8", len(all), err)
 	}
-	for _, bad := range []trust.Record{{Dir: "rel", Hash: strings.Repeat("a", 64)}, {Dir: "/a/../b", Hash: strings.Repeat("a", 64)}, {Dir: "/a", Hash: "x"}, {Dir: "/a", Hash: strings.Repeat("A", 64)}} {
+	for _, bad := range []trust.Record{{Dir: "rel", Hash: strings.Repeat("a", 64)}, {Dir: "/a/../b", Hash: strings.Repeat("a", 64)},
+		{Dir: "/a", Hash: "x"}, {Dir: "/a", Hash: strings.Repeat("A", 64)}} {
 		if err := p.keeper.Book.Put(bad); !errors.Is(err, private.ErrRecord) {
 			t.Errorf("%+v: %v, want ErrRecord", bad, err)
 		}

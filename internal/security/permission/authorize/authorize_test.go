@@ -66,7 +66,8 @@ func TestJudgeChainAsksForEveryNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := authorize.Principal{Node: "aa", Authority: "local"}
-	guest, barred, unknown := authorize.Principal{Node: "ab"}, authorize.Principal{Node: "cd", Authority: "local"}, authorize.Principal{Node: "ee"}
+	guest, barred, unknown := authorize.Principal{Node: "ab"}, authorize.Principal{Node: "cd", Authority: "local"},
+		authorize.Principal{Node: "ee"}
 	for _, c := range []struct {
 		chain []authorize.Principal
 		name  string
@@ -132,7 +133,8 @@ func TestNodesOfOneUserSeeEachOther(t *testing.T) {
 	if v := (authorize.Rules{}).Judge(mine, authorize.KindInvoke, "fleet.view"); v.Action != permission.Deny {
 		t.Errorf("the zero Rules: %+v", v)
 	}
-	if v := (authorize.Rules{}).JudgeChain([]authorize.Principal{mine, other}, authorize.KindInvoke, "fleet.view"); v.Action != permission.Deny {
+	if v := (authorize.Rules{}).JudgeChain([]authorize.Principal{mine, other}, authorize.KindInvoke,
+		"fleet.view"); v.Action != permission.Deny {
 		t.Errorf("on behalf of another one: %+v", v)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // A verdict that is remembered is the one that the rules give, for each caller, kind and name, and their number is bounded.
 func TestVerdictsAreRemembered(t *testing.T) {
-	rules, err := New([]Rule{{From: "role/worker", Invoke: []string{"text.*"}, Send: []string{"work"}}, {From: "aa*", Deny: []string{"text.secret"}}})
+	rules, err := New([]Rule{{From: "role/worker", Invoke: []string{"text.*"}, Send: []string{"work"}},
+		{From: "aa*", Deny: []string{"text.secret"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

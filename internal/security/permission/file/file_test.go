@@ -36,7 +36,8 @@ func TestPattern(t *testing.T) {
 	} {
 		p := file.NewPattern(c.from, c.spec)
 		path := file.Clean(c.path)
-		if m, tree, covers, below := p.Matches(path, false), p.Matches(path, true), p.Covers(path), p.MayMatchBelow(path); m != c.matches || tree != c.inTree || covers != c.covers || below != c.below {
+		if m, tree, covers, below := p.Matches(path, false), p.Matches(path, true), p.Covers(path),
+			p.MayMatchBelow(path); m != c.matches || tree != c.inTree || covers != c.covers || below != c.below {
 			t.Errorf("%s in %s against %s: matches %v, as a tree %v, covers %v, below %v", c.spec, c.from, c.path, m, tree, covers, below)
 		}
 	}
@@ -69,7 +70,8 @@ func TestLinksResolve(t *testing.T) {
 
 func TestExceptLeavesOutDeniedFiles(t *testing.T) {
 	at := file.Location{Lexical: "/w", Real: "/w", Known: true}
-	e := file.NewExcept(at, []file.Denials{{}, {Deny: []file.Pattern{file.NewPattern("/w", "*.env")}, Overrides: []file.Pattern{file.NewPattern("/w", "test/*")}}})
+	e := file.NewExcept(at, []file.Denials{{},
+		{Deny: []file.Pattern{file.NewPattern("/w", "*.env")}, Overrides: []file.Pattern{file.NewPattern("/w", "test/*")}}})
 	var got []string
 	for _, rel := range []string{"a.env", "a.go", "test/a.env", "d/a.env"} {
 		if e.Covers(rel) {

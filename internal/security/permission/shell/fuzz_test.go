@@ -43,12 +43,13 @@ func FuzzParse(f *testing.F) {
 		if again.Hard() != "" && len(p.Canonical) > shell.MaxBytes {
 			return // the print is longer than the text
 		}
-		ignore := []cmp.Option{cmpopts.IgnoreUnexported(shell.Command{}, shell.Program{}), cmpopts.EquateEmpty(), cmp.Transformer("source", func(w shell.Word) shell.Word {
-			if w.Dynamic {
-				w.Text = "" // how it was written: here-documents and blanks in it are printed anew
-			}
-			return w
-		})}
+		ignore := []cmp.Option{cmpopts.IgnoreUnexported(shell.Command{}, shell.Program{}), cmpopts.EquateEmpty(),
+			cmp.Transformer("source", func(w shell.Word) shell.Word {
+				if w.Dynamic {
+					w.Text = "" // how it was written: here-documents and blanks in it are printed anew
+				}
+				return w
+			})}
 		if diff := cmp.Diff(p, again, ignore...); diff != "" {
 			t.Fatalf("%q, printed as %q, reads differently:\n%s", text, p.Canonical, diff)
 		}

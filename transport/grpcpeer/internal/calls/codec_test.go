@@ -85,7 +85,8 @@ func TestFrameHasSoManyEntriesAndNoMore(t *testing.T) {
 		return &pb.Frame{Receipt: &pb.Receipt{Undelivered: make([]*pb.Undelivered, n)}}
 	}
 	requesters := func(n int) *pb.Frame {
-		return &pb.Frame{Calls: []*pb.Call{{Request: &pb.InvokeRequest{Requester: make([]string, n/2)}}, {Request: &pb.InvokeRequest{Requester: make([]string, n-n/2)}}}}
+		return &pb.Frame{Calls: []*pb.Call{{Request: &pb.InvokeRequest{Requester: make([]string, n/2)}},
+			{Request: &pb.InvokeRequest{Requester: make([]string, n-n/2)}}}}
 	}
 	for name, c := range map[string]struct {
 		frame func(int) *pb.Frame
@@ -104,7 +105,8 @@ func TestFrameHasSoManyEntriesAndNoMore(t *testing.T) {
 			if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &got); !errors.Is(err, want) {
 				t.Errorf("%d %s: got %v, want %v", n, name, err, want)
 			}
-			if held := len(got.Calls) + len(got.Answers) + len(got.Cancels) + len(got.Sends) + len(got.GetReceipt().GetUndelivered()); held > maxEntries+2 {
+			if held := len(got.Calls) + len(got.Answers) + len(got.Cancels) + len(got.Sends) +
+				len(got.GetReceipt().GetUndelivered()); held > maxEntries+2 {
 				t.Errorf("%d %s: %d were read before it was refused", n, name, held)
 			}
 		}

@@ -54,7 +54,8 @@ func TestEveryErrorOfTheCommunityHasARow(t *testing.T) {
 
 func TestErrorsCrossTheWireBothWays(t *testing.T) {
 	for _, r := range table {
-		for _, err := range []error{r.err, fmt.Errorf("open /secret: %w", r.err), &community.Error{Op: "send to", Member: "secret", Err: r.err}} {
+		for _, err := range []error{r.err, fmt.Errorf("open /secret: %w", r.err),
+			&community.Error{Op: "send to", Member: "secret", Err: r.err}} {
 			got := travel(t, err)
 			for _, other := range table {
 				if want := other.err == r.err; errors.Is(got, other.err) != want {
@@ -89,8 +90,10 @@ func TestRemoteExplanationIsCleaned(t *testing.T) {
 func TestForeignErrorsHaveAMeaning(t *testing.T) {
 	for code, want := range map[codes.Code]error{
 		codes.Unknown: community.ErrAgentFailed, codes.Internal: community.ErrAgentFailed, codes.DataLoss: community.ErrAgentFailed,
-		codes.InvalidArgument: community.ErrInvalid, codes.FailedPrecondition: community.ErrAgentFailed, codes.Aborted: community.ErrAgentFailed,
-		codes.ResourceExhausted: community.ErrTooLarge, codes.Unavailable: community.ErrUnavailable, codes.Unimplemented: community.ErrNotProvided,
+		codes.InvalidArgument: community.ErrInvalid, codes.FailedPrecondition: community.ErrAgentFailed,
+		codes.Aborted:           community.ErrAgentFailed,
+		codes.ResourceExhausted: community.ErrTooLarge, codes.Unavailable: community.ErrUnavailable,
+		codes.Unimplemented:   community.ErrNotProvided,
 		codes.Unauthenticated: community.ErrDenied, codes.PermissionDenied: community.ErrDenied, codes.NotFound: community.ErrNotFound,
 		codes.DeadlineExceeded: context.DeadlineExceeded, codes.Canceled: context.Canceled, codes.Code(99): community.ErrAgentFailed,
 	} {
@@ -99,7 +102,8 @@ func TestForeignErrorsHaveAMeaning(t *testing.T) {
 		}
 	}
 	// A reason counts only with its own code and Domain.
-	for _, info := range []*errdetails.ErrorInfo{{Reason: "BUSY", Domain: Domain}, {Reason: "NOT_FOUND", Domain: "elsewhere"}, {Reason: "?", Domain: Domain}} {
+	for _, info := range []*errdetails.ErrorInfo{{Reason: "BUSY", Domain: Domain}, {Reason: "NOT_FOUND", Domain: "elsewhere"},
+		{Reason: "?", Domain: Domain}} {
 		s, err := status.New(codes.PermissionDenied, "x").WithDetails(info)
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,8 @@ func (s says) InvokeStream(context.Context, ...grpc.CallOption) (grpc.BidiStream
 }
 
 func FuzzInvokeEvent(f *testing.F) {
-	feed(f, &pb.InvokeEvent{}, &pb.InvokeEvent{Missed: 1, Event: &pb.InvokeEvent_Progress{Progress: &pb.Progress{Message: "x", Done: 1, Total: 2}}},
+	feed(f, &pb.InvokeEvent{}, &pb.InvokeEvent{Missed: 1,
+		Event: &pb.InvokeEvent_Progress{Progress: &pb.Progress{Message: "x", Done: 1, Total: 2}}},
 		&pb.InvokeEvent{Event: &pb.InvokeEvent_Chunk{Chunk: &pb.Chunk{Data: []byte("x"), ContentType: "text/plain"}}},
 		&pb.InvokeEvent{Event: &pb.InvokeEvent_Reply{Reply: &pb.InvokeReply{Payload: []byte("x")}}})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -87,7 +88,8 @@ func (o *once) Recv() (*pb.InvokeEvent, error) {
 // A frame means what protobuf says it means, however long its payloads are.
 func FuzzFrameCodec(f *testing.F) {
 	payload := bytes.Repeat([]byte("x"), long)
-	request := &pb.InvokeRequest{CallId: "1", Capability: "echo", Payload: payload, Requester: []string{"a"}, Deadline: durationpb.New(time.Second)}
+	request := &pb.InvokeRequest{CallId: "1", Capability: "echo", Payload: payload, Requester: []string{"a"},
+		Deadline: durationpb.New(time.Second)}
 	feed(f, &pb.Frame{Open: &pb.Open{Bulk: true}, Cancels: []uint64{1}, Calls: []*pb.Call{{Id: 300, Request: request}, {Id: 2}}},
 		&pb.Frame{Answers: []*pb.Answer{{Id: 1 << 40, Payload: payload, ContentType: "x"}, {Failure: &pb.Failure{Code: 5}}}})
 	c := newCodec()

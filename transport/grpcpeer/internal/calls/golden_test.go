@@ -24,15 +24,18 @@ var update = flag.Bool("update", false, "write the golden files that do not exis
 func TestBytesOfOlderNodesStayReadable(t *testing.T) {
 	member := &pb.Member{
 		Id: "00112233445566778899aabbccddeeff", Name: "worker", Node: "ffeeddccbbaa99887766554433221100",
-		Accepts: []string{"review", "work"}, Provides: []string{"text.count"}, Available: true, Metadata: map[string]string{"room": "cellar"},
+		Accepts: []string{"review", "work"}, Provides: []string{"text.count"}, Available: true,
+		Metadata: map[string]string{"room": "cellar"},
 	}
 	catalog := &pb.Catalog{Members: []*pb.Member{member}, Capabilities: []*pb.Capability{{
-		Name: "text.count", Description: "Count words", InputSchema: []byte(`{"type":"object"}`), OutputSchema: []byte(`{}`), Idempotent: true,
+		Name: "text.count", Description: "Count words", InputSchema: []byte(`{"type":"object"}`), OutputSchema: []byte(`{}`),
+		Idempotent: true,
 	}}}
 	for name, want := range map[string]proto.Message{
 		"invoke_request": &pb.InvokeRequest{
-			CallId: "c-1", Member: member.Id, Capability: "agent.perception.work", Payload: []byte(`{"a":1}`), ContentType: "application/json",
-			Deadline: durationpb.New(90*time.Second + time.Millisecond), Requester: []string{"user", "boss"},
+			CallId: "c-1", Member: member.Id, Capability: "agent.perception.work", Payload: []byte(`{"a":1}`),
+			ContentType: "application/json",
+			Deadline:    durationpb.New(90*time.Second + time.Millisecond), Requester: []string{"user", "boss"},
 			Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Tracestate: "x=y",
 		},
 		"invoke_reply":    &pb.InvokeReply{Payload: []byte("done"), ContentType: "text/plain"},

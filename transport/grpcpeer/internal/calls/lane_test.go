@@ -57,7 +57,8 @@ func TestLaneIsTheOneThatItsFirstFrameNames(t *testing.T) {
 			if (caller.conn.lanes[short] != nil) != (name == short) || (caller.conn.bulk() != nil) != (name == bulk) {
 				t.Errorf("lane %d is not the one that is open: %v", name, caller.conn.lanes)
 			}
-			if err := s.Link(&opened{ctx: ctx, first: &pb.Frame{Open: &pb.Open{Bulk: name == bulk}}}); !errors.Is(FromStatus(err), community.ErrBusy) {
+			if err := s.Link(&opened{ctx: ctx, first: &pb.Frame{Open: &pb.Open{Bulk: name == bulk}}}); !errors.Is(FromStatus(err),
+				community.ErrBusy) {
 				t.Errorf("lane %d is opened twice: %v", name, err)
 			}
 			cancel()

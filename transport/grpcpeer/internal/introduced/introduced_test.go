@@ -201,7 +201,8 @@ func FuzzIntroductions(f *testing.F) {
 		}
 		for id, said := range s.by {
 			for _, a := range said[someID(1)] {
-				if ip := a.Addr(); id == someID(0) || id == someID(1) || len(id) != 32 || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.Zone() != "" {
+				if ip := a.Addr(); id == someID(0) || id == someID(1) || len(id) != 32 || ip.IsLoopback() || ip.IsLinkLocalUnicast() ||
+					ip.Zone() != "" {
 					t.Errorf("%s at %s was taken", id, a)
 				}
 			}
