@@ -8,7 +8,6 @@ package security
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"symbio/agent/tool"
@@ -35,39 +34,51 @@ type Config struct {
 
 // Standard lets an agent look around, asks about the rest, and lets commands write the working
 // directory.
-func Standard() Config { return preset("standard", "standard") }
+func Standard() Config { return known("standard") }
 
 // Workspace lets an agent also change files of the working directory, by tools and by commands that the sandbox holds.
-func Workspace() Config { return preset("workspace", "standard") }
+func Workspace() Config { return known("workspace") }
 
 // Development lets an agent also write, use git and work with other agents. Bash runs without a
 // sandbox, Git in the standard one.
-func Development() Config { return preset("development", "off") }
+func Development() Config { return known("development") }
 
 // Restrictive lets an agent read below its working directory. Commands are denied, and would write
 // nothing.
-func Restrictive() Config { return preset("restrictive", "restrictive") }
+func Restrictive() Config { return known("restrictive") }
 
 // ReadOnly lets an agent look around. Commands are denied, and would write nothing.
-func ReadOnly() Config { return preset("read_only", "restrictive") }
+func ReadOnly() Config { return known("read_only") }
 
-func preset(permissions, sandbox string) Config {
-	return Config{Permissions: permission.Config{Preset: permissions}, Sandbox: sandbox}
+// presets are the sandboxes of the presets, by the name of the preset, which is that of its rules. The
+// configuration of a node takes the same names.
+var presets = []struct{ name, sandbox string }{
+	{"standard", "standard"}, {"workspace", "standard"}, {"development", "off"}, {"restrictive", "restrictive"}, {"read_only", "restrictive"},
 }
 
 // Names are the presets that Preset knows.
-func Names() []string {
-	return []string{"standard", "workspace", "development", "restrictive", "read_only"}
+func Names() (names []string) {
+	for _, p := range presets {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 // Preset finds a preset by its name, in each of the spellings that permission.Preset takes. The error
 // names those that there are.
 func Preset(name string) (Config, error) {
-	i := slices.Index(Names(), permission.PresetName(name))
-	if i < 0 {
-		return Config{}, fmt.Errorf("there is no security preset %q: write one of %s", name, strings.Join(Names(), ", "))
+	for _, p := range presets {
+		if p.name == permission.PresetName(name) {
+			return Config{Permissions: permission.Config{Preset: p.name}, Sandbox: p.sandbox}, nil
+		}
 	}
-	return []func() Config{Standard, Workspace, Development, Restrictive, ReadOnly}[i](), nil
+	return Config{}, fmt.Errorf("there is no security preset %q: write one of %s", name, strings.Join(Names(), ", "))
+}
+
+// known is Preset for a name of the table.
+func known(name string) Config {
+	c, _ := Preset(name)
+	return c
 }
 
 // WithHandler returns the Config with another handler.
