@@ -50,7 +50,7 @@ type artifacts struct {
 	unpin []func()
 }
 
-// newArtifacts returns nil, for which all methods do nothing, if none are kept.
+// newArtifacts returns nil, for which start and end do nothing, if none are kept.
 func newArtifacts(cfg Artifacts, r *record) *artifacts {
 	if cfg.Store == nil {
 		return nil
@@ -102,12 +102,8 @@ func (a *artifacts) add(h content.Hash, name string, from community.NodeID) {
 	}
 }
 
-// keep stores what a call made, and returns a line by which models know it; "" if nothing is kept
-// here. See tool.SetConfig.Keep.
+// keep stores what a call made, and returns a line by which models know it. See tool.SetConfig.Keep.
 func (a *artifacts) keep(name string, data []byte) string {
-	if a == nil {
-		return ""
-	}
 	h := content.Sum(data)
 	a.add(h, name, "") // first, so that it is pinned
 	if err := a.cfg.Store.PutAs(h, bytes.NewReader(data), int64(len(data))); err != nil {
@@ -123,13 +119,9 @@ func (a *artifacts) open(ctx context.Context, hash string) (io.ReadSeekCloser, e
 	if err != nil {
 		return nil, err
 	}
-	var from community.NodeID
-	ok := false
-	if a != nil {
-		a.mu.Lock()
-		from, ok = a.known[h]
-		a.mu.Unlock()
-	}
+	a.mu.Lock()
+	from, ok := a.known[h]
+	a.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("artifact %v was not given to you; those that you were given stand in your results and messages", h)
 	}

@@ -2,12 +2,10 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"symbio/agent/conversation"
 	"symbio/agent/definition"
 	"symbio/agent/tool"
 )
@@ -53,12 +51,4 @@ func listMissing(def definition.Definition, missing map[string]string) (list, st
 }
 
 // missingText tells the model which tools it cannot call yet.
-const missingText = "\n\nThese tools are not there now, because the MCP server that has them is not ready: %s. You get them in a later turn if it becomes ready. Go on with what you have, and say so if the task needs one of them."
-
-// missingPart is the part of the system prompt about missing tools.
-func missingPart(list string) []conversation.Part {
-	if list == "" {
-		return nil
-	}
-	return []conversation.Part{{Name: "missing tools", Text: fmt.Sprintf(missingText, list)}}
-}
+const missingText = "These tools are not there now, because the MCP server that has them is not ready: %s. You get them in a later turn if it becomes ready. Go on with what you have, and say so if the task needs one of them."

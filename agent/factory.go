@@ -64,17 +64,10 @@ type Config struct {
 	// Chooser gives sub-agents their places, on this node and on others. Default: they run on this node
 	// unless the model names another one, and do not wait.
 	Chooser *placement.Chooser
-	// Trust stores that a person trusts a skill with these rules. hash is the SHA-256 of its SKILL.md.
-	// Default: a person's approval holds for the one activation.
-	Trust func(s skills.Skill, hash string, rules []string) error
 	// Dir is the working directory of all agents that have no workspace of their own.
 	Dir string
-	// Workspaces sends workspaces to other nodes, takes theirs, and makes directories of them. Default:
-	// sub-agents get none.
-	Workspaces *transfer.Server
-	// OpenWorkspace returns the tools for a directory that was made of a workspace, whose commands see
-	// no other files of the node's user, and what closes them. It is required with Workspaces.
-	OpenWorkspace func(c *transfer.Checkout) (Workspace, func() error, error)
+	// Workspaces makes sub-agents copies of the files to work in. Default: sub-agents get none.
+	Workspaces Workspaces
 	// WorkContext says what agents are told of the place in which they work. Default: nothing.
 	WorkContext WorkContext
 	// Window returns the context window of the named model, in tokens. 0, and the default: the window of
@@ -104,6 +97,15 @@ type Config struct {
 	OnResume func(session string)
 	// Logger receives failures outside any task. Default: silent.
 	Logger *slog.Logger
+}
+
+// Workspaces makes sub-agents, here and on other nodes, copies of the files to work in.
+type Workspaces struct {
+	// Server sends workspaces to other nodes, takes theirs, and makes directories of them; nil = sub-agents get none.
+	Server *transfer.Server
+	// Open returns the tools for a directory that was made of a workspace, whose commands see
+	// no other files of the node's user, and the function that closes them. It is required with Server.
+	Open func(c *transfer.Checkout) (Workspace, func() error, error)
 }
 
 // Approvals are the rules that people have allowed to agents.

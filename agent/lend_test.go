@@ -112,7 +112,7 @@ func (p *place) start(t *testing.T) {
 		}
 	}
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.community, Skills: p.registry, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: p.workspaces, OpenWorkspace: p.openWorkspace,
+		Community: p.community, Skills: p.registry, Tools: p.tools, Dir: cmp.Or(p.dir, "/work"), Journal: p.journal, Workspaces: agent.Workspaces{Server: p.workspaces, Open: p.openWorkspace},
 		Model: func(context.Context, string) (llm.Model, error) { return p.model, nil },
 		Report: func(e event.Event) {
 			p.mu.Lock()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"symbio/agent/conversation"
@@ -63,14 +64,22 @@ func (a *Agent) system(ctx context.Context) ([]conversation.Part, error) {
 			return nil, err
 		}
 		a.toldMode = a.instance.settings.currentMode()
-		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), a.instance.settings.promptPart(), missingPart(a.missing),
-			outputPart(a.instance.order.Definition.Output)), nil
+		return slices.Concat(a.identity(a.callingNode), a.workContext(), a.skills.prompt(), part("mode", "%s", a.instance.settings.promptText()),
+			part("missing tools", missingText, a.missing), outputPart(a.instance.order.Definition.Output)), nil
 	}
 	for _, m := range slices.Backward(a.instance.factory.cfg.Middleware.Context) {
 		inner := next
 		next = func(ctx context.Context) ([]conversation.Part, error) { return m(ctx, a.instance.self, inner) }
 	}
 	return next(ctx)
+}
+
+// part returns a part of the system prompt, text as format has it behind an empty line; none without text.
+func part(name, format, text string) []conversation.Part {
+	if text == "" {
+		return nil
+	}
+	return []conversation.Part{{Name: name, Text: "\n\n" + fmt.Sprintf(format, text)}}
 }
 
 // outputPart returns the part that tells the model what its answer has to fit, if anything.

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"slices"
 
-	"symbio/agent/conversation"
 	"symbio/agent/tool"
 	"symbio/security/permission"
 )
@@ -20,12 +19,12 @@ func (s *settings) onlyReads() string {
 	return ""
 }
 
-// promptPart returns the part of the system prompt about the mode plan; none in other modes.
-func (s *settings) promptPart() []conversation.Part {
+// promptText returns the text of the system prompt about the mode plan; "" in other modes.
+func (s *settings) promptText() string {
 	if s.currentMode() == ModePlan {
-		return []conversation.Part{{Name: "mode", Text: planText}}
+		return planText
 	}
-	return nil
+	return ""
 }
 
 // editsBy is the Decision.By of an answer that the mode edits gives.

@@ -34,6 +34,9 @@ type SkillUse struct {
 	// UnknownFails makes Spawn fail if a definition names an unknown skill. Default: the agent
 	// starts without the skill and reports it.
 	UnknownFails bool
+	// Trust stores that a person trusts a skill with these rules. hash is the SHA-256 of its SKILL.md.
+	// Default: a person's approval holds for the one activation.
+	Trust func(s skills.Skill, hash string, rules []string) error
 }
 
 // agentSkills manages the skills of one agent: the skills of its definition, the ones that it activated,
@@ -310,7 +313,7 @@ func (s *agentSkills) loaded(skill skills.Activation) (all []skills.Activation) 
 
 // prompt returns the skills' parts of the system prompt: the catalog, the skills of the definition,
 // and those whose texts the conversation has lost.
-func (s *agentSkills) prompt() (parts []conversation.Part) {
+func (s *agentSkills) prompt() []conversation.Part {
 	if !s.enabled() {
 		return nil
 	}
@@ -321,16 +324,8 @@ func (s *agentSkills) prompt() (parts []conversation.Part) {
 		s.catalog.snapshot, s.catalog.text = now, r.Text
 		s.catalog.report(r, s.approver.events, s.approver.cfg.Logger)
 	}
-	if s.catalog.text != "" {
-		parts = append(parts, conversation.Part{Name: "skill catalog", Text: "\n\n" + s.catalog.text})
-	}
-	if s.preloaded != "" {
-		parts = append(parts, conversation.Part{Name: "skills of the definition", Text: "\n\n" + strings.TrimRight(s.preloaded, "\n")})
-	}
-	if s.reattached != "" {
-		parts = append(parts, conversation.Part{Name: "active skills", Text: s.reattached})
-	}
-	return parts
+	return slices.Concat(part("skill catalog", "%s", s.catalog.text), part("skills of the definition", "%s", strings.TrimRight(s.preloaded, "\n")),
+		part("active skills", "%s", strings.TrimPrefix(s.reattached, "\n\n")))
 }
 
 // takeNamed activates the skills that a person's task names or triggers, and returns note with what the model reads behind the

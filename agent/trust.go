@@ -87,12 +87,12 @@ func (t trustingRegistry) propose(ctx context.Context, s skills.Activation) (_ s
 		return s, false
 	}
 	once = true
-	if always && cfg.Trust != nil {
+	if always && cfg.SkillUse.Trust != nil {
 		var rules []string
 		for _, r := range s.Skill.Grants {
 			rules = append(rules, r.String()) // as they are written: those granted have the directory in them
 		}
-		if err := cfg.Trust(s.Skill, s.Hash, rules); err != nil {
+		if err := cfg.SkillUse.Trust(s.Skill, s.Hash, rules); err != nil {
 			cfg.Logger.Warn("trust in a skill not kept", "skill", s.Skill.Path, "err", err)
 		} else if again, err := t.Accept(ctx, id, s.Skill.Path, s.Hash); err == nil {
 			got, once = again, false // now the grant depends on the trust record, so revoking the record revokes the grant

@@ -88,12 +88,12 @@ func newProject(t *testing.T, interactive bool) *project {
 		return llm.Response{Message: m, Stop: llm.StopEnd}, err
 	})
 	p.factory = agent.NewFactory(agent.Config{
-		Community: p.house, Skills: p.registry, SkillUse: agent.SkillUse{Tools: skill.Names()}, Dir: root, Journal: p.journal,
+		Community: p.house, Skills: p.registry, Dir: root, Journal: p.journal,
 		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
-		Trust: func(s skills.Skill, hash string, rules []string) error {
+		SkillUse: agent.SkillUse{Tools: skill.Names(), Trust: func(s skills.Skill, hash string, rules []string) error {
 			p.kept = append(p.kept, fmt.Sprintf("%s%d %v", s.Name, len(hash), rules))
 			return nil
-		},
+		}},
 		Record: func(e audit.Entry) error {
 			if e.Tool == "trust_skill" {
 				return p.record

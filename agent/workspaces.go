@@ -35,14 +35,14 @@ var errNoWorkspaces = community.Explain(community.ErrUnavailable, "the node give
 
 // checkout makes a workspace that a node has sent, "" = this one, and opens it.
 func (f *Factory) checkout(ctx context.Context, node community.NodeID, manifest content.Hash) (*ownWorkspace, error) {
-	if f.cfg.Workspaces == nil {
+	if f.cfg.Workspaces.Server == nil {
 		return nil, errNoWorkspaces
 	}
-	c, err := f.cfg.Workspaces.Checkout(ctx, node, manifest)
+	c, err := f.cfg.Workspaces.Server.Checkout(ctx, node, manifest)
 	if err != nil {
 		return nil, err
 	}
-	w, closeTools, err := f.cfg.OpenWorkspace(c)
+	w, closeTools, err := f.cfg.Workspaces.Open(c)
 	if err != nil {
 		return nil, errors.Join(community.Explain(community.ErrUnavailable, "its workspace cannot be opened there"), err, c.Close())
 	}
@@ -52,7 +52,7 @@ func (f *Factory) checkout(ctx context.Context, node community.NodeID, manifest 
 // sendWorkspace sends the agent's files to a node, the zero Member = this one, if the request asks for that: those that the agent
 // may read without asking. It returns the hash by which the other side makes a workspace of them.
 func (s *subAgents) sendWorkspace(ctx context.Context, r team.SpawnRequest, node community.Member) (hash content.Hash, w *team.Workspace, err error) {
-	server, dir := s.parent.factory.cfg.Workspaces, s.parent.order.Workspace.Dir
+	server, dir := s.parent.factory.cfg.Workspaces.Server, s.parent.order.Workspace.Dir
 	if !r.Workspace {
 		return hash, nil, nil
 	}

@@ -73,10 +73,10 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 	}
 	policy, _ := c.Settings.Sandbox.Policy(c.Workspace(), c.Home) // tools.Open has reported the error
 	use := c.Skills().Use()
-	use.Uses = n.sessions.SkillUses()
+	use.Uses, use.Trust = n.sessions.SkillUses(), c.Skills().Trust
 	a.factory = agent.NewFactory(agent.Config{
-		Community: calls.community, Chooser: a.places.Chooser, Workspaces: a.places.Workspaces, OpenWorkspace: have.OpenCheckout,
-		Skills: skills.Registry, SkillUse: use, Trust: c.Skills().Trust, Approvals: n.rules,
+		Community: calls.community, Chooser: a.places.Chooser, Workspaces: agent.Workspaces{Server: a.places.Workspaces, Open: have.OpenCheckout},
+		Skills: skills.Registry, SkillUse: use, Approvals: n.rules,
 		WorkContext: agent.WorkContext{
 			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy,
 			SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,

@@ -59,25 +59,17 @@ func (t *Team) launch(call context.Context, w SpawnRequest, key, text string) (*
 		return t.latest(c), err
 	case <-waits:
 	}
-	if err, begun := l.enqueue(c); begun {
-		return t.latest(c), err
-	}
-	t.makeRoom()
-	return c, nil
-}
-
-// enqueue adds a task that waits to the team, unless its first spawn has ended meanwhile.
-func (l *launch) enqueue(c *Child) (err error, begun bool) {
-	l.team.mu.Lock()
-	defer l.team.mu.Unlock()
+	t.mu.Lock()
 	select {
-	case err := <-l.first:
-		return err, true
+	case err := <-l.first: // its first spawn has ended meanwhile
+		t.mu.Unlock()
+		return t.latest(c), err
 	default:
 	}
-	c.queued = true
-	l.team.children = append(l.team.children, c)
-	return nil, false
+	c.queued, t.children = true, append(t.children, c)
+	t.mu.Unlock()
+	t.makeRoom()
+	return c, nil
 }
 
 // busyPause is how long a lost task waits before it asks for room in the queue again.
@@ -161,9 +153,9 @@ func (l *launch) replace(next *Child) {
 	}
 }
 
-// waiting returns how many tasks of the team wait for a place. The caller must hold mu.
-func (t *Team) waiting() (n int) {
-	for _, c := range t.children {
+// waiting returns how many of the children are tasks that wait for a place. The caller must hold Team.mu.
+func waiting(children []*Child) (n int) {
+	for _, c := range children {
 		if c.queued && !c.task.done {
 			n++
 		}
@@ -176,7 +168,7 @@ func (t *Team) waiting() (n int) {
 func (t *Team) makeRoom() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.waiting()
+	n := waiting(t.children)
 	for _, c := range t.children {
 		if n == 0 || t.closed {
 			return
@@ -204,8 +196,8 @@ func (t *Team) setCollected(c *Child) {
 
 // isStuck reports whether tasks wait while nothing works and sub-agents keep their places, because the
 // parent does not have their work. The caller must hold mu.
-func isStuck(t *Team) (stuck bool) {
-	for _, c := range t.children {
+func isStuck(children []*Child) (stuck bool) {
+	for _, c := range children {
 		switch {
 		case c.task == nil:
 		case !c.task.done && !c.queued:
@@ -214,7 +206,7 @@ func isStuck(t *Team) (stuck bool) {
 			stuck = true
 		}
 	}
-	return stuck && t.waiting() > 0
+	return stuck && waiting(children) > 0
 }
 
 // release gives back the place of a sub-agent on this node.

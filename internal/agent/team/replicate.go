@@ -74,7 +74,7 @@ func (t *Team) replicate(ctx context.Context, args replicateArgs) tool.Result {
 	if err := t.checkReplicate(args); err != nil {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
-	places, err := places(t, args, count)
+	places, err := places(t.cfg(), args, count)
 	if err != nil {
 		return errorResult(fmt.Errorf("no sub-agent was spawned: %w", err))
 	}
@@ -126,7 +126,7 @@ type replicaPlace struct {
 
 // places returns where the sub-agents are to live: count of them, or with each one on every node that
 // fits. Sub-agents that divide a task are told which of them they are.
-func places(t *Team, args replicateArgs, count int) (all []replicaPlace, err error) {
+func places(cfg Config, args replicateArgs, count int) (all []replicaPlace, err error) {
 	if !slices.Contains(args.Where, each) {
 		for i := range count {
 			all = append(all, replicaPlace{name: numberName(args.Name, i, count), task: numberTask(args.Task, i, count), where: args.Where})
@@ -137,7 +137,7 @@ func places(t *Team, args replicateArgs, count int) (all []replicaPlace, err err
 		return nil, errors.New("where each is one on every node: leave count out")
 	}
 	where := slices.DeleteFunc(slices.Clone(args.Where), func(label string) bool { return label == each })
-	nodes, err := t.cfg().Nodes(cmp.Or(args.Agent, t.cfg().Definition), where)
+	nodes, err := cfg.Nodes(cmp.Or(args.Agent, cfg.Definition), where)
 	if err == nil && len(nodes) > maxCount {
 		err = fmt.Errorf("%d nodes fit, and one call spawns at most %d: choose some with labels", len(nodes), maxCount)
 	}

@@ -147,7 +147,7 @@ func (t *Team) finish(c *Child, one *task, key string, reply community.Reply, er
 	one.done, one.text, one.err = true, string(reply.Data), err
 	t.release(key, 1)
 	t.notify()
-	full := t.waiting() > 0 && c.task == one && c.isDispensable()
+	full := waiting(t.children) > 0 && c.task == one && c.isDispensable()
 	t.mu.Unlock()
 	if full {
 		c.Handle.Stop(t.alive)

@@ -101,7 +101,7 @@ func (t *Team) await(ctx context.Context, some []*Child, args waitArgs) (why str
 				working++
 			}
 		}
-		stuck := isStuck(t)
+		stuck := isStuck(t.children)
 		t.mu.Unlock()
 		if stuck && working > 0 {
 			return fmt.Sprintf("%d tasks wait for a place. Collect the work of those that are done (collect_work), or stop them, so that these can begin.", working)
