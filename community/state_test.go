@@ -29,8 +29,6 @@ var overLimit = map[string]int{
 	"fields agent/budget.Account":                         23,
 	"fields agent/budget.Loan":                            27,
 	"fields agent/conversation.exchange":                  21,
-	"fields internal/agent/lending.BorrowedAgent":         25,
-	"fields internal/agent/lending.Lease":                 27,
 	"fields internal/agent/node/approvals.pendingRequest": 19,
 	"fields agent/node/config.Config":                     30,
 	"fields agent/node/config.Skills":                     26,

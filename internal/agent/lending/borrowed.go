@@ -38,24 +38,35 @@ type BorrowedAgent struct {
 	// cancel ends the call. Spending that was not reported until then is unknown; CloseLost bounds it.
 	cancel context.CancelFunc
 
-	// identified is closed when the lender has named the member.
-	identified chan struct{}
-	// ended is closed when the call is over and the account is closed.
-	ended chan struct{}
+	// identified is closed when the lender has named the member, ended when the call is over and the account is closed.
+	identified, ended chan struct{}
+
+	requests    lenderRequests
+	constraints toldConstraints
+	state       lentState
+}
+
+// lenderRequests are what the lender of an agent asks for.
+type lenderRequests struct {
 	// questions are those that a person is asked; open has the functions that end them, by id. answered
 	// are the answers with "always", by what was asked. asked counts them all; only run uses it.
-	questions      errgroup.Group
-	aside          errgroup.Group // tells the lender what the parent is held to now
-	places         errgroup.Group // gives the lender places
-	open, answered sync.Map
-	asked          int
+	questions, places errgroup.Group // places gives the lender places
+	open, answered    sync.Map
+	asked             int
+}
 
+// toldConstraints are what a lender knows of what the parent is held to.
+type toldConstraints struct {
 	// telling has an element while the lender is told what the parent is held to; its capacity is 1. told
 	// and toldPlan are what the lender knows; guarded by telling.
 	telling  chan struct{}
 	told     []byte
 	toldPlan bool
+	aside    errgroup.Group // tells the lender what the parent is held to now
+}
 
+// lentState is what is known of an agent that is lent.
+type lentState struct {
 	mu sync.Mutex
 	// member is constant once identified is closed; guarded by mu.
 	member community.MemberID
@@ -112,9 +123,9 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	defer b.cancel()
 	asking, endQuestions := context.WithCancel(ctx)
 	defer endQuestions()
-	b.questions.SetLimit(2 * maxQuestions) // withdrawn ones may still end
-	b.aside.SetLimit(1)
-	b.places.SetLimit(maxQuestions)
+	b.requests.questions.SetLimit(2 * maxQuestions) // withdrawn ones may still end
+	b.constraints.aside.SetLimit(1)
+	b.requests.places.SetLimit(maxQuestions)
 	var lines lineReader
 	pace := rate.NewLimiter(lineRate, lineBurst)
 	onUpdate := func(u community.Update) {
@@ -144,7 +155,7 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 	}
 	reply, err := b.borrower.InvokeStream(ctx, b.node.ID, Capability, s, onUpdate)
 	endQuestions()
-	_, _, _ = b.questions.Wait(), b.aside.Wait(), b.places.Wait() // nothing in them returns an error
+	_, _, _ = b.requests.questions.Wait(), b.constraints.aside.Wait(), b.requests.places.Wait() // nothing in them returns an error
 	var final update
 	if err == nil {
 		final, err = readUpdate(reply.Data)
@@ -161,14 +172,14 @@ func (b *BorrowedAgent) run(ctx context.Context, s community.Signal) {
 // receive handles one update of the lender. Only the first member counts: a lender cannot replace
 // the agent later. Report does not trust the number (package budget).
 func (b *BorrowedAgent) receive(u update) {
-	b.mu.Lock()
-	if u.Member != nil && b.member == "" {
-		b.member, b.omitted = u.Member.ID, u.Member.Omitted
+	b.state.mu.Lock()
+	if u.Member != nil && b.state.member == "" {
+		b.state.member, b.state.omitted = u.Member.ID, u.Member.Omitted
 		close(b.identified)
 	}
-	denied := u.Denied[min(b.denied, len(u.Denied)):]
-	b.denied += len(denied)
-	b.mu.Unlock()
+	denied := u.Denied[min(b.state.denied, len(u.Denied)):]
+	b.state.denied += len(denied)
+	b.state.mu.Unlock()
 	for _, q := range denied {
 		b.borrower.Owner().Denied(b.node, q)
 	}
@@ -211,18 +222,18 @@ func (b *BorrowedAgent) settle(final update, err error) {
 
 // end records why the lease ended. The first reason counts.
 func (b *BorrowedAgent) end(why error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.endReason == nil {
-		b.endReason = cmp.Or(why, errors.New("its node did not report what it spent"))
+	b.state.mu.Lock()
+	defer b.state.mu.Unlock()
+	if b.state.endReason == nil {
+		b.state.endReason = cmp.Or(why, errors.New("its node did not report what it spent"))
 	}
 }
 
 // id returns the member's id; "" until the lender has named it.
 func (b *BorrowedAgent) id() community.MemberID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.member
+	b.state.mu.Lock()
+	defer b.state.mu.Unlock()
+	return b.state.member
 }
 
 // Gone returns why the agent has ended; nil while the lease lasts.
@@ -232,9 +243,9 @@ func (b *BorrowedAgent) Gone() error {
 	default:
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.endReason
+	b.state.mu.Lock()
+	defer b.state.mu.Unlock()
+	return b.state.endReason
 }
 
 // OnEnd calls f when the lease has ended, in a goroutine of its own.
@@ -243,9 +254,9 @@ func (b *BorrowedAgent) OnEnd(f func()) { context.AfterFunc(b.leased, f) }
 // OmittedSkills returns a sentence for the model of the parent about the ones of its skills that are not
 // active for the agent; "" = all are, or it has none.
 func (b *BorrowedAgent) OmittedSkills() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return explainSkills(b.skills, b.omitted)
+	b.state.mu.Lock()
+	defer b.state.mu.Unlock()
+	return explainSkills(b.state.skills, b.state.omitted)
 }
 
 // awaitMember waits until the lender has named the agent and this node sees it as an available
@@ -313,9 +324,9 @@ func (b *BorrowedAgent) progress(p community.Progress) {
 	if id == "" || p.Message == "" {
 		return
 	}
-	b.mu.Lock()
-	b.activity = p.Message
-	b.mu.Unlock()
+	b.state.mu.Lock()
+	b.state.activity = p.Message
+	b.state.mu.Unlock()
 	m, _ := b.borrower.Member(id)
 	b.borrower.Owner().Progress(community.Member{ID: id, Name: m.Name}, p.Message)
 }
@@ -337,7 +348,7 @@ func (b *BorrowedAgent) Steer(ctx context.Context, text string) (r conversation.
 
 // Activity returns the activity that the lender reported last; "" = none yet.
 func (b *BorrowedAgent) Activity() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.activity
+	b.state.mu.Lock()
+	defer b.state.mu.Unlock()
+	return b.state.activity
 }

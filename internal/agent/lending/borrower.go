@@ -200,8 +200,9 @@ func (b *Borrower) Borrow(ctx context.Context, node community.Member, loan *budg
 	// The call outlives the tool call that made it, and ends with the agent.
 	life := max(limits.Wall, 0) + lifeSlack
 	leased, cancel := context.WithTimeout(community.WithCallDuration(context.WithoutCancel(ctx), life), life)
-	one := &BorrowedAgent{borrower: b, node: node, loan: loan, sandbox: in.Sandbox, skills: o.Skills, telling: make(chan struct{}, 1),
-		told: s.OnBehalf, maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
+	one := &BorrowedAgent{borrower: b, node: node, loan: loan, sandbox: in.Sandbox, state: lentState{skills: o.Skills},
+		constraints: toldConstraints{telling: make(chan struct{}, 1), told: s.OnBehalf},
+		maxLifetime: life, leased: leased, cancel: cancel, identified: make(chan struct{}), ended: make(chan struct{})}
 	// Subscribed before the call, so that the new member cannot appear unnoticed.
 	sub := b.Subscribe()
 	defer sub.Close()

@@ -189,7 +189,7 @@ func TestConstraintsThatCannotBeToldDenyAllMeanwhile(t *testing.T) {
 	b := &Borrower{Community: toldNode{told: &told}, Owner: ownedBy(Owner{OnlyReads: func() bool { return false },
 		Constraints: func(context.Context) ([]byte, error) { return allowed, failure }})}
 	one := borrow(b, "1")
-	one.telling, one.cancel = make(chan struct{}, 1), func() { t.Error("the agent is stopped") }
+	one.constraints.telling, one.cancel = make(chan struct{}, 1), func() { t.Error("the agent is stopped") }
 	for _, failure = range []error{nil, tooMany, tooMany, nil} {
 		if err := one.tellConstraints(t.Context()); !errors.Is(err, failure) {
 			t.Errorf("%v, want %v", err, failure)
@@ -224,9 +224,8 @@ func TestLoanThatALenderRefusesIsClosedAtOnce(t *testing.T) {
 		one.settle(tt.final, tt.err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := parent.Open(ended, budget.Limits{}, budget.Limits{}); (err == nil) != tt.free ||
-			!strings.Contains(one.endReason.Error(), tt.says) {
-			t.Errorf("%s: %v, and the agent ended because %v", name, err, one.endReason)
+		if _, err := parent.Open(ended, budget.Limits{}, budget.Limits{}); (err == nil) != tt.free || !strings.Contains(one.state.endReason.Error(), tt.says) {
+			t.Errorf("%s: %v, and the agent ended because %v", name, err, one.state.endReason)
 		}
 	}
 }

@@ -20,20 +20,20 @@ type heldTo struct {
 // Constraints returns the constraints of the borrowing agent and of its requesters when it borrowed, as their
 // node sent them last. They are part of the chain of the agent and its descendants as long as these
 // run. The caller must not change them.
-func (l *Lease) Constraints() permission.Chain { return l.held.Load().constraints }
+func (l *Lease) Constraints() permission.Chain { return l.link.held.Load().constraints }
 
 // OnlyReads reports whether the mode of the borrowing agent is plan; false for a nil Lease.
-func (l *Lease) OnlyReads() bool { return l != nil && l.held.Load().onlyReads }
+func (l *Lease) OnlyReads() bool { return l != nil && l.link.held.Load().onlyReads }
 
 // tellConstraints tells the lender what the parent is held to now, if that has changed since it was told.
 // An agent whose lender does not take it is stopped.
 func (b *BorrowedAgent) tellConstraints(ctx context.Context) error {
 	select {
-	case b.telling <- struct{}{}:
+	case b.constraints.telling <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-b.telling }()
+	defer func() { <-b.constraints.telling }()
 	return b.tellLocked(ctx)
 }
 
@@ -45,16 +45,16 @@ func (b *BorrowedAgent) checkConstraints(ctx context.Context) {
 		return
 	}
 	select {
-	case b.telling <- struct{}{}:
+	case b.constraints.telling <- struct{}{}:
 	default:
 		return
 	}
-	if !b.aside.TryGo(func() error {
-		defer func() { <-b.telling }()
+	if !b.constraints.aside.TryGo(func() error {
+		defer func() { <-b.constraints.telling }()
 		_ = b.tellLocked(ctx) // the agent is stopped
 		return nil
 	}) {
-		<-b.telling
+		<-b.constraints.telling
 	}
 }
 
@@ -69,13 +69,13 @@ func (b *BorrowedAgent) tellLocked(ctx context.Context) error {
 		unknown = fmt.Errorf("the agent cannot be told what it is held to now, and its calls are denied meanwhile: %w", unknown)
 		behalf, _ = permission.EncodeConstraints(permission.Chain{{Name: "the parent's node, which cannot tell them", Policy: permission.Policy{Default: permission.Deny}}})
 	}
-	if bytes.Equal(behalf, b.told) && plan == b.toldPlan {
+	if bytes.Equal(behalf, b.constraints.told) && plan == b.constraints.toldPlan {
 		return unknown
 	}
 	_, err := b.askOnBehalf(bounded, request{Constrain: b.id(), Plan: plan}, behalf)
 	switch {
 	case err == nil:
-		b.told, b.toldPlan = behalf, plan
+		b.constraints.told, b.constraints.toldPlan = behalf, plan
 		return unknown
 	case errors.Is(err, community.ErrNotFound): // the agent has ended; its final report is on the way
 		return nil

@@ -96,6 +96,11 @@ type Lease struct {
 	Checkout       *transfer.Checkout
 	CloseWorkspace func() error
 
+	link borrowerLink
+}
+
+// borrowerLink is how a lease tells its borrower things and asks it.
+type borrowerLink struct {
 	// held is what the borrower sent last; see Constraints and OnlyReads.
 	held atomic.Pointer[heldTo]
 	// open are the channels of the questions that wait for the borrower's answer, by id, each for
@@ -106,8 +111,9 @@ type Lease struct {
 	// denied are the first calls that no person was asked about or answered; guarded by deniedMu.
 	deniedMu sync.Mutex
 	denied   []Question
-	// taking has an element while the borrower is asked for a place; its capacity is 1.
-	taking chan struct{}
+	// taking has an element while the borrower is asked for a place; its capacity is 1. So is that of spent: a value means that a
+	// report is due. Changes until it is sent are in the same report.
+	taking, spent chan struct{}
 	// updates has room for the questions, for one Place, and for their withdrawals, so that no agent waits
 	// for a borrower that does not read.
 	updates chan update
@@ -117,9 +123,6 @@ type Lease struct {
 	end context.CancelCauseFunc
 	// report sends progress to the borrower; set by lend before the spawn.
 	report func(community.Progress)
-	// spent has the capacity 1: a value means that a report is due. Changes until it is sent are in
-	// the same report.
-	spent chan struct{}
 	// member is the lent agent; "" until it is spawned; guarded by Lender.mu.
 	member community.MemberID
 }
@@ -136,7 +139,7 @@ func (l *Lease) Requesters() []string {
 // nil Lease.
 func (l *Lease) Progress(message string) {
 	if l != nil {
-		l.report(community.Progress{Message: message})
+		l.link.report(community.Progress{Message: message})
 	}
 }
 
@@ -147,7 +150,7 @@ func (l *Lease) SpentChanged() {
 		return
 	}
 	select {
-	case l.spent <- struct{}{}:
+	case l.link.spent <- struct{}{}:
 	default: // a report is due already
 	}
 }
@@ -203,7 +206,7 @@ func (l *Lender) find(node community.NodeID, member community.MemberID) *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n := range l.leases {
-		if n.Node == node && n.member == member && member != "" {
+		if n.Node == node && n.link.member == member && member != "" {
 			return n
 		}
 	}
@@ -230,19 +233,19 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	switch {
 	case in.Load:
 		return replyOf(update{Load: new(l.load(node))})
-	case id != "" && one == nil, in.Answer != nil && !one.answer(*in.Answer):
+	case id != "" && one == nil, in.Answer != nil && !one.link.answer(*in.Answer):
 		return community.Reply{}, community.ErrNotFound
 	case in.Answer != nil:
 		return replyOf(update{})
 	case in.End != "": // the reply of the call that is the lease has the final report
-		one.end(errEnded)
+		one.link.end(errEnded)
 		return replyOf(update{})
 	case in.Constrain != "":
 		constraints, err := peer.Constraints(s)
 		if err != nil {
 			return community.Reply{}, err
 		}
-		one.held.Store(&heldTo{constraints, in.Plan})
+		one.link.held.Store(&heldTo{constraints, in.Plan})
 		return replyOf(update{})
 	case in.Account != "":
 		return replyOf(one.reported())
@@ -255,7 +258,7 @@ func (l *Lender) Provide(ctx context.Context, s community.Signal) (community.Rep
 	}
 	leased, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	n.end = end
+	n.link.end = end
 	if err := l.add(n); err != nil {
 		return community.Reply{}, err
 	}
@@ -306,11 +309,12 @@ func (l *Lender) lease(in request, s community.Signal) (*Lease, error) {
 	*n = Lease{
 		Definition: d, Name: cmp.Or(in.Name, d.Name), Tools: in.Tools, Account: account, Node: community.NodeID(s.Requester[0]),
 		Parent: community.MemberID(in.Parent), Sandbox: in.Sandbox, Manifest: in.Workspace, Skills: in.Skills,
-		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), spent: make(chan struct{}, 1), taking: make(chan struct{}, 1),
-		Approvals: l.cfg.Approvals, askTimeout: l.cfg.AskTimeout, updates: make(chan update, 2*maxQuestions+2),
+		MaxLifetime: min(l.cfg.MaxLifetime, account.Wall()), Approvals: l.cfg.Approvals,
+		link: borrowerLink{spent: make(chan struct{}, 1), taking: make(chan struct{}, 1), askTimeout: l.cfg.AskTimeout,
+			updates: make(chan update, 2*maxQuestions+2)},
 		CloseWorkspace: func() error { return nil },
 	}
-	n.held.Store(&heldTo{constraints: constraints})
+	n.link.held.Store(&heldTo{constraints: constraints})
 	if n.MaxLifetime <= 0 {
 		return nil, invalid("its share has no time")
 	}
@@ -375,7 +379,7 @@ var (
 func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.MaxLifetime, errTime)
 	defer cancel()
-	n.report, n.done = func(p community.Progress) { community.Report(ctx, p) }, ctx.Done()
+	n.link.report, n.link.done = func(p community.Progress) { community.Report(ctx, p) }, ctx.Done()
 	defer func() {
 		if err := n.CloseWorkspace(); err != nil { // it stays until the next start of the node
 			l.cfg.Logger.Warn("workspace of a lent agent not removed", "err", err)
@@ -391,14 +395,14 @@ func (l *Lender) lend(ctx context.Context, n *Lease) (why, err error) {
 	}
 	defer l.stop(ctx, m.ID)
 	l.mu.Lock()
-	n.member = m.ID
+	n.link.member = m.ID
 	l.mu.Unlock()
 	// The deferred calls run in reverse order: wait for watch, stop the agent, remove its workspace,
 	// release the timer.
 	// watch ends because the lease has ended.
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { n.end(l.watch(ctx, n.Node, m.ID)) })
+	watching.Go(func() { n.link.end(l.watch(ctx, n.Node, m.ID)) })
 	n.stream(ctx, m)
 	return context.Cause(ctx), nil
 }
@@ -416,7 +420,7 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 			err = community.Emit(ctx, line, "application/x-ndjson")
 		}
 		if err != nil {
-			l.end(err)
+			l.link.end(err)
 		}
 	}
 	send(update{Member: &memberInfo{ID: m.ID, Name: m.Name, Accepts: m.Accepts, Omitted: l.Omitted}})
@@ -426,10 +430,10 @@ func (l *Lease) stream(ctx context.Context, m community.Member) {
 		select {
 		case <-ctx.Done():
 			return
-		case u := <-l.updates:
+		case u := <-l.link.updates:
 			send(u)
 			continue
-		case <-l.spent:
+		case <-l.link.spent:
 		case <-again.C:
 		}
 		send(update{Spent: new(l.Account.Total()), Ended: l.Account.Ended()})

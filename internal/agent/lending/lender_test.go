@@ -32,8 +32,8 @@ func newTestLender(t *testing.T) *Lender {
 // lent adds a lease of a member to a node.
 func lent(t *testing.T, l *Lender, node community.NodeID, member string) *Lease {
 	t.Helper()
-	n := &Lease{Node: node, member: community.MemberID(member), Account: budget.New(budget.Limits{}), end: func(error) {},
-		askTimeout: time.Minute, updates: make(chan update, 2)}
+	n := &Lease{Node: node, Account: budget.New(budget.Limits{})}
+	n.link = borrowerLink{member: community.MemberID(member), end: func(error) {}, askTimeout: time.Minute, updates: make(chan update, 2)}
 	if err := l.add(n); err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +105,18 @@ func TestQuestionToTheBorrower(t *testing.T) {
 		want tool.Answer
 	}{
 		"yes": {do: func(n *Lease, id string, _ context.CancelFunc) {
-			n.answer(answer{Question: id, Allow: true, By: "ann"})
+			n.link.answer(answer{Question: id, Allow: true, By: "ann"})
 		}, want: tool.Answer{Allow: true, By: "the node where the task came from: ann"}},
 		"no answer":      {want: tool.Answer{Why: "It was denied, because the node where the task came from did not answer within 1m0s."}},
 		"cancelled":      {do: func(_ *Lease, _ string, cancel context.CancelFunc) { cancel() }, want: tool.Answer{Why: "It was denied, because its task ended before there was an answer."}},
-		"the lease ends": {do: func(n *Lease, _ string, _ context.CancelFunc) { n.end(nil) }, want: tool.Answer{Why: "It was denied, because its parent's node is gone."}},
+		"the lease ends": {do: func(n *Lease, _ string, _ context.CancelFunc) { n.link.end(nil) }, want: tool.Answer{Why: "It was denied, because its parent's node is gone."}},
 		"too long":       {args: map[string]any{"text": strings.Repeat("x", maxLine)}, want: tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}},
 		"no JSON":        {args: map[string]any{"text": func() {}}, want: tool.Answer{Why: "It is too long to be put to a person of another node, so it is denied."}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := lent(t, newTestLender(t), borrowingNode, "1")
 			done := make(chan struct{})
-			n.done, n.end = done, func(error) { close(done) }
+			n.link.done, n.link.end = done, func(error) { close(done) }
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var got tool.Answer
@@ -124,15 +124,15 @@ func TestQuestionToTheBorrower(t *testing.T) {
 			asking.Go(func() { got = n.Ask(ctx, Question{Tool: "Bash", Args: tt.args}) })
 			synctest.Wait()
 			if tt.do != nil {
-				asked := <-n.updates
+				asked := <-n.link.updates
 				tt.do(n, asked.Question.ID, cancel)
 			}
 			asking.Wait()
 			if got != tt.want {
 				t.Errorf("%s: got %+v, want %+v", about, got, tt.want)
 			}
-			if n.answer(answer{Question: "q"}) || n.waiting.Load() != 0 {
-				t.Errorf("%s: %d questions are open", about, n.waiting.Load())
+			if n.link.answer(answer{Question: "q"}) || n.link.waiting.Load() != 0 {
+				t.Errorf("%s: %d questions are open", about, n.link.waiting.Load())
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestLenderMayBeUsedByManyGoroutines(t *testing.T) {
 	for range 50 {
 		l := newTestLender(t)
 		lent(t, l, otherNode, "1")
-		n := &Lease{Node: borrowingNode, member: "2"}
+		n := &Lease{Node: borrowingNode, link: borrowerLink{member: "2"}}
 		var all sync.WaitGroup
 		for _, use := range []func(){
 			func() {

@@ -19,13 +19,13 @@ type leasePlaces struct{ lease *Lease }
 // none, or community.ErrUnavailable if it does not answer within spawnTimeout.
 func (p leasePlaces) Take(ctx context.Context) error {
 	select {
-	case p.lease.taking <- struct{}{}:
+	case p.lease.link.taking <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-p.lease.taking }()
+	defer func() { <-p.lease.link.taking }()
 	id := rand.Text()
-	a, err := p.lease.await(ctx, update{Place: id}, id, spawnTimeout)
+	a, err := p.lease.link.await(ctx, update{Place: id}, id, spawnTimeout)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: no place for a sub-agent: %w", community.ErrUnavailable, err)
@@ -42,10 +42,10 @@ func (p leasePlaces) Ended() { p.lease.SpentChanged() }
 // says that the lender asks for more than one at a time.
 func (b *BorrowedAgent) place(ctx context.Context, id string) error {
 	waiting, cancel := context.WithCancel(ctx)
-	_, twice := b.open.LoadOrStore(id, cancel)
-	if twice || b.id() == "" || !b.places.TryGo(func() error {
+	_, twice := b.requests.open.LoadOrStore(id, cancel)
+	if twice || b.id() == "" || !b.requests.places.TryGo(func() error {
 		defer cancel()
-		defer b.open.Delete(id)
+		defer b.requests.open.Delete(id)
 		err := b.loan.OpenElsewhere(waiting)
 		a := answer{Member: b.id(), Question: id, Allow: err == nil}
 		if err != nil {

@@ -87,19 +87,19 @@ func (l *Lease) Deny(q Question, why string) tool.Answer {
 	if data, err := json.Marshal(args); err != nil || len(data) > maxDeniedArgs {
 		args = nil
 	}
-	l.deniedMu.Lock()
-	defer l.deniedMu.Unlock()
-	if len(l.denied) < maxDenied {
-		l.denied = append(l.denied, Question{Name: q.Name, Tool: q.Tool, Args: args, Rule: q.Rule, Why: why})
+	l.link.deniedMu.Lock()
+	defer l.link.deniedMu.Unlock()
+	if len(l.link.denied) < maxDenied {
+		l.link.denied = append(l.link.denied, Question{Name: q.Name, Tool: q.Tool, Args: args, Rule: q.Rule, Why: why})
 	}
 	return tool.Answer{Why: why}
 }
 
 // reported returns what was spent so far, and which calls were denied.
 func (l *Lease) reported() update {
-	l.deniedMu.Lock()
-	defer l.deniedMu.Unlock()
-	return update{Spent: new(l.Account.Total()), Ended: l.Account.Ended(), Denied: slices.Clone(l.denied)}
+	l.link.deniedMu.Lock()
+	defer l.link.deniedMu.Unlock()
+	return update{Spent: new(l.Account.Total()), Ended: l.Account.Ended(), Denied: slices.Clone(l.link.denied)}
 }
 
 // Ask puts a question of the lent agent, or of a descendant, to the borrower and blocks until the
@@ -111,11 +111,11 @@ func (l *Lease) Ask(ctx context.Context, q Question) tool.Answer {
 	if line, err := asks.line(); err != nil || len(line) > maxLine {
 		return l.Deny(q, "It is too long to be put to a person of another node, so it is denied.")
 	}
-	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > maxQuestions {
+	defer l.link.waiting.Add(-1)
+	if l.link.waiting.Add(1) > maxQuestions {
 		return l.Deny(q, tooMany)
 	}
-	a, err := l.await(ctx, asks, q.ID, l.askTimeout)
+	a, err := l.link.await(ctx, asks, q.ID, l.link.askTimeout)
 	switch {
 	case errors.Is(err, errQueue):
 		return l.Deny(q, tooMany)
@@ -132,7 +132,7 @@ var errQueue = errors.New("the node where the task came from does not read what 
 
 // await sends the borrower an update that asks something, and blocks until the answer. The error says why
 // there is none: no answer in time, the end of ctx or of the lease, or errQueue.
-func (l *Lease) await(ctx context.Context, asks update, id string, timeout time.Duration) (tool.Answer, error) {
+func (l *borrowerLink) await(ctx context.Context, asks update, id string, timeout time.Duration) (tool.Answer, error) {
 	answered := make(chan tool.Answer, 1)
 	l.open.Store(id, answered)
 	defer l.open.Delete(id)
@@ -157,7 +157,7 @@ func (l *Lease) await(ctx context.Context, asks update, id string, timeout time.
 }
 
 // tell queues an update for the borrower, and returns false if the queue is full.
-func (l *Lease) tell(u update) bool {
+func (l *borrowerLink) tell(u update) bool {
 	select {
 	case l.updates <- u:
 		return true
@@ -167,7 +167,7 @@ func (l *Lease) tell(u update) bool {
 }
 
 // answer gives a question the borrower's answer. It returns false if the question is not open.
-func (l *Lease) answer(a answer) bool {
+func (l *borrowerLink) answer(a answer) bool {
 	c, open := l.open.LoadAndDelete(a.Question)
 	if open { // the channel has room for the one answer
 		c.(chan tool.Answer) <- tool.Answer{Allow: a.Allow, By: "the node where the task came from: " + visible.Line(a.By, 128),
@@ -178,7 +178,7 @@ func (l *Lease) answer(a answer) bool {
 
 // withdraw ends a question that needs no answer any more.
 func (b *BorrowedAgent) withdraw(id string) {
-	if cancel, open := b.open.Load(id); open {
+	if cancel, open := b.requests.open.Load(id); open {
 		cancel.(context.CancelFunc)()
 	}
 }
@@ -188,11 +188,11 @@ func (b *BorrowedAgent) withdraw(id string) {
 // answer, as when its message is lost, the lender denies the call when its time is over.
 func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
 	ctx, cancel := context.WithCancel(ctx)
-	_, twice := b.open.LoadOrStore(q.ID, cancel)
-	b.asked++
-	if twice || b.asked > maxAsked || b.id() == "" || !b.questions.TryGo(func() error {
+	_, twice := b.requests.open.LoadOrStore(q.ID, cancel)
+	b.requests.asked++
+	if twice || b.requests.asked > maxAsked || b.id() == "" || !b.requests.questions.TryGo(func() error {
 		defer cancel()
-		defer b.open.Delete(q.ID)
+		defer b.requests.open.Delete(q.ID)
 		a := b.decide(ctx, q)
 		_, _ = b.ask(ctx, request{Answer: &answer{
 			Member: b.id(), Question: q.ID, Allow: a.Allow, By: visible.Truncate(a.By, 128), Reason: visible.Truncate(a.Reason, maxReason),
@@ -210,12 +210,12 @@ func (b *BorrowedAgent) question(ctx context.Context, q Question) error {
 // as the agent lives, else the person's.
 func (b *BorrowedAgent) decide(ctx context.Context, q Question) tool.Answer {
 	key, err := json.Marshal(Question{Name: q.Name, Tool: q.Tool, Args: q.Args, Rule: q.Rule, Why: q.Why})
-	if a, known := b.answered.Load(string(key)); known {
+	if a, known := b.requests.answered.Load(string(key)); known {
 		return a.(tool.Answer)
 	}
 	a := b.borrower.Owner().Ask(ctx, b.node, b.id(), q)
 	if a.Always && !q.Once && err == nil {
-		b.answered.Store(string(key), a)
+		b.requests.answered.Store(string(key), a)
 	}
 	return a
 }
