@@ -134,34 +134,21 @@ func (s *bareStore) commit(b *testing.B, rows []bareRow) {
 	}
 }
 
-// commitRecorder is a store that keeps the writes of each commit. The journal makes one commit at a time.
+// commitRecorder is a store that keeps the entries of each commit. The journal makes one commit at a time.
 type commitRecorder struct {
 	session.Store
-	commits [][]session.Write
+	commits [][]bareRow
 }
 
 func (c *commitRecorder) Commit(writes []session.Write) error {
-	c.commits = append(c.commits, writes)
-	return c.Store.Commit(writes)
-}
-
-// rows returns the entries of each commit.
-func (c *commitRecorder) rows(b *testing.B) (commits [][]bareRow) {
-	b.Helper()
-	for _, writes := range c.commits {
-		var rows []bareRow
-		for _, w := range writes {
-			for _, e := range w.Entries {
-				data, err := json.Marshal(e)
-				if err != nil {
-					b.Fatal(err)
-				}
-				rows = append(rows, bareRow{w.Info.ID, data})
-			}
+	var rows []bareRow
+	for _, w := range writes {
+		for _, data := range w.Data {
+			rows = append(rows, bareRow{w.Info.ID, data})
 		}
-		commits = append(commits, rows)
 	}
-	return commits
+	c.commits = append(c.commits, rows)
+	return c.Store.Commit(writes)
 }
 
 // BenchmarkJournalOf64Agents is the rate of steps, a request to the model and a call each, of 64 agents side by
@@ -190,10 +177,9 @@ func BenchmarkJournalOf64Agents(b *testing.B) {
 		}
 		tasks.Wait()
 		ours = append(ours, time.Since(start))
-		groups := recorder.rows(b)
-		commits += len(groups)
+		commits += len(recorder.commits)
 		start = time.Now()
-		for _, rows := range groups {
+		for _, rows := range recorder.commits {
 			bare.commit(b, rows)
 			entries += len(rows)
 		}

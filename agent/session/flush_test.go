@@ -14,7 +14,7 @@ func (s *countingStore) Commit([]Write) error { s.commits++; return nil }
 func TestBatchIsCommittedOnce(t *testing.T) {
 	s := &countingStore{}
 	j := NewJournal(s, "n")
-	b, err := j.add(&Log{}, Write{})
+	b, err := j.add(&Log{}, &Write{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,8 @@ type Journal struct {
 	node  string
 	// committing has room for one: who holds it makes a commit.
 	committing chan struct{}
+	// spare has room for the writes of a batch. Only the holder of committing uses it.
+	spare []Write
 	// opening is held by Log.Reopen and Prune, so that no session is opened while it is deleted. It is
 	// locked before mu and before the mu of a Log.
 	opening sync.Mutex
@@ -39,7 +41,7 @@ type Journal struct {
 
 // batch is the writes of one commit.
 type batch struct {
-	writes []Write
+	writes []Write       // nil after the commit
 	logs   []*Log        // the logs of writes, by index
 	done   chan struct{} // closed after the commit
 	err    error         // of the commit; constant once done is closed
@@ -48,31 +50,44 @@ type batch struct {
 // NewJournal returns a Journal of a store. node is the name of the node, for the descriptions of new
 // sessions.
 func NewJournal(s Store, node string) *Journal {
-	return &Journal{store: s, node: node, committing: make(chan struct{}, 1), next: newBatch(), open: map[string]*Log{}}
+	return &Journal{store: s, node: node, committing: make(chan struct{}, 1), next: newBatch(nil), open: map[string]*Log{}}
 }
 
-func newBatch() *batch { return &batch{done: make(chan struct{})} }
+// newBatch returns a batch that keeps its writes in the memory of an earlier batch.
+func newBatch(writes []Write) *batch { return &batch{writes: writes, done: make(chan struct{})} }
 
 // Store returns the journal's store.
 func (j *Journal) Store() Store { return j.store }
 
-// add puts a write into the next commit. The error wraps ErrTaken if the log is older than the latest Recover.
-func (j *Journal) add(l *Log, w Write) (*batch, error) {
+// add puts a write of a log into the next commit. The error wraps ErrTaken if the log is older than the latest Recover. The
+// caller holds mu of the log, so that the order is that of the calls.
+func (j *Journal) add(l *Log, w *Write) (*batch, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if l.recovered != j.recovered {
 		return nil, fmt.Errorf("session %s: %w", w.Info.ID, ErrTaken)
 	}
 	b := j.next
-	if l.batch == b {
-		before := &b.writes[l.write]
-		w.Entries, w.Data = append(before.Entries, w.Entries...), append(before.Data, w.Data...)
-		*before = w
-		return b, nil
+	if l.batch != b {
+		if l.batch != nil && !l.batch.isDone() {
+			l.entries, l.data = nil, nil // the store reads them now
+		}
+		l.batch, l.write, l.entries, l.data = b, len(b.writes), l.entries[:0], l.data[:0]
+		b.writes, b.logs = append(b.writes, Write{}), append(b.logs, l)
 	}
-	l.batch, l.write = b, len(b.writes)
-	b.writes, b.logs = append(b.writes, w), append(b.logs, l)
+	l.entries, l.data = append(l.entries, w.Entries...), append(l.data, w.Data...)
+	b.writes[l.write] = Write{Info: w.Info, Entries: l.entries, InfoData: w.InfoData, Data: l.data}
 	return b, nil
+}
+
+// isDone reports whether the commit was made.
+func (b *batch) isDone() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // flush returns when a batch is committed. One caller makes the commit, the others wait for it.
@@ -81,13 +96,11 @@ func (j *Journal) flush(b *batch) error {
 	case <-b.done:
 	case j.committing <- struct{}{}:
 		defer func() { <-j.committing }()
-		select {
-		case <-b.done: // another caller was faster
+		if b.isDone() { // another caller was faster
 			return b.err
-		default:
 		}
 		j.mu.Lock()
-		j.next = newBatch() // b was the next one, since only the holder of committing replaces it
+		j.next = newBatch(j.spare) // b was the next one, since only the holder of committing replaces it
 		j.mu.Unlock()
 		if len(b.writes) > 0 {
 			b.err = j.store.Commit(b.writes)
@@ -97,7 +110,11 @@ func (j *Journal) flush(b *batch) error {
 				l.fail(b.err)
 			}
 		}
-		b.writes, b.logs = nil, nil // the logs keep b until their next write
+		for _, w := range b.writes {
+			clear(w.Entries) // the log uses it again, and a content may be large
+		}
+		clear(b.writes)
+		j.spare, b.writes, b.logs = b.writes[:0], nil, nil // the logs keep b until their next write
 		close(b.done)
 	}
 	return b.err
@@ -180,6 +197,10 @@ type Log struct {
 	// batch is the last one that has a write of the log, and write its index there; guarded by journal.mu.
 	batch *batch
 	write int
+	// entries and data belong to the write, or are, after its commit, room for others; guarded by journal.mu.
+	entries []Entry
+	data    [][]byte
+	added   Write // the latest one, with room for Data; guarded by mu
 }
 
 // Create begins a session. It becomes durable with its first commit. ID, Node, State
@@ -413,16 +434,18 @@ func (l *Log) add(entries []Entry, commits bool) (*batch, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	w := Write{Info: l.info, Entries: entries}
-	encode := w.encodeEntries
-	if commits { // else more is likely to come, with another Info
-		encode = w.Encode
+	w := &l.added
+	*w = Write{Info: l.info, Entries: entries, Data: w.Data[:0]}
+	defer func() { clear(w.Data); w.Entries = nil }()
+	err := w.encodeEntries()
+	if commits && err == nil { // else more is likely to come, with another Info
+		err = w.Encode()
 	}
-	if err := encode(); err != nil {
+	if err != nil {
 		l.err = err
 		return nil, err
 	}
-	return l.journal.add(l, w) // with l.mu held, so that the order follows the calls
+	return l.journal.add(l, w)
 }
 
 // fail refuses entries until the next task begins.

@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ func (s *slowStore) Commit(writes []session.Write) error {
 	if s.hold != nil {
 		<-s.hold
 	}
-	s.commits = append(s.commits, writes)
+	s.commits = append(s.commits, slices.Clone(writes))
 	if s.err != nil {
 		return s.err
 	}

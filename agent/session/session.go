@@ -258,23 +258,20 @@ type Write struct {
 	Data     [][]byte
 }
 
-// Encode sets InfoData and Data where they are nil, with the User of requests.
+// Encode sets InfoData and Data where they are missing, and the User of requests.
 func (w *Write) Encode() (err error) {
 	if w.InfoData == nil {
-		if w.InfoData, err = json.Marshal(w.Info); err != nil {
+		if w.InfoData, err = json.Marshal(&w.Info); err != nil {
 			return fmt.Errorf("the state of session %s: %w", w.Info.ID, err)
 		}
 	}
-	if w.Data == nil {
-		err = w.encodeEntries()
-	}
-	return err
+	return w.encodeEntries()
 }
 
-// encodeEntries sets Data.
+// encodeEntries sets Data where it is missing, and the User of requests.
 func (w *Write) encodeEntries() error {
-	w.Data = make([][]byte, len(w.Entries))
-	for i, e := range w.Entries {
+	for n := len(w.Data); n < len(w.Entries); n++ {
+		e := &w.Entries[n]
 		if e.Kind == Request && !e.Copied {
 			e.User = w.Info.User
 		}
@@ -282,7 +279,7 @@ func (w *Write) encodeEntries() error {
 		if err != nil {
 			return fmt.Errorf("an entry of the kind %s: %w", e.Kind, err)
 		}
-		w.Data[i] = data
+		w.Data = append(w.Data, data)
 	}
 	return nil
 }
@@ -304,7 +301,7 @@ type Filter struct {
 // takes.
 type Store interface {
 	// Commit adds the writes in one transaction. It returns when they are durable; with an error
-	// nothing was added.
+	// nothing was added. It keeps none of them: a Journal uses their memory again.
 	Commit(writes []Write) error
 	// Sessions returns the selected sessions, the latest first.
 	Sessions(ctx context.Context, f Filter) ([]Info, error)

@@ -110,12 +110,12 @@ func (c Config) configuredWindow(model string) int {
 // has other prices for the same name.
 func (c Config) lookup(model string) (catalog.Model, bool) {
 	place, name, _ := strings.Cut(model, ":")
-	s, ok := c.services()[place]
+	at, ok := map[string]string{"openai": c.OpenAIURL, "anthropic": c.AnthropicURL}[place]
 	if !ok {
 		return catalog.Model{}, false
 	}
-	if s.url != "" {
-		u, err := url.Parse(s.url)
+	if at != "" {
+		u, err := url.Parse(at)
 		if err != nil {
 			return catalog.Model{}, false
 		}

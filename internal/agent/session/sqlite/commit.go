@@ -9,18 +9,20 @@ import (
 	"symbio/agent/session"
 )
 
-// The statements of a commit. They have no numbered parameters, which the driver looks up by name at each execution.
+// The statements of a commit. They have no numbered parameters, which the driver looks up by name at each execution. A statement
+// of several rows that may be aborted alone would copy each page before it changes it, and write the words of all statements
+// before it to their index: this one rolls back, as its caller does.
 const (
 	// setSession does not change the index of states.
 	setSession = "UPDATE sessions SET title = iif(title = '', ?, title), updated = ?, info = ? WHERE id = ? AND state = ?"
 	addSession = `INSERT INTO sessions (id, title, dir, parent, root, state, updated, info) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET title = iif(title = '', excluded.title, title), state = excluded.state, updated = excluded.updated, info = excluded.info`
-	addEntries = "INSERT INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)" // and more rows
+	addEntries = "INSERT OR ROLLBACK INTO entries (session, time, kind, data) VALUES (?, ?, ?, ?)" // and more rows
 	addWords   = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 	addContent = "INSERT INTO contents (session, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 )
 
-// maxRows is how many entries one statement adds: as many as a short task has between two commits.
+// maxRows is how many entries one statement adds. The driver looks at all arguments for each of them.
 const maxRows = 8
 
 // committer makes commits over the driver's connection itself: the statements, arguments and transactions of database/sql take
@@ -29,6 +31,17 @@ type committer struct {
 	conn       any // the statements are of it
 	statements map[string]*statement
 	entries    [maxRows + 1]string // addEntries by the number of rows
+	// rows are the entries of the present commit, values the arguments of a statement that adds some of them.
+	rows   []row
+	values []driver.Value
+	words  map[string]driver.Value // kinds and states as arguments, which are allocated
+}
+
+// row is an entry of a commit.
+type row struct {
+	session driver.Value // its id
+	entry   *session.Entry
+	data    []byte
 }
 
 // statement is a prepared statement with room for its arguments.
@@ -40,18 +53,25 @@ type statement struct {
 // commit adds writes in one transaction. during is called before it ends.
 func (c *committer) commit(conn any, writes []session.Write, during func()) (err error) {
 	if c.conn != conn {
-		c.conn, c.statements = conn, map[string]*statement{}
+		c.conn, c.statements, c.words = conn, map[string]*statement{}, map[string]driver.Value{}
 	}
 	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	defer func() {
+		clear(c.rows) // a content may be large
+		c.rows = c.rows[:0]
 		if err != nil {
 			_, _ = c.exec("ROLLBACK") // SQLite may have done it already
 		}
 	}()
-	for _, w := range writes {
-		if err := c.write(w); err != nil {
+	for i := range writes {
+		if err := c.write(&writes[i]); err != nil {
+			return err
+		}
+	}
+	for rows := range slices.Chunk(c.rows, maxRows) {
+		if err := c.putRows(rows); err != nil {
 			return err
 		}
 	}
@@ -89,38 +109,48 @@ func (c *committer) close() (err error) {
 	return err
 }
 
-// write adds one write to the transaction.
-func (c *committer) write(w session.Write) error {
+// write adds the session of a write to the transaction, and its entries to the rows.
+func (c *committer) write(w *session.Write) error {
 	if err := w.Encode(); err != nil {
 		return err
 	}
-	if w.Info.Root != "" {
-		if err := c.putSession(w); err != nil {
-			return err
-		}
-	}
 	id := driver.Value(w.Info.ID)
-	for at := 0; at < len(w.Entries); at += maxRows {
-		rows := w.Entries[at:min(at+maxRows, len(w.Entries))]
-		values := make([]driver.Value, 0, 4*maxRows)
-		for n, e := range rows {
-			values = append(values, id, e.Time.UnixMicro(), string(e.Kind), w.Data[at+n])
-		}
-		done, err := c.exec(c.addEntries(len(rows)), values...)
-		if err != nil {
-			return err
-		}
-		last, err := done.LastInsertId() // the ids of a statement follow each other
-		if err != nil {
-			return err
-		}
-		for n, e := range rows {
-			if err := c.addParts(w.Info.ID, last-int64(len(rows)-1-n), e); err != nil {
-				return err
-			}
-		}
+	begun := len(c.rows)
+	for i := range w.Entries {
+		c.rows = append(c.rows, row{id, &w.Entries[i], w.Data[i]})
 	}
-	return nil
+	if w.Info.Root == "" {
+		return nil
+	}
+	return c.putSession(id, w, c.rows[begun:])
+}
+
+// putRows adds up to maxRows entries.
+func (c *committer) putRows(rows []row) error {
+	c.values = c.values[:0]
+	for _, r := range rows {
+		c.values = append(c.values, r.session, r.entry.Time.UnixMicro(), c.word(string(r.entry.Kind)), r.data)
+	}
+	defer clear(c.values)
+	done, err := c.exec(c.addEntries(len(rows)), c.values...)
+	if err != nil {
+		return err
+	}
+	last, err := done.LastInsertId() // the ids of a statement follow each other
+	for n := 0; n < len(rows) && err == nil; n++ {
+		err = c.addParts(rows[n], last-int64(len(rows)-1-n))
+	}
+	return err
+}
+
+// word returns a kind or a state as an argument.
+func (c *committer) word(s string) driver.Value {
+	v := c.words[s]
+	if v == nil {
+		v = s
+		c.words[s] = v
+	}
+	return v
 }
 
 // addEntries returns the statement that adds n entries.
@@ -132,25 +162,24 @@ func (c *committer) addEntries(n int) string {
 }
 
 // addParts adds what is kept of an entry in other tables.
-func (c *committer) addParts(session string, id int64, e session.Entry) (err error) {
-	if words := e.Words(); words != "" {
+func (c *committer) addParts(r row, id int64) (err error) {
+	if words := r.entry.Words(); words != "" {
 		_, err = c.exec(addWords, id, words)
 	}
-	if err == nil && e.Edit != nil && e.Edit.Content != nil {
-		_, err = c.exec(addContent, session, e.Edit.Before, e.Edit.Content)
+	if e := r.entry.Edit; err == nil && e != nil && e.Content != nil {
+		_, err = c.exec(addContent, r.session, e.Before, e.Content)
 	}
 	return err
 }
 
 // putSession writes the row of a session.
-func (c *committer) putSession(w session.Write) error {
-	i := w.Info
-	id, title, state, updated, data := driver.Value(i.ID), driver.Value(i.Title), driver.Value(string(i.State)),
-		driver.Value(i.Updated.UnixMicro()), driver.Value(w.InfoData)
-	if !slices.ContainsFunc(w.Entries, func(e session.Entry) bool {
-		return e.Kind == session.Task || e.Kind == session.Resume || e.Kind == session.End
+func (c *committer) putSession(id driver.Value, w *session.Write, rows []row) error {
+	i := &w.Info
+	state, updated, data := c.word(string(i.State)), i.Updated.UnixMicro(), driver.Value(w.InfoData)
+	if !slices.ContainsFunc(rows, func(r row) bool {
+		return r.entry.Kind == session.Task || r.entry.Kind == session.Resume || r.entry.Kind == session.End
 	}) { // else the state is another one
-		done, err := c.exec(setSession, title, updated, data, id, state)
+		done, err := c.exec(setSession, i.Title, updated, data, id, state)
 		if err != nil {
 			return err
 		}
@@ -158,6 +187,6 @@ func (c *committer) putSession(w session.Write) error {
 			return err
 		}
 	}
-	_, err := c.exec(addSession, id, title, i.Dir, i.Parent, i.Root, state, updated, data)
+	_, err := c.exec(addSession, id, i.Title, i.Dir, i.Parent, i.Root, state, updated, data)
 	return err
 }
