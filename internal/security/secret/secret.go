@@ -9,6 +9,7 @@ package secret
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // names are slash-separated and below the home directory; of a directory all that is in it is meant. A program's own
@@ -71,7 +72,7 @@ func Paths(home string) []string {
 func In(below string) string {
 	below = strings.ToLower(below)
 	first, _, _ := strings.Cut(below, "/")
-	for _, name := range byFirst[first] {
+	for _, name := range byFirst()[first] {
 		if rest, found := strings.CutPrefix(below, strings.ToLower(name)); found && (rest == "" || rest[0] == '/') {
 			return name
 		}
@@ -81,11 +82,11 @@ func In(below string) string {
 
 // byFirst are the names by their first part in lower case: a decision about a file asks for one in less than a
 // microsecond.
-var byFirst = func() map[string][]string {
+var byFirst = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for _, name := range names {
 		first, _, _ := strings.Cut(strings.ToLower(name), "/")
 		all[first] = append(all[first], name)
 	}
 	return all
-}()
+})

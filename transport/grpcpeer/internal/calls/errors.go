@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -34,22 +35,24 @@ type row struct {
 
 // table maps the errors of package community to the wire and back. Its codes and reasons are part
 // of the protocol; errors_test.go checks that each row survives the round trip.
-var table = rows(
-	row{err: community.ErrDenied, code: codes.PermissionDenied, reason: "DENIED"},
-	row{err: community.ErrBusy, code: codes.ResourceExhausted, reason: "BUSY"},
-	row{err: community.ErrTooLarge, code: codes.ResourceExhausted, reason: "TOO_LARGE"},
-	row{err: community.ErrInvalid, code: codes.InvalidArgument, reason: "INVALID"},
-	row{err: community.ErrNotFound, code: codes.NotFound, reason: "NOT_FOUND"},
-	row{err: community.ErrNotProvided, code: codes.NotFound, reason: "NOT_PROVIDED"},
-	row{err: community.ErrNotAccepted, code: codes.FailedPrecondition, reason: "NOT_ACCEPTED"},
-	row{err: community.ErrRemoteMember, code: codes.FailedPrecondition, reason: "REMOTE_MEMBER"},
-	row{err: community.ErrLocalMember, code: codes.FailedPrecondition, reason: "LOCAL_MEMBER"},
-	row{err: community.ErrStopped, code: codes.Unavailable, reason: "STOPPED"},
-	row{err: community.ErrUnavailable, code: codes.Unavailable, reason: "UNAVAILABLE"},
-	row{err: community.ErrAgentFailed, code: codes.Internal, reason: "AGENT_FAILED"},
-	row{err: context.DeadlineExceeded, code: codes.DeadlineExceeded, reason: "DEADLINE"},
-	row{err: context.Canceled, code: codes.Canceled, reason: "CANCELLED"},
-)
+var table = sync.OnceValue(func() []row {
+	return rows(
+		row{err: community.ErrDenied, code: codes.PermissionDenied, reason: "DENIED"},
+		row{err: community.ErrBusy, code: codes.ResourceExhausted, reason: "BUSY"},
+		row{err: community.ErrTooLarge, code: codes.ResourceExhausted, reason: "TOO_LARGE"},
+		row{err: community.ErrInvalid, code: codes.InvalidArgument, reason: "INVALID"},
+		row{err: community.ErrNotFound, code: codes.NotFound, reason: "NOT_FOUND"},
+		row{err: community.ErrNotProvided, code: codes.NotFound, reason: "NOT_PROVIDED"},
+		row{err: community.ErrNotAccepted, code: codes.FailedPrecondition, reason: "NOT_ACCEPTED"},
+		row{err: community.ErrRemoteMember, code: codes.FailedPrecondition, reason: "REMOTE_MEMBER"},
+		row{err: community.ErrLocalMember, code: codes.FailedPrecondition, reason: "LOCAL_MEMBER"},
+		row{err: community.ErrStopped, code: codes.Unavailable, reason: "STOPPED"},
+		row{err: community.ErrUnavailable, code: codes.Unavailable, reason: "UNAVAILABLE"},
+		row{err: community.ErrAgentFailed, code: codes.Internal, reason: "AGENT_FAILED"},
+		row{err: context.DeadlineExceeded, code: codes.DeadlineExceeded, reason: "DEADLINE"},
+		row{err: context.Canceled, code: codes.Canceled, reason: "CANCELLED"},
+	)
+})
 
 // untyped maps a code without a reason: from gRPC itself, or from a node written in another language. gRPC's own
 // ResourceExhausted is a message over its size limit.
@@ -92,7 +95,7 @@ func ToStatus(err error) error {
 // rowOf returns the first row whose error err wraps. Any other error came from an agent's code, and
 // becomes ErrAgentFailed: its text may have details that are not meant for other nodes.
 func rowOf(err error) row {
-	for _, r := range table {
+	for _, r := range table() {
 		if errors.Is(err, r.err) {
 			return r
 		}
@@ -110,7 +113,7 @@ func failureTo(err error) *pb.Failure {
 // fromFailure is the inverse of failureTo. A failure with an unknown reason is mapped by its code.
 func fromFailure(f *pb.Failure) error {
 	code := codes.Code(f.GetCode())
-	for _, r := range table {
+	for _, r := range table() {
 		if r.reason == f.GetReason() && r.code == code {
 			return explain(r.err, f.GetExplanation())
 		}
@@ -140,7 +143,7 @@ func FromStatus(err error) error {
 		if !ok || info.GetDomain() != Domain {
 			continue
 		}
-		for _, r := range table {
+		for _, r := range table() {
 			if r.reason == info.GetReason() && r.code == s.Code() {
 				return explain(r.err, info.GetMetadata()[explanation])
 			}

@@ -47,17 +47,17 @@ func TestEveryErrorOfTheCommunityHasARow(t *testing.T) {
 		return true
 	})
 	const ofContexts = 2
-	if got := len(table) - ofContexts; got != declared || declared == 0 {
+	if got := len(table()) - ofContexts; got != declared || declared == 0 {
 		t.Errorf("the table has %d errors of package community, which declares %d", got, declared)
 	}
 }
 
 func TestErrorsCrossTheWireBothWays(t *testing.T) {
-	for _, r := range table {
+	for _, r := range table() {
 		for _, err := range []error{r.err, fmt.Errorf("open /secret: %w", r.err),
 			&community.Error{Op: "send to", Member: "secret", Err: r.err}} {
 			got := travel(t, err)
-			for _, other := range table {
+			for _, other := range table() {
 				if want := other.err == r.err; errors.Is(got, other.err) != want {
 					t.Errorf("%v arrives as %v; is %v: got %t, want %t", err, got, other.err, !want, want)
 				}
