@@ -288,7 +288,7 @@ func (rec *record) origins() []origin {
 	for o := range rec.sightings {
 		from = append(from, o)
 	}
-	slices.SortFunc(from, func(a, b origin) int {
+	slices.SortStableFunc(from, func(a, b origin) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.key, b.key))
 	})
 	return from

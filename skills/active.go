@@ -426,9 +426,9 @@ func (s *activeSkills) texts(m texts) []Activation {
 		have = append(have, a)
 	}
 	if !m.shown {
-		slices.SortFunc(have, func(a, b activeSkill) int { return cmp.Compare(a.grant.label, b.grant.label) })
+		slices.SortStableFunc(have, func(a, b activeSkill) int { return cmp.Compare(a.grant.label, b.grant.label) })
 	} else {
-		slices.SortFunc(have, func(a, b activeSkill) int { return cmp.Compare(b.order, a.order) })
+		slices.SortStableFunc(have, func(a, b activeSkill) int { return cmp.Compare(b.order, a.order) })
 		clear(h.shown)
 	}
 	var all []Activation

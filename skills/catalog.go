@@ -139,7 +139,7 @@ func (g *catalogBuilder) add(k *knownSkill) {
 // finish sorts what was added and returns the catalog.
 func (g *catalogBuilder) finish() Catalog {
 	c := g.catalog
-	slices.SortFunc(c.Skills, byPrecedence)
+	slices.SortStableFunc(c.Skills, byPrecedence)
 	for _, k := range g.failed {
 		// Otherwise a link of another name led to a skill that is in the catalog.
 		if r := k.reading; k.good != nil || !g.seen[r.skill.ID] {

@@ -51,7 +51,7 @@ func GrantSource(label string) string { return "skill:" + label }
 // newAgentGrants sorts the grants and computes the rules once, because readers ask for each
 // decision.
 func newAgentGrants(gone *atomic.Bool, grants []*grant) *agentGrants {
-	slices.SortFunc(grants, func(a, b *grant) int { return cmp.Compare(a.label, b.label) })
+	slices.SortStableFunc(grants, func(a, b *grant) int { return cmp.Compare(a.label, b.label) })
 	g := &agentGrants{gone: gone, grants: grants, rules: merge(grants)}
 	for _, s := range grants {
 		if rule, err := permission.ParseGrant(ownFiles); err == nil && s.skillDir != (skillDir{}) {
@@ -74,7 +74,7 @@ func merge(grants []*grant) []permission.Grant {
 			}
 		}
 	}
-	slices.SortFunc(rules, func(a, b permission.Grant) int {
+	slices.SortStableFunc(rules, func(a, b permission.Grant) int {
 		return cmp.Or(cmp.Compare(a.Rule.String(), b.Rule.String()), cmp.Compare(a.Source, b.Source))
 	})
 	return slices.Clip(rules)

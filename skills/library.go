@@ -110,7 +110,7 @@ func (l *library) assemble(why string) {
 	})
 	if len(l.registered)+len(l.removed) > 0 {
 		c.Skills = slices.AppendSeq(c.Skills, maps.Values(l.registered))
-		slices.SortFunc(c.Skills, byPrecedence)
+		slices.SortStableFunc(c.Skills, byPrecedence)
 		c.Notes = slices.DeleteFunc(slices.Clone(c.Notes), isRelation)
 		c.Notes = append(c.Notes, relations(c.Skills)...)
 	}

@@ -109,7 +109,7 @@ func (c Catalog) search(q Query, index *search.Index) SearchResult {
 			found = append(found, foundSkill{i, score, reason})
 		}
 	}
-	slices.SortFunc(found, func(a, b foundSkill) int {
+	slices.SortStableFunc(found, func(a, b foundSkill) int {
 		x, y := &c.Skills[a.index], &c.Skills[b.index]
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(x.Scope.rank(), y.Scope.rank()), cmp.Compare(x.Path, y.Path),
 			cmp.Compare(a.index, b.index))

@@ -100,7 +100,7 @@ func MergeBills(rows []BillRow, by []string) []BillRow {
 		}
 		merged[at[key]].Add(r)
 	}
-	slices.SortFunc(merged, func(a, b BillRow) int { return slices.Compare(a.Columns(by), b.Columns(by)) })
+	slices.SortStableFunc(merged, func(a, b BillRow) int { return slices.Compare(a.Columns(by), b.Columns(by)) })
 	return merged
 }
 

@@ -212,7 +212,7 @@ func (c *Cluster) Nodes() ([]Record, error) {
 		r.Removed = c.revoked.Has(r.ID)
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b Record) int { return a.Joined.Compare(b.Joined) })
+	slices.SortStableFunc(all, func(a, b Record) int { return a.Joined.Compare(b.Joined) })
 	return all, nil
 }
 

@@ -65,7 +65,7 @@ func storedLists(dir string) (all []storedList, err error) {
 			all = append(all, storedList{n, filepath.Join(dir, e.Name())})
 		}
 	}
-	slices.SortFunc(all, func(a, b storedList) int { return cmp.Compare(a.epoch, b.epoch) })
+	slices.SortStableFunc(all, func(a, b storedList) int { return cmp.Compare(a.epoch, b.epoch) })
 	return all, nil
 }
 

@@ -234,7 +234,7 @@ func (r *Revocations) take(list *pb.Revocations) (bool, error) {
 		return false, fmt.Errorf("over %d lists of removed nodes that know nothing of each other: start a node that holds the authority", maxLists)
 	}
 	r.lists = append(all, list)
-	slices.SortFunc(r.lists, func(a, b *pb.Revocations) int {
+	slices.SortStableFunc(r.lists, func(a, b *pb.Revocations) int {
 		return cmp.Or(cmp.Compare(b.GetEpoch(), a.GetEpoch()), bytes.Compare(a.GetSignature(), b.GetSignature()))
 	})
 	for _, id := range list.GetNodes() {

@@ -119,11 +119,11 @@ func (t *links) acquaintances() *[]acquaintance {
 		}
 	}
 	byID := func(a, b acquaintance) int { return cmp.Compare(a.id, b.id) }
-	slices.SortFunc(all, byID)
+	slices.SortStableFunc(all, byID)
 	if len(all) > introduced.MaxNodes {
 		next, _ := slices.BinarySearchFunc(all, acquaintance{id: t.self}, byID)
 		all = slices.Concat(all[next:], all[:next])[:introduced.MaxNodes]
-		slices.SortFunc(all, byID)
+		slices.SortStableFunc(all, byID)
 	}
 	t.known = &all
 	return t.known

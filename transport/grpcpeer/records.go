@@ -153,7 +153,7 @@ func (n *Network) Nodes() []NodeStatus {
 	}
 	all = append(all, n.candidates.list(listed)...)
 	all = append(all, n.records.list(listed)...)
-	slices.SortFunc(all[1:], func(a, b NodeStatus) int {
+	slices.SortStableFunc(all[1:], func(a, b NodeStatus) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Addr, b.Addr))
 	})
 	return all

@@ -63,7 +63,7 @@ func Count(events []event.Event) []Use {
 		u.Skill = name
 		all = append(all, u)
 	}
-	slices.SortFunc(all, func(a, b Use) int {
+	slices.SortStableFunc(all, func(a, b Use) int {
 		return cmp.Or(cmp.Compare(b.Taken, a.Taken), strings.Compare(a.Skill, b.Skill))
 	})
 	return all

@@ -259,7 +259,7 @@ func list(dir string) ([]segment, error) {
 			all = append(all, segment{filepath.Join(dir, e.Name()), n})
 		}
 	}
-	slices.SortFunc(all, func(a, b segment) int { return a.number - b.number })
+	slices.SortStableFunc(all, func(a, b segment) int { return a.number - b.number })
 	return all, nil
 }
 

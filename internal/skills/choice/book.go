@@ -70,7 +70,7 @@ func (b Book) Enable(skill string) error { return choices(b).Remove(skill) }
 // also returns those that can.
 func (b Book) All() ([]Choice, error) {
 	all, err := choices(b).All()
-	slices.SortFunc(all, func(x, y Choice) int { return strings.Compare(x.Skill, y.Skill) })
+	slices.SortStableFunc(all, func(x, y Choice) int { return strings.Compare(x.Skill, y.Skill) })
 	if err != nil {
 		err = fmt.Errorf("list the skills that are switched off: %w", err)
 	}

@@ -173,7 +173,7 @@ func (p *Place) set(name string, entry *LockEntry) error {
 	if entry != nil {
 		all = append(all, *entry)
 	}
-	slices.SortFunc(all, func(a, b LockEntry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b LockEntry) int { return strings.Compare(a.Name, b.Name) })
 	data, err := encodeLock(all)
 	if err == nil && len(data) > share.MaxFile {
 		err = fmt.Errorf("%w: the lock file would have over %d KiB", private.ErrFull, share.MaxFile>>10)

@@ -95,7 +95,7 @@ func New(name string, contents map[string][]byte, executable map[string]bool) (*
 // visits a directory where its name sorts, which is not the order of whole paths: "a.md" sorts
 // before "a/b".
 func (p *Pack) assemble(contents map[string][]byte) error {
-	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(p.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	for _, f := range p.Files {
 		p.content = append(p.content, contents[f.Path]...)
 	}

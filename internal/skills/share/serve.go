@@ -126,7 +126,7 @@ func (s *Server) shared(ctx context.Context) ([]skills.Skill, error) {
 			all = append(all, one)
 		}
 	}
-	slices.SortFunc(all, func(a, b skills.Skill) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b skills.Skill) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

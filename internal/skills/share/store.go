@@ -147,7 +147,7 @@ func (s Store) List() ([]Origin, error) {
 			all = append(all, o)
 		}
 	}
-	slices.SortFunc(all, func(a, b Origin) int {
+	slices.SortStableFunc(all, func(a, b Origin) int {
 		return slices.Compare([]string{a.Name, a.Hash}, []string{b.Name, b.Hash})
 	})
 	return all, nil

@@ -140,7 +140,7 @@ func (x *Index) Match(task string) []Match {
 	for entry, h := range s.found {
 		all = append(all, Match{entry, h.score, fmt.Sprintf("%s %q", h.kind, h.text)})
 	}
-	slices.SortFunc(all, func(a, b Match) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entry, b.Entry)) })
+	slices.SortStableFunc(all, func(a, b Match) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entry, b.Entry)) })
 	return all
 }
 

@@ -88,7 +88,7 @@ func (b Book) Remove(dir, hash string) error { return records(b).Remove(key(dir,
 func (b Book) Records() ([]Record, error) {
 	all, err := records(b).All()
 	sortKey := func(r Record) []string { return []string{r.Name, r.Dir, r.Time.UTC().Format(time.RFC3339Nano), r.Hash} }
-	slices.SortFunc(all, func(x, y Record) int { return slices.Compare(sortKey(x), sortKey(y)) })
+	slices.SortStableFunc(all, func(x, y Record) int { return slices.Compare(sortKey(x), sortKey(y)) })
 	if err != nil {
 		err = fmt.Errorf("list the trusted skills: %w", err)
 	}

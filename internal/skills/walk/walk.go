@@ -233,7 +233,7 @@ func listAll(places []Place, limit int) []listing {
 
 // SetEntries sets Skill, Kind and Has from the entries of the directory. It sorts entries.
 func (p *Place) SetEntries(entries []Entry) {
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range entries {
 		switch e.Name {
 		case FileName:

@@ -49,7 +49,7 @@ type File struct {
 // Render returns the survey as Markdown. It sorts s.Parts. The report ends with shell commands that
 // check its totals.
 func Render(s Survey) string {
-	slices.SortFunc(s.Parts, func(a, b Part) int { return strings.Compare(a.Part, b.Part) })
+	slices.SortStableFunc(s.Parts, func(a, b Part) int { return strings.Compare(a.Part, b.Part) })
 	total, kinds := sum(s.Parts)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Survey of %s\n\n", inline(s.Dir))
@@ -104,7 +104,7 @@ func sum(parts []Part) (total Part, kinds []Kind) {
 	for _, k := range by {
 		kinds = append(kinds, k)
 	}
-	slices.SortFunc(kinds, func(a, b Kind) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.Kind, b.Kind)) })
+	slices.SortStableFunc(kinds, func(a, b Kind) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.Kind, b.Kind)) })
 	return total, kinds
 }
 
@@ -119,7 +119,7 @@ func filesByLength(parts []Part, n int) []File {
 	for _, p := range parts {
 		all = append(all, p.Longest...)
 	}
-	slices.SortFunc(all, func(a, b File) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.File, b.File)) })
+	slices.SortStableFunc(all, func(a, b File) int { return cmp.Or(b.Lines-a.Lines, strings.Compare(a.File, b.File)) })
 	return all[:min(n, len(all))]
 }
 

@@ -300,7 +300,7 @@ func leftOutSkills(ctx context.Context, w *World) (out []Finding) {
 		}
 		add(w.Options.Skills().Reply(catalog, nil))
 	}
-	slices.SortFunc(left, func(a, b Finding) int { return cmp.Compare(a.Detail, b.Detail) })
+	slices.SortStableFunc(left, func(a, b Finding) int { return cmp.Compare(a.Detail, b.Detail) })
 	out = slices.Compact(left)
 	slices.Sort(notes)
 	for _, n := range slices.Compact(notes) {

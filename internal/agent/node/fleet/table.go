@@ -231,7 +231,7 @@ func (t *table) after(version uint64) (all []change) {
 	for _, e := range t.events[first:] {
 		all = append(all, change{version: e.version, event: e.event})
 	}
-	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(a.version, b.version) })
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.version, b.version) })
 	return all
 }
 

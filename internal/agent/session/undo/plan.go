@@ -112,7 +112,7 @@ func load(ctx context.Context, store session.Store, id string) (tasks []int64, c
 			dir, err = filepath.EvalSymlinks(s.Dir)
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(b.id, a.id) }) // the store numbers all sessions together
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(b.id, a.id) }) // the store numbers all sessions together
 	return tasks, changes, dir, err
 }
 
