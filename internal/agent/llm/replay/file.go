@@ -3,11 +3,8 @@ package replay
 import (
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 )
 
 // fileVersion is that of the format, which gopkg.in/dnaeon/go-vcr.v4 has, too.
@@ -64,13 +61,4 @@ func (i *interaction) answer(req *http.Request) *http.Response {
 		Status: r.Status, StatusCode: r.Code, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, ContentLength: r.ContentLength,
 		Uncompressed: r.Uncompressed, Body: io.NopCloser(strings.NewReader(r.Body)), Header: r.Headers.Clone(), Close: true, Request: req,
 	}
-}
-
-// write writes a file that exists.
-func (c cassette) write(file string) error {
-	text, err := yaml.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append([]byte("---\n"), text...), fileMode)
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"symbio/agent/llm"
 )
 
@@ -100,7 +102,8 @@ func (r *Recorder) Close() (written int, err error) {
 	for _, i := range r.kept.Interactions {
 		r.clean(i)
 	}
-	if err := r.kept.write(r.file); err != nil {
+	text, err := yaml.Marshal(r.kept)
+	if err := errors.Join(err, os.WriteFile(r.file, append([]byte("---\n"), text...), fileMode)); err != nil {
 		return 0, fmt.Errorf("write the recording: %w", err)
 	}
 	return len(r.kept.Interactions), nil
