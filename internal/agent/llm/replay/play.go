@@ -260,5 +260,3 @@ func (p *Replayer) rename(text string) string {
 	defer p.mu.Unlock()
 	return memberID().ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.toCurrentID[id], id) })
 }
-
-var _ http.RoundTripper = (*Replayer)(nil)

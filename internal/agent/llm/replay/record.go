@@ -77,13 +77,12 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	took := time.Since(began)
 	got, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBody))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}
 	i := newInteraction(req, sent, resp, got)
-	i.Response.Duration = took
+	i.Response.Duration = time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i.ID = len(r.kept.Interactions)
@@ -125,5 +124,3 @@ func readBody(req *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, req.Body, maxBody))
 	return body, errors.Join(err, req.Body.Close())
 }
-
-var _ http.RoundTripper = (*Recorder)(nil)

@@ -64,16 +64,11 @@ func (d describer) answer(asked *pb.ServerReflectionRequest, reply *pb.ServerRef
 		}
 		reply.MessageResponse = &pb.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: all}
 		return nil
-	case *pb.ServerReflectionRequest_AllExtensionNumbersOfType:
-		none := &pb.ExtensionNumberResponse{BaseTypeName: q.AllExtensionNumbersOfType}
-		reply.MessageResponse = &pb.ServerReflectionResponse_AllExtensionNumbersResponse{AllExtensionNumbersResponse: none}
-		_, err = protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(none.BaseTypeName))
-		return err
 	case *pb.ServerReflectionRequest_FileByFilename:
 		of, err = protoregistry.GlobalFiles.FindFileByPath(q.FileByFilename)
 	case *pb.ServerReflectionRequest_FileContainingSymbol:
 		of, err = protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(q.FileContainingSymbol))
-	default:
+	default: // about extensions
 		err = protoregistry.NotFound
 	}
 	if err != nil {
@@ -82,14 +77,18 @@ func (d describer) answer(asked *pb.ServerReflectionRequest, reply *pb.ServerRef
 	delete(sent, of.ParentFile().Path()) // what is asked for is sent again
 	files := &pb.FileDescriptorResponse{}
 	reply.MessageResponse = &pb.ServerReflectionResponse_FileDescriptorResponse{FileDescriptorResponse: files}
-	files.FileDescriptorProto, err = describe(nil, of.ParentFile(), sent)
+	files.FileDescriptorProto, err = describe(of.ParentFile(), sent)
 	return err
 }
 
-// describe appends a file and those that it imports, without the ones that were sent. A file is in the binary
+// describe returns a file and those that it imports, without the ones that were sent. A file is in the binary
 // as protoc made it, and its messages have it.
-func describe(files [][]byte, file protoreflect.FileDescriptor, sent map[string]bool) ([][]byte, error) {
-	if !sent[file.Path()] && file.Messages().Len() > 0 {
+func describe(file protoreflect.FileDescriptor, sent map[string]bool) (files [][]byte, err error) {
+	for left := []protoreflect.FileDescriptor{file}; len(left) > 0; left = left[1:] {
+		file := left[0]
+		if sent[file.Path()] || file.Messages().Len() == 0 {
+			continue
+		}
 		sent[file.Path()] = true
 		kind, err := protoregistry.GlobalTypes.FindMessageByName(file.Messages().Get(0).FullName())
 		if err != nil {
@@ -105,11 +104,8 @@ func describe(files [][]byte, file protoreflect.FileDescriptor, sent map[string]
 			return nil, err
 		}
 		files = append(files, text)
-	}
-	for i := range file.Imports().Len() {
-		var err error
-		if files, err = describe(files, file.Imports().Get(i), sent); err != nil {
-			return nil, err
+		for i := range file.Imports().Len() {
+			left = append(left, file.Imports().Get(i))
 		}
 	}
 	return files, nil
