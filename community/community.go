@@ -69,12 +69,6 @@ type Config struct {
 	// rate.Inf is no limit.
 	RefusalRate  rate.Limit
 	RefusalBurst int
-	// MaxPeerMembers is how many members of one peer are taken, MaxCapabilities how many capabilities of it,
-	// and how many this node can offer; members and capabilities beyond them are left out (LeftOut). Defaults 1024 and 256.
-	MaxPeerMembers, MaxCapabilities int
-	// MaxDepth is how deep a JSON payload may be nested that is checked by a schema; a deeper one is
-	// ErrInvalid. Default 64, the constant MaxDepth.
-	MaxDepth int
 	// MaxCall is how long a call between nodes may take, when its caller gave no deadline or a later
 	// one. It is applied at both ends. Default 5 min.
 	MaxCall time.Duration
@@ -103,7 +97,7 @@ func (c Config) withDefaults() Config {
 		field *int
 		value int
 	}{{&c.MaxAgents, 10_000}, {&c.MaxMessage, 1 << 20}, {&c.MaxPartial, maxPartial}, {&c.MaxNodeCalls, 256}, {&c.MaxAgentCalls, 64},
-		{&c.RefusalBurst, 100}, {&c.MaxPeerMembers, 1024}, {&c.MaxCapabilities, 256}, {&c.MaxDepth, MaxDepth}} {
+		{&c.RefusalBurst, 100}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}

@@ -8,7 +8,7 @@ import (
 	"symbio/internal/security/strictjson"
 )
 
-// MaxDepth is the default of Config.MaxDepth: how deep a JSON payload may be nested. It is far more than people
+// MaxDepth is how deep a JSON payload may be nested that is checked by a schema. It is far more than people
 // write, and far less than a recursive reader can handle.
 const MaxDepth = 64
 
@@ -64,9 +64,9 @@ func stringLength(data []byte) (n int) {
 // decode reads one JSON value and refuses text that another reader could read differently: a key twice (with fold
 // also in another case), or data after the value. Numbers become int64 if they fit, else float64. Empty data is
 // null, as it is for a Provider.
-func decode(data []byte, depth int, fold bool) (any, error) {
+func decode(data []byte, fold bool) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
-	return strictjson.Decode(data, strictjson.Options{MaxDepth: depth, FoldKeys: fold})
+	return strictjson.Decode(data, strictjson.Options{MaxDepth: MaxDepth, FoldKeys: fold})
 }

@@ -23,14 +23,19 @@ import (
 // maxNodes is how many other nodes a community knows. Each can need the memory that check.go allows.
 const maxNodes = 1024
 
+// maxPeerMembers is how many members are taken of one node: far more than a node
+// has agents that others can see. maxCapabilities is how many capabilities are
+// taken of one node, and offered by this one: a model cannot choose among more.
+const maxPeerMembers, maxCapabilities = 1024, 256
+
 // remoteNode is another node, from its first lease until its members were removed. All fields are guarded by
 // roster.mu.
 type remoteNode struct {
 	lease        *Lease // the connection that counts; nil while there is none
 	capabilities map[string]*remoteCapability
 	members      map[MemberID]struct{}
-	leftOut      map[MemberID]struct{} // members beyond Config.MaxPeerMembers
-	cut          int                   // capabilities beyond Config.MaxCapabilities
+	leftOut      map[MemberID]struct{} // members beyond maxPeerMembers
+	cut          int                   // capabilities beyond maxCapabilities
 	// forget is when the members leave; zero while they were confirmed by the lease.
 	forget time.Time
 }
@@ -125,9 +130,9 @@ func (l *Lease) Valid() context.Context { return l.valid }
 func (l *Lease) Snapshot(all Catalog) {
 	members := make([]checkedMember, len(all.Members))
 	for i, m := range all.Members {
-		members[i] = checkMember(m, l.nodes.cfg.MaxCapabilities)
+		members[i] = checkMember(m)
 	}
-	capabilities, faults := checkCapabilities(all.Capabilities, l.nodes.cfg.MaxCapabilities)
+	capabilities, faults := checkCapabilities(all.Capabilities)
 	l.with(func(n *remoteNode) {
 		ns := l.nodes
 		ns.setForget(n, time.Time{})
@@ -138,7 +143,7 @@ func (l *Lease) Snapshot(all Catalog) {
 		n.leftOut = map[MemberID]struct{}{}
 		seen := make(map[MemberID]bool, len(members))
 		for _, m := range members {
-			if len(seen) >= ns.cfg.MaxPeerMembers && !seen[m.ID] && m.fault == nil {
+			if len(seen) >= maxPeerMembers && !seen[m.ID] && m.fault == nil {
 				m.fault = errTooMany
 			}
 			if ns.addMember(l, n, m) {
@@ -158,9 +163,9 @@ func (l *Lease) Joined(m Member) { l.Updated(m) }
 
 // Updated adds or updates a member of the peer.
 func (l *Lease) Updated(m Member) {
-	checked := checkMember(m, l.nodes.cfg.MaxCapabilities)
+	checked := checkMember(m)
 	l.with(func(n *remoteNode) {
-		if _, known := n.members[m.ID]; !known && len(n.members) >= l.nodes.cfg.MaxPeerMembers && checked.fault == nil {
+		if _, known := n.members[m.ID]; !known && len(n.members) >= maxPeerMembers && checked.fault == nil {
 			checked.fault = errTooMany
 		}
 		l.nodes.addMember(l, n, checked)

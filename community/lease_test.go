@@ -466,7 +466,7 @@ func TestPeerOverLimitIsReported(t *testing.T) {
 		l.Snapshot(all)
 		l.Joined(community.Member{ID: community.MemberID(fmt.Sprintf("%032x", 5000)), Name: "m", Node: peer, Available: true})
 		l.Left(all.Members[1100].ID)
-		const want = "77 of its members (limits.peer_members is 1024 here) and 44 of its capabilities (limits.capabilities is 256 here)"
+		const want = "77 of its members (at most 1024 are taken of one node) and 44 of its capabilities (at most 256 are taken of one node)"
 		if got := c.LeftOut(peer); got != want {
 			t.Errorf("left out are %s, want %s", got, want)
 		}

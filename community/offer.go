@@ -48,7 +48,7 @@ func WithConcurrency(n int) OfferOption {
 
 // Offer lets other nodes see a capability of this node, and call it as far as Config.Authorize allows.
 // Its name is like a perception's, and must not begin with PerceptionPrefix; the description may have
-// 4 KiB, each schema 16 KiB of JSON; there can be Config.MaxCapabilities. To change one, Withdraw it first.
+// 4 KiB, each schema 16 KiB of JSON; there can be 256. To change one, Withdraw it first.
 //
 // The schemas are JSON schema, draft 2020-12 or draft-07, without references to other documents or to
 // themselves. Input that does not fit is ErrInvalid, at the caller before it is sent, unless it is long, and here again;
@@ -83,8 +83,8 @@ func (n *localNode) Offer(capability Capability, provide Provider, opts ...Offer
 	if _, ok := n.roster.offers[capability.Name]; ok {
 		return fail(errors.New("it is offered already: withdraw it first"))
 	}
-	if len(n.roster.offers) >= n.cfg.MaxCapabilities {
-		return fail(fmt.Errorf("%w: this node can offer %d capabilities (limits.capabilities)", ErrBusy, n.cfg.MaxCapabilities))
+	if len(n.roster.offers) >= maxCapabilities {
+		return fail(fmt.Errorf("%w: this node can offer %d capabilities", ErrBusy, maxCapabilities))
 	}
 	n.roster.offers[capability.Name] = o
 	n.roster.publishOffers()

@@ -24,9 +24,9 @@ type checkedMember struct {
 	cut   int   // capabilities that are left out
 }
 
-// checkMember checks m and returns a copy of it with sorted slices. It leaves out the capabilities beyond most,
-// the last ones by name.
-func checkMember(m Member, most int) checkedMember {
+// checkMember checks m and returns a copy of it with sorted slices. It leaves out the capabilities beyond
+// maxCapabilities, the last ones by name.
+func checkMember(m Member) checkedMember {
 	for _, err := range []error{checkID(string(m.ID)), checkLabel("name", m.Name), checkMetadata(m.Metadata)} {
 		if err != nil {
 			return checkedMember{m, err, 0}
@@ -34,20 +34,20 @@ func checkMember(m Member, most int) checkedMember {
 	}
 	var accepts, provides error
 	m.Accepts, accepts = sortedNames("perception", m.Accepts, maxPerceptions)
-	cut := max(0, len(m.Provides)-most)
-	m.Provides, provides = sortedNames("capability", slices.Sorted(slices.Values(m.Provides))[:len(m.Provides)-cut], most)
+	cut := max(0, len(m.Provides)-maxCapabilities)
+	m.Provides, provides = sortedNames("capability", slices.Sorted(slices.Values(m.Provides))[:len(m.Provides)-cut], maxCapabilities)
 	m.Metadata = maps.Clone(m.Metadata)
 	return checkedMember{m, cmp.Or(accepts, provides), cut}
 }
 
 // checkCapabilities returns the capabilities of a peer to keep, and those to refuse. It keeps the first ones by
 // name, as checkMember does.
-func checkCapabilities(all []Capability, most int) (kept map[string]Capability, faults []checkedMember) {
-	kept = make(map[string]Capability, min(len(all), most))
+func checkCapabilities(all []Capability) (kept map[string]Capability, faults []checkedMember) {
+	kept = make(map[string]Capability, min(len(all), maxCapabilities))
 	for _, p := range slices.SortedFunc(slices.Values(all), func(a, b Capability) int { return cmp.Compare(a.Name, b.Name) }) {
 		err := checkCapability(p)
-		if err == nil && len(kept) >= most {
-			err = fmt.Errorf("a peer may have %d capabilities", most)
+		if err == nil && len(kept) >= maxCapabilities {
+			err = fmt.Errorf("a peer may have %d capabilities", maxCapabilities)
 		}
 		if err != nil {
 			faults = append(faults, checkedMember{Member{Name: p.Name}, err, 0})
@@ -100,10 +100,10 @@ func (ns *remoteNodes) addMember(l *Lease, n *remoteNode, m checkedMember) bool 
 func (ns *remoteNodes) describeLeftOut(n *remoteNode) string {
 	var out []string
 	if len(n.leftOut) > 0 {
-		out = append(out, fmt.Sprintf("%d of its members (limits.peer_members is %d here)", len(n.leftOut), ns.cfg.MaxPeerMembers))
+		out = append(out, fmt.Sprintf("%d of its members (at most %d are taken of one node)", len(n.leftOut), maxPeerMembers))
 	}
 	if n.cut > 0 {
-		out = append(out, fmt.Sprintf("%d of its capabilities (limits.capabilities is %d here)", n.cut, ns.cfg.MaxCapabilities))
+		out = append(out, fmt.Sprintf("%d of its capabilities (at most %d are taken of one node)", n.cut, maxCapabilities))
 	}
 	return strings.Join(out, " and ")
 }

@@ -50,7 +50,7 @@ func compile(text json.RawMessage) (s *schema, err error) {
 			s, err = nil, fmt.Errorf("the schema cannot be read: %v", p)
 		}
 	}()
-	v, err := decode(text, MaxDepth, true)
+	v, err := decode(text, true)
 	if err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
@@ -86,7 +86,7 @@ func compile(text json.RawMessage) (s *schema, err error) {
 
 // check returns an error if data does not fit, with the place and the fault. errTooLargeToCheck: the check would
 // take too long.
-func (s *schema) check(data []byte, contentType string, depth int) (err error) {
+func (s *schema) check(data []byte, contentType string) (err error) {
 	if s == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *schema) check(data []byte, contentType string, depth int) (err error) {
 			err = fmt.Errorf("it cannot be checked by its schema: %v", p)
 		}
 	}()
-	v, err := decode(data, depth, false)
+	v, err := decode(data, false)
 	if err != nil {
 		return err
 	}

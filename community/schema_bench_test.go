@@ -22,7 +22,7 @@ func BenchmarkSchemaCheck(b *testing.B) {
 		b.Run(size.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.check(payload, "", MaxDepth); err != nil {
+				if err := s.check(payload, ""); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -87,7 +87,7 @@ func TestSchemaAcceptsAndRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		err = s.check([]byte(tt.data), tt.contentType, MaxDepth)
+		err = s.check([]byte(tt.data), tt.contentType)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
@@ -99,7 +99,7 @@ func TestMessageAboutALargeValueSaysWhatIsWrongWithIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.check([]byte(`{"x":"`+strings.Repeat("long ", 1000)+`"}`), "", MaxDepth)
+	err = s.check([]byte(`{"x":"`+strings.Repeat("long ", 1000)+`"}`), "")
 	if got := fmt.Sprint(err); len(got) > maxExplanation || !strings.HasPrefix(got, "/properties/x: type: long") ||
 		!strings.HasSuffix(got, `want "integer"`) {
 		t.Errorf("got %q", got)
@@ -119,11 +119,11 @@ func TestCheckByAHostileSchemaEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(n int) []byte { return []byte(`[` + strings.Repeat(`"xxxxxxxxxxxxxxxx",`, n) + `1]`) }
-	err = s.check(list(maxWork/s.weight/19-1), "", MaxDepth)
+	err = s.check(list(maxWork/s.weight/19-1), "")
 	if err == nil || errors.Is(err, errTooLargeToCheck) {
 		t.Errorf("the largest that is checked: %v", err)
 	}
-	if err := s.check(list(1<<20/19), "", MaxDepth); !errors.Is(err, errTooLargeToCheck) {
+	if err := s.check(list(1<<20/19), ""); !errors.Is(err, errTooLargeToCheck) {
 		t.Errorf("1 MiB: got %v, want errTooMuch", err)
 	}
 }
@@ -151,8 +151,8 @@ func FuzzSchema(f *testing.F) {
 			}
 			return
 		}
-		err = s.check([]byte(data), "", MaxDepth)
-		if again := s.check([]byte(data), "", MaxDepth); (again == nil) != (err == nil) {
+		err = s.check([]byte(data), "")
+		if again := s.check([]byte(data), ""); (again == nil) != (err == nil) {
 			t.Errorf("once %v, and then %v", err, again)
 		}
 		if err == nil && s != nil && len(data) > 0 && !json.Valid([]byte(data)) && strings.TrimSpace(data) != "" {
@@ -170,7 +170,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := decode(data, MaxDepth, false)
+		got, err := decode(data, false)
 		if err != nil || len(bytes.TrimSpace(data)) == 0 {
 			return
 		}
@@ -212,11 +212,11 @@ func TestDecodeRefusesWhatOthersCouldReadDifferently(t *testing.T) {
 		`1 2`: false, `1 x`: false, `[1,]`: false, `[1`: false, `{"a"`: false, `{"a":1,"a":2}`: false, `{"a":1,"\u0061":2}`: false, "\"\xff\"": false,
 		`{"s":1,"S":2}`: true, `{"s":1,"ſ":2}`: true, `{"b":{"a":1,"A":1}}`: true,
 	} {
-		if v, err := decode([]byte(text), MaxDepth, fold); err == nil {
+		if v, err := decode([]byte(text), fold); err == nil {
 			t.Errorf("%s was read as %v", text, v)
 		}
 		if fold {
-			if _, err := decode([]byte(text), MaxDepth, false); err != nil {
+			if _, err := decode([]byte(text), false); err != nil {
 				t.Errorf("%s is an error when case matters: %v", text, err)
 			}
 		}

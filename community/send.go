@@ -113,7 +113,7 @@ func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability str
 	}
 	input, output := known.schemas(o.cfg.Logger, m.Node)
 	if len(payload.Data) <= maxCheckedBefore {
-		if err := input.check(payload.Data, payload.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
+		if err := input.check(payload.Data, payload.ContentType); err != nil && !errors.Is(err, errTooLargeToCheck) {
 			return Reply{}, op.failed(m, Explain(ErrInvalid, "the input: "+err.Error()))
 		}
 	}
@@ -133,7 +133,7 @@ func (o *outbound) InvokeStream(ctx context.Context, id MemberID, capability str
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := output.check(reply.Data, reply.ContentType, o.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
+	if err := output.check(reply.Data, reply.ContentType); err != nil && !errors.Is(err, errTooLargeToCheck) {
 		return Reply{}, op.failed(m, Explain(ErrAgentFailed, "its answer does not fit its output schema: "+err.Error()))
 	}
 	return reply, nil

@@ -126,7 +126,7 @@ func (c *inboundCall) begin() error {
 			return c.refuse(RefusedUndecided, err)
 		}
 		if !c.allowDenial(c.caller) {
-			return c.refuse(RefusedRate, Explain(ErrBusy, fmt.Sprintf("%s refuses up to %v calls of this node a second (limits.refusal_rate), %d at once, and these were more", c.cfg.Name, c.cfg.RefusalRate, c.cfg.RefusalBurst)))
+			return c.refuse(RefusedRate, Explain(ErrBusy, fmt.Sprintf("%s refuses up to %v calls of this node a second, %d at once, and these were more", c.cfg.Name, c.cfg.RefusalRate, c.cfg.RefusalBurst)))
 		}
 		c.refuse(RefusedDenied, err)
 		return ErrDenied
@@ -243,7 +243,7 @@ func (c *inboundCall) agent() (*localAgent, error) {
 	}
 	if int(a.inbound.Add(1)) > c.cfg.MaxAgentCalls {
 		a.inbound.Add(-1)
-		return nil, c.refuse(RefusedAgent, Explain(ErrBusy, fmt.Sprintf("it takes %d calls of other nodes at a time (limits.agent_calls of %s)", c.cfg.MaxAgentCalls, c.cfg.Name)))
+		return nil, c.refuse(RefusedAgent, Explain(ErrBusy, fmt.Sprintf("%s lets it take %d calls of other nodes at a time", c.cfg.Name, c.cfg.MaxAgentCalls)))
 	}
 	return a, nil
 }
@@ -270,7 +270,7 @@ func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
 	}
 	s := c.signal()
 	s.Perception = ""
-	if err := o.input.check(s.Data, s.ContentType, c.cfg.MaxDepth); err != nil {
+	if err := o.input.check(s.Data, s.ContentType); err != nil {
 		why, reason := ErrInvalid, RefusedInvalid
 		if errors.Is(err, errTooLargeToCheck) {
 			why, reason = ErrTooLarge, RefusedSize
@@ -287,7 +287,7 @@ func (c *inboundCall) provide(ctx context.Context) (Reply, error) {
 	if o.fits {
 		return reply, nil
 	}
-	if err := o.output.check(reply.Data, reply.ContentType, c.cfg.MaxDepth); err != nil && !errors.Is(err, errTooLargeToCheck) {
+	if err := o.output.check(reply.Data, reply.ContentType); err != nil && !errors.Is(err, errTooLargeToCheck) {
 		c.cfg.Logger.Error("answer does not fit its schema", "capability", o.Name) // the error quotes the answer
 		return Reply{}, Explain(ErrAgentFailed, "its answer does not fit its output schema")
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/time/rate"
 
 	"symbio/actor"
 	"symbio/community"
@@ -47,13 +46,11 @@ func openCalls(n *Node, self community.Member, peers *peers.Peers, report *repor
 	if n.telemetry != nil {
 		onCall = n.telemetry.Call
 	}
-	c.system = actor.NewSystem(actor.Config{Mailbox: l.Mailbox, Logger: cfg.Logger})
+	c.system = actor.NewSystem(actor.Config{Logger: cfg.Logger})
 	c.community = community.New(community.Config{
 		Node: self.Node, Name: self.Name, Metadata: self.Metadata, System: c.system, Network: peers.Network, Authorize: c.inbound.Authorize,
 		OnRefused: report.refused, OnUndelivered: report.undelivered, OnLeftOut: report.leftOut, OnCall: onCall, Logger: cfg.Logger,
-		MaxAgents: l.Agents, MaxMessage: l.Message, MaxPartial: l.Stream, MaxNodeCalls: l.NodeCalls, MaxAgentCalls: l.AgentCalls,
-		RefusalRate: rate.Limit(l.RefusalRate), RefusalBurst: l.RefusalBurst, MaxPeerMembers: l.PeerMembers,
-		MaxCapabilities: l.Capabilities, MaxDepth: l.JSONDepth, MaxCall: l.CallTimeout, Drain: drain,
+		MaxMessage: l.Message, MaxNodeCalls: l.NodeCalls, MaxCall: l.CallTimeout, Drain: drain,
 	})
 	if c.artifacts, err = artifacts.Open(artifacts.Config{
 		Dir: n.kept.Artifacts(), MaxSize: int64(cfg.Settings.Artifacts.MaxSize), Community: c.community,

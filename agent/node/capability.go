@@ -66,7 +66,7 @@ func (p *parts) offerConfigured(c config.Capability) (err error) {
 			return err
 		}
 	case c.Agent == "":
-		command, err := p.agents.runner.Command(c, cmp.Or(p.node.cfg.Settings.Limits.JSONDepth, community.MaxDepth))
+		command, err := p.agents.runner.Command(c)
 		if err != nil {
 			return err
 		}

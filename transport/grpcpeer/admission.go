@@ -66,7 +66,7 @@ func newAdmission(id *identity.Identity, l Limits, g *joinServer, refused func(n
 	return &admission{
 		TransportCredentials: credentials.NewTLS(server),
 		handshakes:           make(chan struct{}, l.Handshakes),
-		failures:             newRateLimiter(l.HandshakeRate, l.HandshakeBurst),
+		failures:             newRateLimiter(handshakeRate, l.HandshakeBurst),
 		conns:                &connTable{max: l.PerNode, byNode: map[identity.NodeID][]*slotConn{}},
 		revoked:              id.Revocations(),
 		join:                 g,
@@ -116,7 +116,7 @@ func (d *admission) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 
 // admit adds a connection with a verified certificate to the table of connections, and returns it
 // with its caller. It refunds the attempt: only failed handshakes count against
-// Limits.HandshakeRate.
+// handshakeRate.
 func (d *admission) admit(conn, raw net.Conn, below *batchConn, info credentials.TLSInfo) (net.Conn, credentials.AuthInfo, error) {
 	p, err := identity.PeerOf(info.State)
 	if err != nil {

@@ -55,7 +55,7 @@ func newJoinServer(cfg Config, addr net.Addr, r *refusals) *joinServer {
 	}
 	g := &joinServer{
 		connListener: newConnListener(addr), identity: cfg.Identity, log: cfg.Logger, slots: make(chan struct{}, maxJoinConns),
-		rate: newRateLimiter(float64(cfg.Limits.Joins)/60, cfg.Limits.Joins), refusals: r, grace: cfg.Limits.Grace,
+		rate: newRateLimiter(joinsPerMinute/60.0, joinsPerMinute), refusals: r, grace: cfg.Limits.Grace,
 	}
 	g.grpc = grpc.NewServer(
 		grpc.Creds(joinCredentials{}),

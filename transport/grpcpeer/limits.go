@@ -29,15 +29,10 @@ type Limits struct {
 	PerNode int
 	// Handshakes is how many TLS handshakes may be in progress. Default 32.
 	Handshakes int
-	// HandshakeRate is how many failed handshakes per second one IP address may have in the long
-	// run; further connections from it are refused. Default 5. HandshakeBurst is how many it may
-	// have at once, unfinished ones included. Default 20: as many nodes as start together on one
+	// HandshakeBurst is how many failed handshakes one IP address may have at once, unfinished ones
+	// included, before handshakeRate applies. Default 20: as many nodes as start together on one
 	// machine.
-	HandshakeRate  float64
 	HandshakeBurst int
-	// Joins is how many attempts to join one IP address may make per minute. Default 10: a person
-	// pastes a line; anything faster is a script.
-	Joins int
 	// Grace is how long after its end a certificate can still be renewed here, if this node holds
 	// the authority. Default identity.Grace.
 	Grace time.Duration
@@ -56,6 +51,13 @@ type Limits struct {
 }
 
 const (
+	// handshakeRate is how many failed handshakes per second one IP address may have in the long
+	// run; further connections from it are refused. A program that does its part fails once and waits.
+	handshakeRate = 5
+	// joinsPerMinute is how often one IP address may try to join the cluster: a person pastes a line;
+	// anything faster is a script.
+	joinsPerMinute = 10
+
 	maxCatalog = 8 << 20  // bytes of one event of a Watch stream
 	maxMembers = 16 << 10 // announced by one node at a time; a community keeps fewer and logs that
 	maxWatches = 2        // Watch streams of one connection: the node's own, and one to look at it by hand
@@ -70,9 +72,7 @@ func (l *Limits) fill() {
 	orDefault(&l.Connections, 256)
 	orDefault(&l.PerNode, 4)
 	orDefault(&l.Handshakes, 32)
-	orDefault(&l.HandshakeRate, 5)
 	orDefault(&l.HandshakeBurst, 20)
-	orDefault(&l.Joins, 10)
 	orDefault(&l.Grace, identity.Grace)
 	orDefault(&l.Candidates, 4096)
 	orDefault(&l.Dials, 8)

@@ -25,7 +25,7 @@ type Reason string
 const (
 	RefusedConnections   Reason = "connections"      // more than Limits.Connections
 	RefusedHandshakes    Reason = "handshakes"       // more than Limits.Handshakes at a time
-	RefusedHandshakeRate Reason = "handshake rate"   // more than Limits.HandshakeRate of one address
+	RefusedHandshakeRate Reason = "handshake rate"   // more than handshakeRate of one address
 	RefusedProof         Reason = "handshake failed" // it did not prove to be a node that this one talks to
 	RefusedPerNode       Reason = "connections of a node"
 	RefusedExpired       Reason = "certificate ended" // of a connection that was open

@@ -91,28 +91,13 @@ type Approvals struct {
 
 // Limits bound what other nodes can make this node do. A call over a limit is
 // refused at once, and `symbio nodes --json` counts the refusals. All values
-// must be above 0.
+// must be above 0. The limits that no operator has a reason to turn are
+// constants of packages community, actor and grpcpeer.
 type Limits struct {
-	Message         int           `yaml:"message"`          // bytes of one message
-	Stream          int           `yaml:"stream"`           // bytes of output that one call streams before its result
-	NodeCalls       int           `yaml:"node_calls"`       // concurrent calls of all nodes together; each node gets a fair share
-	AgentCalls      int           `yaml:"agent_calls"`      // concurrent calls of all nodes to one agent
-	RefusalRate     float64       `yaml:"refusal_rate"`     // refused calls of one node per second, sustained
-	RefusalBurst    int           `yaml:"refusal_burst"`    // refused calls of one node before RefusalRate applies
-	PeerMembers     int           `yaml:"peer_members"`     // members accepted from one node
-	Capabilities    int           `yaml:"capabilities"`     // capabilities accepted from one node, and offered by this node
-	JSONDepth       int           `yaml:"json_depth"`       // levels of nested JSON
-	CallTimeout     time.Duration `yaml:"call_timeout"`     // duration of one call
-	Mailbox         int           `yaml:"mailbox"`          // signals queued for one agent
-	Agents          int           `yaml:"agents"`           // agents on this node
-	Connections     int           `yaml:"connections"`      // open connections, authenticated or not
-	NodeConnections int           `yaml:"node_connections"` // open connections of one node
-	Handshakes      int           `yaml:"handshakes"`       // concurrent TLS handshakes
-
-	HandshakeRate  float64 `yaml:"handshake_rate"`   // failed handshakes of one address per second, sustained
-	HandshakeBurst int     `yaml:"handshake_burst"`  // failed handshakes of one address before HandshakeRate applies
-	JoinsPerMinute int     `yaml:"joins_per_minute"` // attempts of one address to join the cluster
-
+	Message     int           `yaml:"message"`      // bytes of one message
+	NodeCalls   int           `yaml:"node_calls"`   // concurrent calls of all nodes together; each node gets a fair share
+	CallTimeout time.Duration `yaml:"call_timeout"` // duration of one call
+	Connections int           `yaml:"connections"`  // open connections, authenticated or not
 	// CertificateGrace is how long after its expiry a certificate is still
 	// renewed by a node that holds the authority.
 	CertificateGrace time.Duration `yaml:"certificate_grace"`
@@ -232,13 +217,9 @@ func Default() Config {
 		Artifacts:   Artifacts{MaxSize: 1 << 30, Keep: Age(24 * time.Hour)},
 		Budget: Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000,
 			Tokens: 10_000_000}, 0.8},
-		// The numbers and their reasons are as in community.Config,
-		// actor.Config and grpcpeer.Limits.
-		Limits: Limits{
-			Message: 1 << 20, Stream: 16 << 20, NodeCalls: 256, AgentCalls: 64, RefusalRate: 50, RefusalBurst: 100, PeerMembers: 1024,
-			Capabilities: 256, JSONDepth: 64, CallTimeout: 5 * time.Minute, Mailbox: 1024, Agents: 10_000, Connections: 256,
-			NodeConnections: 4, Handshakes: 32, HandshakeRate: 5, HandshakeBurst: 20, JoinsPerMinute: 10, CertificateGrace: identity.Grace,
-		},
+		// The numbers and their reasons are as in community.Config and
+		// grpcpeer.Limits.
+		Limits: Limits{Message: 1 << 20, NodeCalls: 256, CallTimeout: 5 * time.Minute, Connections: 256, CertificateGrace: identity.Grace},
 	}
 }
 

@@ -40,10 +40,10 @@ func TestMistakesNameTheLineAndTheKey(t *testing.T) {
 		"bad peer":               {"discovery: {peers: [kitchen]}\n", "kitchen"},
 		"bad name":               {"discovery: {dns: ['10.0.0.7:7946']}\n", "discovery.peers"},
 		"bad interface":          {"discovery: {interfaces: {deny: ['eth[']}}\n", "discovery.interfaces.deny"},
-		"no limit":               {"limits: {refusal_rate: 0}\n", "limits.refusal_rate has to be above 0"},
-		"no number":              {"limits: {refusal_rate: .nan}\n", "limits.refusal_rate has to be above 0"},
+		"no limit":               {"limits: {connections: 0}\n", "limits.connections has to be above 0"},
+		"no number":              {"budget: {cost: .nan}\n", "budget.cost is negative"},
 		"a huge message":         {"limits: {message: 1000000000}\n", "limits.message: at most 4194304 bytes"},
-		"an unknown limit":       {"limits: {refusal_rat: 1}\n", "line 1: unknown key refusal_rat"},
+		"an unknown limit":       {"limits: {mesage: 1}\n", "line 1: unknown key mesage"},
 		"negative concurrency":   {"capabilities: [{name: a, exec: [x], concurrency: -1}]\n", "concurrency is negative"},
 		"a cluster's pattern":    {"authorize: [{from: cluster/*, invoke: ['*']}]\n", "cluster/NAME"},
 		"a model nobody has":     {"model: gpt\n", "names no model"},
@@ -153,7 +153,6 @@ func TestConfigValuesKnowTheirOrigin(t *testing.T) {
 		"discovery.interfaces.deny":  `["docker*"] from f:8`,
 		"discovery.interfaces.allow": `[] from default`,
 		"discovery.peers":            `["10.0.0.7:7946"] from f:6`,
-		"limits.refusal_rate":        "50 from default",
 		"limits.call_timeout":        "5m0s from default",
 	} {
 		if got[key] != want {

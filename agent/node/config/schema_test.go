@@ -99,7 +99,7 @@ func TestSchemaAndCheckAgreeOnWordsAndNumbers(t *testing.T) {
 func TestSchemaRefusesMistakesOfOneKey(t *testing.T) {
 	check := schemaErr(t)
 	for _, text := range []string{
-		"node:\n  nmae: x\n", "sandbx: {}\n", "budget:\n  depth: deep\n", "budget: {agents: -1}\n", "limits: {refusal_rate: 0}\n", "limits: {message: 1000000000}\n", "limits: {refusal_rat: 1}\n",
+		"node:\n  nmae: x\n", "sandbx: {}\n", "budget:\n  depth: deep\n", "budget: {agents: -1}\n", "limits: {connections: 0}\n", "limits: {message: 1000000000}\n", "limits: {mesage: 1}\n",
 		"capabilities: [{name: a, exec: [x], concurrency: -1}]\n", "model: [{a: b}]\n", "prices: {'openai:a': {input: -1}}\n", "prices: {'openai:a': {inputs: 1}}\n",
 		"providers: {anthropic: {api_key: x}}\n", "providers: {anthropic: {thinking: -1}}\n", "skills: {overrides: {a: sometimes}}\n", "skills: {tools: [skill_run]}\n", "skills: {initial: {format: xml}}\n",
 		"skills: {max_active: 0}\n", "skills: {search: {max_limit: 51}}\n", "skills: {grant_ttl: day}\n", "security: lax\n", "sandbox: restrictives\n", "sandbox: {network: some}\n",

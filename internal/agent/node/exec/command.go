@@ -39,14 +39,13 @@ type Command struct {
 	capability config.Capability
 	runner     *Runner
 	sandbox    config.Sandbox
-	depth      int    // nesting of its JSON input
 	real       string // the file that the command's name links to; "" = no absolute name
 }
 
-// Command returns the Command of a capability with exec. depth bounds the
-// nesting of the JSON arguments. The error says that there is no such program.
-func (r *Runner) Command(c config.Capability, depth int) (*Command, error) {
-	out := &Command{capability: c, runner: r, sandbox: r.SandboxFor(c.Sandbox), depth: depth}
+// Command returns the Command of a capability with exec. The error says that
+// there is no such program.
+func (r *Runner) Command(c config.Capability) (*Command, error) {
+	out := &Command{capability: c, runner: r, sandbox: r.SandboxFor(c.Sandbox)}
 	if _, err := exec.LookPath(c.Exec[0]); errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w; make it executable: chmod +x %s", err, c.Exec[0])
 	} else if err != nil {
@@ -98,7 +97,7 @@ func (c *Command) Answer(ctx context.Context, input []byte, caller community.Nod
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = []byte("null")
 	}
-	if err := community.CheckJSON(input, c.depth); err != nil {
+	if err := community.CheckJSON(input, community.MaxDepth); err != nil {
 		return nil, err
 	}
 	box, err := c.runner.Box(c.sandbox, false)

@@ -30,7 +30,7 @@ func (s site) runner() *Runner {
 
 func (s site) command(t *testing.T, c config.Capability) *Command {
 	t.Helper()
-	run, err := s.runner().Command(c, community.MaxDepth)
+	run, err := s.runner().Command(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestCommandMayPrintText(t *testing.T) {
 func TestProgramThatDoesNotExistIsAnErrorOfTheStart(t *testing.T) {
 	for _, name := range []string{"/no/such/program", "no-such-program"} {
 		run := site{config.Default(), t.TempDir(), t.TempDir(), t.TempDir()}
-		if _, err := run.runner().Command(config.Capability{Name: "x", Exec: []string{name}}, community.MaxDepth); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := run.runner().Command(config.Capability{Name: "x", Exec: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

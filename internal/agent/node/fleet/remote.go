@@ -37,8 +37,8 @@ const (
 	maxRetry   = 30 * time.Second
 	// maxViewCalls is how many calls of View are served at a time: one for each watching node.
 	maxViewCalls = 64
-	// maxAgents is how many agents of one node are shown, those beyond are left out. It is the default
-	// of limits.agents.
+	// maxAgents is how many agents of one node are shown, those beyond are left out. It is how
+	// many one node can have.
 	maxAgents = 10_000
 	// maxPartEvents is how many events of one answer are shown.
 	maxPartEvents = maxEvents

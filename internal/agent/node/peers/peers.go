@@ -160,8 +160,7 @@ func limits(c config.Config) grpcpeer.Limits {
 		Message:     cmp.Or(l.Message, 1<<20) + 64<<10,
 		Streams:     uint32(max(128, l.NodeCalls)), // wider than NodeCalls: the community answers ErrBusy with a reason, gRPC would not
 		MaxDeadline: max(30*time.Minute, l.CallTimeout, c.LongestLease()),
-		Connections: l.Connections, PerNode: l.NodeConnections, Handshakes: l.Handshakes,
-		HandshakeRate: l.HandshakeRate, HandshakeBurst: l.HandshakeBurst, Joins: l.JoinsPerMinute, Grace: l.CertificateGrace,
+		Connections: l.Connections, Grace: l.CertificateGrace,
 	}
 }
 
