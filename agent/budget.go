@@ -20,7 +20,7 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 	now := time.Now()
 	end := now.Add(i.task.account.Wall())
 	if resume {
-		ran, err := i.chargeResumed(ctx, now)
+		ran, err := i.chargeResumed(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -33,14 +33,18 @@ func (i *instance) startTask(ctx context.Context, s community.Signal, resume boo
 	return ctx, done, nil
 }
 
-// alert tells people when that share of the task's budget is used. The budget of a lent agent is the borrower's, which
+// alertShare is the share of a task's budget at which people get a notice: late enough to be true, and early enough to
+// give the task more.
+const alertShare = 0.8
+
+// alert tells people when alertShare of the task's budget is used. The budget of a lent agent is the borrower's, which
 // tells its own people.
-func (t *runningTask) alert(share float64, e *events) {
-	if task := t.currentBudget(); share > 0 && task != nil && e.permissions.borrower() == nil {
+func (t *runningTask) alert(e *events) {
+	if task := t.currentBudget(); task != nil && e.permissions.borrower() == nil {
 		for e.parent != nil {
 			e = e.parent
 		}
-		for _, text := range task.Alerts(share) {
+		for _, text := range task.Alerts(alertShare) {
 			e.notice(text)
 		}
 	}
@@ -48,16 +52,13 @@ func (t *runningTask) alert(share float64, e *events) {
 
 // chargeResumed books what the interrupted task and its sub-agents spent before the restart, and returns for
 // how long the task ran.
-func (i *instance) chargeResumed(ctx context.Context, now time.Time) (ran time.Duration, err error) {
+func (i *instance) chargeResumed(ctx context.Context) (ran time.Duration, err error) {
 	past := session.Latest(i.record.past)
 	if i.parent != nil || len(past) == 0 {
 		return 0, nil // a sub-agent draws on its parent's budget
 	}
 	if !i.order.LifetimeBudget { // else Spawn has charged it
 		err = i.chargePast(ctx, past[0].ID)
-	}
-	if i.factory.cfg.RealTime {
-		return now.Sub(past[0].Time), err
 	}
 	return session.RunningTime(past), err
 }

@@ -49,6 +49,6 @@ func (a *Agent) watch(ctx context.Context, e event.Event) {
 	}
 	a.instance.events.report(e)
 	if e.Type == event.TypeTurn {
-		a.instance.task.alert(a.instance.factory.cfg.BudgetAlert, &a.instance.events)
+		a.instance.task.alert(&a.instance.events)
 	}
 }

@@ -88,10 +88,6 @@ type Config struct {
 	Journal *session.Journal
 	// Artifacts keeps what is too large for a model. Default: nothing does.
 	Artifacts Artifacts
-	// BudgetAlert is the share of a task's budget at which people get a notice. Default: they get none.
-	BudgetAlert float64
-	// RealTime counts the time in which the node did not run for the wall budget of a resumed task, too.
-	RealTime bool
 	// OnResume is called when an agent that goes on with a session has started, before its first task.
 	// Default: not called.
 	OnResume func(session string)

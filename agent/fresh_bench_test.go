@@ -120,7 +120,7 @@ func TestFreshAgentTakesFewAllocations(t *testing.T) {
 func TestTaskMakesFourCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &full{Store: inMemory(t)}
-		h, _ := journaled(t, s, caller(1), false, lookupTool())
+		h, _ := journaled(t, s, caller(1), lookupTool())
 		m := h.spawn(agent.Order{Policy: allowed(t, "lookup")})
 		if _, err := h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte("What is the weather?")}); err != nil {
 			t.Error(err)

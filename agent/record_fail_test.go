@@ -121,7 +121,7 @@ func (w *witness) model(_ context.Context, r llm.Request) (llm.Message, error) {
 
 // life has an agent do the task over a store, or go on with it, and returns its answer and error.
 func (w *witness) life(restarted bool) (text string, err error) {
-	h, j := journaled(w.t, w.store, script(w.model), false, w.effect("effect"), w.effect("risky"))
+	h, j := journaled(w.t, w.store, script(w.model), w.effect("effect"), w.effect("risky"))
 	policy := allowed(w.t, "effect", "replicate_agent", "wait_agents")
 	policy.Default = permission.Ask
 	o, task := agent.Order{Policy: policy, Ask: w.ask}, "go"

@@ -20,10 +20,10 @@ import (
 )
 
 // journaled returns a house that keeps sessions in the store.
-func journaled(t *testing.T, store session.Store, model llm.Model, realTime bool, tools ...tool.Tool) (*house, *session.Journal) {
+func journaled(t *testing.T, store session.Store, model llm.Model, tools ...tool.Tool) (*house, *session.Journal) {
 	h, j := newHouse(t, model), session.NewJournal(store, "a")
 	h.factory = agent.NewFactory(agent.Config{
-		Community: h.community, Dir: "/work", Tools: tools, Journal: j, RealTime: realTime,
+		Community: h.community, Dir: "/work", Tools: tools, Journal: j,
 		Model: func(context.Context, string) (llm.Model, error) { return model, nil },
 	})
 	return h, j
@@ -43,46 +43,43 @@ func (h *house) stop(j *session.Journal, m community.Member) []session.Info {
 	return all
 }
 
+// Time in which the node did not run does not count.
 func TestClockOfAResumedTask(t *testing.T) {
-	for name, want := range map[string]time.Duration{"running": 20 * time.Minute, "real": 5 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var left time.Duration
-				model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
-					switch len(r.Messages) {
-					case 1:
-						time.Sleep(10 * time.Minute)
-						return call(use("1", "none", nil))
-					case 3:
-						<-ctx.Done()
-						return llm.Message{}, ctx.Err()
-					}
-					at, _ := ctx.Deadline()
-					left = time.Until(at)
-					return say("done")
-				})
-				store := inMemory(t)
-				h, j := journaled(t, store, model, false)
-				m := h.spawn(agent.Order{Definition: definition.General(), Limits: budget.Limits{Wall: 30 * time.Minute}})
-				h.background(m, "go")
-				time.Sleep(10*time.Minute + time.Second)
-				open := h.stop(j, m)
-				if len(open) != 1 || !open[0].Open {
-					t.Fatalf("interrupted are %+v", open)
-				}
-				ran := session.RunningTime(session.Latest(entriesOf(t, store, open[0].ID)))
-				time.Sleep(15*time.Minute - time.Second)
-				h, _ = journaled(t, store, model, name == "real")
-				m = h.spawn(agent.Order{Definition: definition.General(), Limits: budget.Limits{Wall: 30 * time.Minute}, Session: open[0]})
-				if _, err := h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte("null")}); err != nil {
-					t.Fatal(err)
-				}
-				if left.Round(time.Minute) != want || ran.Round(time.Minute) != 10*time.Minute {
-					t.Errorf("it has %v left of 30m after %v, want %v", left, ran, want)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		var left time.Duration
+		model := script(func(ctx context.Context, r llm.Request) (llm.Message, error) {
+			switch len(r.Messages) {
+			case 1:
+				time.Sleep(10 * time.Minute)
+				return call(use("1", "none", nil))
+			case 3:
+				<-ctx.Done()
+				return llm.Message{}, ctx.Err()
+			}
+			at, _ := ctx.Deadline()
+			left = time.Until(at)
+			return say("done")
 		})
-	}
+		store := inMemory(t)
+		h, j := journaled(t, store, model)
+		m := h.spawn(agent.Order{Definition: definition.General(), Limits: budget.Limits{Wall: 30 * time.Minute}})
+		h.background(m, "go")
+		time.Sleep(10*time.Minute + time.Second)
+		open := h.stop(j, m)
+		if len(open) != 1 || !open[0].Open {
+			t.Fatalf("interrupted are %+v", open)
+		}
+		ran := session.RunningTime(session.Latest(entriesOf(t, store, open[0].ID)))
+		time.Sleep(15*time.Minute - time.Second)
+		h, _ = journaled(t, store, model)
+		m = h.spawn(agent.Order{Definition: definition.General(), Limits: budget.Limits{Wall: 30 * time.Minute}, Session: open[0]})
+		if _, err := h.community.Send(t.Context(), m.ID, community.Signal{Perception: "task", Data: []byte("null")}); err != nil {
+			t.Fatal(err)
+		}
+		if left.Round(time.Minute) != 20*time.Minute || ran.Round(time.Minute) != 10*time.Minute {
+			t.Errorf("it has %v left of 30m after %v, want 20m", left, ran)
+		}
+	})
 }
 
 // Who steers an agent is a requester of its calls until the task ends, also after the end of the node.
@@ -107,7 +104,7 @@ func TestSteererIsARequesterOfAResumedTask(t *testing.T) {
 			return call(use("", "who", nil))
 		})
 		store := inMemory(t)
-		h, j := journaled(t, store, model, false, who)
+		h, j := journaled(t, store, model, who)
 		m := h.spawn(agent.Order{Policy: allowed(t, "who")})
 		h.background(m, "go")
 		time.Sleep(500 * time.Millisecond)
@@ -117,7 +114,7 @@ func TestSteererIsARequesterOfAResumedTask(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		open := h.stop(j, m)
-		h, _ = journaled(t, store, model, false, who)
+		h, _ = journaled(t, store, model, who)
 		again := h.spawn(agent.Order{Policy: allowed(t, "who"), Session: open[0]})
 		if got, err := h.community.Send(t.Context(), again.ID, community.Signal{Perception: "task", Data: []byte("null")}); err != nil || string(got.Data) != "done" {
 			t.Fatalf("the resumed task: %q, %v", got.Data, err)
@@ -147,7 +144,7 @@ func TestKeptAgentLivesAgainUntilItIsTerminated(t *testing.T) {
 			}
 			return say(r.Messages[0].Text)
 		})
-		h, j := journaled(t, store, model, false)
+		h, j := journaled(t, store, model)
 		first := h.spawn(agent.Order{Definition: definition.General(), Session: session.Info{Keep: true}})
 		kept := func() session.Info {
 			all, err := store.Sessions(t.Context(), session.Filter{})
@@ -169,7 +166,7 @@ func TestKeptAgentLivesAgainUntilItIsTerminated(t *testing.T) {
 		if !kept().Keep {
 			t.Error("the end of the node ended it for good")
 		}
-		h, _ = journaled(t, store, model, false)
+		h, _ = journaled(t, store, model)
 		again := h.spawn(agent.Order{Definition: definition.General(), Session: kept()})
 		if again.ID != first.ID {
 			t.Errorf("it lives again as %s, want %s", again.ID, first.ID)
@@ -200,7 +197,7 @@ func TestRestartedAgentHasItsSession(t *testing.T) {
 			return llm.Message{}, ctx.Err()
 		})
 		store := inMemory(t)
-		h, j := journaled(t, store, model, false)
+		h, j := journaled(t, store, model)
 		m := h.spawn(agent.Order{Definition: definition.General()})
 		if text, err := h.task(m, "one"); text != "first" || err != nil {
 			t.Fatal(text, err)

@@ -34,6 +34,6 @@ func (i *instance) sample(ctx context.Context, server string, r llm.Request) (ll
 		how = err.Error()
 	}
 	i.events.notice(fmt.Sprintf("The MCP server %s asked the model %s: %s.", server, m.Name(), how))
-	i.task.alert(i.factory.cfg.BudgetAlert, &i.events)
+	i.task.alert(&i.events)
 	return answer, err
 }

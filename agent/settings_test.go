@@ -367,7 +367,7 @@ func TestSettingsChangeWithTheNextRequest(t *testing.T) {
 func TestModeOfASessionStaysNarrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inMemory(t)
-		h, j := journaled(t, store, script(func(context.Context, llm.Request) (llm.Message, error) { return say("ok") }), false)
+		h, j := journaled(t, store, script(func(context.Context, llm.Request) (llm.Message, error) { return say("ok") }))
 		m := h.spawn(agent.Order{Mode: agent.ModePlan})
 		if _, err := h.task(m, "one"); err != nil {
 			t.Fatal(err)
@@ -445,7 +445,7 @@ func TestClearBeginsAnotherSession(t *testing.T) {
 		h, j := journaled(t, store, script(func(_ context.Context, r llm.Request) (llm.Message, error) {
 			messages = len(r.Messages)
 			return say("ok")
-		}), false)
+		}))
 		m := h.spawn(agent.Order{})
 		if _, err := h.task(m, "one"); err != nil {
 			t.Fatal(err)
@@ -500,7 +500,7 @@ func TestReasonOfANoReachesTheModelAndTheRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inMemory(t)
 		a := newAsker(t)
-		h, j := journaled(t, store, nil, false)
+		h, j := journaled(t, store, nil)
 		_ = h
 		var recorded []audit.Entry
 		a.factory = agent.NewFactory(agent.Config{

@@ -30,8 +30,6 @@ var overLimit = map[string]int{
 	"fields agent/budget.Loan":                            27,
 	"fields agent/conversation.exchange":                  21,
 	"fields internal/agent/node/approvals.pendingRequest": 19,
-	"fields agent/node/config.Config":                     30,
-	"fields agent/node/config.Skills":                     26,
 	"fields agent/session.Info":                           26,
 	"fields agent/tool.SetConfig":                         28,
 	"fields internal/agent/tool/cases.Case":               18,

@@ -448,17 +448,6 @@ func TestTextsComeBackAfterAConversationWasShortened(t *testing.T) {
 	}
 }
 
-func TestFileIsHandedOutWholeIfSoConfigured(t *testing.T) {
-	root := real(t)
-	skill(t, filepath.Join(root, "one"))
-	cfg := user(root)
-	cfg.IncludeFrontMatter = true
-	r, _ := registry(t, cfg)
-	if a := activate(t, r, "ann", "one"); a.Instructions != "---\nname: one\ndescription: A test skill\n---\n# Do it\n" {
-		t.Errorf("got %q", a.Instructions)
-	}
-}
-
 func TestManyAgentsKeepATextOnce(t *testing.T) {
 	root := real(t)
 	skill(t, filepath.Join(root, "one"))

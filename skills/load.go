@@ -112,13 +112,6 @@ func (c Config) read(skill Skill) loadResult {
 		r, _ = load(skill.Dir, c.Policy, true)
 	}
 	r.skill.Scope, r.skill.ID = skill.Scope, skill.ID
-	if c.IncludeFrontMatter && r.err() == nil {
-		// The file is read a second time. If it has changed in between, the body without front
-		// matter stays.
-		if whole, err := r.skill.Resource(path.Base(filepath.ToSlash(r.skill.Path))); err == nil && hashOf(whole) == r.hash {
-			r.body = whole
-		}
-	}
 	return r
 }
 

@@ -44,19 +44,15 @@ func WithCompat(roots []Root, names []string) []Root {
 	return roots
 }
 
-// standardMarkers are the names that mark the root of a repository.
-var standardMarkers = []string{".symbio", ".git", ".jj"}
+// rootMarkers are the names that mark the root of a repository.
+var rootMarkers = []string{".symbio", ".git", ".jj"}
 
 // StandardRoots returns the directories in which skills are searched, in the order of precedence:
 // every directory from dir up to the root of its repository, deepest first (only dir if it is in
 // none), the home directory, and the search path of the environment. An empty home or dir has no
-// skills, and a nil getenv no variables. markers are the names that mark the root of a repository;
-// default .symbio, .git, .jj. It also returns roots that do not exist. It looks for the markers on
-// the disk.
-func StandardRoots(home, dir string, getenv func(string) string, markers ...string) []Root {
-	if len(markers) == 0 {
-		markers = standardMarkers
-	}
+// skills, and a nil getenv no variables. It also returns roots that do not exist. It looks for the
+// rootMarkers on the disk.
+func StandardRoots(home, dir string, getenv func(string) string) []Root {
 	if getenv == nil {
 		getenv = func(string) string { return "" }
 	}
@@ -66,7 +62,7 @@ func StandardRoots(home, dir string, getenv func(string) string, markers ...stri
 			roots = append(roots, Root{Path: filepath.Join(dir, filepath.FromSlash(f)), Scope: scope})
 		}
 	}
-	for _, d := range ParentDirs(dir, getenv(EnvAgentsRoot), markers) {
+	for _, d := range ParentDirs(dir, getenv(EnvAgentsRoot), rootMarkers) {
 		add(ScopeProject, d)
 	}
 	if home != "" {

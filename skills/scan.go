@@ -38,8 +38,6 @@ type Config struct {
 	MaxActive int
 	// GrantTTL is how long an activated skill stays active. Default: GrantSession.
 	GrantTTL GrantTTL
-	// IncludeFrontMatter adds the front matter to the instructions that an agent gets.
-	IncludeFrontMatter bool
 	// Fresh is how long Refresh trusts its last look at the disk. Default 2s: a person who has just
 	// saved a file is not faster, and agents that start together cause one look.
 	Fresh time.Duration

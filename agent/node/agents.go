@@ -7,7 +7,6 @@ import (
 	"symbio/agent"
 	"symbio/agent/definition"
 	"symbio/agent/event"
-	"symbio/agent/node/config"
 	"symbio/agent/tool"
 	"symbio/agent/tool/mcp"
 	"symbio/community"
@@ -81,15 +80,13 @@ func openAgents(n *Node, self community.Member, defined definition.Set, calls *c
 			Files: c.Settings.Context.Files, UserDir: c.configDir(), Environment: c.Settings.Context.Environment, Sandbox: policy,
 			SandboxOff: c.Settings.Sandbox.IsOff(), Level: a.runner.Level,
 		},
-		Tools: more, Middleware: c.Middleware, SearchAbove: c.Settings.Tools.SearchAbove,
-		Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
+		Tools: more, Middleware: c.Middleware, Window: models.Providers(c.Settings, c.Getenv, c.Models).Window, DynamicTools: a.servers.Tools,
 		Definition: a.defined.Find, Model: a.models.Open, Effort: c.Settings.Effort, Dir: c.Workspace(), Report: n.events.Publish,
 		Record: calls.record, Journal: n.sessions.Journal, Artifacts: agent.Artifacts{Store: calls.artifacts.Store(),
-			Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, BudgetAlert: c.Settings.Budget.Alert,
-		RealTime: c.Settings.Session.Clock == config.ClockReal, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
+			Give: calls.artifacts.Give, Fetch: calls.artifacts.Fetch}, OnResume: calls.approvals.Withdraw, OnAsk: onAsk, Logger: c.Logger,
 	})
 	a.spawner = &tasks.Spawner{Factory: a.factory, Community: calls.community, Definitions: a.defined, Rules: n.rules.Policy,
-		Limits: c.Settings.Budget.Limits, Logger: c.Logger}
+		Limits: c.Settings.Budget, Logger: c.Logger}
 	if c.Settings.Approvals.Unattended {
 		a.spawner.Ask = calls.approvals.Ask
 	}

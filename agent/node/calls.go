@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-
 	"symbio/actor"
 	"symbio/community"
 	"symbio/internal/agent/node/approvals"

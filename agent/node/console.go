@@ -33,7 +33,7 @@ type console struct {
 func openConsole(p *parts) (c *console, err error) {
 	n, id, message := p.node, p.peers.Identity.ID(), p.node.cfg.Settings.Limits.Message
 	c = &console{health: telemetry.NewHealth()}
-	if at := n.cfg.Settings.Metrics; at != "" {
+	if at := n.cfg.Settings.Reports.Metrics; at != "" {
 		if c.metrics, err = telemetry.Listen(at, n.telemetry.Metrics(), c.health); err != nil {
 			return c, err
 		}

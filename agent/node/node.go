@@ -268,7 +268,7 @@ func (n *Node) openTelemetry() (err error) {
 		return err
 	}
 	n.telemetry, err = telemetry.New(context.Background(), telemetry.Config{
-		Getenv: n.cfg.Getenv, Prometheus: n.cfg.Settings.Metrics != "", Name: n.name, ID: string(self.ID()), Version: n.cfg.Version,
+		Getenv: n.cfg.Getenv, Prometheus: n.cfg.Settings.Reports.Metrics != "", Name: n.name, ID: string(self.ID()), Version: n.cfg.Version,
 		State: n.measured, Logger: n.cfg.Logger,
 	})
 	if n.telemetry != nil {

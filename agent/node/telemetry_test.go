@@ -22,7 +22,7 @@ func TestNodeSaysOnItsSocketThatItServes(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := config.Default()
-	c.Node.Name, c.Node.Listen, c.Discovery.MDNS, c.Skills.Enabled, c.Metrics = "one", "127.0.0.1:0", false, false, "127.0.0.1:0"
+	c.Node.Name, c.Node.Listen, c.Discovery.MDNS, c.Skills.Enabled, c.Reports.Metrics = "one", "127.0.0.1:0", false, false, "127.0.0.1:0"
 	kept := state.Dir(filepath.Join(dir, "state"))
 	options := node.Config{Settings: c, State: kept, Dir: dir, Home: dir, Getenv: func(string) string { return "" }}
 	if err := node.Run(t.Context(), options, func(ctx context.Context, _ *node.Node) error {
@@ -39,7 +39,7 @@ func TestNodeSaysOnItsSocketThatItServes(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	options.Settings.Metrics = "192.0.2.1:1" // an address of no machine
+	options.Settings.Reports.Metrics = "192.0.2.1:1" // an address of no machine
 	if _, err := node.New(options); err == nil {
 		t.Error("a node that cannot serve its metrics starts")
 	}

@@ -216,19 +216,6 @@ func TestEdgeTableHoldsAtAllLevels(t *testing.T) {
 	}
 }
 
-func TestUnicodeNamesAreAcceptedWhereAskedFor(t *testing.T) {
-	for _, level := range []format.Level{format.Strict, format.Standard, format.Lenient} {
-		p := format.Policy{Level: level, UnicodeNames: true}
-		for name, want := range map[string]bool{"技能": true, "мой-навык": true, "НАВЫК": level == format.Lenient,
-			"a—b": level == format.Lenient} {
-			_, _, diags := format.Parse([]byte(named(name)), name, p)
-			if got := !format.Failed(diags); got != want {
-				t.Errorf("%s %s: got ok %v, want %v: %v", level, name, got, want, diags)
-			}
-		}
-	}
-}
-
 func TestDiagnosticsNameFieldAndLine(t *testing.T) {
 	for _, c := range []struct {
 		content, field string

@@ -42,12 +42,9 @@ func (l Level) String() string {
 	return [...]string{Standard: "standard", Strict: "strict", Lenient: "lenient"}[l]
 }
 
-// Policy is how skills are read. The zero value is level Standard with ASCII names.
+// Policy is how skills are read. The zero value is level Standard.
 type Policy struct {
 	Level Level
-	// UnicodeNames allows lower-case letters and digits of any script in names, compared after
-	// NFKC. Default false: the specification's text and its reference reader disagree.
-	UnicodeNames bool
 	// WideGrants lets a skill ask for every command (Bash, Bash(*)) and for every tool (*). It is
 	// for a user's own setting alone. Default false: such rules are refused.
 	WideGrants bool

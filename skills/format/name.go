@@ -39,7 +39,7 @@ func (c *checker) name() {
 		return
 	}
 	// NFKC makes one name of different spellings, which look the same to a person.
-	if c.policy.Level == Lenient || c.policy.UnicodeNames {
+	if c.policy.Level == Lenient {
 		name = norm.NFKC.String(name)
 	}
 	c.m.Name = name
@@ -55,7 +55,7 @@ func (c *checker) name() {
 	}
 	dir := c.dir
 	// macOS may return the directory's name in another normal form than the file has.
-	if c.policy.Level == Lenient || c.policy.UnicodeNames {
+	if c.policy.Level == Lenient {
 		dir = norm.NFKC.String(dir)
 	}
 	if c.dir != "" && name != dir {
@@ -99,7 +99,7 @@ func (c *checker) spelling(name string) {
 		c.deviation(CodeNameBadChar, key, "name %q may hold only a-z, 0-9 and hyphens", name)
 	}
 	// A letter, digit or mark beyond ASCII that is not upper case.
-	if foreign && !c.policy.UnicodeNames {
+	if foreign {
 		c.deviation(CodeNameNotASCII, key, "name %q may hold only a-z, 0-9 and hyphens", name)
 	}
 	if strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {

@@ -61,8 +61,6 @@ type Config struct {
 	AnthropicURL string
 	// AnthropicModel is the model of auto. Default: one that the server lists.
 	AnthropicModel string
-	// AnthropicTokens and AnthropicThinking are MaxTokens and Thinking of anthropic.Config.
-	AnthropicTokens, AnthropicThinking int
 
 	// OllamaURL default: OllamaURL, the constant. auto asks there last.
 	OllamaURL string

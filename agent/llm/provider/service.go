@@ -51,8 +51,7 @@ func (c Config) services() map[string]service {
 		return wireConfig(c.OpenAIURL, c.OpenAIKey, "OPENAI", model, name)
 	}
 	anthropicConfig := func(model, name string) anthropic.Config {
-		cfg := wireConfig(c.AnthropicURL, c.AnthropicKey, "ANTHROPIC", model, name)
-		return anthropic.Config{Config: cfg, MaxTokens: c.AnthropicTokens, Thinking: c.AnthropicThinking}
+		return anthropic.Config{Config: wireConfig(c.AnthropicURL, c.AnthropicKey, "ANTHROPIC", model, name)}
 	}
 	return map[string]service{
 		"openai": {

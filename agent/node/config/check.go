@@ -76,36 +76,26 @@ func (c Config) Check() error {
 	c.Session.check(bad)
 	c.Artifacts.check(bad)
 	c.Placement.check(c.Labels, bad)
-	c.Tools.check(bad)
-	c.ContextWindows.check(bad)
 	c.Web.check(bad)
 	c.Discovery.check(bad)
 	c.checkModels(bad)
 	c.MCP.check(bad)
-	c.Skills.SkillUse.check(bad)
-	c.Skills.Registry.check(bad)
-	c.Skills.SkillReading.check(bad)
+	c.Skills.check(bad)
 	if _, err := c.Permissions.Policy(); err != nil {
 		bad("permissions: %w", err)
 	}
 	if _, err := authorize.New(c.Authorize); err != nil {
 		bad("authorize: %w", err)
 	}
-	for _, key := range invalidNumbers(c.Budget.Limits, func(n float64) bool { return n >= 0 }) {
+	for _, key := range invalidNumbers(c.Budget, func(n float64) bool { return n >= 0 }) {
 		bad("budget.%s is negative", key)
-	}
-	if !(c.Budget.Alert >= 0 && c.Budget.Alert <= 1) {
-		bad("budget.alert: write a share of the budget from 0 to 1, such as 0.8; 0 is no notice")
 	}
 	return errors.Join(append(wrong, c.Limits.check())...)
 }
 
-// checkReports validates where the node reports its work: the log, the metrics and the dashboard.
+// checkReports validates where the node reports its work: the metrics and the dashboard.
 func (c Config) checkReports(bad func(string, ...any)) {
-	if c.Log.MaxSize <= 0 {
-		bad("log.max has to be above 0: write the size in MiB at which the log file is rotated, such as 10")
-	}
-	if _, _, err := net.SplitHostPort(c.Metrics); err != nil && c.Metrics != "" {
+	if _, _, err := net.SplitHostPort(c.Reports.Metrics); err != nil && c.Reports.Metrics != "" {
 		bad("metrics: %w; write HOST:PORT, such as 127.0.0.1:9464", err)
 	}
 	c.checkDashboard(bad)
@@ -154,8 +144,8 @@ func (l Limits) check() error {
 
 // checkDashboard reports an address that other machines could reach.
 func (c Config) checkDashboard(bad func(format string, args ...any)) {
-	if at, err := netip.ParseAddrPort(c.Dashboard); c.Dashboard != "" && (err != nil || !at.Addr().IsLoopback()) {
-		bad("dashboard: %q: write IP:PORT of this machine alone, such as 127.0.0.1:7950; `symbio dashboard --lan` serves other machines", c.Dashboard)
+	if at, err := netip.ParseAddrPort(c.Reports.Dashboard); c.Reports.Dashboard != "" && (err != nil || !at.Addr().IsLoopback()) {
+		bad("dashboard: %q: write IP:PORT of this machine alone, such as 127.0.0.1:7950; `symbio dashboard --lan` serves other machines", c.Reports.Dashboard)
 	}
 }
 

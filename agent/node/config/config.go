@@ -14,7 +14,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"symbio/agent/budget"
-	"symbio/agent/llm"
 	"symbio/agent/tool/security"
 	"symbio/internal/security/lazyregexp"
 	"symbio/internal/security/permission/authorize"
@@ -27,36 +26,31 @@ import (
 // test compares the two. Default returns the values of a file with no keys. A
 // Config is plain data: copy it before you change it in another goroutine.
 type Config struct {
-	Node           Node              `yaml:"node"`
-	Labels         map[string]string `yaml:"labels"` // of this node, by which tasks are placed
-	Discovery      Discovery         `yaml:"discovery"`
-	Agents         string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
-	Model          Models            `yaml:"model"`
-	Effort         string            `yaml:"effort"` // of agents without one of their own: low, medium or high; "" = the model's
-	Providers      Providers         `yaml:"providers"`
-	Prices         llm.Prices        `yaml:"prices"`          // by model, for a million tokens
-	ContextWindows ContextWindows    `yaml:"context_windows"` // by model, in tokens; others = 128,000
-	Workspace      string            `yaml:"workspace"`       // where agents work; "" = the working directory of the node's start
-	Directories    []string          `yaml:"directories"`     // more directories whose files rules can allow to agents
-	Capabilities   []Capability      `yaml:"capabilities"`
-	Placement      Placement         `yaml:"placement"`
-	Authorize      []authorize.Rule  `yaml:"authorize"`
-	Security       string            `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
-	Permissions    permission.Config `yaml:"permissions"`
-	Approvals      Approvals         `yaml:"approvals"`
-	Sandbox        Sandbox           `yaml:"sandbox"`
-	Context        Context           `yaml:"context"`
-	Skills         Skills            `yaml:"skills"`
-	MCP            MCP               `yaml:"mcp"`
-	Budget         Budget            `yaml:"budget"`
-	Session        Session           `yaml:"session"`
-	Artifacts      Artifacts         `yaml:"artifacts"`
-	Limits         Limits            `yaml:"limits"`
-	Tools          Tools             `yaml:"tools"`
-	Web            Web               `yaml:"web"`
-	Log            Log               `yaml:"log"`
-	Dashboard      string            `yaml:"dashboard"` // where symbio up serves the dashboard, host:port; "" = it does not
-	Metrics        string            `yaml:"metrics"`   // HOST:PORT; "" = not served
+	Node         Node              `yaml:"node"`
+	Labels       map[string]string `yaml:"labels"` // of this node, by which tasks are placed
+	Discovery    Discovery         `yaml:"discovery"`
+	Agents       string            `yaml:"agents"` // a directory of definitions; "" = none but the built-in one
+	Model        Models            `yaml:"model"`
+	Effort       string            `yaml:"effort"` // of agents without one of their own: low, medium or high; "" = the model's
+	Services     Services          `yaml:",inline"`
+	Workspace    string            `yaml:"workspace"`   // where agents work; "" = the working directory of the node's start
+	Directories  []string          `yaml:"directories"` // more directories whose files rules can allow to agents
+	Capabilities []Capability      `yaml:"capabilities"`
+	Placement    Placement         `yaml:"placement"`
+	Authorize    []authorize.Rule  `yaml:"authorize"`
+	Security     string            `yaml:"security"` // a preset of permissions and sandbox together; see WithSecurity
+	Permissions  permission.Config `yaml:"permissions"`
+	Approvals    Approvals         `yaml:"approvals"`
+	Sandbox      Sandbox           `yaml:"sandbox"`
+	Context      Context           `yaml:"context"`
+	Skills       Skills            `yaml:"skills"`
+	MCP          MCP               `yaml:"mcp"`
+	Budget       budget.Limits     `yaml:"budget"`
+	Session      Session           `yaml:"session"`
+	Artifacts    Artifacts         `yaml:"artifacts"`
+	Limits       Limits            `yaml:"limits"`
+	Web          Web               `yaml:"web"`
+	Reports      Reports           `yaml:",inline"`
 }
 
 // Context says what agents are told of the place in which they work.
@@ -69,12 +63,16 @@ type Context struct {
 	Environment bool `yaml:"environment"`
 }
 
+// Reports says where the node tells what it does.
+type Reports struct {
+	Log       Log    `yaml:"log"`
+	Dashboard string `yaml:"dashboard"` // where symbio up serves the dashboard, host:port; "" = it does not
+	Metrics   string `yaml:"metrics"`   // HOST:PORT; "" = not served
+}
+
 // Log configures the log file.
 type Log struct {
 	File string `yaml:"file"` // "" = standard error only
-	// MaxSize is the size in MiB at which the file is rotated. The three latest
-	// files are kept.
-	MaxSize int `yaml:"max"`
 }
 
 // Approvals says how long calls wait for a person's decision, and which agents
@@ -171,30 +169,6 @@ func (c Capability) Schemas() (input, output json.RawMessage, err error) {
 	return encode("input", c.Input), encode("output", c.Output), err
 }
 
-// Skills says where skills are searched, how they are read, and how agents use
-// them.
-type Skills struct {
-	Enabled  bool     `yaml:"enabled"`
-	Discover bool     `yaml:"discover"` // search the standard directories
-	Dirs     []string `yaml:"dirs"`     // more directories
-	// Share selects the skills of this node's disk that other nodes may fetch.
-	// Rules under authorize apply as well.
-	Share Share `yaml:"share"`
-	// Registry is the node whose shared skills this node has, too.
-	Registry SkillRegistry `yaml:"registry"`
-	// WideGrants lets skills ask for every command (Bash) and every tool (*).
-	WideGrants bool `yaml:"wide_grants"`
-
-	SkillUse     `yaml:",inline"`
-	SkillReading `yaml:",inline"`
-}
-
-// Budget is what a task may use, and the share of it at which people get a notice; 0 = they get none.
-type Budget struct {
-	budget.Limits `yaml:",inline"`
-	Alert         float64 `yaml:"alert"`
-}
-
 // Default returns the configuration of a node without a configuration file. It
 // is safe: the node listens on loopback only, a person decides on risky calls,
 // and only nodes of the same user may call.
@@ -207,16 +181,13 @@ func Default() Config {
 		Permissions: permission.Config{Preset: "standard"},
 		Context:     Context{Files: true, Environment: true},
 		Skills:      defaultSkills(),
-		MCP:         defaultMCP(),
+		MCP:         MCP{Enabled: true, StartTimeout: 30 * time.Second}, // as mcp.Config has it, which says why
 		Sandbox:     Sandbox{Preset: "standard"},
 		Approvals:   Approvals{Timeout: 10 * time.Minute}, // a coffee break
-		Tools:       Tools{SearchAbove: 40},
-		Log:         Log{MaxSize: 10},
 		Placement:   defaultPlacement(),
 		Session:     defaultSession(),
 		Artifacts:   Artifacts{MaxSize: 1 << 30, Keep: Age(24 * time.Hour)},
-		Budget: Budget{budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000,
-			Tokens: 10_000_000}, 0.8},
+		Budget:      budget.Limits{Depth: 3, Agents: 16, SpawnsPerMinute: 30, Wall: 30 * time.Minute, ModelCalls: 1000, Tokens: 10_000_000},
 		// The numbers and their reasons are as in community.Config and
 		// grpcpeer.Limits.
 		Limits: Limits{Message: 1 << 20, NodeCalls: 256, CallTimeout: 5 * time.Minute, Connections: 256, CertificateGrace: identity.Grace},
@@ -280,12 +251,8 @@ func (c *Config) Resolve(dir string) {
 	makeAbsolute(&c.Agents)
 	makeAbsolute(&c.Workspace)
 	makeAbsolute(&c.MCP.File)
-	makeAbsolute(&c.Log.File)
-	for i := range c.Skills.Dirs {
-		makeAbsolute(&c.Skills.Dirs[i])
-	}
-	c.Skills.SkillUse.resolve(makeAbsolute)
-	c.Skills.SkillReading.resolve(makeAbsolute)
+	makeAbsolute(&c.Reports.Log.File)
+	c.Skills.resolve(makeAbsolute)
 	for i := range c.Directories {
 		makeAbsolute(&c.Directories[i])
 	}

@@ -16,7 +16,7 @@ func TestWindowOfLongestMatchCounts(t *testing.T) {
 		"openai:gpt-x": 400000, "openai:gpt-x-mini": 100000, "openai:gpt-x-mini-2": 400000, "openai:o": 200000, "anthropic:c": 32000,
 		"openai:gpt-x,anthropic:c": 32000, "": 32000,
 	} {
-		if got := c.ContextWindows.Of(model); got != want {
+		if got := c.Services.ContextWindows.Of(model); got != want {
 			t.Errorf("%q: %d, want %d", model, got, want)
 		}
 	}

@@ -38,12 +38,8 @@ type Lending struct {
 // Workspaces bounds the workspaces that other nodes send with their agents.
 type Workspaces struct {
 	Off bool `yaml:"off,omitempty"` // none are taken
-	// MaxSize and MaxFiles bound one workspace, and what its agent makes of it.
-	// Cache bounds what is kept of all, so that only changes are sent again. 0 =
-	// 1 GiB, 20,000 files and 8 times MaxSize.
-	MaxSize  Size `yaml:"max_size,omitempty"`
-	MaxFiles int  `yaml:"max_files,omitempty"`
-	Cache    Size `yaml:"cache,omitempty"`
+	// MaxSize bounds one workspace, and what its agent makes of it. 0 = 1 GiB.
+	MaxSize Size `yaml:"max_size,omitempty"`
 	// Read are directories outside of the workspace that its commands can read,
 	// such as the caches of compilers.
 	Read []string `yaml:"read,omitempty"`
@@ -108,8 +104,8 @@ func (c Capability) checkLending() error {
 		return fmt.Errorf("approvals: %.40q is not borrower, here or both", string(c.Approvals))
 	case c.PerNode < 0:
 		return errors.New("per_node is negative")
-	case min(c.Workspaces.MaxSize, c.Workspaces.Cache) < 0 || c.Workspaces.MaxFiles < 0:
-		return errors.New("workspaces: a number is negative")
+	case c.Workspaces.MaxSize < 0:
+		return errors.New("workspaces: max_size is negative")
 	}
 	for i, name := range c.Agents {
 		if name == "" || slices.Contains(c.Agents[:i], name) {
@@ -142,7 +138,7 @@ func (c Config) Authorizes(capability string) bool {
 func (c Config) LongestLease() (longest time.Duration) {
 	for _, p := range c.Capabilities {
 		if p.LendsAgents() {
-			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget.Limits)).MaxCallTime())
+			longest = max(longest, lending.NewLender(p.LenderConfig(c.Budget)).MaxCallTime())
 		}
 	}
 	return longest

@@ -17,7 +17,7 @@ func TestAgentsAreLentAsTheFileSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Capabilities[0]
-	got := p.LenderConfig(c.Budget.Limits)
+	got := p.LenderConfig(c.Budget)
 	l := got.Limits
 	if got.Max != 6 || got.Approvals != lending.AskBoth || got.PerNode != 2 || got.MaxLifetime != 10*time.Minute || l.Agents != 3 || l.Depth != 2 || l.Tokens != 1000 || l.ModelCalls != 50 || !p.LendsAgents() {
 		t.Errorf("it is lent as %+v", got)
@@ -26,8 +26,8 @@ func TestAgentsAreLentAsTheFileSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = c.Capabilities[0].LenderConfig(c.Budget.Limits)
-	if got.Max != 8 || got.PerNode != 4 || got.MaxLifetime != 30*time.Minute || got.Limits != c.Budget.Limits {
+	got = c.Capabilities[0].LenderConfig(c.Budget)
+	if got.Max != 8 || got.PerNode != 4 || got.MaxLifetime != 30*time.Minute || got.Limits != c.Budget {
 		t.Errorf("by default it is lent as %+v", got)
 	}
 	if got := (config.Capability{Lending: config.Lending{PerNode: 9}}).LenderConfig(budget.Limits{}); got.PerNode != 8 {

@@ -11,32 +11,22 @@ import (
 	"symbio/internal/security/lazyregexp"
 )
 
-// MCP configures the MCP servers whose tools agents can call.
+// MCP configures the MCP servers whose tools agents can call. Servers of the
+// workspace's .mcp.json need no key: one starts only after a person has trusted
+// it (symbio mcp trust). How long a call may take, mcp.json says for each server.
 type MCP struct {
 	Enabled bool `yaml:"enabled"`
 	// File is the user's list of servers. "" = mcp.json in the directory of the
 	// --config file if there is one, else in the user's configuration
 	// directory.
 	File string `yaml:"file"`
-	// Project adds the servers of the workspace's .mcp.json. A server of that
-	// file starts only after a person has trusted it (symbio mcp trust),
-	// because the file may come from a cloned repository.
-	Project bool `yaml:"project"`
-	// StartTimeout bounds the start of a server, CallTimeout one call of a
-	// tool.
+	// StartTimeout bounds the start of a server.
 	StartTimeout time.Duration `yaml:"start_timeout"`
-	CallTimeout  time.Duration `yaml:"call_timeout"`
-}
-
-// defaultMCP returns the defaults. The timeouts are the defaults of mcp.Config, which
-// says why.
-func defaultMCP() MCP {
-	return MCP{Enabled: true, Project: true, StartTimeout: 30 * time.Second, CallTimeout: 5 * time.Minute}
 }
 
 func (m MCP) check(bad func(string, ...any)) {
-	if m.StartTimeout <= 0 || m.CallTimeout <= 0 {
-		bad("mcp.start_timeout and mcp.call_timeout have to be above 0; write a duration such as 30s")
+	if m.StartTimeout <= 0 {
+		bad("mcp.start_timeout has to be above 0; write a duration such as 30s")
 	}
 }
 

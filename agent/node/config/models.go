@@ -8,6 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"symbio/agent/llm"
 	"symbio/agent/llm/provider"
 	"symbio/internal/agent/llm/chat"
 )
@@ -85,6 +86,13 @@ func (c Capability) checkModel() error {
 	return nil
 }
 
+// Services says how models are reached, what they cost, and how much they read.
+type Services struct {
+	Providers      Providers      `yaml:"providers"`
+	Prices         llm.Prices     `yaml:"prices"`          // by model, for a million tokens
+	ContextWindows ContextWindows `yaml:"context_windows"` // by model, in tokens; others = 128,000
+}
+
 // Providers says where models are reached. API keys are read from the
 // environment only, so that no file contains them.
 type Providers struct {
@@ -92,9 +100,7 @@ type Providers struct {
 		BaseURL string `yaml:"base_url"` // OPENAI_BASE_URL wins
 	} `yaml:"openai"`
 	Anthropic struct {
-		BaseURL   string `yaml:"base_url"`   // ANTHROPIC_BASE_URL wins
-		MaxTokens int    `yaml:"max_tokens"` // of one answer; 0 = 16384
-		Thinking  int    `yaml:"thinking"`   // tokens of thinking before an answer; 0 = none
+		BaseURL string `yaml:"base_url"` // ANTHROPIC_BASE_URL wins
 	} `yaml:"anthropic"`
 	// WithoutImages are models that cannot read images and get a description
 	// instead; names as in Prices.
@@ -108,20 +114,19 @@ type Providers struct {
 	Balance string `yaml:"balance"`
 }
 
-// ApplyProviders copies the configured providers into p. Values that p has from
-// the environment win, so that one shell can use another server without a
-// change of the file.
-func (c Config) ApplyProviders(p *provider.Config) {
+// Apply copies the configured services into p. Values that p has from the
+// environment win, so that one shell can use another server without a change of
+// the file.
+func (s Services) Apply(p *provider.Config) {
 	if p.OpenAIURL == "" {
-		p.OpenAIURL = c.Providers.OpenAI.BaseURL
+		p.OpenAIURL = s.Providers.OpenAI.BaseURL
 	}
 	if p.AnthropicURL == "" {
-		p.AnthropicURL = c.Providers.Anthropic.BaseURL
+		p.AnthropicURL = s.Providers.Anthropic.BaseURL
 	}
-	p.AnthropicTokens, p.AnthropicThinking = c.Providers.Anthropic.MaxTokens, c.Providers.Anthropic.Thinking
-	p.FirstToken, p.Retry.FirstToken = c.Providers.FirstToken, c.Providers.FirstToken
-	p.Retry.Patience, p.Retry.LeastBusy = c.Providers.Patience, c.Providers.Balance == "least-busy"
-	p.Prices, p.Windows, p.TextOnly = c.Prices, c.ContextWindows.Of, c.Providers.WithoutImages
+	p.FirstToken, p.Retry.FirstToken = s.Providers.FirstToken, s.Providers.FirstToken
+	p.Retry.Patience, p.Retry.LeastBusy = s.Providers.Patience, s.Providers.Balance == "least-busy"
+	p.Prices, p.Windows, p.TextOnly = s.Prices, s.ContextWindows.Of, s.Providers.WithoutImages
 }
 
 // checkModels reports the mistakes of model, prices and providers.
@@ -132,21 +137,20 @@ func (c Config) checkModels(bad func(string, ...any)) {
 	if !slices.Contains([]string{"", "low", "medium", "high"}, c.Effort) {
 		bad("effort: write low, medium or high, not %.40q", c.Effort)
 	}
-	if err := c.Prices.Check(); err != nil {
+	if err := c.Services.Prices.Check(); err != nil {
 		bad("prices: %w", err)
 	}
-	for _, name := range c.Providers.WithoutImages {
+	p := c.Services.Providers
+	for _, name := range p.WithoutImages {
 		if i := strings.Index(name, "*"); i >= 0 && i < len(name)-1 || name == "" {
 			bad("providers.without_images: %q: write the name of a model, or the beginning of one followed by *", name)
 		}
 	}
-	if c.Providers.Patience < 0 || c.Providers.FirstToken < 0 {
+	if p.Patience < 0 || p.FirstToken < 0 {
 		bad("providers: patience or first_token is negative")
 	}
-	if !slices.Contains([]string{"", "first", "least-busy"}, c.Providers.Balance) {
-		bad("providers.balance: write first or least-busy, not %.40q", c.Providers.Balance)
+	if !slices.Contains([]string{"", "first", "least-busy"}, p.Balance) {
+		bad("providers.balance: write first or least-busy, not %.40q", p.Balance)
 	}
-	if a := c.Providers.Anthropic; a.MaxTokens < 0 || a.Thinking < 0 {
-		bad("providers.anthropic: max_tokens or thinking is negative")
-	}
+	c.Services.ContextWindows.check(bad)
 }

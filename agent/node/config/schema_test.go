@@ -101,8 +101,8 @@ func TestSchemaRefusesMistakesOfOneKey(t *testing.T) {
 	for _, text := range []string{
 		"node:\n  nmae: x\n", "sandbx: {}\n", "budget:\n  depth: deep\n", "budget: {agents: -1}\n", "limits: {connections: 0}\n", "limits: {message: 1000000000}\n", "limits: {mesage: 1}\n",
 		"capabilities: [{name: a, exec: [x], concurrency: -1}]\n", "model: [{a: b}]\n", "prices: {'openai:a': {input: -1}}\n", "prices: {'openai:a': {inputs: 1}}\n",
-		"providers: {anthropic: {api_key: x}}\n", "providers: {anthropic: {thinking: -1}}\n", "skills: {overrides: {a: sometimes}}\n", "skills: {tools: [skill_run]}\n", "skills: {initial: {format: xml}}\n",
-		"skills: {max_active: 0}\n", "skills: {search: {max_limit: 51}}\n", "skills: {grant_ttl: day}\n", "security: lax\n", "sandbox: restrictives\n", "sandbox: {network: some}\n",
+		"providers: {anthropic: {api_key: x}}\n", "skills: {overrides: {a: sometimes}}\n", "skills: {tools: [skill_run]}\n", "skills: {initial: {max_bytes: 0}}\n",
+		"skills: {max_active: 0}\n", "skills: {grant_ttl: day}\n", "security: lax\n", "sandbox: restrictives\n", "sandbox: {network: some}\n",
 		"capabilities: [{name: a, exec: [x], sandbox: {network: some}}]\n", "capabilities: [{name: agents.spawn, agents: [x], budget: {tokens: many}}]\n", "skills: {share: yes please}\n",
 		"permissions: {allow: [{rule: Read, mach: [x]}]}\n", "approvals: {timeout: soon}\n", "log: [a]\n",
 	} {

@@ -20,9 +20,6 @@ type Session struct {
 	// Resume says what becomes of tasks that the end of the node interrupted:
 	// ResumeAsk lists them for a person, ResumeAuto goes on with them.
 	Resume string `yaml:"resume"`
-	// Clock says which time counts for the wall budget of a task: ClockRunning
-	// only time in which the node ran, ClockReal all time.
-	Clock string `yaml:"clock"`
 }
 
 // Artifacts says how many results and pictures are kept that are too large for a model.
@@ -43,13 +40,12 @@ func (a Artifacts) check(bad func(format string, args ...any)) {
 const (
 	StoreSQLite, StoreMemory, StoreOff = "sqlite", "memory", "off"
 	ResumeAsk, ResumeAuto              = "ask", "auto"
-	ClockRunning, ClockReal            = "running", "real"
 )
 
 // defaultSession keeps a month of conversations. 2 GiB are some hundred thousand
 // turns.
 func defaultSession() Session {
-	return Session{Store: StoreSQLite, Keep: Age(30 * 24 * time.Hour), Max: 2 << 30, Resume: ResumeAsk, Clock: ClockRunning}
+	return Session{Store: StoreSQLite, Keep: Age(30 * 24 * time.Hour), Max: 2 << 30, Resume: ResumeAsk}
 }
 
 // check reports values that are none of the known ones.
@@ -59,7 +55,6 @@ func (s Session) check(bad func(format string, args ...any)) {
 		known      []string
 	}{
 		{"store", s.Store, []string{StoreSQLite, StoreMemory, StoreOff}}, {"resume", s.Resume, []string{ResumeAsk, ResumeAuto}},
-		{"clock", s.Clock, []string{ClockRunning, ClockReal}},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			bad("session.%s: %q is none of %s", c.key, c.value, strings.Join(c.known, ", "))

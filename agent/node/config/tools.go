@@ -19,15 +19,6 @@ type WebSearch struct {
 	URL      string `yaml:"url"` // the base URL; "" = the provider's own
 }
 
-// Tools says how tools are presented to models.
-type Tools struct {
-	// SearchAbove is the number of tools up to which a model gets all
-	// descriptions. Above it the tools of MCP servers are replaced by
-	// ToolSearch, because long lists fill the context window and make models
-	// choose badly. 0 = 40.
-	SearchAbove int `yaml:"search_above"`
-}
-
 // Searcher returns a client of the provider, nil if none is configured. getenv
 // looks up its key; nil = without a key. An unknown provider or an invalid URL
 // is an error.
@@ -46,12 +37,5 @@ func (s WebSearch) Searcher(getenv func(string) string) (web.Searcher, error) {
 func (w Web) check(bad func(format string, args ...any)) {
 	if _, err := w.Search.Searcher(nil); err != nil {
 		bad("web.search.%w", err) // it begins with the key
-	}
-}
-
-// check reports a negative number.
-func (t Tools) check(bad func(format string, args ...any)) {
-	if t.SearchAbove < 0 {
-		bad("tools.search_above is negative; write 0 for the default")
 	}
 }

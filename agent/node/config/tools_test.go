@@ -9,12 +9,12 @@ import (
 )
 
 func TestSearchOfTheWebIsConfigured(t *testing.T) {
-	c, from, err := config.Parse("symbio.yaml", []byte("web: {search: {url: http://127.0.0.1:8888}}\ntools: {search_above: 20}\n"))
+	c, from, err := config.Parse("symbio.yaml", []byte("web: {search: {url: http://127.0.0.1:8888}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if by, err := c.Web.Search.Searcher(nil); by == nil || err != nil || c.Tools.SearchAbove != 20 || from["web.search.url"] != "symbio.yaml:1" {
-		t.Errorf("got %v, %v, %+v, %v", by, err, c.Tools, from)
+	if by, err := c.Web.Search.Searcher(nil); by == nil || err != nil || from["web.search.url"] != "symbio.yaml:1" {
+		t.Errorf("got %v, %v, %v", by, err, from)
 	}
 	if by, err := config.Default().Web.Search.Searcher(nil); by != nil || err != nil {
 		t.Errorf("without an instance: %v, %v; want none", by, err)
@@ -29,7 +29,7 @@ func TestSearchOfTheWebIsConfigured(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", by, by, by); err != nil || strings.Contains(text, "tvly-1234") {
 		t.Errorf("%v: the key shows in %s", err, text)
 	}
-	for text, want := range map[string]string{"web: {search: {url: localhost}}": "web.search", "web: {search: {provider: bing}}": "want searxng, brave or tavily", "web: {search: {provider: searxng}}": "of a SearXNG service", "web: {search: {provider: brave, key: abc}}": "unknown key key", "tools: {search_above: -1}": "search_above is negative", "web: {serch: {}}": "serch"} {
+	for text, want := range map[string]string{"web: {search: {url: localhost}}": "web.search", "web: {search: {provider: bing}}": "want searxng, brave or tavily", "web: {search: {provider: searxng}}": "of a SearXNG service", "web: {search: {provider: brave, key: abc}}": "unknown key key", "web: {serch: {}}": "serch"} {
 		if _, _, err := config.Parse("symbio.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", text, err, want)
 		}

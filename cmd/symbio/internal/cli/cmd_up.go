@@ -87,7 +87,7 @@ func (f *nodeFlags) apply(c *config.Config, from config.Origins) {
 // asks for a log. Under systemd the lines have the prefixes of the journal. The caller must close
 // file. A wrong --log-format is a usage error. The node must have ended before file is closed.
 func openLog(env *command.Env, f nodeFlags, to *node.Config, conversation bool) (file io.Closer, err error) {
-	o := nodelog.Options{Level: f.logLevel, Format: f.logFormat, Stream: env.Err, File: to.Settings.Log.File, MaxSize: to.Settings.Log.MaxSize}
+	o := nodelog.Options{Level: f.logLevel, Format: f.logFormat, Stream: env.Err, File: to.Settings.Reports.Log.File}
 	// systemd sets JOURNAL_STREAM when standard error is the journal. A person who runs a command
 	// from a service's shell has a terminal instead.
 	o.Journal = !env.ErrIsTerminal && env.Getenv("JOURNAL_STREAM") != ""
@@ -118,7 +118,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 			}
 			flags.apply(&c, from)
 			if dashboard != "" {
-				c.Dashboard = dashboard
+				c.Reports.Dashboard = dashboard
 				if err := c.Check(); err != nil {
 					return command.Usage(err)
 				}
@@ -153,7 +153,7 @@ func cmdUp(env *command.Env) *cobra.Command {
 				signal.Reset(syscall.SIGHUP)
 				signal.Notify(hup, syscall.SIGHUP)
 			}
-			return runNode(cmd.Context(), env, n, c.Dashboard, hup)
+			return runNode(cmd.Context(), env, n, c.Reports.Dashboard, hup)
 		},
 	}
 	flags.add(cmd)

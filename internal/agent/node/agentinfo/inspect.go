@@ -167,7 +167,7 @@ func (i *Inspection) Agent(ctx context.Context, d definition.Definition, allow [
 	ask func(context.Context, agent.ApprovalRequest) tool.Answer) (agent.Preview, error) {
 	policy := i.rules.Policy()
 	policy.Allow = slices.Concat(policy.Allow, allow)
-	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget.Limits, Ask: ask})
+	return i.factory.Preview(ctx, agent.Order{Definition: d, Policy: policy, Limits: i.cfg.Settings.Budget, Ask: ask})
 }
 
 // Free reports whether a tool can be called without an agent.

@@ -104,7 +104,7 @@ func lentAgents(c node.Config) (string, error) {
 			_, problem := all.Find(name)
 			err = errors.Join(err, problem)
 		}
-		cfg := p.LenderConfig(c.Settings.Budget.Limits)
+		cfg := p.LenderConfig(c.Settings.Budget)
 		return fmt.Sprintf("other nodes may spawn %s here, as far as authorize lets them: %d at a time, %d of one node, each for up to %v",
 			strings.Join(p.Agents, ", "), cfg.Max, cfg.PerNode, cfg.MaxLifetime), err
 	}

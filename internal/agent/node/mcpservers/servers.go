@@ -68,13 +68,7 @@ func (c Config) File(project bool) string {
 
 // files returns the files with servers, the user's first, because its entries
 // win.
-func (c Config) files() []string {
-	files := []string{c.userFile()}
-	if c.MCP.Project {
-		files = append(files, c.File(true))
-	}
-	return files
-}
+func (c Config) files() []string { return []string{c.userFile(), c.File(true)} }
 
 // List returns the configured servers, the user's first, and notes about
 // what is ignored in the files. A project file that cannot be read is a note,
@@ -145,7 +139,7 @@ func Open(c Config) (*Servers, error) {
 	book := c.State.MCP()
 	s.Notes, s.Manager = notes, mcp.New(mcp.Config{
 		Servers: servers, Trusted: book.Trusted, Pins: book, Root: c.Workspace, Logins: c.State.MCPLogins(), Version: c.Version,
-		Report: c.Report, Logger: c.Logger, StartTimeout: c.MCP.StartTimeout, CallTimeout: c.MCP.CallTimeout,
+		Report: c.Report, Logger: c.Logger, StartTimeout: c.MCP.StartTimeout,
 		Box: func(s mcp.Server) (mcp.Box, error) {
 			own, err := config.ParseSandbox(s.Sandbox)
 			if err != nil {

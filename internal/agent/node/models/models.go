@@ -104,7 +104,7 @@ func (m *Models) open(ctx context.Context, name string, from provider.Config) (l
 // environment. Models of other nodes are not included.
 func Providers(c config.Config, getenv func(string) string, funcs map[string]llm.Model) provider.Config {
 	from := provider.FromEnv(getenv)
-	c.ApplyProviders(&from)
+	c.Services.Apply(&from)
 	from.Funcs = funcs
 	return from
 }

@@ -16,6 +16,9 @@ import (
 	"symbio/internal/security/redact"
 )
 
+// maxSize is the size in MiB at which the file is rotated. It holds weeks of warnings, and an editor opens it.
+const maxSize = 10
+
 // Options says what is logged, how and where.
 type Options struct {
 	Level slog.Level
@@ -25,10 +28,9 @@ type Options struct {
 	// reads a priority in front of each line.
 	Stream  io.Writer
 	Journal bool
-	// File gets them, too, and is rotated when it has MaxSize megabytes; "" =
+	// File gets them, too, and is rotated when it has maxSize megabytes; "" =
 	// none.
-	File    string
-	MaxSize int
+	File string
 }
 
 // ErrFormat says that there is no such format.
@@ -52,7 +54,7 @@ func Open(o Options) (*slog.Logger, io.Closer, error) {
 	case o.Stream != nil:
 		all = append(all, handler(o.Stream))
 	}
-	file := &lumberjack.Logger{Filename: o.File, MaxSize: o.MaxSize, MaxBackups: 3}
+	file := &lumberjack.Logger{Filename: o.File, MaxSize: maxSize, MaxBackups: 3}
 	if o.File != "" {
 		if _, err := file.Write(nil); err != nil { // it would be opened with the first line only
 			return nil, nil, fmt.Errorf("log.file: %w", errors.Join(err, file.Close()))

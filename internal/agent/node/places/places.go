@@ -49,6 +49,10 @@ type Places struct {
 	lender *lending.Lender // nil = no agents are lent
 }
 
+// cachedWorkspaces is how many workspaces of the largest size are kept, so that only changes are sent again: two of each
+// of the four nodes that a transfer.Server serves.
+const cachedWorkspaces = 8
+
 // Open returns Places, which lend nothing until Offer. It removes the workspaces that an earlier process left behind.
 func Open(cfg Config) (_ *Places, err error) {
 	p, want, w := &Places{cfg: cfg}, cfg.Settings.Placement, cfg.Settings.Workspaces()
@@ -63,8 +67,8 @@ func Open(cfg Config) (_ *Places, err error) {
 	})
 	sent, leases := state.Workspaces(cfg.Kept)
 	p.Workspaces, err = transfer.New(transfer.Config{
-		Dir: sent, Leases: leases, Cache: int64(w.Cache), MaxMessage: cfg.Settings.Limits.Message,
-		Limits: workspace.Limits{Files: w.MaxFiles, Size: int64(w.MaxSize)},
+		Dir: sent, Leases: leases, Cache: cachedWorkspaces * int64(w.MaxSize), MaxMessage: cfg.Settings.Limits.Message,
+		Limits: workspace.Limits{Size: int64(w.MaxSize)},
 	})
 	return p, err
 }
@@ -83,7 +87,7 @@ const concurrentTransfers = 32
 // their agents here work with, and fetch what these changed.
 func (p *Places) Offer(c config.Capability, spawn func(context.Context, *lending.Lease) (community.Member, error),
 	offer func(community.Capability, community.Provider, ...community.OfferOption) error) error {
-	cfg := c.LenderConfig(p.cfg.Settings.Budget.Limits)
+	cfg := c.LenderConfig(p.cfg.Settings.Budget)
 	for _, name := range c.Agents {
 		def, err := p.cfg.Definition(name)
 		if err != nil {

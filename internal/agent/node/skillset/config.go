@@ -37,12 +37,9 @@ func (c Config) Registry() skills.Config {
 	if !c.Settings.Enabled {
 		return skills.Config{}
 	}
-	use, reading := c.Settings.SkillUse, c.Settings.SkillReading
-	cfg.Policy = reading.Policy()
-	cfg.Policy.WideGrants = c.Settings.WideGrants
-	cfg.MaxDepth, cfg.MaxDirs, cfg.MaxEntries, cfg.MaxSkills = reading.MaxDepth, reading.MaxDirectories, reading.MaxEntries, reading.MaxSkills
+	cfg.Policy = c.Settings.Policy()
 	if c.Settings.Discover {
-		cfg.Roots = skills.WithCompat(skills.StandardRoots(c.Home, c.Workspace, c.Getenv, reading.Markers...), reading.Compat)
+		cfg.Roots = skills.WithCompat(skills.StandardRoots(c.Home, c.Workspace, c.Getenv), c.Settings.Compat)
 	}
 	for _, dir := range c.Settings.Dirs {
 		cfg.Roots = append(cfg.Roots, skills.Root{Path: dir, Scope: skills.ScopeConfig})
@@ -51,7 +48,7 @@ func (c Config) Registry() skills.Config {
 	if cfg.Choices, err = c.choices(); err != nil && c.Logger != nil {
 		c.Logger.Warn("cannot read all skills that were switched off", "err", err)
 	}
-	cfg.Duplicates, cfg.MaxActive, cfg.GrantTTL, cfg.IncludeFrontMatter = use.Duplicates, use.MaxActive, use.GrantTTL, use.IncludeFrontMatter
+	cfg.MaxActive, cfg.GrantTTL = c.Settings.MaxActive, c.Settings.GrantTTL
 	return cfg
 }
 
@@ -67,19 +64,16 @@ func (c Config) choices() (skills.Choices, error) {
 
 // Prompt returns how the catalog of skills is written into system prompts.
 func (c Config) Prompt() skills.PromptOptions {
-	use := c.Settings.SkillUse
 	return skills.PromptOptions{
-		Format: use.Initial.Format, MaxEntries: use.Initial.MaxEntries, MaxBytes: use.Initial.MaxBytes, Duplicates: use.Duplicates,
-		Search: slices.Contains(use.Tools, skill.Search),
+		MaxEntries: c.Settings.Initial.MaxEntries, MaxBytes: c.Settings.Initial.MaxBytes, Search: slices.Contains(c.Settings.Tools, skill.Search),
 	}
 }
 
 // Use returns how agents use skills.
 func (c Config) Use() agent.SkillUse {
-	use := c.Settings.SkillUse
+	use := c.Settings
 	return agent.SkillUse{
-		Tools: use.Tools, Prompt: c.Prompt(), DefaultLimit: use.Search.DefaultLimit, MaxLimit: use.Search.MaxLimit,
-		UnknownFails: use.OnUnknown == "error",
+		Tools: use.Tools, Prompt: c.Prompt(), UnknownFails: use.OnUnknown == "error",
 	}
 }
 

@@ -60,13 +60,9 @@ func Open(cfg Config, n Node, definitions map[string]definition.Definition) (_ *
 	return s, s.check(definitions)
 }
 
-// check applies strict_scan and on_unknown: it returns an error for
-// invalid skills, and for definitions that name missing ones, if the
-// configuration asks for that.
+// check applies on_unknown: it returns an error for definitions that name
+// missing skills, if the configuration asks for that.
 func (s *Skills) check(definitions map[string]definition.Definition) error {
-	if err := s.Registry.Now().Err(); err != nil && s.cfg.Settings.StrictScan {
-		return fmt.Errorf("skills.strict_scan: %w", err)
-	}
 	if s.cfg.Settings.OnUnknown != "error" {
 		return nil
 	}
