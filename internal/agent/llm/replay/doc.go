@@ -1,8 +1,8 @@
 // Package replay records the HTTP exchanges with model servers and answers requests from such a
 // recording.
 //
-// Recorder and Player are http.RoundTrippers. A Recorder sends requests and stores them, in the format of
-// gopkg.in/dnaeon/go-vcr.v4; a Player answers in place of the servers and never connects. An
+// Recorder and Player are http.RoundTrippers around gopkg.in/dnaeon/go-vcr.v4. A Recorder sends
+// requests and stores them, a Player answers in place of the servers and never connects. An
 // exchange is found by its request and not by its time: by the method, the path and the JSON of the
 // body, so that agents that run concurrently each find theirs. Ids of members are new in each run;
 // they are matched by the order in which they appear.

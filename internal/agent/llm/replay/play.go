@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
 
 	"symbio/agent/llm"
 )
@@ -34,7 +34,7 @@ type Replayer struct {
 
 // exchange is one recorded request with its answer.
 type exchange struct {
-	*interaction
+	*cassette.Interaction
 	request
 	used bool // guarded by the Player's mu
 }
@@ -52,14 +52,7 @@ func Play(dir string, secrets ...llm.Secret) (*Replayer, error) {
 	case !info.Mode().IsRegular() || info.Size() > maxFile:
 		return nil, fmt.Errorf("the recording %s is not a file of up to %d MiB", file, maxFile>>20)
 	}
-	var c cassette
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = yaml.Unmarshal(text, &c)
-	}
-	if err == nil && c.Version != fileVersion {
-		err = fmt.Errorf("its version is not %d", fileVersion)
-	}
+	c, err := cassette.Load(filepath.Join(dir, name))
 	if err != nil {
 		return nil, fmt.Errorf("the recording %s cannot be played: %w", file, err)
 	}
@@ -76,7 +69,7 @@ func Play(dir string, secrets ...llm.Secret) (*Replayer, error) {
 
 // open checks one exchange of the file and prepares it for the comparison. A recording is a file
 // that people edit, so its status and URL may be invalid.
-func open(i *interaction) (*exchange, error) {
+func open(i *cassette.Interaction) (*exchange, error) {
 	if i == nil || i.Response.Code < 100 || i.Response.Code > 599 {
 		return nil, fmt.Errorf("it has no answer with a status from 100 to 599")
 	}
@@ -85,7 +78,7 @@ func open(i *interaction) (*exchange, error) {
 		return nil, err
 	}
 	r, err := newRequest(i.Request.Method, path(u), i.Request.Body, nil)
-	return &exchange{interaction: i, request: r}, err
+	return &exchange{Interaction: i, request: r}, err
 }
 
 // path returns the path of a URL as it is sent, without the query.
@@ -106,7 +99,13 @@ func (p *Replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.answer(req), nil
+	resp, err := x.GetHTTPResponse()
+	if err != nil {
+		return nil, err
+	}
+	// The header is of the exchange; a caller may change its own copy.
+	resp.Request, resp.Header = req, resp.Header.Clone()
+	return resp, nil
 }
 
 // find returns the first unused exchange of a request and marks it as used. It learns which ids of
@@ -260,3 +259,5 @@ func (p *Replayer) rename(text string) string {
 	defer p.mu.Unlock()
 	return memberID().ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(p.toCurrentID[id], id) })
 }
+
+var _ http.RoundTripper = (*Replayer)(nil)

@@ -8,10 +8,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
-	"time"
 
-	"gopkg.in/yaml.v3"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/recorder"
 
 	"symbio/agent/llm"
 )
@@ -30,12 +29,12 @@ const (
 // Recorder is an http.RoundTripper that passes requests on and keeps them with their answers until
 // Close. It is safe for concurrent use.
 type Recorder struct {
-	file  string
-	next  http.RoundTripper // sends the requests
+	vcr *recorder.Recorder
+	// next sends the requests. It is kept to close its idle connections.
+	next  http.RoundTripper
 	scrub scrubber
-
-	mu   sync.Mutex
-	kept cassette // guarded by mu
+	// count is the number of exchanges that were written; set during Close.
+	count int
 }
 
 // Record returns a Recorder that sends requests with next. It creates dir for its owner only. A dir
@@ -58,37 +57,15 @@ func Record(dir string, next http.RoundTripper, secrets ...llm.Secret) (*Recorde
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("make a file for the recording: %w", err)
 	}
-	return &Recorder{file: file, next: next, scrub: scrubber{secrets}, kept: cassette{Version: fileVersion, Interactions: []*interaction{}}}, nil
+	r := &Recorder{next: next, scrub: scrubber{secrets}}
+	r.vcr, err = recorder.New(filepath.Join(dir, name), recorder.WithMode(recorder.ModeRecordOnly),
+		recorder.WithRealTransport(sizeLimiter{next}), recorder.WithHook(r.clean, recorder.BeforeSaveHook))
+	return r, err
 }
 
 // RoundTrip sends a request. It returns when the whole answer has arrived, so a streamed answer
 // comes in one piece.
-func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	// The request is read before it is sent: a server may answer before it has read all.
-	sent, err := readBody(req)
-	if err != nil {
-		return nil, err
-	}
-	if req = req.Clone(req.Context()); sent != nil {
-		req.Body = io.NopCloser(bytes.NewReader(sent))
-	}
-	began := time.Now()
-	resp, err := r.next.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	got, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxBody))
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	i := newInteraction(req, sent, resp, got)
-	i.Response.Duration = time.Since(began)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i.ID = len(r.kept.Interactions)
-	r.kept.Interactions = append(r.kept.Interactions, i)
-	return i.answer(req), nil
-}
+func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) { return r.vcr.RoundTrip(req) }
 
 // CloseIdleConnections closes the idle connections of the transport below.
 func (r *Recorder) CloseIdleConnections() { (&http.Client{Transport: r.next}).CloseIdleConnections() }
@@ -96,24 +73,41 @@ func (r *Recorder) CloseIdleConnections() { (&http.Client{Transport: r.next}).Cl
 // Close writes the recording and returns the number of exchanges in it. All requests must have
 // ended.
 func (r *Recorder) Close() (written int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, i := range r.kept.Interactions {
-		r.clean(i)
-	}
-	text, err := yaml.Marshal(r.kept)
-	if err := errors.Join(err, os.WriteFile(r.file, append([]byte("---\n"), text...), fileMode)); err != nil {
+	if err := r.vcr.Stop(); err != nil {
 		return 0, fmt.Errorf("write the recording: %w", err)
 	}
-	return len(r.kept.Interactions), nil
+	return r.count, nil
 }
 
 // clean removes secrets from an exchange before it is saved: from the URL, the bodies, and all
 // headers but the harmless ones.
-func (r *Recorder) clean(i *interaction) {
+func (r *Recorder) clean(i *cassette.Interaction) error {
+	r.count++
 	i.Request.URL = r.scrub.url(i.Request.URL)
 	i.Request.Body, i.Response.Body = r.scrub.text(i.Request.Body), r.scrub.text(i.Response.Body)
 	i.Request.Headers, i.Response.Headers = safeHeaders(i.Request.Headers), safeHeaders(i.Response.Headers)
+	i.Request.Form, i.Request.Trailer, i.Response.Trailer = nil, nil, nil
+	return nil
+}
+
+// sizeLimiter is a transport for requests and answers of at most maxBody bytes. It reads a request
+// completely before it is sent: go-vcr records what the transport has read, and a server may answer
+// before it has read all.
+type sizeLimiter struct{ http.RoundTripper }
+
+func (b sizeLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := readBody(req)
+	if err != nil {
+		return nil, err
+	}
+	if req = req.Clone(req.Context()); body != nil {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := b.RoundTripper.RoundTrip(req)
+	if err == nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxBody)
+	}
+	return resp, err
 }
 
 // readBody reads and closes the body of a request. It returns nil without a body.
@@ -124,3 +118,5 @@ func readBody(req *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, req.Body, maxBody))
 	return body, errors.Join(err, req.Body.Close())
 }
+
+var _ http.RoundTripper = (*Recorder)(nil)

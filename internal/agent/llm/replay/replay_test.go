@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
-
 	"symbio/agent/llm"
 	"symbio/internal/agent/llm/anthropic"
 	"symbio/internal/agent/llm/openai"
@@ -82,12 +80,8 @@ func recordOver(t *testing.T, url string, over http.RoundTripper, requests ...ll
 	for _, q := range requests {
 		_, _ = llm.Collect(model(t, url, r).Stream(t.Context(), q), nil)
 	}
-	n, err := r.Close()
-	if err != nil {
+	if _, err := r.Close(); err != nil {
 		t.Fatal(err)
-	}
-	if other, err := cassette.Load(filepath.Join(dir, "exchanges")); err != nil || len(other.Interactions) != n {
-		t.Errorf("go-vcr reads %v, %v; want %d exchanges", other, err, n)
 	}
 	return dir
 }

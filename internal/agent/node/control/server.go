@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -101,7 +102,7 @@ func NewServer(cfg Config) *grpc.Server {
 	symbiov1.RegisterControlServer(s, &server{fleetServer{cfg: cfg, members: members},
 		artifacts.Service{Server: cfg.Artifacts, FetchFrom: members.fetchArtifact}, cfg.Skills, cfg.Tasks})
 	grpc_health_v1.RegisterHealthServer(s, cfg.Health)
-	registerReflection(s)
+	reflection.Register(s)
 	return s
 }
 
