@@ -92,7 +92,7 @@ func New(cfg Config) *Queue {
 
 // pendingRequest is a request without an answer.
 type pendingRequest struct {
-	request
+	shown  request
 	asked  agent.ApprovalRequest // the zero value for a restored request
 	answer chan tool.Answer      // capacity 1; nil for a restored request
 	// restored is set if the node ended while the request waited. No call waits for its answer then.
@@ -112,15 +112,15 @@ func (d *Queue) Ask(ctx context.Context, asked agent.ApprovalRequest) tool.Answe
 	if w == nil {
 		return tool.Answer{Why: why}
 	}
-	d.cfg.Events.Publish(w.event(w.currentDiff()))
+	d.cfg.Events.Publish(w.shown.event(w.currentDiff()))
 	var answer tool.Answer
 	select {
 	case answer = <-w.answer:
 	case <-ctx.Done():
 		answer.Why = tool.Unanswered(context.Cause(ctx))
 	}
-	d.remove(w.id)
-	d.reportAnswer(&w.request, answer)
+	d.remove(w.shown.id)
+	d.reportAnswer(&w.shown, answer)
 	return answer
 }
 
@@ -155,8 +155,8 @@ func (d *Queue) add(asked agent.ApprovalRequest) (w *pendingRequest, why string)
 	if err != nil {
 		return nil, fmt.Sprintf("It cannot be shown to a person, so it is denied: %v.", err)
 	}
-	w = &pendingRequest{request: s, asked: asked, answer: make(chan tool.Answer, 1)}
-	d.pending[w.id] = w
+	w = &pendingRequest{shown: s, asked: asked, answer: make(chan tool.Answer, 1)}
+	d.pending[w.shown.id] = w
 	return w, ""
 }
 
@@ -194,10 +194,10 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	if !ok {
 		return nil, nil
 	}
-	if digest != "" && digest != digestOf(w.text) {
+	if digest != "" && digest != digestOf(w.shown.text) {
 		return nil, errOtherContent
 	}
-	if answer.Allow && answer.Reason != "" && !strings.HasPrefix(w.Tool, tool.QuestionOf) {
+	if answer.Allow && answer.Reason != "" && !strings.HasPrefix(w.shown.Tool, tool.QuestionOf) {
 		return nil, errNoQuestion // it would be told to the model as the reason of a no
 	}
 	if err := d.keep(w, answer); err != nil {
@@ -208,11 +208,11 @@ func (d *Queue) decide(id, digest string, answer tool.Answer) (*request, error) 
 	if w.restored != nil {
 		w.restored.answer, d.answered[w.restored.session] = answer, w
 		w.restored.answered()
-		d.reportAnswer(&w.request, answer)
-		return &w.request, nil
+		d.reportAnswer(&w.shown, answer)
+		return &w.shown, nil
 	}
 	w.answer <- answer // capacity 1, and only the one that took it out of the map sends
-	return &w.request, nil
+	return &w.shown, nil
 }
 
 // keep stores the rules that an answer allows beside the call. The error is errNoOffer, errNotLasting, or Config.Keep's.
@@ -220,10 +220,10 @@ func (d *Queue) keep(w *pendingRequest, a tool.Answer) error {
 	e := standing.Entry{By: a.By}
 	switch {
 	case a.Offer > 0:
-		if !a.Allow || a.Offer > len(w.Offers) || d.cfg.Keep == nil {
+		if !a.Allow || a.Offer > len(w.shown.Offers) || d.cfg.Keep == nil {
 			return errNoOffer
 		}
-		e.Rules = w.Offers[a.Offer-1].Rules
+		e.Rules = w.shown.Offers[a.Offer-1].Rules
 		if e.Shown = strings.Join(e.Rules, ", "); !a.Lasting {
 			e.Agent = w.asked.Root
 		}
@@ -231,8 +231,7 @@ func (d *Queue) keep(w *pendingRequest, a tool.Answer) error {
 		if len(w.asked.LastingRules) == 0 || d.cfg.Keep == nil {
 			return errNotLasting
 		}
-		e.Call, e.Shown = w.asked.LastingRules[0].Call,
-			w.Tool+" "+strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(w.Args))
+		e.Call, e.Shown = w.asked.LastingRules[0].Call, w.shown.Tool+" "+strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(w.shown.Args))
 	default:
 		return nil
 	}
@@ -242,7 +241,7 @@ func (d *Queue) keep(w *pendingRequest, a tool.Answer) error {
 // describeAnswerer returns who answered a request, what is allowed with it, and for how long the answer holds.
 func describeAnswerer(w *pendingRequest, a tool.Answer) string {
 	if a.Offer > 0 {
-		a.By += ", " + strings.Join(w.Offers[a.Offer-1].Rules, " ")
+		a.By += ", " + strings.Join(w.shown.Offers[a.Offer-1].Rules, " ")
 	}
 	switch {
 	case a.Offer > 0 && !a.Lasting:
@@ -270,7 +269,7 @@ func (d *Queue) pendingOf(id string) (found []*pendingRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.pending {
-		if id == "" || visible.IsID(id, w.id) {
+		if id == "" || visible.IsID(id, w.shown.id) {
 			found = append(found, w)
 		}
 	}
@@ -282,7 +281,7 @@ func (d *Queue) list(id string) []*symbiov1.Approval {
 	found := d.pendingOf(id) // the files of the edits are read without the lock
 	var all []*symbiov1.Approval
 	for _, w := range found {
-		a := w.wire()
+		a := w.shown.wire()
 		a.Diff = w.currentDiff()
 		all = append(all, a)
 	}

@@ -176,8 +176,8 @@ func TestOfTwoAnswersAtOnceOneCounts(t *testing.T) {
 		if w == nil {
 			t.Fatal(why)
 		}
-		first, err := d.decide(w.id, "", tool.Answer{Allow: true})
-		second, again := d.decide(w.id, "", tool.Answer{})
+		first, err := d.decide(w.shown.id, "", tool.Answer{Allow: true})
+		second, again := d.decide(w.shown.id, "", tool.Answer{})
 		if first == nil || second != nil || err != nil || again != nil || !(<-w.answer).Allow {
 			t.Errorf("the first: %v, %v; the second: %v, %v", first, err, second, again)
 		}

@@ -289,7 +289,7 @@ func (d *Queue) Answer(ctx context.Context, r *symbiov1.AnswerRequest) (*symbiov
 	}
 	id := r.GetId()
 	if fit := d.pendingOf(id); len(fit) == 1 {
-		id = fit[0].id // a person may type the beginning of an id
+		id = fit[0].shown.id // a person may type the beginning of an id
 	}
 	here, err := d.decide(id, r.GetDigest(), answer)
 	switch {

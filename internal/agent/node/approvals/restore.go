@@ -43,7 +43,7 @@ func (d *Queue) Restore(s session.Info, entry session.Entry, answered func()) er
 		return err
 	}
 	delete(d.answered, s.ID) // an answer that had no effect
-	d.pending[r.id] = &pendingRequest{request: r, restored: &restoration{session: s.ID, call: entry.Call.ID, answered: answered}}
+	d.pending[r.id] = &pendingRequest{shown: r, restored: &restoration{session: s.ID, call: entry.Call.ID, answered: answered}}
 	d.cfg.Events.Publish(r.event(""))
 	return nil
 }
@@ -56,8 +56,7 @@ func (d *Queue) Withdraw(session string) {
 	for id, w := range d.pending {
 		if w.restored != nil && w.restored.session == session {
 			delete(d.pending, id)
-			d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: w.Agent, Why: "its task goes on and asks again",
-				Part: event.Answer{ID: id}})
+			d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: w.shown.Agent, Why: "its task goes on and asks again", Part: event.Answer{ID: id}})
 		}
 	}
 }
@@ -74,7 +73,7 @@ func (d *Queue) takeAnswer(asked agent.ApprovalRequest) (answer tool.Answer, ok 
 	}
 	delete(d.answered, asked.Session)
 	args, err := json.Marshal(asked.Shown())
-	ok = err == nil && asked.Tool == w.Tool && asked.Verdict.Why == w.Why && bytes.Equal(args, w.Args)
+	ok = err == nil && asked.Tool == w.shown.Tool && asked.Verdict.Why == w.shown.Why && bytes.Equal(args, w.shown.Args)
 	return w.restored.answer, ok
 }
 

@@ -21,11 +21,12 @@ type Case struct {
 	Kind Kind `yaml:"kind"`
 	// OS is the system that the case is for, as GOOS names it; "" = every one.
 	OS string `yaml:"os,omitempty"`
-	// Rules are the policy of the agent that makes the call. Tool and Args are the call; ${WORK},
-	// ${OUTSIDE} and ${HOME} in texts stand for directories of the World.
-	Rules rules          `yaml:"rules"`
-	Tool  string         `yaml:"tool"`
-	Args  map[string]any `yaml:"args,omitempty"`
+	// Permissions judge the call. Their fields are fields of the case in the file.
+	Permissions permissions `yaml:",inline"`
+	// Tool and Args are the call; ${WORK}, ${OUTSIDE} and ${HOME} in texts stand for directories of
+	// the World.
+	Tool string         `yaml:"tool"`
+	Args map[string]any `yaml:"args,omitempty"`
 	// ArgsRaw is the text of the arguments, in place of Args. It can be text that is no plain
 	// object, such as one with a key twice.
 	ArgsRaw string `yaml:"argsRaw,omitempty"`
@@ -36,16 +37,6 @@ type Case struct {
 	Resolve map[string][]string `yaml:"resolve,omitempty"`
 	// Redirects are the Location headers of the servers, one after the other.
 	Redirects []string `yaml:"redirects,omitempty"`
-	// SessionMemory are answers that count as given before.
-	SessionMemory []memory `yaml:"sessionMemory,omitempty"`
-	// SkillRules are rules that an active skill asks for. SkillScope is where the skill comes from:
-	// user (also for ""), bundled or project. The rules of a project's skill are not granted.
-	SkillRules []string `yaml:"skillRules,omitempty"`
-	SkillScope string   `yaml:"skillScope,omitempty"`
-	// ParentRules is the policy of the agent's parent, OnBehalfOf the policy of the requester of its
-	// task; nil means that there is none. The strictest verdict counts.
-	ParentRules *rules `yaml:"parentRules,omitempty"`
-	OnBehalfOf  *rules `yaml:"onBehalfOf,omitempty"`
 	// Expect is the right verdict. Why is for readers only.
 	Expect permission.Action `yaml:"expect"`
 	Why    string            `yaml:"why,omitempty"`
@@ -65,17 +56,6 @@ const (
 	Benign Kind = "benign"
 )
 
-// rules is a policy as cases write it (permission.Policy): nothing lifts FinalDeny, and Overrides
-// lifts Deny for the calls that it names.
-type rules struct {
-	FinalDeny []string `yaml:"finalDeny,omitempty"`
-	Deny      []string `yaml:"deny,omitempty"`
-	Overrides []string `yaml:"overrides,omitempty"`
-	Allow     []string `yaml:"allow,omitempty"`
-	// Default is the verdict if no rule matches; "" means ask.
-	Default string `yaml:"default,omitempty"`
-}
-
 // setup is created before the call is judged.
 type setup struct {
 	// CWD is the directory of the call; "" means ${WORK}. It is created.
@@ -85,16 +65,6 @@ type setup struct {
 	Dirs     []string          `yaml:"dirs,omitempty"`
 	Files    map[string]string `yaml:"files,omitempty"`    // path: content
 	Symlinks map[string]string `yaml:"symlinks,omitempty"` // link: target
-}
-
-// memory is an answer that a person has given earlier in the session.
-type memory struct {
-	// Decision is alwaysAllow or alwaysDeny; see answer for other spellings.
-	Decision string         `yaml:"decision"`
-	Tool     string         `yaml:"tool"`
-	Args     map[string]any `yaml:"args,omitempty"`
-	// Scope "outer" is an answer given under another policy than the case's.
-	Scope string `yaml:"scope,omitempty"`
 }
 
 // version is the only version of the file format.
@@ -149,34 +119,8 @@ func (c Case) check() error {
 		return fmt.Errorf("kind %q: write attack or benign", c.Kind)
 	case c.Args != nil && c.ArgsRaw != "":
 		return errors.New("it has args and argsRaw; write one of them")
-	case c.SkillScope != "" && c.SkillScope != "user" && c.SkillScope != "project" && c.SkillScope != "bundled":
-		return fmt.Errorf("skillScope %q: write user, project or bundled", c.SkillScope)
 	}
-	for _, m := range c.SessionMemory {
-		if _, err := m.answer(); err != nil {
-			return err
-		}
-	}
-	for _, r := range []*rules{&c.Rules, c.ParentRules, c.OnBehalfOf} {
-		if r == nil || r.Default == "" {
-			continue
-		}
-		if _, err := permission.ParseAction(r.Default); err != nil {
-			return fmt.Errorf("default: %w", err)
-		}
-	}
-	return nil
-}
-
-// answer returns the decision as an action. It accepts the words of other implementations.
-func (m memory) answer() (permission.Action, error) {
-	switch m.Decision {
-	case "alwaysAllow", "allow":
-		return permission.Allow, nil
-	case "alwaysDeny", "alwaysBlock", "block", "deny":
-		return permission.Deny, nil
-	}
-	return permission.Deny, fmt.Errorf("sessionMemory: decision %q: write alwaysAllow or alwaysDeny", m.Decision)
+	return c.Permissions.check()
 }
 
 // IsOtherOS reports whether the case is for another operating system than this one.

@@ -65,7 +65,7 @@ func (s *caseRun) verdict(c Case) (permission.Verdict, error) {
 	} else if call.Args, err = s.expandAll(c.Args); err != nil {
 		return permission.Verdict{}, fmt.Errorf("args: %w", err)
 	}
-	chain, err := s.chain(c)
+	chain, err := c.Permissions.chain(s)
 	if err != nil {
 		return permission.Verdict{}, err
 	}
@@ -106,54 +106,6 @@ func Refusal(call permission.Call) string {
 		}
 	}
 	return ""
-}
-
-// chain returns the permissions that judge the case's call: the agent's, then the permissions of its parent
-// and of the requester; each can only restrict further.
-func (s *caseRun) chain(c Case) (permission.Chain, error) {
-	agent := permission.Link{Name: "agent", Policy: c.Rules.in(s).policy(), Memory: new(permission.Memory)}
-	for _, m := range c.SessionMemory {
-		args, err := s.expandAll(m.Args)
-		if err != nil {
-			return nil, fmt.Errorf("sessionMemory: %w", err)
-		}
-		// An answer counts only under the policy under which it was given; an empty policy stands
-		// for another one.
-		under := agent.Policy
-		if m.Scope == "outer" {
-			under = permission.Policy{}
-		}
-		answer, err := m.answer()
-		if err != nil {
-			return nil, err
-		}
-		agent.Memory.Remember(permission.Call{Tool: m.Tool, Args: args, Dir: s.dir}, under, answer)
-	}
-	// Rules of a project's skill are granted only after a person has trusted it, which no case
-	// does.
-	if c.SkillScope != "project" {
-		granted := s.granted(c)
-		agent.Granted = func() []permission.Grant { return granted }
-	}
-	chain := permission.Chain{agent}
-	if c.ParentRules != nil {
-		chain = append(chain, permission.Link{Name: "parent", Policy: c.ParentRules.in(s).policy()})
-	}
-	if c.OnBehalfOf != nil {
-		chain = append(chain, permission.Link{Name: "requester", Policy: c.OnBehalfOf.in(s).policy()})
-	}
-	return chain, nil
-}
-
-// granted returns the rules that the case's skill grants. A rule that cannot be parsed, or that no
-// skill may grant, is left out.
-func (s *caseRun) granted(c Case) (all []permission.Grant) {
-	for _, text := range c.SkillRules {
-		if r, err := permission.ParseGrant(s.expand(text)); err == nil {
-			all = append(all, permission.Grant{Rule: r.WithSkillDir(s.work), Source: "skill:case"})
-		}
-	}
-	return all
 }
 
 // fetch follows a web request without making it: it checks each address of the host, and judges
