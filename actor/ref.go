@@ -17,10 +17,8 @@ import (
 // another actor that has the same name later. The zero Ref and a nil one refuse with ErrNoActor.
 type Ref struct {
 	sys        *System
-	name       string
+	props      Props // with the name that was generated
 	pid        *proto.PID
-	new        func() (Behavior, error)
-	stopped    func(error)
 	registered bool // guarded by sys.mu
 
 	gate       gate
@@ -43,7 +41,7 @@ type Ref struct {
 type signal struct{ c chan struct{} }
 
 // Name returns the name that the actor was spawned with, or the generated one.
-func (r *Ref) Name() string { return r.name }
+func (r *Ref) Name() string { return r.props.Name }
 
 // Ask sends msg and waits for the answer: what Receive returned, value and error. It also returns
 //
@@ -104,7 +102,7 @@ func (r *Ref) Stop(ctx context.Context) error {
 	r.close(nil)
 	if err := r.await(ctx); err != nil {
 		r.kill()
-		return fmt.Errorf("stop actor %s: %w", r.name, err)
+		return fmt.Errorf("stop actor %s: %w", r.props.Name, err)
 	}
 	return nil
 }
@@ -168,10 +166,10 @@ func (r *Ref) kill() {
 func (r *Ref) newBehavior() (b Behavior, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			b, err = nil, &PanicError{r.name, v, debug.Stack()}
+			b, err = nil, &PanicError{r.props.Name, v, debug.Stack()}
 		}
 	}()
-	b, err = r.new()
+	b, err = r.props.New()
 	if err == nil && b == nil {
 		err = errors.New("no Behavior came from New")
 	}
@@ -196,7 +194,7 @@ func (r *Ref) receive(c *call, fail func(error)) {
 			v = "Receive called runtime.Goexit"
 		}
 		r.current.Store(nil)
-		err := &PanicError{r.name, v, debug.Stack()}
+		err := &PanicError{r.props.Name, v, debug.Stack()}
 		ctx.End(err)
 		c.finish(nil, err)
 		fail(err)
@@ -240,16 +238,16 @@ func (r *Ref) finish() {
 
 // report tells the owner, or else the log, how the actor ended.
 func (r *Ref) report(why error) {
-	if r.stopped == nil {
+	if r.props.Stopped == nil {
 		if why != nil {
-			r.sys.cfg.Logger.Error("actor stopped", "actor", r.name, "err", why)
+			r.sys.cfg.Logger.Error("actor stopped", "actor", r.props.Name, "err", why)
 		}
 		return
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			r.sys.cfg.Logger.Error("stopped callback panicked", "failure", &PanicError{r.name, v, debug.Stack()})
+			r.sys.cfg.Logger.Error("stopped callback panicked", "failure", &PanicError{r.props.Name, v, debug.Stack()})
 		}
 	}()
-	r.stopped(why)
+	r.props.Stopped(why)
 }

@@ -28,7 +28,7 @@ func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pi
 	}
 	err, ok := reason.(error)
 	if !ok {
-		err = &PanicError{Actor: r.name, Value: reason}
+		err = &PanicError{Actor: r.props.Name, Value: reason}
 	}
 	r.failed(err, past, func() { up.RestartChildren(pid) })
 }
@@ -39,7 +39,7 @@ func (v *supervisor) HandleFailure(_ *proto.ActorSystem, up proto.Supervisor, pi
 func (r *Ref) failed(err error, past *proto.RestartStatistics, restart func()) {
 	r.behavior = nil // whatever it held may be broken
 	cfg := r.sys.cfg
-	cfg.Logger.Error("actor failed", "actor", r.name, "err", err)
+	cfg.Logger.Error("actor failed", "actor", r.props.Name, "err", err)
 	r.mu.Lock()
 	if r.gate.closed() {
 		r.mu.Unlock()

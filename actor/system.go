@@ -138,7 +138,7 @@ func (s *System) Spawn(p Props) (*Ref, error) {
 	}
 	r := s.newRef(p)
 	if err := s.reserve(r); err != nil {
-		return nil, fmt.Errorf("spawn actor %s: %w", r.name, err)
+		return nil, fmt.Errorf("spawn actor %s: %w", r.props.Name, err)
 	}
 	behavior, err := r.newBehavior()
 	if err == nil {
@@ -147,7 +147,7 @@ func (s *System) Spawn(p Props) (*Ref, error) {
 	}
 	if err != nil {
 		s.remove(r)
-		return nil, fmt.Errorf("spawn actor %s: %w", r.name, err)
+		return nil, fmt.Errorf("spawn actor %s: %w", r.props.Name, err)
 	}
 	return r, nil
 }
@@ -177,7 +177,7 @@ func (s *System) Shutdown(ctx context.Context) error {
 			for _, r := range living[i:] {
 				r.kill()
 			}
-			return fmt.Errorf("shut down actors: %s is still at work: %w", r.name, err)
+			return fmt.Errorf("shut down actors: %s is still at work: %w", r.props.Name, err)
 		}
 	}
 	s.timers.Wait()
@@ -204,15 +204,13 @@ func (s *System) close() []*Ref {
 }
 
 func (s *System) newRef(p Props) *Ref {
-	r := &Ref{sys: s, name: p.Name, new: p.New, stopped: p.Stopped}
-	if r.name == "" {
-		r.name = s.engine.ProcessRegistry.NextID()
+	if p.Name == "" {
+		p.Name = s.engine.ProcessRegistry.NextID()
 	}
 	if p.Mailbox <= 0 {
 		p.Mailbox = s.cfg.Mailbox
 	}
-	r.gate.limit = uint32(min(p.Mailbox, gateMax))
-	return r
+	return &Ref{sys: s, props: p, gate: gate{limit: uint32(min(p.Mailbox, gateMax))}}
 }
 
 // reserve takes the name before New runs, so that New runs for one of two rivals only.
@@ -222,13 +220,13 @@ func (s *System) reserve(r *Ref) error {
 	if s.closed {
 		return ErrStopped
 	}
-	if _, taken := s.actors[r.name]; taken {
+	if _, taken := s.actors[r.props.Name]; taken {
 		return ErrNameTaken
 	}
 	if len(s.actors) == 0 {
 		s.workers.open()
 	}
-	s.actors[r.name] = r
+	s.actors[r.props.Name] = r
 	return nil
 }
 
@@ -243,7 +241,7 @@ func (s *System) start(r *Ref) error {
 	s.spawning.Add(1)
 	s.mu.Unlock()
 	defer s.spawning.Done()
-	if _, err := s.root.SpawnNamed(s.props, r.name+s.engine.ProcessRegistry.NextID()); err != nil {
+	if _, err := s.root.SpawnNamed(s.props, r.props.Name+s.engine.ProcessRegistry.NextID()); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -262,7 +260,7 @@ func (s *System) find(id string) *Ref {
 func (s *System) remove(r *Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if delete(s.actors, r.name); len(s.actors) == 0 {
+	if delete(s.actors, r.props.Name); len(s.actors) == 0 {
 		s.workers.close()
 	}
 }

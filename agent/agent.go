@@ -72,7 +72,6 @@ func newAgent(i *instance) *Agent {
 		Within:     i.permissions.guardrails,
 		OnlyReads:  i.settings.onlyReads,
 		Constrain:  i.permissions.constrainSandbox,
-		Show:       i.permissions.keepsTool,
 		OnCall: func(c llm.ToolCall) {
 			i.events.report(event.Event{Type: event.TypeToolCall, Part: event.Tool{Tool: c.Name, Call: c.ID, Args: asJSON(c.Args)}})
 		},
@@ -80,10 +79,8 @@ func newAgent(i *instance) *Agent {
 			i.events.report(event.Event{Type: event.TypeToolResult, Text: r.Text,
 				Part: event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError, File: d.File, Diff: d.Diff}})
 		},
-		Middleware:  i.factory.cfg.Middleware.Tool,
-		SearchAbove: i.factory.cfg.SearchAbove,
-		Brief:       a.hasSmallWindow,
-		Essential:   func(name string) bool { return isEssential(i.order.Definition, name) },
+		Middleware: i.factory.cfg.Middleware.Tool,
+		Catalog:    tool.CatalogConfig{Show: i.permissions.keepsTool, SearchAbove: i.factory.cfg.SearchAbove, Brief: a.hasSmallWindow, Essential: i.isEssential},
 		Progress: func(c llm.ToolCall, p community.Progress) {
 			i.events.report(event.Event{Type: event.TypeProgress, Text: p.Message,
 				Part: event.Tool{Tool: c.Name, Call: c.ID, Done: p.Done, Total: p.Total}})

@@ -52,7 +52,7 @@ type Config struct {
 	DynamicTools func(ctx context.Context, wait bool) (tools []tool.Tool, missing map[string]string)
 	// Middleware is put around the stages of each agent's turns. Default: none.
 	Middleware Middleware
-	// SearchAbove is tool.SetConfig.SearchAbove: with more tools than that, models search for them.
+	// SearchAbove is tool.CatalogConfig.SearchAbove: with more tools than that, models search for them.
 	SearchAbove int
 	// Model finds the model that a definition names; "" is the node's own.
 	Model func(ctx context.Context, name string) (llm.Model, error)

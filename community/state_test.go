@@ -25,7 +25,6 @@ var compositionRoots = []string{"agent/node", "cmd/symbio/internal/cli"}
 // overLimit are the types and packages that are above their limit, with the most that each may have. A number may only
 // become smaller.
 var overLimit = map[string]int{
-	"fields actor.Ref":                                   16,
 	"fields agent.Config":                                27,
 	"fields agent.instance":                              27,
 	"fields agent/budget.Account":                        23,
@@ -36,7 +35,6 @@ var overLimit = map[string]int{
 	"fields agent/node/config.Config":                    30,
 	"fields agent/node/config.Skills":                    26,
 	"fields agent/session.Info":                          26,
-	"fields agent/tool.SetConfig":                        28,
 	"fields agent/tool/mcp.server":                       37,
 	"fields cmd/symbio/internal/chat.conversation":       35,
 	"fields cmd/symbio/internal/topcmd.model":            27,
@@ -64,8 +62,6 @@ var overLimit = map[string]int{
 	"uses agent/conversation.exchange":                   33,
 	"uses agent/definition.parser":                       38,
 	"uses internal/agent/team.Team":                      32,
-	"uses agent/tool.Set":                                32,
-	"uses agent/tool/builtin.Workspace":                  33,
 	"uses agent/tool/mcp.server":                         41,
 	"uses cmd/symbio/internal/chat.conversation":         53,
 	"uses cmd/symbio/internal/command.Env":               45,

@@ -9,29 +9,44 @@ import (
 	"symbio/agent/llm"
 )
 
+// CatalogConfig sets up what the model is told of the tools of a Set. The zero value is usable.
+type CatalogConfig struct {
+	// Show reports whether the model is told of a tool. Others can still be called, and are judged.
+	// Default: all are shown.
+	Show func(name string) bool
+	// SearchAbove is the number of tools up to which all are described to the model. If there are
+	// more, it is shown the agent's own tools, ToolSearch, and the tools that it has loaded.
+	// Default: 40, about 10,000 tokens in each request; models also choose worse among more.
+	SearchAbove int
+	// Brief reports whether the model is to be shown little, because its window is small: one sentence
+	// for each tool, and ToolSearch in the place of the tools for which Essential returns false.
+	// Default: never, and all tools are essential.
+	Brief     func() bool
+	Essential func(name string) bool
+}
+
 // catalog holds the tools of a Set and what the model is shown of them. It is safe for concurrent
 // use: readers load toolMap without a lock, because describe runs in every turn.
 type catalog struct {
-	show        func(name string) bool // nil = all
-	searchAbove int
-	isBrief     func() bool                    // SetConfig.Brief
-	isEssential func(name string) bool         // SetConfig.Essential; nil = all
-	own         *toolMap                       // that the Set was made of
-	kit         atomic.Pointer[toolMap]        // own and the dynamic ones
-	finder      Tool                           // ToolSearch
-	specs       atomic.Pointer[[]llm.ToolSpec] // what describe returned the last time
-	brief       atomic.Pointer[briefSpecs]     // what describeBriefly returned the last time
+	cfg    CatalogConfig                  // Brief is set
+	own    *toolMap                       // that the Set was made of
+	kit    atomic.Pointer[toolMap]        // own and the dynamic ones
+	finder Tool                           // ToolSearch
+	specs  atomic.Pointer[[]llm.ToolSpec] // what describe returned the last time
+	brief  atomic.Pointer[briefSpecs]     // what describeBriefly returned the last time
 
 	mu     sync.Mutex
 	loaded []string // tools that ToolSearch has loaded, the latest last; guarded by mu
 }
 
 // newCatalog returns a catalog with the fixed tools of a Set.
-func newCatalog(cfg SetConfig, tools []Tool) *catalog {
-	c := &catalog{show: cfg.Show, searchAbove: cfg.SearchAbove, isBrief: cfg.Brief, isEssential: cfg.Essential,
-		own: &toolMap{make(map[string]Tool, len(tools)), make([]string, 0, len(tools))}}
-	if c.isBrief == nil {
-		c.isBrief = func() bool { return false }
+func newCatalog(cfg CatalogConfig, tools []Tool) *catalog {
+	c := &catalog{cfg: cfg, own: &toolMap{make(map[string]Tool, len(tools)), make([]string, 0, len(tools))}}
+	if c.cfg.SearchAbove <= 0 {
+		c.cfg.SearchAbove = 40
+	}
+	if c.cfg.Brief == nil {
+		c.cfg.Brief = func() bool { return false }
 	}
 	for _, t := range tools {
 		c.own.add(t)

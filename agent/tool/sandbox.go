@@ -2,9 +2,7 @@ package tool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 
 	"symbio/security/permission"
@@ -30,7 +28,7 @@ func (s *Set) checkSandbox(ctx context.Context, j *job, v *permission.Verdict) *
 			Plan: v.Plan}
 		return nil
 	}
-	if s.lackAccepted(j, lacking) {
+	if s.lacks.has(j, lacking) {
 		v.Why = strings.TrimSpace(why + " A person has accepted before what the sandbox lacks for exactly this call.")
 		return lacking
 	}
@@ -62,51 +60,7 @@ func applyDoubt(j *job, v *permission.Verdict) {
 	}
 }
 
-// lackKey identifies exactly this call with exactly this missing protection. It returns "" for
-// arguments that cannot be encoded, which are therefore never remembered.
-func (j *job) lackKey(lacking *sandbox.Refusal) string {
-	args, err := json.Marshal(j.inv.Args)
-	if err != nil {
-		return ""
-	}
-	return strings.Join(append([]string{j.call.Name, string(args), lacking.Level.String()}, lacking.Lacks...), "\x00")
-}
-
-// lackAccepted reports whether a person has accepted the missing protection for this call with
-// "always".
-func (s *Set) lackAccepted(j *job, lacking *sandbox.Refusal) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.acceptedLacks[j.lackKey(lacking)]
-}
-
-// maxAcceptedLacks limits the answers that a Set remembers. Beyond it a person is asked again.
-const maxAcceptedLacks = 1000
-
-// acceptLack remembers that a person accepts the missing protection for this call.
-func (s *Set) acceptLack(j *job, lacking *sandbox.Refusal) {
-	key := j.lackKey(lacking)
-	if key == "" {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.acceptedLacks == nil {
-		s.acceptedLacks = map[string]bool{}
-	}
-	if len(s.acceptedLacks) < maxAcceptedLacks {
-		s.acceptedLacks[key] = true
-	}
-}
-
 // sentence returns text with a capital first letter and a full stop. text must not be empty.
 func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
-}
-
-// Accepted says that a person has seen exactly that something is lacking for the call that ctx was
-// given to, and wants it to run all the same.
-func Accepted(ctx context.Context, lacking *sandbox.Refusal) bool {
-	seen := currentOf(ctx).job.lacking
-	return seen != nil && lacking != nil && seen.Level == lacking.Level && slices.Equal(seen.Lacks, lacking.Lacks)
 }

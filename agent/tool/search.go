@@ -51,14 +51,14 @@ func (d describingTool) Decode(args json.RawMessage) (Invocation, error) {
 
 // searching reports whether there are so many tools that some are shown only through ToolSearch.
 func (c *catalog) searching(names []string) bool {
-	return (len(names) > c.searchAbove || c.isBrief()) && len(c.hidden(names)) > 0
+	return (len(names) > c.cfg.SearchAbove || c.cfg.Brief()) && len(c.hidden(names)) > 0
 }
 
 // isHidden reports whether ToolSearch may stand for a tool. That holds for dynamic tools and those
 // of MCP servers, whose number the agent's author did not choose. An agent's own tools are always
 // described, but for those that are not essential if little is shown.
 func (c *catalog) isHidden(name string) bool {
-	if c.isEssential != nil && !c.isEssential(name) && c.isBrief() {
+	if c.cfg.Essential != nil && !c.cfg.Essential(name) && c.cfg.Brief() {
 		return true
 	}
 	return c.own.tools[name] == nil || strings.HasPrefix(name, "mcp__")
@@ -81,7 +81,7 @@ func (c *catalog) find(name string) Tool {
 	return t
 }
 
-// load marks a tool to be described to the model from now on. Beyond searchAbove tools, the one
+// load marks a tool to be described to the model from now on. Beyond SearchAbove tools, the one
 // that was loaded first is dropped.
 func (c *catalog) load(name string) {
 	if !c.isHidden(name) {
@@ -90,7 +90,7 @@ func (c *catalog) load(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loaded = append(slices.DeleteFunc(c.loaded, func(n string) bool { return n == name }), name)
-	if more := len(c.loaded) - c.searchAbove; more > 0 {
+	if more := len(c.loaded) - c.cfg.SearchAbove; more > 0 {
 		c.loaded = slices.Delete(c.loaded, 0, more)
 	}
 }

@@ -155,18 +155,8 @@ type SetConfig struct {
 	// ReadDirs returns the directories outside the workspace that Read may read now. It is called
 	// when a call's path is outside the workspace. Default: none.
 	ReadDirs func() []string
-	// Show reports whether the model is told of a tool. Others can still be called, and are judged.
-	// Default: all are shown.
-	Show func(name string) bool
-	// SearchAbove is the number of tools up to which all are described to the model. If there are
-	// more, it is shown the agent's own tools, ToolSearch, and the tools that it has loaded.
-	// Default: 40, about 10,000 tokens in each request; models also choose worse among more.
-	SearchAbove int
-	// Brief reports whether the model is to be shown little, because its window is small: one sentence
-	// for each tool, and ToolSearch in the place of the tools for which Essential returns false.
-	// Default: never, and all tools are essential.
-	Brief     func() bool
-	Essential func(name string) bool
+	// Catalog sets up what the model is told of the tools.
+	Catalog CatalogConfig
 	// MaxText limits the bytes of a result that the model is shown. Default: 64 KiB, about 16,000
 	// tokens, a tenth of a usual context.
 	MaxText int
@@ -177,9 +167,7 @@ type Set struct {
 	cfg     SetConfig
 	catalog *catalog
 	notes   sync.Map // by type; see Notes
-
-	mu            sync.Mutex
-	acceptedLacks map[string]bool // what a person has accepted for good that a sandbox lacks; guarded by mu
+	lacks   acceptedLacks
 }
 
 // NewSet returns a Set of tools. A nil guard refuses every call. Of two tools with the same name
@@ -194,10 +182,7 @@ func NewSet(cfg SetConfig, tools ...Tool) *Set {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Minute
 	}
-	if cfg.SearchAbove <= 0 {
-		cfg.SearchAbove = 40
-	}
-	return &Set{cfg: cfg, catalog: newCatalog(cfg, tools)}
+	return &Set{cfg: cfg, catalog: newCatalog(cfg.Catalog, tools)}
 }
 
 // Starting is why dynamic tools are missing that may come soon.
@@ -213,11 +198,11 @@ func (s *Set) SetDynamic(more []Tool) { s.catalog.setDynamic(more) }
 func (s *Set) Names() []string { return slices.Clone(s.catalog.shown(s.catalog.kit.Load())) }
 
 // Specs describes the tools for a model, in the order they were given. If there are very many, it
-// describes ToolSearch and the loaded tools only (SetConfig.SearchAbove). It returns the same slice
+// describes ToolSearch and the loaded tools only (CatalogConfig.SearchAbove). It returns the same slice
 // as long as nothing changes, so that requests stay cacheable; callers must not write to it.
 func (s *Set) Specs() []llm.ToolSpec {
 	specs := s.catalog.describe()
-	if s.catalog.isBrief() {
+	if s.catalog.cfg.Brief() {
 		specs = s.catalog.describeBriefly(specs)
 	}
 	return specs

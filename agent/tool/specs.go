@@ -35,7 +35,7 @@ func (c *catalog) isUnchanged(k *toolMap, specs []llm.ToolSpec) bool {
 	i := 0
 	for _, n := range k.names {
 		t := k.tools[n]
-		if absent(t) || c.show != nil && !c.show(n) {
+		if absent(t) || c.cfg.Show != nil && !c.cfg.Show(n) {
 			continue
 		}
 		if i == len(specs) || !same(specs[i], t.Spec()) {
@@ -55,11 +55,11 @@ func same(a, b llm.ToolSpec) bool {
 	return len(a.Schema) == 0 || &a.Schema[0] == &b.Schema[0]
 }
 
-// shown returns the names of the tools that exist now and that SetConfig.Show accepts.
+// shown returns the names of the tools that exist now and that CatalogConfig.Show accepts.
 func (c *catalog) shown(k *toolMap) []string {
 	names := k.available()
-	if c.show == nil {
+	if c.cfg.Show == nil {
 		return names
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.show(n) })
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.cfg.Show(n) })
 }

@@ -194,7 +194,7 @@ func (s *Set) ask(ctx context.Context, j *job, d *Decision) Answer {
 		j.verdict.Action = permission.Allow // see MayFollowLink
 	}
 	if d.Approved && answer.Always && j.lacking != nil {
-		s.acceptLack(j, j.lacking)
+		s.lacks.add(j, j.lacking)
 	}
 	return answer
 }

@@ -213,8 +213,7 @@ func find(t *testing.T, s *tool.Set, query string) llm.ToolResult {
 
 func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 	var decided []string
-	cfg := tool.SetConfig{Guard: by{}, SearchAbove: 10,
-		OnDecision: func(d tool.Decision) error { decided = append(decided, d.Tool); return nil }}
+	cfg := tool.SetConfig{Guard: by{}, Catalog: tool.CatalogConfig{SearchAbove: 10}, OnDecision: func(d tool.Decision) error { decided = append(decided, d.Tool); return nil }}
 	if got := names(tool.NewSet(cfg, many(9)...)); len(got) != 10 || slices.Contains(got, "ToolSearch") {
 		t.Errorf("of 10 tools are shown %q; want all, and no search", got)
 	}
@@ -253,7 +252,7 @@ func TestVeryManyToolsAreFoundByASearch(t *testing.T) {
 // TestAgentsOwnToolsAreAlwaysShown: a search stands for those of MCP servers alone.
 func TestAgentsOwnToolsAreAlwaysShown(t *testing.T) {
 	own := []tool.Tool{plain("Read", says("read")), plain("wait_agents", says("job"))}
-	s := tool.NewSet(tool.SetConfig{SearchAbove: 1}, own...)
+	s := tool.NewSet(tool.SetConfig{Catalog: tool.CatalogConfig{SearchAbove: 1}}, own...)
 	if d := cmp.Diff([]string{"Read", "wait_agents"}, names(s)); d != "" {
 		t.Errorf("alone, above the limit (-want +got):\n%s", d)
 	}
@@ -274,7 +273,7 @@ func TestAgentsOwnToolsAreAlwaysShown(t *testing.T) {
 }
 
 func TestHiddenToolsAreNotFound(t *testing.T) {
-	cfg := tool.SetConfig{SearchAbove: 5, Show: func(name string) bool { return !strings.Contains(name, "web") }}
+	cfg := tool.SetConfig{Catalog: tool.CatalogConfig{SearchAbove: 5, Show: func(name string) bool { return !strings.Contains(name, "web") }}}
 	s := tool.NewSet(cfg, many(10)...)
 	if r := find(t, s, "search pages"); strings.Contains(r.Text, "searchPages") {
 		t.Errorf("got %+v", r)

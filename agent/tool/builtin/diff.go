@@ -25,7 +25,7 @@ const (
 // diff returns the change that replacing a file by content makes, for people. It reads the file if
 // that was not done. There is no Diff of a file that the agent may not read, because the events are
 // kept and shown where the file is not, and none of a file that is no text or too long.
-func diff(ctx context.Context, w *Workspace, path string, d *operation, content []byte) tool.FileDiff {
+func diff(ctx context.Context, w *workdir, path string, d *operation, content []byte) tool.FileDiff {
 	change := tool.FileDiff{File: w.shower(ctx)(d.name)}
 	if len(content) > maxDiffed || d.before != nil && d.before.Size() > maxDiffed || !tool.MayRead(ctx, path) || !tool.MayRead(ctx, w.key(d.name)) {
 		return change

@@ -74,7 +74,7 @@ func newEditor[A any](w *Workspace, name, description string, editsOf func(A) (s
 // edit makes all edits or none and returns the result for the model: the part of the file that
 // changed. Other edits and writes of this workspace wait meanwhile. The errors come from
 // prepareEdit and replace.
-func (w *Workspace) edit(ctx context.Context, path string, edits []edit) tool.Result {
+func (w *workdir) edit(ctx context.Context, path string, edits []edit) tool.Result {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	e, err := w.prepareEdit(ctx, path, edits)
@@ -100,7 +100,7 @@ type preparedEdit struct {
 
 // prepareEdit makes the edits in memory. It returns an error if the file does not exist, was not read
 // by the agent, has changed since, is no text, or lacks an edit's old text.
-func (w *Workspace) prepareEdit(ctx context.Context, path string, edits []edit) (e preparedEdit, err error) {
+func (w *workdir) prepareEdit(ctx context.Context, path string, edits []edit) (e preparedEdit, err error) {
 	switch {
 	case len(edits) == 0:
 		return e, errors.New("edits is empty; give at least one")
@@ -157,7 +157,7 @@ func applyAll(text string, f form, edits []edit) (string, []span, error) {
 // file or if it has changed since, so that an edit never destroys changes that the model has not
 // seen. Contents are compared, not times: a file that was written anew with the same content counts
 // as unchanged.
-func (w *Workspace) asRead(ctx context.Context, path string, did *operation) error {
+func (w *workdir) asRead(ctx context.Context, path string, did *operation) error {
 	known, ok := knownFile(ctx, w.key(did.name))
 	if !ok {
 		return unread(path)
@@ -177,7 +177,7 @@ func unread(path string) error {
 
 // load stores the content of an existing file and its state in did, so that putInto can see changes
 // after this moment. It returns an error for a file of more than maxEdited bytes.
-func (w *Workspace) load(ctx context.Context, path string, did *operation) error {
+func (w *workdir) load(ctx context.Context, path string, did *operation) error {
 	f, info, err := OpenRegular(w.root, did.name)
 	if err != nil {
 		return explain(path, err)
@@ -200,7 +200,7 @@ func (w *Workspace) load(ctx context.Context, path string, did *operation) error
 }
 
 // key returns the absolute path of a file, by which readFiles knows it.
-func (w *Workspace) key(name string) string { return filepath.Join(w.real, name) }
+func (w *workdir) key(name string) string { return filepath.Join(w.real, name) }
 
 const (
 	// shownAround is the number of lines that snippet shows before and after a change.

@@ -48,7 +48,7 @@ func (w *Workspace) globTool() tool.Tool {
 // glob returns the names below a directory that match the pattern, sorted, with their total number
 // as the last line. Names of directories end with a slash. It returns an error for a pattern that
 // CheckPattern refuses, a path that is no directory or cannot be read, and the cause of ctx.
-func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
+func (w *workdir) glob(ctx context.Context, a globArgs) (string, error) {
 	if a.Limit < 0 {
 		return "", errors.New("limit cannot be negative")
 	}
@@ -60,7 +60,7 @@ func (w *Workspace) glob(ctx context.Context, a globArgs) (string, error) {
 	if err := CheckPattern(pattern); err != nil {
 		return "", err
 	}
-	top, err := w.directory(ctx, a.Path)
+	top, err := w.subdirectory(ctx, a.Path)
 	if err != nil {
 		return "", err
 	}
@@ -123,9 +123,9 @@ func orDot(path string) string {
 	return path
 }
 
-// directory returns the name in the workspace of the directory to search. It returns an error if
+// subdirectory returns the name in the workspace of the directory to search. It returns an error if
 // path is outside the workspace or no directory.
-func (w *Workspace) directory(ctx context.Context, path string) (string, error) {
+func (w *workdir) subdirectory(ctx context.Context, path string) (string, error) {
 	name, err := w.within(ctx, orDot(path))
 	if err != nil {
 		return "", err

@@ -73,7 +73,7 @@ func (w *Workspace) grepTool() tool.Tool {
 // grep runs a search and formats its result by the output mode. It returns an error for a negative
 // number, a malformed pattern, a path that cannot be read or is neither file nor directory, and the
 // cause of ctx. A file below the path that cannot be read is no error; a note counts such files.
-func (w *Workspace) grep(ctx context.Context, a grepArgs) (string, error) {
+func (w *workdir) grep(ctx context.Context, a grepArgs) (string, error) {
 	if a.HeadLimit < 0 || a.After < 0 || a.Before < 0 || a.Context < 0 {
 		return "", errors.New("head_limit, -A, -B and -C cannot be negative")
 	}

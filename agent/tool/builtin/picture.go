@@ -19,7 +19,7 @@ const smaller = "make a smaller copy, for example with `convert IN -resize 1568x
 // shown: no known format, more than llm.MaxImage bytes, or malformed. is is the result of
 // checkText. path is what the model wrote; name is the file in the workspace. It records the
 // picture as read by the agent, so that a Write that replaces it is checked, too.
-func (w *Workspace) look(ctx context.Context, name, path string, f io.ReadSeeker, is *binaryError) (tool.Result, error) {
+func (w *workdir) look(ctx context.Context, name, path string, f io.ReadSeeker, is *binaryError) (tool.Result, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return tool.Result{}, explain(path, err)

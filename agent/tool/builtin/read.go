@@ -52,14 +52,14 @@ func (w *Workspace) readTool() tool.Tool {
 // (tool.ReadDirs), such as a skill's. It opens the file through that directory, so that no
 // link leads out of it. Relative paths always mean the workspace.
 func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result, error) {
+	at := w.of(ctx, a.FilePath)
 	if f, ok, err := tool.OpenArtifact(ctx, a.FilePath); ok {
 		if err != nil {
 			return tool.Result{}, err
 		}
 		defer f.Close()
-		return w.show(ctx, a, f, "")
+		return at.show(ctx, a, f, "")
 	}
-	at := w.of(ctx, a.FilePath)
 	if _, err := at.within(ctx, a.FilePath); err == nil || !filepath.IsAbs(a.FilePath) {
 		return at.read(ctx, a)
 	}
@@ -74,7 +74,7 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 			return tool.Result{}, explain(a.FilePath, err)
 		}
 		// Close cannot lose anything, because nothing was written.
-		defer func() { _ = beside.Close() }()
+		defer func() { _ = beside.root.Close() }()
 		return beside.read(ctx, a)
 	}
 	// No directory has it. read returns the usual error, which names the directories of the
@@ -85,7 +85,7 @@ func (w *Workspace) readSomewhere(ctx context.Context, a readArgs) (tool.Result,
 // read returns a part of a file, or a picture, and records the content as read by the agent. It
 // reads the whole file, however little of it is shown: the record is a hash of everything, and
 // later edits are compared with it. A file that is not text is handed to look.
-func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
+func (w *workdir) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	name, err := w.within(ctx, a.FilePath)
 	if err != nil {
 		return tool.Result{}, err
@@ -112,7 +112,7 @@ func (w *Workspace) read(ctx context.Context, a readArgs) (tool.Result, error) {
 
 // show returns a part of an open file, or a picture. name is the file in the workspace, whose content it
 // records; "" = it is an artifact, whose long lines it shows in pieces: there is no other way to read them.
-func (w *Workspace) show(ctx context.Context, a readArgs, f io.ReadSeeker, name string) (tool.Result, error) {
+func (w *workdir) show(ctx context.Context, a readArgs, f io.ReadSeeker, name string) (tool.Result, error) {
 	if a.Offset < 0 || a.Limit < 0 {
 		return tool.Result{}, errors.New("offset and limit cannot be negative; lines are counted from 1")
 	}

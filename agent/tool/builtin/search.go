@@ -40,7 +40,7 @@ type hit struct {
 // search is one run of Grep. Several goroutines search batches of files and add their results under
 // mu.
 type search struct {
-	w *Workspace
+	w *workdir
 	m *matcher
 	// want reports whether to search the file with that name relative to top. It is called by the
 	// walk only.

@@ -22,7 +22,7 @@ type fingerprint [sha256.Size]byte
 // tool.Notes requires.
 type readFiles struct {
 	mu sync.Mutex
-	// files has the content of each file, by its absolute path (Workspace.key); guarded by mu.
+	// files has the content of each file, by its absolute path (workdir.key); guarded by mu.
 	files map[string]fingerprint
 	// order has the paths in the order in which they were first recorded; guarded by mu.
 	order []string

@@ -35,7 +35,7 @@ func (f folder) name(entry string) string { return path.Join(f.rel, entry) }
 // files. One goroutine uses it.
 type walker struct {
 	// w is the workspace whose root opens all directories.
-	w *Workspace
+	w *workdir
 	// top is the directory to walk, as a name in the workspace.
 	top string
 	// mayRead reports whether to walk into a directory; nil means always. The directory itself is
@@ -56,7 +56,7 @@ type walker struct {
 // Walk calls visit for each file below root that .gitignore files leave, and for links, sockets and the like, by its path
 // relative to root. It returns the error of visit or the cause of ctx. Directories that cannot be read are skipped.
 func Walk(ctx context.Context, root *os.Root, visit func(path string) error) error {
-	k := walker{w: &Workspace{root: root}, top: ".", special: true}
+	k := walker{w: &workdir{root: root}, top: ".", special: true}
 	return k.walk(ctx, func(f folder) (err error) {
 		for _, name := range f.files {
 			err = cmp.Or(err, visit(f.name(name)))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,50 +46,41 @@ type Config struct {
 // Workspace is a directory and the tools that work in it. Its methods may be called from many
 // goroutines.
 type Workspace struct {
-	// cfg is the Config with its defaults; empty in a workspace that open returns.
+	// cfg is the Config with its defaults.
 	cfg Config
-	// root opens all files. No path can leave it.
-	root *os.Root
-	// dir is the absolute path as it was given; real is the same with links followed. Paths below
-	// either are accepted, because models may know the directory by both.
-	dir  string
-	real string // with links followed
-	// more are the workspaces of Config.Directories. They have no tools and no more of their own.
-	more []*Workspace
-
-	// changing is held while a file is checked and replaced, so that two edits of one turn cannot
-	// both start from the same content.
-	changing sync.Mutex
+	// dirs are Config.Dir, then Config.Directories.
+	dirs []*workdir
 }
 
 // New opens cfg.Dir as a workspace. The caller must close it. It returns an error if a directory
 // cannot be opened or the policy of the sandbox cannot be made. It does not probe the sandbox: the
 // first command does.
 func New(cfg Config) (*Workspace, error) {
-	w, err := open(cfg.Dir)
-	if err != nil {
-		return nil, err
+	w := &Workspace{}
+	for _, dir := range append([]string{cfg.Dir}, cfg.Directories...) {
+		d, err := open(dir)
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w.dirs = append(w.dirs, d)
+	}
+	for _, other := range w.dirs[1:] {
+		w.dirs[0].reach += ", " + other.dir
 	}
 	if cfg.Commands.Box == nil {
+		var err error
 		cfg.Commands.Box, cfg.Commands.Look = probeOnce(cfg.Security.Off()), probeOnce(false)
-		if cfg.Commands.Policy, err = cfg.Security.SandboxPolicy(w.dir); err != nil {
+		if cfg.Commands.Policy, err = cfg.Security.SandboxPolicy(w.Dir()); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
 		if cfg.Security.Off() {
 			cfg.Commands.Git.Box = probeOnce(false)
-			if cfg.Commands.Git.Policy, err = sandbox.Standard(w.dir); err != nil {
+			if cfg.Commands.Git.Policy, err = sandbox.Standard(w.Dir()); err != nil {
 				return nil, errors.Join(err, w.Close())
 			}
 		}
 	}
 	w.cfg = cfg
-	for _, dir := range cfg.Directories {
-		other, err := open(dir)
-		if err != nil {
-			return nil, errors.Join(err, w.Close())
-		}
-		w.more = append(w.more, other)
-	}
 	return w, nil
 }
 
@@ -114,34 +104,16 @@ func probeOnce(off bool) func(context.Context) (*sandbox.Box, error) {
 	}
 }
 
-// open opens a directory without tools. It follows links once, now: if the link is changed later,
-// the workspace stays where it is.
-func open(dir string) (*Workspace, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open workspace %s: %w", dir, err)
-	}
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return nil, fmt.Errorf("open workspace: %w", err)
-	}
-	root, err := os.OpenRoot(real)
-	if err != nil {
-		return nil, fmt.Errorf("open workspace: %w", err)
-	}
-	return &Workspace{root: root, dir: abs, real: real}, nil
-}
-
 // Dir returns the absolute path of the workspace. SetConfig.Dir must be it or a directory below it.
-func (w *Workspace) Dir() string { return w.dir }
+func (w *Workspace) Dir() string { return w.dirs[0].dir }
 
 // Close closes the directory. Later and running calls of its tools return an error result.
 func (w *Workspace) Close() error {
-	err := w.root.Close()
-	for _, other := range w.more {
-		err = errors.Join(err, other.Close())
+	var errs []error
+	for _, d := range w.dirs {
+		errs = append(errs, d.root.Close())
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // Tools returns Read, Glob, Grep, Write, Edit, MultiEdit, Bash, Git, WebFetch and, if Config.Search
@@ -155,17 +127,15 @@ func (w *Workspace) Tools() []tool.Tool {
 	return all
 }
 
-// of returns the workspace that contains path: one of Config.Directories, or w itself. It returns w
-// for a path that is nowhere, whose method then returns the error.
-func (w *Workspace) of(ctx context.Context, path string) *Workspace {
-	if _, err := w.within(ctx, orDot(path)); err != nil {
-		for _, other := range w.more {
-			if _, err := other.within(ctx, path); err == nil {
-				return other
-			}
+// of returns the directory that contains path. It returns the first for a path that is nowhere, whose
+// method then returns the error.
+func (w *Workspace) of(ctx context.Context, path string) *workdir {
+	for _, d := range w.dirs {
+		if _, err := d.within(ctx, orDot(path)); err == nil {
+			return d
 		}
 	}
-	return w
+	return w.dirs[0]
 }
 
 // CheckPath returns why no tool accepts a path, wherever it leads; nil if they do.
@@ -179,60 +149,6 @@ func CheckPath(path string) error {
 		return fmt.Errorf("%s: ~ is not expanded; give an absolute path, or one relative to the working directory", quoted(path))
 	}
 	return nil
-}
-
-// within returns the name of path in the workspace, "." for the workspace itself. It resolves path
-// exactly as the guard did: against the same directory, cleaned in the same way. It compares texts
-// only and follows no links; root does that when the file is opened. It returns the error of
-// CheckPath, or one that names the directories that can be reached.
-func (w *Workspace) within(ctx context.Context, path string) (string, error) {
-	if err := CheckPath(path); err != nil {
-		return "", err
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(w.here(ctx), path)
-	}
-	path = filepath.Clean(path)
-	for _, dir := range []string{w.dir, w.real} {
-		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
-			return rel, nil
-		}
-	}
-	return "", fmt.Errorf("%s is outside the workspace; the tools reach only what is below %s", quoted(path), w.reach())
-}
-
-// reach lists the directories for an error message.
-func (w *Workspace) reach() string {
-	dirs := []string{w.dir}
-	for _, other := range w.more {
-		dirs = append(dirs, other.dir)
-	}
-	return strings.Join(dirs, ", ")
-}
-
-// here returns the directory to which relative paths are resolved.
-func (w *Workspace) here(ctx context.Context) string {
-	if dir := tool.Dir(ctx); dir != "" {
-		return dir
-	}
-	return w.dir
-}
-
-// shower returns a function that turns names in the workspace into paths for the model: relative to
-// its working directory if they are below it, else absolute. The model can use these paths in its
-// next call as they are.
-func (w *Workspace) shower(ctx context.Context) func(name string) string {
-	here, err := w.within(ctx, w.here(ctx))
-	if err != nil {
-		// No name is below "..", so all paths are shown as absolute ones.
-		here = ".."
-	}
-	return func(name string) string {
-		if rel, err := filepath.Rel(here, name); err == nil && filepath.IsLocal(rel) {
-			return quoted(filepath.ToSlash(rel))
-		}
-		return quoted(filepath.ToSlash(filepath.Join(w.dir, name)))
-	}
 }
 
 // OpenRegular opens a regular file. It refuses everything else, because opening a pipe can block
@@ -251,17 +167,6 @@ func OpenRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	return f, info, nil
-}
-
-// followLink returns an error if the open file f is not the one that the guard judged. If a link
-// was on the way, the rules are asked again about the file's real path, which the kernel reports
-// and which a link created in the meantime cannot change.
-func (w *Workspace) followLink(ctx context.Context, f *os.File, name, path string) error {
-	at := pathOf(f)
-	if at == "" || at == filepath.Join(w.real, name) || tool.MayFollowLink(ctx, at) {
-		return nil
-	}
-	return errLeads(path, at)
 }
 
 // errLeads is the error for a link to a file that needs a permission of its own.

@@ -98,8 +98,8 @@ func (d operation) String() string {
 
 // write writes a whole file and creates the directories above it. It returns an error if the file
 // has changed since the agent read it, and nothing is written then.
-func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, tool.FileDiff, error) {
-	// The lock covers the check and the rename, so that the second of two writes sees the first.
+func (w *workdir) write(ctx context.Context, a writeArgs) (operation, tool.FileDiff, error) {
+	// The lock covers the check and the rename, so that of two writes the second sees the first.
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	did, err := w.prepareWrite(ctx, a.FilePath)
@@ -121,7 +121,7 @@ func (w *Workspace) write(ctx context.Context, a writeArgs) (operation, tool.Fil
 
 // prepareWrite checks that the file at path may be replaced. It returns an error if the agent has read
 // the file and it has changed since.
-func (w *Workspace) prepareWrite(ctx context.Context, path string) (operation, error) {
+func (w *workdir) prepareWrite(ctx context.Context, path string) (operation, error) {
 	did, err := w.target(ctx, path)
 	if err != nil {
 		return operation{}, err
@@ -142,7 +142,7 @@ func (w *Workspace) prepareWrite(ctx context.Context, path string) (operation, e
 // target checks that the file at path may be written, and returns its state. It refuses symbolic
 // links, because the rename in replace would replace the link, and files in .git. It returns the
 // cause of ctx if ctx has ended. The file does not have to exist.
-func (w *Workspace) target(ctx context.Context, path string) (operation, error) {
+func (w *workdir) target(ctx context.Context, path string) (operation, error) {
 	name, err := w.within(ctx, path)
 	if err != nil {
 		return operation{}, err
@@ -189,7 +189,7 @@ func leadsIntoGit(root, dir string) bool {
 // in its place cannot lead elsewhere. A file that has changed since it was checked is kept, except
 // in the short time between the last check in putInto and the rename: no system call does both at
 // once. Call it with changing held.
-func (w *Workspace) replace(ctx context.Context, path string, d operation, content []byte) error {
+func (w *workdir) replace(ctx context.Context, path string, d operation, content []byte) error {
 	dir, err := w.root.OpenRoot(filepath.Dir(d.name))
 	if err != nil {
 		return explain(path, err)
@@ -238,7 +238,7 @@ func (d operation) describe(dir *os.Root, file string, content []byte) (tool.Fil
 // returns an error if dir must not be written to: it lies in .git, or needs a permission of its own.
 // The check is about the open directory and not about a path, so that a link created after target
 // cannot get around it.
-func (w *Workspace) ledTo(ctx context.Context, dir *os.Root, name, path string) (string, error) {
+func (w *workdir) ledTo(ctx context.Context, dir *os.Root, name, path string) (string, error) {
 	here, err := dir.Open(".")
 	if err != nil {
 		return "", explain(path, err)
