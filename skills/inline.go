@@ -34,6 +34,6 @@ func readFiles(files fs.FS, at, dirName string, policy format.Policy, whole bool
 	}
 	defer f.Close()
 	r.read(f, dirName, policy, whole)
-	r.skill.setResources(files)
+	r.skill.putResources(resourcesIn(files))
 	return r
 }

@@ -192,7 +192,7 @@ func readNamed(dir, canonical, name string, policy format.Policy, whole bool) lo
 	}
 	defer f.Close()
 	r.read(f, filepath.Base(dir), policy, whole)
-	r.skill.setResources(root.FS())
+	r.skill.putResources(resourcesIn(root.FS()))
 	return r
 }
 
@@ -309,13 +309,13 @@ func (r *loadResult) note(s format.Severity, c format.Code, message string, args
 	r.diags = append(r.diags, format.Diagnostic{Code: c, Severity: s, Message: fmt.Sprintf(message, args...)})
 }
 
-// setResources sets which resource directories the skill has in its directory.
-func (s *Skill) setResources(files fs.FS) {
+// resourcesIn returns which resource directories the directory of a skill has.
+func resourcesIn(files fs.FS) walk.Resources {
 	has := func(name string) bool {
 		info, err := fs.Stat(files, name)
 		return err == nil && info.IsDir()
 	}
-	s.putResources(walk.Resources{Scripts: has("scripts"), References: has("references") || has("reference"), Assets: has("assets")})
+	return walk.Resources{Scripts: has("scripts"), References: has("references") || has("reference"), Assets: has("assets")}
 }
 
 // putResources stores which resource directories a walk has found.

@@ -108,7 +108,7 @@ func (c *Cluster) Issue(k *Key, name string) (*Identity, error) {
 	}
 	i.revoked = c.revoked
 	i.cluster.Store(c)
-	return i, c.record(i.current.Leaf, name)
+	return i, c.record(i.cred.current.Leaf, name)
 }
 
 // removedHere returns ErrRemoved with what the removed node's user can do. The node, not the
@@ -131,12 +131,12 @@ func (i *Identity) JoinTLS() *tls.Config {
 		// Called for each handshake, so that a long-lived listener never presents an old
 		// certificate.
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			c, err := i.fresh()
+			c, err := i.cred.fresh()
 			if err != nil {
 				return nil, err
 			}
 			both := *c
-			both.Certificate = [][]byte{c.Leaf.Raw, i.authority.certificate.Raw}
+			both.Certificate = [][]byte{c.Leaf.Raw, i.cred.authority.certificate.Raw}
 			return &both, nil
 		},
 		VerifyConnection: func(s tls.ConnectionState) error {

@@ -40,7 +40,7 @@ type Recipient struct {
 // Prepare makes a key for one authority that the node from may send, and the reply for it. It
 // returns ErrNoAuthority for the local authority, which never leaves its machine.
 func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
-	if i.authority.name == Local {
+	if i.cred.authority.name == Local {
 		return nil, nil, ErrNoAuthority
 	}
 	key, err := hpke.MLKEM768X25519().GenerateKey()
@@ -48,7 +48,7 @@ func (i *Identity) Prepare(from NodeID) (*Recipient, *pb.PrepareReply, error) {
 		return nil, nil, fmt.Errorf("make a key to seal to: %w", err)
 	}
 	r := &Recipient{identity: i, from: from, key: key}
-	public, signature, err := i.Sign(entrustText(i.authority, from, i.key.id, key.PublicKey().Bytes()))
+	public, signature, err := i.Sign(entrustText(i.cred.authority, from, i.cred.key.id, key.PublicKey().Bytes()))
 	return r, &pb.PrepareReply{Key: key.PublicKey().Bytes(), Signature: signature, NodeKey: public}, err
 }
 
@@ -90,8 +90,8 @@ func (c *Cluster) Entrust(from, to NodeID, p *pb.PrepareReply) (*pb.EntrustReque
 // same message after an error of the disk.
 func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	i := r.identity
-	text := entrustText(i.authority, r.from, i.key.id, r.key.PublicKey().Bytes())
-	public, ok := i.authority.certificate.PublicKey.(ed25519.PublicKey)
+	text := entrustText(i.cred.authority, r.from, i.cred.key.id, r.key.PublicKey().Bytes())
+	public, ok := i.cred.authority.certificate.PublicKey.(ed25519.PublicKey)
 	if !ok || !ed25519.Verify(public, sealedText(text, e.GetSealed()), e.GetSignature()) {
 		return ErrNotEntrusted
 	}
@@ -109,7 +109,7 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 	if err != nil {
 		return fmt.Errorf("the authority that was sent %w", err)
 	}
-	if a.hash() != i.authority.hash() {
+	if a.hash() != i.cred.authority.hash() {
 		return ErrNotEntrusted
 	}
 	if _, err := readOrCreate(filepath.Join(dir, authorityFile), func() ([]byte, error) { return charter.GetAuthority(), nil }); err != nil {
@@ -132,8 +132,8 @@ func (r *Recipient) Take(e *pb.EntrustRequest, dir string) error {
 // admits nodes. c must not be in use yet, since its list of removed nodes is replaced by the
 // node's. It returns ErrOtherAuthority for another cluster.
 func (i *Identity) Hold(c *Cluster) error {
-	if c.authority.hash() != i.authority.hash() {
-		return fmt.Errorf("%w: this node is of %s %s, it of %s %s", ErrOtherAuthority, i.authority.name, i.authority.tag, c.Name(), c.Tag())
+	if c.authority.hash() != i.cred.authority.hash() {
+		return fmt.Errorf("%w: this node is of %s %s, it of %s %s", ErrOtherAuthority, i.cred.authority.name, i.cred.authority.tag, c.Name(), c.Tag())
 	}
 	if err := i.revoked.signHere(c.authority, c.dir); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (i *Identity) Hold(c *Cluster) error {
 // cluster is opened as everywhere else.
 func (c *Cluster) OpenMember(dir string, k *Key) (*Identity, error) {
 	i, err := OpenMember(dir, k)
-	if err != nil || i.authority.hash() != c.authority.hash() {
+	if err != nil || i.cred.authority.hash() != c.authority.hash() {
 		return i, err
 	}
 	if err := i.Hold(c); err != nil {
@@ -174,7 +174,7 @@ func (i *Identity) RenewHere() (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	reply, err := c.Renew(Peer{ID: i.key.id, Authority: i.authority.name, Role: i.role}, r)
+	reply, err := c.Renew(Peer{ID: i.cred.key.id, Authority: i.cred.authority.name, Role: i.cred.role}, r)
 	if err != nil {
 		return true, err
 	}

@@ -87,16 +87,13 @@ func (i *Identity) Explain(err error) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("%w: something else than a symbio node uses that port", ErrPlaintext)
 	case errors.As(err, &hostname):
-		return i.authority.explainName(hostname.Certificate)
+		return i.cred.authority.explainName(hostname.Certificate)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: it is of another user, machine or cluster than this node (authority %s %s)", ErrOtherAuthority, i.authority.name, i.authority.tag)
+		return fmt.Errorf("%w: it is of another user, machine or cluster than this node (authority %s %s)", ErrOtherAuthority, i.cred.authority.name, i.cred.authority.tag)
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, time.Now())
 	case errors.As(err, &remote) && remote.Op == "remote error":
-		i.mu.Lock()
-		leaf := i.current.Leaf
-		i.mu.Unlock()
-		return i.authority.explainAlert(leaf, remote.Err)
+		return i.cred.authority.explainAlert(i.cred.leaf(), remote.Err)
 	}
 	return err
 }

@@ -1,9 +1,9 @@
 package identity
 
 // Reopen opens the membership in dir as a process that starts anew does, with i's key.
-func Reopen(dir string, i *Identity) (*Identity, error) { return OpenMember(dir, i.key) }
+func Reopen(dir string, i *Identity) (*Identity, error) { return OpenMember(dir, i.cred.key) }
 
 // ReopenAt is Reopen on the machine that holds c.
 func ReopenAt(c *Cluster, dir string, i *Identity) (*Identity, error) {
-	return c.OpenMember(dir, i.key)
+	return c.OpenMember(dir, i.cred.key)
 }

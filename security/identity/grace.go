@@ -18,11 +18,7 @@ const Grace = 30 * 24 * time.Hour
 // Expired reports whether the certificate of a member has ended. The node can then do nothing but
 // ask for the next one, with RenewTLS. It is false for identities made by Issue, which sign their
 // own.
-func (i *Identity) Expired() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.file != "" && time.Now().After(i.current.Leaf.NotAfter)
-}
+func (i *Identity) Expired() bool { return i.cred.file != "" && time.Now().After(i.NotAfter()) }
 
 // Overdue returns an error if this node's certificate has ended or should have been renewed by
 // now, with what helps; nil if neither.
@@ -31,9 +27,9 @@ func (i *Identity) Overdue() error {
 	switch {
 	case i.Expired():
 		return fmt.Errorf("this node's certificate in cluster %s ended at %s; start a node that holds the authority: it renews this one for %.0f days, unless limits.certificate_grace there says otherwise; after that, symbio cluster leave, then join",
-			i.authority.name, until, Grace.Hours()/24)
+			i.cred.authority.name, until, Grace.Hours()/24)
 	case i.Cluster() == nil && i.Due():
-		return fmt.Errorf("this node's certificate in cluster %s ends at %s, and no node that holds the authority has renewed it; start one before then, or mend the network to it", i.authority.name, until)
+		return fmt.Errorf("this node's certificate in cluster %s ends at %s, and no node that holds the authority has renewed it; start one before then, or mend the network to it", i.cred.authority.name, until)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{key: k, authority: a, roots: a.roots(), file: file}
+	i := &Identity{cred: credential{key: k, authority: a, file: file}, roots: a.roots()}
 	// A certificate that has ended is accepted here, because the node needs it to ask for the next
 	// one. One that is not valid yet is not.
 	p, err := a.verifyLate(leaf, time.Now())
@@ -85,7 +85,7 @@ func OpenMember(dir string, k *Key) (*Identity, error) {
 	if i.revoked.Has(k.id) {
 		return nil, removedHere(a.name)
 	}
-	i.role, i.current = p.Role, withKey(i.key, leaf)
+	i.cred.role, i.cred.current = p.Role, withKey(k, leaf)
 	return i, nil
 }
 
@@ -131,16 +131,12 @@ func readMember(file string) (leaf *x509.Certificate, a *Authority, err error) {
 // Due reports whether the node should ask for its next certificate: half the life of the current
 // one is over. It is always false for an identity that was made by Issue, which renews its
 // certificate by itself. A member that holds the authority is due, too; it renews with RenewHere.
-func (i *Identity) Due() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.file != "" && aged(i.current.Leaf, time.Now())
-}
+func (i *Identity) Due() bool { return i.cred.file != "" && aged(i.cred.leaf(), time.Now()) }
 
 // RenewRequest returns the request for the next certificate of the same key. It contains no name
 // and no role: the authority takes both from the current certificate.
 func (i *Identity) RenewRequest() (*pb.RenewRequest, error) {
-	der, err := i.key.request()
+	der, err := i.cred.key.request()
 	return &pb.RenewRequest{Request: der}, err
 }
 
@@ -153,20 +149,11 @@ func (i *Identity) Renewed(r *pb.RenewReply) error {
 	if err != nil {
 		return fmt.Errorf("the new certificate: %w", err)
 	}
-	p, err := i.authority.verify(leaf, time.Now())
+	p, err := i.cred.authority.verify(leaf, time.Now())
 	if err != nil {
 		return fmt.Errorf("the new certificate: %w", err)
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if p.ID != i.key.id || p.Role != i.role || !leaf.NotAfter.After(i.current.Leaf.NotAfter) {
-		return fmt.Errorf("the new certificate: %w: it is not the next one of this node", ErrNotNode)
-	}
-	i.current = withKey(i.key, leaf)
-	if i.file == "" {
-		return nil
-	}
-	return saveMember(filepath.Dir(i.file), leaf, i.authority)
+	return i.cred.replace(p, leaf)
 }
 
 // Fits reports whether the token is of the authority with that hash, as MemberOf returns it.

@@ -32,7 +32,7 @@ func (i *Identity) NewRun() *Run {
 // Mark returns a statement, signed with the node's key, that this run goes on at this instant.
 func (r *Run) Mark() *pb.Run {
 	m := &pb.Run{Instance: r.instance, Started: timestamppb.New(r.started), Now: timestamppb.Now()}
-	m.Signature = ed25519.Sign(r.identity.key.private(), markText(m))
+	m.Signature = ed25519.Sign(r.identity.cred.key.private(), markText(m))
 	return m
 }
 
@@ -40,7 +40,7 @@ func (r *Run) Mark() *pb.Run {
 // one had begun, and whether this run is the later of the two. It returns false for a mark that
 // this node's key did not sign: other nodes cannot make one node look like two.
 func (r *Run) Twin(m *pb.Run) (twin, later bool) {
-	if m == nil || m.GetInstance() == r.instance || !ed25519.Verify(r.identity.key.public(), markText(m), m.GetSignature()) {
+	if m == nil || m.GetInstance() == r.instance || !ed25519.Verify(r.identity.cred.key.public(), markText(m), m.GetSignature()) {
 		return false, false
 	}
 	if !m.GetNow().AsTime().After(r.started) {

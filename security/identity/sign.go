@@ -9,8 +9,8 @@ import (
 // Signed. The text must begin with a line that names its purpose, so that a signature made for
 // one purpose serves no other.
 func (i *Identity) Sign(text []byte) (public, signature []byte, err error) {
-	public, err = x509.MarshalPKIXPublicKey(i.key.public())
-	return public, ed25519.Sign(i.key.private(), text), err
+	public, err = x509.MarshalPKIXPublicKey(i.cred.key.public())
+	return public, ed25519.Sign(i.cred.key.private(), text), err
 }
 
 // Signed reports whether the node with that id has signed text. public comes with the signature and

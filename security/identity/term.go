@@ -9,7 +9,7 @@ import (
 // Certificate returns the certificate that the node presents now, in DER, renewed first if it is
 // due and this identity can sign its own. A peer extends an open connection by it.
 func (i *Identity) Certificate() ([]byte, error) {
-	c, err := i.fresh()
+	c, err := i.cred.fresh()
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (i *Identity) Extend(who Peer, der []byte) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("the newer certificate of node %s: %w", who.ID, err)
 	}
-	p, err := i.authority.verify(leaf, time.Now())
+	p, err := i.cred.authority.verify(leaf, time.Now())
 	if err == nil && p != who {
 		err = ErrWrongNode
 	}

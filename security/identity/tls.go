@@ -43,7 +43,7 @@ func (h handshake) server() *tls.Config {
 	c := h.config("")
 	c.ClientAuth = tls.RequireAndVerifyClientCert
 	c.ClientCAs = h.id.roots
-	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.id.fresh() }
+	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.id.cred.fresh() }
 	return c
 }
 
@@ -59,8 +59,8 @@ func (i *Identity) ClientTLS(expect NodeID) *tls.Config {
 func (h handshake) client(expect NodeID) *tls.Config {
 	c := h.config(expect)
 	c.RootCAs = h.id.roots
-	c.ServerName = dnsName(expect, h.id.authority.name)
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.id.fresh() }
+	c.ServerName = dnsName(expect, h.id.cred.authority.name)
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return h.id.cred.fresh() }
 	return c
 }
 
@@ -79,8 +79,8 @@ func (h handshake) config(expect NodeID) *tls.Config {
 			switch {
 			case err != nil:
 				return err
-			case p.Authority != i.authority.name:
-				return fmt.Errorf("%w: %s vouches for it, here it is %s", ErrOtherAuthority, p.Authority, i.authority.name)
+			case p.Authority != i.cred.authority.name:
+				return fmt.Errorf("%w: %s vouches for it, here it is %s", ErrOtherAuthority, p.Authority, i.cred.authority.name)
 			case i.revoked.Has(p.ID):
 				return fmt.Errorf("%w: node %s", ErrRemoved, p.ID)
 			case expect != "" && p.ID != expect:

@@ -51,12 +51,12 @@ func bwrapArgs(j *job, hide []string) []string {
 // Layers are only in the command's home, and empty.
 func (j *job) bwrapFiles() (args []string) {
 	var all [][]string
-	for _, path := range j.Bare {
+	for _, path := range j.Scratch.Bare {
 		all = append(all, []string{"--perms", "0755", "--tmpfs", path})
 	}
-	private := meetPaths(slices.Concat(j.Private, j.Layers), []string{"/"})
+	private := meetPaths(slices.Concat(j.Scratch.Private, j.Scratch.Layers), []string{"/"})
 	for _, path := range private {
-		all = append(all, []string{"--perms", "0700", "--size", strconv.Itoa(j.Scratch / len(private)), "--tmpfs", path})
+		all = append(all, []string{"--perms", "0700", "--size", strconv.Itoa(j.Scratch.Size / len(private)), "--tmpfs", path})
 	}
 	for _, s := range j.Show {
 		all = append(all, []string{"--ro-bind", s.Path, s.Path})
@@ -65,7 +65,7 @@ func (j *job) bwrapFiles() (args []string) {
 		all = append(all, []string{"--bind", w.Path, w.Path})
 	}
 	slices.SortStableFunc(all, func(a, b []string) int { return len(a[len(a)-1]) - len(b[len(b)-1]) })
-	for _, path := range j.Bare {
+	for _, path := range j.Scratch.Bare {
 		all = append(all, []string{"--remount-ro", path})
 	}
 	return slices.Concat(all...)

@@ -25,14 +25,14 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	if slices.Contains(f.Read, j.Temp) || j.writes(j.Temp) {
 		j.Temp = "/var/tmp"
 	}
-	j.Private, j.home = []string{j.Temp}, j.Temp
+	j.Scratch.Private, j.home = []string{j.Temp}, j.Temp
 	home := b.home()
 	seen := append(slices.Clone(f.Read), f.Write...)
 	for _, k := range j.Kept {
 		seen = append(seen, k.Path)
 	}
 	if j.Kept = nil; home != "" && !anyAround(home, slices.Concat(seen, ownSystem)) && !anyBelow(home, ownSystem) {
-		j.Private, j.home = append(j.Private, home), home
+		j.Scratch.Private, j.home = append(j.Scratch.Private, home), home
 	}
 	seen = slices.DeleteFunc(slices.Concat(seen, system(), plain(b.toolPaths(home))), func(path string) bool { return anyAround(path, hidden) })
 	top, err := os.ReadDir("/")
@@ -41,16 +41,16 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	}
 	for _, e := range top {
 		path := "/" + e.Name()
-		if anyAround(path, slices.Concat(seen, j.Private)) {
+		if anyAround(path, slices.Concat(seen, j.Scratch.Private)) {
 			continue
 		}
 		if e.IsDir() {
-			j.Bare = append(j.Bare, path)
+			j.Scratch.Bare = append(j.Scratch.Bare, path)
 		} else if e.Type().IsRegular() {
 			j.Hide = append(j.Hide, path)
 		}
 	}
-	covered := slices.Concat(j.Bare, j.Private)
+	covered := slices.Concat(j.Scratch.Bare, j.Scratch.Private)
 	shown := slices.DeleteFunc(slices.Clone(seen), func(path string) bool {
 		// A writable directory is mounted by itself.
 		return slices.Contains(covered, path) || !anyAround(path, covered) || j.writes(path)
@@ -58,7 +58,7 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 	if j.Show, err = places(slices.DeleteFunc(shown, func(path string) bool { return !isThere(path) })); err != nil {
 		return err
 	}
-	b.planLayers(j, slices.Concat(hidden, j.Private, []string{home}), hidden)
+	b.planLayers(j, slices.Concat(hidden, j.Scratch.Private, []string{home}), hidden)
 	j.Read, j.List = seen, []string{"/"}
 	// An unseen path need not be hidden.
 	j.Hide = append(j.Hide, slices.DeleteFunc(hidden, func(path string) bool { return !anyAround(path, seen) })...)
@@ -69,11 +69,11 @@ func (b *Box) planHome(j *job, f Files, hidden []string) error {
 // it. A cache that is around one of the paths inner, or in one of outer, has none.
 func (b *Box) planLayers(j *job, inner, outer []string) {
 	for _, path := range plain(b.cachePaths(b.home())) {
-		if !anyAround(path, slices.Concat(outer, j.Layers)) && !anyBelow(path, inner) {
-			j.Layers = append(j.Layers, path)
+		if !anyAround(path, slices.Concat(outer, j.Scratch.Layers)) && !anyBelow(path, inner) {
+			j.Scratch.Layers = append(j.Scratch.Layers, path)
 		}
 	}
-	j.Scratch = scratchSize()
+	j.Scratch.Size = scratchSize()
 }
 
 // ownSystem are directories that no private home may cover, though they are the homes of some of the system's users.

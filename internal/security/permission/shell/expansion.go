@@ -18,15 +18,15 @@ func (b *builder) param(p *syntax.ParamExp, quoted bool) {
 	case operates(p):
 		b.operators(p)
 	case name == "?" || name == "#": // both are numbers
-		b.unknown()
+		b.value.unknown()
 		return
 	case name == "@" || name == "*" || name == "_" || name == "IFS" || name == "BASH_COMMAND" || name == "":
 		// Their values depend on the arguments of the shell, or on the command before. $IFS is a
 		// common way to hide a blank.
 		b.doubt("it uses $" + name)
 	}
-	b.unknown()
-	b.split = b.split || !quoted || name == "@"
+	b.value.unknown()
+	b.value.split = b.value.split || !quoted || name == "@"
 }
 
 // operators walks what ${…} may evaluate, and adds no text. Subscripts and slices are arithmetic,

@@ -33,9 +33,9 @@ func (a *analysis) word(w *syntax.Word, s scope) Word {
 	b.parts(w.Parts, false)
 	if braces(w) {
 		a.doubt("it has braces that only the shell can expand")
-		return Word{Text: b.word(w).Text, Dynamic: true, Split: true}
+		return Word{Text: b.value.word(w).Text, Dynamic: true, Split: true}
 	}
-	return b.word(w)
+	return b.value.word(w)
 }
 
 // braces reports whether bash may expand braces in a word: without a comma or .. it leaves them alone ({}, HEAD@{1}).
@@ -55,6 +55,11 @@ func braces(w *syntax.Word) bool {
 type builder struct {
 	*analysis
 	scope scope
+	value wordValue
+}
+
+// wordValue is the value of a word, as far as it is known.
+type wordValue struct {
 	// text is the value so far without the unknown parts, begin what stood before the first of these.
 	text  strings.Builder
 	begin string
@@ -66,21 +71,21 @@ type builder struct {
 }
 
 // word returns the collected word, whose source is w.
-func (b *builder) word(w *syntax.Word) Word {
-	if !b.dynamic {
-		return Word{Text: b.text.String(), Tilde: b.tilde}
+func (v *wordValue) word(w *syntax.Word) Word {
+	if !v.dynamic {
+		return Word{Text: v.text.String(), Tilde: v.tilde}
 	}
 	source, err := printTree(w)
 	if err != nil {
 		source = "?"
 	}
-	return Word{Text: source, Dynamic: true, Begin: b.begin, Split: b.split, Tilde: b.tilde}
+	return Word{Text: source, Dynamic: true, Begin: v.begin, Split: v.split, Tilde: v.tilde}
 }
 
 // unknown notes a part that only the shell knows, and makes the word Dynamic.
-func (b *builder) unknown() {
-	if !b.dynamic {
-		b.dynamic, b.begin = true, b.text.String()
+func (v *wordValue) unknown() {
+	if !v.dynamic {
+		v.dynamic, v.begin = true, v.text.String()
 	}
 }
 
@@ -91,23 +96,23 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 	for i, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			first := i == 0 && !quoted && b.text.Len() == 0
+			first := i == 0 && !quoted && b.value.text.Len() == 0
 			if first && p.Value == "~" && len(parts) > 1 {
-				b.unknown() // what follows decides whether this is a home
+				b.value.unknown() // what follows decides whether this is a home
 				continue
 			}
-			b.literal(p.Value, quoted, first)
+			b.value.literal(p.Value, quoted, first)
 		case *syntax.SglQuoted:
 			if p.Dollar && strings.Contains(p.Value, `\`) {
 				b.doubt("it holds an escape that only the shell reads")
-				b.unknown()
+				b.value.unknown()
 				continue
 			}
-			b.text.WriteString(p.Value)
+			b.value.text.WriteString(p.Value)
 		case *syntax.DblQuoted:
 			if p.Dollar {
 				b.doubt("it holds a text to be translated")
-				b.unknown()
+				b.value.unknown()
 			}
 			b.parts(p.Parts, true)
 		case *syntax.ParamExp:
@@ -118,20 +123,20 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 				b.hard("it is not written for bash")
 			}
 			b.stmts(p.Stmts, b.scope)
-			b.unknown()
-			b.split = b.split || !quoted
+			b.value.unknown()
+			b.value.split = b.value.split || !quoted
 		case *syntax.ArithmExp:
 			b.arithm(p.X, b.scope)
-			b.unknown()
-			b.split = b.split || !quoted
+			b.value.unknown()
+			b.value.split = b.value.split || !quoted
 		case *syntax.ProcSubst:
 			b.procSubst(p)
 		case *syntax.ExtGlob:
 			b.doubt("it holds a pattern that only the shell can expand")
-			b.unknown()
+			b.value.unknown()
 		default:
 			b.hard("it holds a word that is not known here")
-			b.unknown()
+			b.value.unknown()
 		}
 	}
 }
@@ -141,26 +146,26 @@ func (b *builder) parts(parts []syntax.WordPart, quoted bool) {
 func (b *builder) procSubst(p *syntax.ProcSubst) {
 	b.stmts(p.Stmts, b.scope)
 	if len(p.Stmts) == 0 {
-		b.unknown() // the shell makes nothing of it
-		b.split = true
+		b.value.unknown() // the shell makes nothing of it
+		b.value.split = true
 		return
 	}
-	b.text.WriteString("/dev/fd/")
-	b.unknown()
+	b.value.text.WriteString("/dev/fd/")
+	b.value.unknown()
 }
 
 // literal adds text that stands in the program as it is. Outside of quotes it removes
 // backslashes, and makes *, ? and sets unknown: the matching files are not known here.
 // Between double quotes a backslash escapes only $, `, ", \ and a newline. first says that the
 // text begins the word, where a tilde is a home.
-func (b *builder) literal(text string, quoted, first bool) {
+func (v *wordValue) literal(text string, quoted, first bool) {
 	if first && strings.HasPrefix(text, "~") {
 		// Only the user's own home is known here. ~name, ~+ and ~- are not.
 		switch user, _, _ := strings.Cut(text[1:], "/"); user {
 		case "":
-			b.tilde = true
+			v.tilde = true
 		default:
-			b.unknown() // another user's home, or where the shell was before
+			v.unknown() // another user's home, or where the shell was before
 			text = strings.TrimPrefix(text[1:], user)
 		}
 	}
@@ -169,22 +174,22 @@ func (b *builder) literal(text string, quoted, first bool) {
 		case c == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0):
 			i++
 			if text[i] != '\n' {
-				b.text.WriteByte(text[i])
+				v.text.WriteByte(text[i])
 			}
 		case quoted:
-			b.text.WriteByte(c)
-		case c == '~' && i > 0 && (text[i-1] == '=' || text[i-1] == ':') && assigns(b.text.String()):
-			b.unknown() // a home, as in an assignment: also in arguments that look like one
+			v.text.WriteByte(c)
+		case c == '~' && i > 0 && (text[i-1] == '=' || text[i-1] == ':') && assigns(v.text.String()):
+			v.unknown() // a home, as in an assignment: also in arguments that look like one
 			for i+1 < len(text) && strings.IndexByte("/:\\", text[i+1]) < 0 {
 				i++ // whose, or where the shell was before
 			}
 		case c == '*', c == '?':
-			b.unknown()
+			v.unknown()
 		case c == '[' && text != "[":
-			b.unknown() // a set, if it is closed in this part of the word or another
+			v.unknown() // a set, if it is closed in this part of the word or another
 			return
 		default:
-			b.text.WriteByte(c)
+			v.text.WriteByte(c)
 		}
 	}
 }

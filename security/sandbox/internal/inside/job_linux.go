@@ -24,7 +24,7 @@ type Job struct {
 	// Write are the places that can be written. The helper refuses the job if one of them has been
 	// replaced since it was planned.
 	Write []Place
-	// Show are files and directories below a /tmp that is replaced, or below Bare and Private; they
+	// Show are files and directories below a /tmp that is replaced, or below those of Scratch that are empty; they
 	// are mounted read-only in the new ones. Only with Mounts.
 	Show []Place
 	// Read are the paths that Landlock lets the command read and execute; "/" is everything.
@@ -37,13 +37,8 @@ type Job struct {
 	TempFrom string
 	// Temp is where the command has its temporary files and may write; "" is nowhere.
 	Temp string
-	// Scratch is the size in bytes of a file system in memory that has the following, and whose
-	// layers have half as much for themselves; 0 is none. Only with Mounts.
-	Scratch int
-	// Bare are directories that are empty, but for what is mounted in them. Private are empty ones
-	// that can be written, Temp among them. Layers are directories; the command writes a
-	// layer of its own; where the kernel has none, they are empty.
-	Bare, Private, Layers []string
+	// Scratch are directories whose content is lost with the job. Only with Mounts.
+	Scratch Scratch
 	// Pins are directories that must not be renamed: each becomes a mount point. Only with Mounts.
 	Pins []string
 	// Protect are paths inside Write that stay read-only. Only with Mounts.
@@ -67,6 +62,17 @@ type Job struct {
 	// ABI is the version of the kernel's Landlock; 0 means that the kernel has none, and no rules
 	// are made.
 	ABI int
+}
+
+// Scratch are directories in memory.
+type Scratch struct {
+	// Size is that in bytes of the file system that has them, and of which the layers have half as
+	// much for themselves; 0 is none.
+	Size int
+	// Bare are directories that are empty, but for what is mounted in them. Private are empty ones
+	// that can be written, Temp among them. Layers are directories of which the command writes a
+	// layer of its own; where the kernel has none, they are empty.
+	Bare, Private, Layers []string
 }
 
 // Place is a file or directory that was identified by device and inode when the job was planned, so

@@ -104,7 +104,7 @@ func (j *Job) ruleset() (fd int, err error) {
 func (j *Job) addRules(rules int, known uint64) error {
 	// A path that is missing is left out: the system's directories are not the same everywhere. A
 	// path with a symbolic link in it is an error.
-	all := slices.Concat(j.Private, j.Layers)
+	all := slices.Concat(j.Scratch.Private, j.Scratch.Layers)
 	if j.Temp != "" {
 		all = append(all, j.Temp)
 	}

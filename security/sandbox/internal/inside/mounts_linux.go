@@ -62,7 +62,7 @@ func (j *Job) mount() error {
 	if err != nil {
 		return err
 	}
-	lower, err := openAll(j.Layers)
+	lower, err := openAll(j.Scratch.Layers)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (j *Job) mount() error {
 	if err := makeProc(j.Processes); err != nil {
 		return fmt.Errorf("make /proc: %w", err)
 	}
-	if j.Scratch > 0 {
+	if j.Scratch.Size > 0 {
 		more, err := j.scratch(lower)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func (j *Job) mount() error {
 		return err
 	}
 	// Now that they have the mount points.
-	for _, path := range j.Bare {
+	for _, path := range j.Scratch.Bare {
 		if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &hard); err != nil {
 			return fmt.Errorf("make read-only %s: %w", path, err)
 		}
@@ -156,15 +156,15 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 	// Layers have a place of their own: go writes the time of use of files in its cache, for which overlayfs
 	// copies the file. go does without once that is full, but not without /tmp.
 	layers := j.Temp + "/layers"
-	if err := errors.Join(inMemory(j.Temp, j.Scratch), os.Mkdir(layers, 0o755), inMemory(layers, j.Scratch/2)); err != nil {
+	if err := errors.Join(inMemory(j.Temp, j.Scratch.Size), os.Mkdir(layers, 0o755), inMemory(layers, j.Scratch.Size/2)); err != nil {
 		return nil, fmt.Errorf("make a file system in memory: %w", err)
 	}
-	for i, path := range slices.Concat(j.Bare, j.Private, j.Layers) {
+	for i, path := range slices.Concat(j.Scratch.Bare, j.Scratch.Private, j.Scratch.Layers) {
 		dir := j.Temp + "/" + strconv.Itoa(i)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
-		if l := i - len(j.Bare) - len(j.Private); l >= 0 {
+		if l := i - len(j.Scratch.Bare) - len(j.Scratch.Private); l >= 0 {
 			upper, work := layers+"/upper"+strconv.Itoa(l), layers+"/work"+strconv.Itoa(l)
 			if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
 				return nil, err
@@ -172,7 +172,7 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 			// Without it, as where the kernel is older than Linux 5.11, the directory is empty in a private home, and else
 			// unchanged.
 			if unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
-				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work) != nil && len(j.Private) == 0 {
+				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work) != nil && len(j.Scratch.Private) == 0 {
 				continue
 			}
 		}
