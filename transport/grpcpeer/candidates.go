@@ -67,7 +67,7 @@ func (n *candidates) add(hint discovery.Candidate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k := n.byKey[hint.Key]
-	if n.search.Err() != nil || k == nil && (hint.Gone || !n.hasRoom()) {
+	if n.life.search.Err() != nil || k == nil && (hint.Gone || !n.hasRoom()) {
 		return
 	}
 	if k == nil {
@@ -115,7 +115,7 @@ func (n *candidates) stop(endSearch func()) {
 func (n *candidates) goLoop(f func()) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.search.Err() != nil || n.host == nil {
+	if n.life.search.Err() != nil || n.host == nil {
 		return errStopping
 	}
 	n.loops.Go(f)
@@ -184,7 +184,7 @@ func (k *candidate) unproven() bool {
 func (n *candidates) next(k *candidate) (target, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.search.Err() != nil || k.gone && (k.proven == "" || k.fails >= goneDials || k.status.State == StateLeft) {
+	if n.life.search.Err() != nil || k.gone && (k.proven == "" || k.fails >= goneDials || k.status.State == StateLeft) {
 		if n.byKey[k.key] == k {
 			delete(n.byKey, k.key)
 		}

@@ -13,7 +13,7 @@ func TestDroppedCandidateDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		n := newCandidates(&local{search: ctx}, nil)
+		n := newCandidates(&local{life: &lifetime{search: ctx}}, nil)
 		for about, wait := range map[string]func(k *candidate){
 			"after a dial":      func(k *candidate) { n.wait(k, time.Now(), pause{length: time.Hour}) },
 			"after a refusal":   func(k *candidate) { n.wait(k, time.Now(), pause{length: time.Hour, ignoreHints: true}) },

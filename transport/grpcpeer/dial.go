@@ -33,18 +33,12 @@ type dialer struct {
 	renewal     *renewal
 	undelivered func(community.DeliveryFailure)
 	perAddr     addrLimiter
-	// Dials at once: to candidates that were never reached, to those connected before, to those that only other
-	// nodes name, and to those that the configuration names.
-	unproven, proven, byOthers, configured chan struct{}
+	slots       dialSlots
 }
 
-// newDialer returns a dialer with Limits.Dials slots for each kind of target, and 16 times as many
-// for configured ones.
+// newDialer returns a dialer with Limits.Dials slots.
 func newDialer(n *local, c *connTable, t *duplicates, r *renewal) *dialer {
-	places := func(n int) chan struct{} { return make(chan struct{}, n) }
-	dials := n.cfg.Limits.Dials
-	return &dialer{local: n, conns: c, duplicates: t, renewal: r, perAddr: newAddrLimiter(),
-		unproven: places(dials), proven: places(dials), byOthers: places(dials), configured: places(16 * dials)}
+	return &dialer{local: n, conns: c, duplicates: t, renewal: r, perAddr: newAddrLimiter(), slots: newDialSlots(n.cfg.Limits.Dials)}
 }
 
 // dial tries the addresses of t in turn until a node at one of them proves its identity, and
@@ -53,12 +47,12 @@ func newDialer(n *local, c *connTable, t *duplicates, r *renewal) *dialer {
 // It returns errNewHint when a better hint came or the candidate was dropped while it waited, and
 // otherwise the error that says most: a wrong answer tells the user more than silence.
 func (n *dialer) dial(t target) (*link, error) {
-	leave, err := n.perAddr.acquire(n.search, t)
+	leave, err := n.perAddr.acquire(n.life.search, t)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	release, err := n.acquire(n.search, t)
+	release, err := n.slots.acquire(n.life.search, t)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +79,7 @@ func (n *dialer) dial(t target) (*link, error) {
 		if firstErr == nil || refusalOf(firstErr) == "" && refusalOf(err) != "" {
 			firstErr = err
 		}
-		if n.search.Err() != nil {
+		if n.life.search.Err() != nil {
 			break
 		}
 	}
@@ -106,7 +100,7 @@ func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, e
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
 	defer cancel()
 	l, err := n.handshake(ctx, raw, addr, expect)
 	if err != nil {
@@ -122,7 +116,7 @@ func (n *dialer) dialOne(addr netip.AddrPort, expect community.NodeID) (*link, e
 
 // connect opens the TCP connection within connectTimeout.
 func (n *local) connect(addr netip.AddrPort) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(n.search, connectTimeout)
+	ctx, cancel := context.WithTimeout(n.life.search, connectTimeout)
 	defer cancel()
 	raw, err := n.cfg.Dial(ctx, addr)
 	if err != nil {
@@ -145,7 +139,7 @@ func (n *dialer) handshake(ctx context.Context, raw net.Conn, addr netip.AddrPor
 	if err != nil {
 		return nil, err
 	}
-	if remote.ID == n.self && n.isOwn(raw, addr) {
+	if remote.ID == n.self() && n.isOwn(raw, addr) {
 		return nil, errSelf
 	}
 	return n.establish(ctx, newLinkConn(conn, below), state, addr, shown)
@@ -171,13 +165,12 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 		l.peer.Addr = addr.String()
 	}
 	leaf := state.VerifiedChains[0][0]
-	l.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
-	l.theirs.extend(leaf.NotAfter)
-	l.ours.extend(shown)
-	l.raw, l.revocations, l.onDuplicate, l.undelivered = w.raw, n.renewal.addRevocations, n.duplicates.onAlarm, n.undelivered
-	l.introductions = n.introduced.Add
-	l.clock = n.cfg.Clock
-	l.silence = func() time.Duration { return n.conns.silence(remote.ID, w.raw) }
+	l.certificates.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
+	l.certificates.theirs.extend(leaf.NotAfter)
+	l.certificates.ours.extend(shown)
+	l.events = linkEvents{n.renewal.addRevocations, n.duplicates.onAlarm, n.introduced.Add, n.undelivered}
+	l.wire.raw, l.clock = w.raw, n.cfg.Clock
+	l.wire.silence = func() time.Duration { return n.conns.silence(remote.ID, w.raw) }
 	self := n.duplicates.describeRequest()
 	self.Port = n.portAt(w.LocalAddr())
 	if err := l.describe(ctx, self); err != nil {
@@ -187,7 +180,7 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 		}
 		return nil, n.duplicates.checkError(err)
 	}
-	if remote.ID == n.self { // and Describe did not return a duplicate mark
+	if remote.ID == n.self() { // and Describe did not return a duplicate mark
 		l.close()
 		return nil, errDuplicateThere
 	}
@@ -226,31 +219,6 @@ func refusalOf(err error) State {
 
 // isGoodbye reports whether a link ended because its node said goodbye.
 func isGoodbye(err error) bool { return errors.As(err, new(goodbye)) }
-
-// acquire waits for a slot to dial in. The kinds of targets have slots of their own: false hints,
-// which anyone on the LAN can send, must not delay nodes that were connected before or that the
-// configuration names. release frees the slot.
-func (n *dialer) acquire(ctx context.Context, t target) (release func(), err error) {
-	places := n.unproven
-	switch {
-	case t.proven != "":
-		places = n.proven
-	case t.introduced:
-		places = n.byOthers
-	case !t.unproven:
-		places = n.configured
-	}
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-t.better:
-		return nil, errNewHint
-	case <-t.dropped:
-		return nil, errNewHint
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // reachable returns the addresses that are worth dialing, at most discovery.MaxAddrs. A node with a
 // local identity dials this machine only, so that a forged hint cannot make it connect to others.

@@ -42,16 +42,16 @@ type duplicates struct {
 // earlier one is alarmed over its Watch stream. It returns nil for a node that is alone.
 func (n *duplicates) checkCaller(ctx context.Context, remote *caller, run *pb.Run) error {
 	remote.run.Store(run)
-	if remote.ID == n.self {
+	if remote.ID == n.self() {
 		return n.checkSelf(remote, run)
 	}
 	l, ok := n.links.get(remote.ID)
-	if !ok || run.GetInstance() == "" || l.instance == "" || l.instance == run.GetInstance() {
+	if !ok || run.GetInstance() == "" || l.about.instance == "" || l.about.instance == run.GetInstance() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, duplicateCheckTimeout)
 	defer cancel()
-	d, err := l.client.Describe(ctx, n.describeRequest(), grpc.MaxCallRecvMsgSize(maxCatalog))
+	d, err := l.wire.client.Describe(ctx, n.describeRequest(), grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil || d.GetRun().GetInstance() == run.GetInstance() {
 		return nil // it is gone
 	}
@@ -69,7 +69,7 @@ func (n *duplicates) checkSelf(remote *caller, run *pb.Run) error {
 	if twin, later := n.run.Twin(run); twin && later {
 		n.stopNode(ErrDuplicate)
 	} else if twin {
-		n.report(n.self, fmt.Sprintf("a machine at %s runs as this very node, and began later: was this node's folder copied?", remote.addr))
+		n.report(n.self(), fmt.Sprintf("a machine at %s runs as this very node, and began later: was this node's folder copied?", remote.addr))
 	}
 	return duplicateStatus(n.run.Mark())
 }
@@ -120,7 +120,7 @@ func (n *duplicates) checkMark(mark *pb.Run, otherwise error) error {
 // and was refused.
 func (n *duplicates) onAlarm(mark *pb.Run) {
 	if n.checkMark(mark, nil) != nil {
-		n.report(n.self, "another machine runs as this very node: was this node's folder copied? The one that began later is refused")
+		n.report(n.self(), "another machine runs as this very node: was this node's folder copied? The one that began later is refused")
 	}
 }
 

@@ -58,7 +58,7 @@ func Enrol(ctx context.Context, addr string, token identity.Token, k *identity.K
 		return nil, err
 	}
 	defer l.close()
-	reply, err := pb.NewJoinClient(l.grpc).Join(ctx, request, grpc.MaxCallRecvMsgSize(maxCatalog))
+	reply, err := pb.NewJoinClient(l.wire.grpc).Join(ctx, request, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
 		return nil, fmt.Errorf("%s refused: %w", addr, joinError(err))
 	}

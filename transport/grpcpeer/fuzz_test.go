@@ -54,10 +54,8 @@ func desk(t testing.TB) (*server, context.Context) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ctx := peer.NewContext(context.Background(),
-		&peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: verifiedInfo{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
-	n := &local{cfg: cfg, self: id.ID(), run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()),
-		search: context.Background()}
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: verifiedInfo{caller: &caller{Peer: identity.Peer{ID: someNode}}}})
+	n := &local{cfg: cfg, run: id.NewRun(), links: newLinks(id.ID()), introduced: introduced.New(id.ID()), life: newLifetime()}
 	s := newServer(n, &duplicates{local: n}, &renewal{local: n}, newCandidates(n, nil))
 	s.Host = c
 	return s, ctx
@@ -133,9 +131,8 @@ func FuzzCatalogEvent(f *testing.F) {
 			return
 		}
 		c := community.New(community.Config{})
-		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, revocations: func(community.NodeID, ...*pb.Revocations) {},
-			onDuplicate: func(*pb.Run) {},
-			unlinked:    make(chan struct{}, 1), introductions: introduced.New(someID(0)).Add}
+		l := &link{peer: community.Peer{ID: someNode, Name: "n"}, events: linkEvents{func(community.NodeID, ...*pb.Revocations) {}, func(*pb.Run) {}, introduced.New(someID(0)).Add, nil},
+			unlinked: make(chan struct{}, 1)}
 		announced := announcements{link: l, lease: c.Attach(l.peer), members: map[community.MemberID]struct{}{}}
 		_ = announced.apply(&m)
 		for _, m := range c.Members() {
@@ -154,7 +151,7 @@ func FuzzNodeDescriptor(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		l := &link{client: says{d: &m}, peer: community.Peer{ID: someNode}, revocations: func(community.NodeID, ...*pb.Revocations) {}}
+		l := &link{wire: linkWire{client: says{d: &m}}, peer: community.Peer{ID: someNode}, events: linkEvents{revocations: func(community.NodeID, ...*pb.Revocations) {}}}
 		err := l.describe(context.Background(), &pb.DescribeRequest{Protocol: &pb.Version{Major: 1}})
 		if err == nil && (m.GetId() != string(someNode) || m.GetProtocol().GetMajor() != 1) {
 			t.Errorf("%v was taken for node %s", &m, someNode)

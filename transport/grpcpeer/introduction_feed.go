@@ -26,7 +26,7 @@ type introductionFeed struct {
 // newIntroductionFeed returns the feed for the Watch stream of a caller.
 func (s *server) newIntroductionFeed(remote *caller) *introductionFeed {
 	from, _ := netip.ParseAddrPort(remote.addr)
-	return &introductionFeed{links: s.links, self: s.self, isDiscovered: s.candidates.isDiscovered, caller: remote,
+	return &introductionFeed{links: s.links, self: s.self(), isDiscovered: s.candidates.isDiscovered, caller: remote,
 		loopback: from.Addr().Unmap().IsLoopback(), started: time.Now()}
 }
 
@@ -100,7 +100,7 @@ func (s *server) recordPort(remote *caller, port uint32) {
 		remote.port.Store(port)
 	}
 	from, err := netip.ParseAddrPort(remote.addr)
-	if err != nil || port == 0 || port > 65535 || remote.ID == s.self {
+	if err != nil || port == 0 || port > 65535 || remote.ID == s.self() {
 		return
 	}
 	_, linked := s.links.get(remote.ID)

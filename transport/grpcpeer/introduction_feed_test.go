@@ -13,7 +13,7 @@ import (
 
 // linked is a server that has links to nodes, by where they were dialed; "" = reversed.
 func linked(self int, addrs map[int]string) *server {
-	n := &local{self: someID(self), links: newLinks(someID(self))}
+	n := &local{links: newLinks(someID(self))}
 	s := &server{local: n, candidates: newCandidates(n, nil)}
 	for i, a := range addrs {
 		s.link(i, a)

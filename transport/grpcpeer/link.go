@@ -28,37 +28,50 @@ import (
 type link struct {
 	peer community.Peer
 	addr netip.AddrPort // that was dialed; none = the connection is reversed
-	conn net.Conn       // closing it ends everything at once
-	raw  net.Conn       // the same below TLS
-	// silence returns how long no byte of the node's connections came, not only how long no heartbeat: one behind a large
-	// answer on a slow network is not missed.
-	silence func() time.Duration
-	clock   awake.Clock
-	// The node's announcements go to these: lists of removed nodes, a twin of this node, introductions.
-	revocations   func(from community.NodeID, lists ...*pb.Revocations)
-	onDuplicate   func(mark *pb.Run)
-	introductions func(from community.NodeID, addr string, sent *pb.Introductions)
-	undelivered   func(community.DeliveryFailure) // called for sends that failed
-	instance      string                          // of the node's process
-	removed       atomic.Bool                     // the node was removed from the cluster
-	expired       atomic.Bool                     // its certificate has ended
-	authority     atomic.Bool                     // the node claims to hold the cluster's authority; its signatures prove it
-	// theirs and ours are until when the certificates are good that each end has shown; half is half the
-	// life of the node's.
-	theirs, ours validity
-	halfLife     time.Duration
-	grpc         *grpc.ClientConn
-	client       pb.PeerClient
-	calls        *calls.Client // made by describe
+	wire linkWire
+	// certificates are those that the connection rests on.
+	certificates certificateTerms
+	about        nodeState
+	events       linkEvents
+	clock        awake.Clock
 	limits       Limits
+	calls        *calls.Client // made by describe
+	removed      atomic.Bool   // the node was removed from the cluster
+	expired      atomic.Bool   // its certificate has ended
 	unlinked     chan struct{} // gets a token when the node reports that it cannot call this one; capacity 1
 	closed       atomic.Bool   // no new calls: the link ended, or the node announced its stop
 	ended        chan struct{} // closed when the link is no more
-	members      atomic.Int64
-	clockAhead   atomic.Pointer[time.Duration] // of this node's; nil = unknown
-	protocol     version
-	rtt          time.Duration
 	since        time.Time
+}
+
+// linkWire is the connection of a link, and the gRPC client on it.
+type linkWire struct {
+	conn net.Conn // closing it ends everything at once
+	raw  net.Conn // the same below TLS
+	// silence returns how long no byte of the node's connections came, not only how long no heartbeat: one behind a large
+	// answer on a slow network is not missed.
+	silence func() time.Duration
+	grpc    *grpc.ClientConn
+	client  pb.PeerClient
+}
+
+// linkEvents has the functions that get what the node of a link announces: lists of removed nodes, a twin
+// of this node, introductions, and sends that failed.
+type linkEvents struct {
+	revocations   func(from community.NodeID, lists ...*pb.Revocations)
+	duplicate     func(mark *pb.Run)
+	introductions func(from community.NodeID, addr string, sent *pb.Introductions)
+	undelivered   func(community.DeliveryFailure)
+}
+
+// nodeState is what is known of the node of a link. describe sets it; atomics change later.
+type nodeState struct {
+	instance   string // of the node's process
+	protocol   version
+	rtt        time.Duration
+	members    atomic.Int64
+	clockAhead atomic.Pointer[time.Duration] // of this node's; nil = unknown
+	authority  atomic.Bool                   // the node claims to hold the cluster's authority; its signatures prove it
 }
 
 var errConnUsed = errors.New("a link is one connection, and this one has ended")
@@ -68,10 +81,10 @@ var errConnUsed = errors.New("a link is one connection, and this one has ended")
 // errConnUsed. Retries and the service configuration are off for the same reason: a call is sent at
 // most once.
 func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID, limits Limits) (*link, error) {
-	l := &link{conn: conn, limits: limits, ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
+	l := &link{wire: linkWire{conn: conn}, limits: limits, ended: make(chan struct{}), unlinked: make(chan struct{}, 1)}
 	var spent atomic.Bool
 	var err error
-	l.grpc, err = grpc.NewClient("passthrough:///"+string(node),
+	l.wire.grpc, err = grpc.NewClient("passthrough:///"+string(node),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if spent.Swap(true) {
@@ -96,7 +109,7 @@ func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID,
 	if err != nil {
 		return nil, fmt.Errorf("set up the connection: %w", err)
 	}
-	l.client = pb.NewPeerClient(l.grpc)
+	l.wire.client = pb.NewPeerClient(l.wire.grpc)
 	return l, nil
 }
 
@@ -104,8 +117,8 @@ func newLink(conn net.Conn, creds establishedCredentials, node community.NodeID,
 // would wait for a peer that does not read. It may be called more than once.
 func (l *link) close() {
 	l.closed.Store(true)
-	l.conn.Close()
-	l.grpc.Close()
+	l.wire.conn.Close()
+	l.wire.grpc.Close()
 	if l.calls != nil {
 		l.calls.Close()
 	}
@@ -147,14 +160,14 @@ func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 	defer watchdog.Wait()
 	defer cancel()
 	// Ending the stream, not the connection: the lease is told first, then the calls fail.
-	watchdog.Go(func() { silent.Store(l.clock.Silent(ctx, silenceTimeout, l.silence)); cancel() })
+	watchdog.Go(func() { silent.Store(l.clock.Silent(ctx, silenceTimeout, l.wire.silence)); cancel() })
 	// The community may end the lease, too.
 	defer context.AfterFunc(lease.Valid(), cancel)()
 	late := time.AfterFunc(silenceTimeout, cancel)
 	late.Stop()
 	defer late.Stop()
 	defer context.AfterFunc(l.calls.Broken(), func() { late.Reset(goodbyeTime) })()
-	stream, err := l.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxCatalog))
+	stream, err := l.wire.client.Watch(ctx, &pb.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
 		return l.endReason(parent, &silent, lease)
 	}
@@ -167,7 +180,7 @@ func (l *link) runWatch(parent context.Context, lease *community.Lease) error {
 		if err := announced.apply(event); err != nil {
 			return err
 		}
-		l.members.Store(int64(len(announced.members)))
+		l.about.members.Store(int64(len(announced.members)))
 	}
 }
 
@@ -231,11 +244,11 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 		c.lease.Goodbye(bye.reason)
 		return bye
 	case *pb.CatalogEvent_Revocations:
-		c.link.revocations(c.link.peer.ID, e.Revocations)
+		c.link.events.revocations(c.link.peer.ID, e.Revocations)
 	case *pb.CatalogEvent_Duplicate:
-		c.link.onDuplicate(e.Duplicate)
+		c.link.events.duplicate(e.Duplicate)
 	case *pb.CatalogEvent_Introductions:
-		c.link.introductions(c.link.peer.ID, c.link.peer.Addr, e.Introductions)
+		c.link.events.introductions(c.link.peer.ID, c.link.peer.Addr, e.Introductions)
 	case *pb.CatalogEvent_Unlinked:
 		select {
 		case c.link.unlinked <- struct{}{}:
@@ -244,10 +257,10 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 	case *pb.CatalogEvent_Heartbeat:
 		if now := e.Heartbeat.GetNow(); now.IsValid() {
 			ahead := time.Until(now.AsTime())
-			c.link.clockAhead.Store(&ahead)
+			c.link.about.clockAhead.Store(&ahead)
 		}
 	case *pb.CatalogEvent_HoldsAuthority:
-		c.link.authority.Store(e.HoldsAuthority)
+		c.link.about.authority.Store(e.HoldsAuthority)
 	}
 	// An event of a later minor version is a sign of life too.
 	if len(c.members) > maxMembers {
@@ -261,28 +274,27 @@ func (c *announcements) apply(event *pb.CatalogEvent) error {
 // incompatible for another major version.
 func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 	began := time.Now()
-	d, err := l.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(maxCatalog))
+	d, err := l.wire.client.Describe(ctx, self, grpc.MaxCallRecvMsgSize(maxCatalog))
 	if err != nil {
 		return fmt.Errorf("ask the node to describe itself: %w", err)
 	}
-	l.rtt = time.Since(began)
-	l.protocol = version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
+	l.about.rtt = time.Since(began)
+	l.about.protocol = version{d.GetProtocol().GetMajor(), d.GetProtocol().GetMinor()}
 	l.peer.Name, l.peer.MaxMessage = clean(d.GetName()), min(l.limits.Message, calls.MessageSize(d.GetMaxMessage()))
-	l.authority.Store(d.GetHoldsAuthority())
-	l.instance = d.GetRun().GetInstance()
-	l.revocations(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
+	l.about.authority.Store(d.GetHoldsAuthority())
+	l.about.instance = d.GetRun().GetInstance()
+	l.events.revocations(l.peer.ID, append(d.GetMoreRevocations(), d.GetRevocations())...)
 	if d.GetId() != string(l.peer.ID) {
 		return fmt.Errorf("%w: it calls itself another node than its certificate does", calls.ErrProtocol)
 	}
-	if l.protocol.major != protocol.major {
-		return incompatible{l.protocol}
+	if l.about.protocol.major != protocol.major {
+		return incompatible{l.about.protocol}
 	}
-	l.calls, err = calls.Open(ctx, l.client, calls.ClientConfig{
-		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(),
-		PeerHolds: l.protocol.minor >= 3,
+	l.calls, err = calls.Open(ctx, l.wire.client, calls.ClientConfig{
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(), PeerHolds: l.about.protocol.minor >= 3,
 		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
-			l.undelivered(u)
+			l.events.undelivered(u)
 		},
 	})
 	return err

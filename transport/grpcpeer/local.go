@@ -17,17 +17,31 @@ import (
 // parts embed it. The fields are set by New and not changed afterwards; the tables lock themselves.
 type local struct {
 	cfg        Config
-	self       community.NodeID
 	run        *identity.Run
 	listener   *limitListener
 	links      *links
 	introduced *introduced.Source
 	records    *records
 	refusals   *refusals
-	// search ends when Run is asked to: no node is dialed any more. life ends when the goodbyes are said, and with
-	// it every connection.
-	search, life context.Context
+	life       *lifetime
 }
+
+// lifetime has the two ends of a Network. search ends when Run is asked to: no node is dialed any more. conns ends
+// when the goodbyes are said, and with it every connection.
+type lifetime struct {
+	search, conns       context.Context
+	endSearch, endConns context.CancelFunc
+}
+
+func newLifetime() *lifetime {
+	var t lifetime
+	t.search, t.endSearch = context.WithCancel(context.Background())
+	t.conns, t.endConns = context.WithCancel(context.Background())
+	return &t
+}
+
+// self returns the id of this node.
+func (n *local) self() community.NodeID { return n.links.self }
 
 // refuseConnection counts and reports a refused incoming connection. It is safe for concurrent use.
 func (n *local) refuseConnection(from net.Addr, why error) {

@@ -23,15 +23,11 @@ import (
 type Network struct {
 	*local
 	candidates *candidates
-	renewal    *renewal
 	reverser   *reverser
 	server     *server
 	grpc       *grpc.Server
 	join       *joinServer // nil unless of a cluster
-	fatal      chan error  // ends Run
 	started    atomic.Bool
-
-	endSearch, endLife context.CancelFunc
 }
 
 // New binds the listener and returns a Network that does nothing until Run. It returns an error
@@ -48,27 +44,25 @@ func New(cfg Config) (*Network, error) {
 		return nil, err
 	}
 	id := cfg.Identity.ID()
-	n := &local{cfg: cfg, self: id, run: cfg.Identity.NewRun(), links: newLinks(id), introduced: introduced.New(id), refusals: newRefusals(),
+	n := &local{cfg: cfg, run: cfg.Identity.NewRun(), life: newLifetime(), links: newLinks(id), introduced: introduced.New(id), refusals: newRefusals(),
 		records: &records{report: cfg.Report, log: cfg.Logger, byKey: map[string]*record{}}}
 	for id, addr := range cfg.KnownAddrs {
 		n.introduced.AddSelf(id, addr, false)
 	}
-	w := &Network{local: n, fatal: make(chan error, 1)}
-	n.search, w.endSearch = context.WithCancel(context.Background())
-	n.life, w.endLife = context.WithCancel(context.Background())
+	w := &Network{local: n}
 	n.listener = newLimitListener(listener, cfg.Limits.Connections, n.refuseConnection)
 	w.join = newJoinServer(cfg, listener.Addr(), n.refusals)
 	admission := newAdmission(cfg.Identity, cfg.Limits, w.join, n.refuseConnection)
 
-	duplicates := &duplicates{local: n, fatal: w.fatal}
-	w.renewal = &renewal{local: n, conns: admission.conns}
-	dial := newDialer(n, admission.conns, duplicates, w.renewal)
+	duplicates := &duplicates{local: n, fatal: make(chan error, 1)}
+	renewal := &renewal{local: n, conns: admission.conns}
+	dial := newDialer(n, admission.conns, duplicates, renewal)
 	w.candidates = newCandidates(n, dial)
 	w.reverser = &reverser{local: n, dialer: dial, candidates: w.candidates, accepted: newConnListener(listener.Addr()),
 		offered: map[community.NodeID]*offeredConn{}}
 	w.candidates.offers = w.reverser.offerLoop
 	admission.onReversed = w.reverser.accept
-	w.server = newServer(n, duplicates, w.renewal, w.candidates)
+	w.server = newServer(n, duplicates, renewal, w.candidates)
 	dial.undelivered = func(u community.DeliveryFailure) { w.server.Host.ReportUndelivered(u) }
 	duplicates.alarm = w.server.alarmDuplicates
 	w.grpc = newGRPC(w.server, admission, &sizeWatcher{n.refusals, n.records.add, cfg.Limits.Message + calls.EnvelopeRoom})
@@ -97,19 +91,19 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 		serving.Go(func() { _ = n.join.grpc.Serve(n.join) }) // ends when the gate is closed, with nothing to say
 	}
 	serving.Go(func() { _ = n.grpc.Serve(n.reverser.accepted) }) // ends with the server, with nothing to say
-	serving.Go(func() { n.renewal.enforceRemovals(n.search) })
-	serving.Go(func() { n.renewal.run(n.search) })
+	serving.Go(func() { n.server.renewal.enforceRemovals(n.life.search) })
+	serving.Go(func() { n.server.renewal.run(n.life.search) })
 	n.candidates.start(host)
 
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-n.fatal:
+	case err = <-n.server.duplicates.fatal:
 	case err = <-served:
 		err = fmt.Errorf("serve other nodes on %s: %w", n.Addr(), err)
 	}
 	// Every Watch that serves another node says goodbye now, and no more candidates are taken.
-	n.candidates.stop(n.endSearch)
+	n.candidates.stop(n.life.endSearch)
 	if n.join != nil {
 		n.join.Close()
 		n.join.grpc.Stop()
@@ -120,7 +114,7 @@ func (n *Network) Run(ctx context.Context, host community.Host) error {
 	serving.Wait()
 	n.server.Wait()
 	n.listener.rejections.Wait()
-	n.endLife()
+	n.life.endConns()
 	n.candidates.loops.Wait()
 	return err
 }
@@ -171,7 +165,7 @@ func (n *Network) Introduced() discovery.Source { return n.introduced }
 // saw them, by reason. For this node's own id it returns the totals of all nodes. The map is a
 // copy.
 func (n *Network) Refusals(node community.NodeID) map[Reason]uint64 {
-	if node == n.self {
+	if node == n.self() {
 		return n.refusals.totals()
 	}
 	return n.refusals.forNode(node)

@@ -131,13 +131,13 @@ func (r *records) list(listed map[community.NodeID]bool) (out []NodeStatus) {
 // address. It is a snapshot; it may be called at any time.
 func (n *Network) Nodes() []NodeStatus {
 	all := []NodeStatus{{
-		ID: n.self, Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: protocol.String(),
+		ID: n.self(), Name: n.cfg.Name, State: StateSelf, Addr: n.Addr().String(), Protocol: protocol.String(),
 		CertDaysLeft: daysUntil(n.cfg.Identity.NotAfter()), Authority: n.cfg.Identity.Cluster() != nil,
 	}}
 	if why := n.candidates.removed.Load(); why != nil {
 		all[0].Why = *why
 	}
-	listed := map[community.NodeID]bool{n.self: true}
+	listed := map[community.NodeID]bool{n.self(): true}
 	sources := n.candidates.sources()
 	for l := range n.links.all() {
 		listed[l.peer.ID] = true
@@ -146,9 +146,9 @@ func (n *Network) Nodes() []NodeStatus {
 			via = ViaReversed
 		}
 		all = append(all, NodeStatus{
-			Via: via, Sources: sources[l.peer.ID], ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.rtt,
-			Members: int(l.members.Load()), Protocol: l.protocol.String(), CertDaysLeft: daysUntil(l.theirs.end()), Since: l.since,
-			Authority: l.authority.Load(), ClockAhead: l.clockAhead.Load(),
+			Via: via, Sources: sources[l.peer.ID],
+			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.about.rtt, Members: int(l.about.members.Load()),
+			Protocol: l.about.protocol.String(), CertDaysLeft: daysUntil(l.certificates.theirs.end()), Since: l.since, Authority: l.about.authority.Load(), ClockAhead: l.about.clockAhead.Load(),
 		})
 	}
 	all = append(all, n.candidates.list(listed)...)

@@ -82,7 +82,7 @@ func (n *candidates) waitForEnd(k *candidate, l *link) {
 		select {
 		case <-l.ended:
 			return
-		case <-n.search.Done():
+		case <-n.life.search.Done():
 			return
 		case <-k.changed:
 			n.mu.Lock()
@@ -125,12 +125,12 @@ func (n *candidates) runLink(k *candidate, l *link) pause {
 	}
 	n.mu.Lock()
 	n.links.remove(l.peer.ID)
-	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.authority.Load()
+	k.status.State, k.status.Why, k.status.Since, k.status.Authority = state, err.Error(), time.Now(), l.about.authority.Load()
 	status := k.status
 	n.mu.Unlock()
 	close(l.ended)
 	n.records.store(status)
-	if n.search.Err() != nil {
+	if n.life.search.Err() != nil {
 		return p // this node ends, not that one
 	}
 	n.records.add(Event{Kind: kind, Node: l.peer.ID, Name: l.peer.Name, Key: k.key, Addr: l.peer.Addr, Why: err.Error()})
@@ -144,12 +144,12 @@ func (n *candidates) watchLink(l *link) error {
 	defer func() { n.introduced.Disconnected(l.peer.ID, l.removed.Load()) }()
 	var offering sync.WaitGroup
 	defer offering.Wait()
-	ctx, stop := context.WithCancel(n.search)
+	ctx, stop := context.WithCancel(n.life.search)
 	defer stop()
 	if l.addr.IsValid() {
 		offering.Go(func() { n.offers(ctx, l) })
 	}
-	return l.watch(n.life, n.host.Attach(l.peer))
+	return l.watch(n.life.conns, n.host.Attach(l.peer))
 }
 
 // recordFailure records a failed dial for the list of nodes and returns how long to wait. Wrong
@@ -179,7 +179,7 @@ func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 			state = StateLeft // a node that has left does not answer
 		}
 	}
-	if k.claimed == n.self {
+	if k.claimed == n.self() {
 		// Hints do not end this pause early, so that forging this node's name gains few dials.
 		long := backOff(refusedPause, maxSelfPause, k.fails)
 		p = pause{min: long, length: long, ignoreHints: true}
@@ -198,7 +198,7 @@ func (n *candidates) recordFailure(k *candidate, t target, err error) pause {
 	}
 	e := Event{Kind: kind, Node: k.status.ID, Name: k.status.Name, Key: k.key, Addr: k.status.Addr, Why: err.Error()}
 	n.mu.Unlock()
-	if n.search.Err() == nil && !k.isSelf {
+	if n.life.search.Err() == nil && !k.isSelf {
 		n.records.add(e)
 	}
 	return p
@@ -236,7 +236,7 @@ func (n *candidates) wait(k *candidate, from time.Time, p pause) {
 	defer over.Stop()
 	for {
 		select {
-		case <-n.search.Done():
+		case <-n.life.search.Done():
 			return
 		case <-over.C:
 			return

@@ -86,9 +86,9 @@ func (n *renewal) enforceRemovals(ctx context.Context) {
 		for l := range n.links.all() {
 			l.closeIfRemoved(revoked)
 		}
-		if revoked.Has(identity.NodeID(n.self)) && !reported {
+		if revoked.Has(identity.NodeID(n.self())) && !reported {
 			reported = true
-			n.records.add(Event{Kind: Refused, Node: n.self, Name: n.cfg.Name, Why: fmt.Sprintf(
+			n.records.add(Event{Kind: Refused, Node: n.self(), Name: n.cfg.Name, Why: fmt.Sprintf(
 				"this node itself was removed from cluster %s: no other node talks to it any more", n.cfg.Identity.Authority())})
 		}
 		select {
@@ -110,7 +110,7 @@ func (l *link) closeIfRemoved(revoked *identity.Revocations) {
 // abort closes the TCP connection. The Watch stream then fails, which ends the lease and the calls.
 func (l *link) abort() {
 	l.closed.Store(true)
-	l.raw.Close()
+	l.wire.raw.Close()
 }
 
 const (
@@ -158,7 +158,7 @@ func (n *renewal) renewNow(ctx context.Context) error {
 	}
 	err := errNoAuthority
 	for l := range n.links.all() {
-		if !l.authority.Load() {
+		if !l.about.authority.Load() {
 			continue
 		}
 		if err = n.renewFrom(ctx, l); err == nil {
@@ -177,7 +177,7 @@ func (n *renewal) renewFrom(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	reply, err := pb.NewJoinClient(l.grpc).Renew(ctx, request, grpc.MaxCallRecvMsgSize(maxJoinMessage))
+	reply, err := pb.NewJoinClient(l.wire.grpc).Renew(ctx, request, grpc.MaxCallRecvMsgSize(maxJoinMessage))
 	if err != nil {
 		return joinError(err)
 	}
@@ -193,7 +193,7 @@ func (n *renewal) renewAt(addr netip.AddrPort, expect community.NodeID) error {
 		return err
 	}
 	defer raw.Close()
-	ctx, cancel := context.WithTimeout(n.search, renewTimeout)
+	ctx, cancel := context.WithTimeout(n.life.search, renewTimeout)
 	defer cancel()
 	conn := tls.Client(raw, n.cfg.Identity.RenewTLS(expect))
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -53,7 +53,7 @@ func (n *reverser) accept(conn net.Conn, below *batchConn, state tls.ConnectionS
 	switch {
 	case err != nil:
 		return err
-	case remote.ID == n.self:
+	case remote.ID == n.self():
 		return errSelf
 	case !n.links.reserve(remote.ID):
 		return errLinked
@@ -68,7 +68,7 @@ func (n *reverser) accept(conn net.Conn, below *batchConn, state tls.ConnectionS
 // reverse calls Describe over the connection that node id opened, adds the link and runs it until
 // it ends. When a dial connected the same node meanwhile, that link stays and this one is closed.
 func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.ConnectionState) {
-	ctx, cancel := context.WithTimeout(n.search, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(n.life.search, handshakeTimeout)
 	l, err := n.dialer.establish(ctx, w, state, netip.AddrPort{}, n.cfg.Identity.NotAfter())
 	cancel()
 	k := &candidate{claimed: id, changed: make(chan struct{}, 1)} // of no hint; it is not dialed
@@ -80,7 +80,7 @@ func (n *reverser) reverse(id community.NodeID, w *linkConn, state tls.Connectio
 	switch {
 	case err != nil:
 		w.Close()
-		if n.search.Err() == nil {
+		if n.life.search.Err() == nil {
 			n.refuseConnection(w.RemoteAddr(), fmt.Errorf("call node %s back: %w", id, n.cfg.Identity.Explain(err)))
 		}
 	case other != nil: // it was dialed meanwhile

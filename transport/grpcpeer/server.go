@@ -147,7 +147,7 @@ func (s *server) Watch(_ *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.
 	defer s.watching.Delete(remote)
 	ctx, stop := context.WithCancel(stream.Context())
 	defer stop()
-	defer context.AfterFunc(s.search, stop)()
+	defer context.AfterFunc(s.life.search, stop)()
 	sub := s.Host.SubscribeLocal()
 	defer sub.Close()
 	cluster, neighbours := clusterFeed{identity: s.cfg.Identity}, s.newIntroductionFeed(remote)
@@ -190,7 +190,7 @@ func (s *server) next(ctx, changed context.Context, sub *community.Subscription)
 	switch {
 	case err == nil:
 		return eventTo(change), nil
-	case s.search.Err() != nil:
+	case s.life.search.Err() != nil:
 		return &pb.CatalogEvent{Event: &pb.CatalogEvent_Goodbye{Goodbye: &pb.Goodbye{Reason: "the node stops"}}}, nil
 	case ctx.Err() != nil:
 		return nil, io.EOF

@@ -41,19 +41,19 @@ func (n *Network) Promote(ctx context.Context, node community.NodeID) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	trust := pb.NewTrustClient(l.grpc)
+	trust := pb.NewTrustClient(l.wire.grpc)
 	key, err := trust.Prepare(ctx, &pb.PrepareRequest{})
 	if err != nil {
 		return promoteError(l.peer.ID, err)
 	}
-	sealed, err := c.Entrust(n.self, l.peer.ID, key)
+	sealed, err := c.Entrust(n.self(), l.peer.ID, key)
 	if err != nil {
 		return err
 	}
 	if _, err := trust.Entrust(ctx, sealed); err != nil {
 		return promoteError(l.peer.ID, err)
 	}
-	l.authority.Store(true)
+	l.about.authority.Store(true)
 	n.cfg.Logger.Info("the cluster's authority was given to another node", "node", l.peer.ID)
 	return nil
 }

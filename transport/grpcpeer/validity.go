@@ -32,6 +32,13 @@ func (v *validity) extend(end time.Time) {
 // end returns the end in whole seconds, which is the precision of certificates.
 func (v *validity) end() time.Time { return time.Unix(v.seconds.Load(), 0) }
 
+// certificateTerms are until when the certificates are good that each end of a link has shown; halfLife is half
+// the life of the node's.
+type certificateTerms struct {
+	theirs, ours validity
+	halfLife     time.Duration
+}
+
 // showAll presents this node's current certificate on each link whose other end has seen an older
 // one, and asks for the other end's certificate once half of its lifetime is over. Links that are
 // up to date cost nothing. Failures are logged at Debug: the next round tries again, after
@@ -44,7 +51,7 @@ func (n *renewal) showAll(ctx context.Context) {
 	}
 	ours := n.cfg.Identity.NotAfter()
 	for l := range n.links.all() {
-		if ctx.Err() != nil || !ours.After(l.ours.end().Add(time.Second)) && time.Until(l.theirs.end()) > l.halfLife {
+		if ctx.Err() != nil || !ours.After(l.certificates.ours.end().Add(time.Second)) && time.Until(l.certificates.theirs.end()) > l.certificates.halfLife {
 			continue
 		}
 		if err := n.show(ctx, l, der, ours); err != nil {
@@ -58,16 +65,16 @@ func (n *renewal) showAll(ctx context.Context) {
 func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	reply, err := pb.NewTrustClient(l.grpc).Show(ctx, &pb.ShowRequest{Certificate: der}, grpc.MaxCallRecvMsgSize(maxJoinMessage))
+	reply, err := pb.NewTrustClient(l.wire.grpc).Show(ctx, &pb.ShowRequest{Certificate: der}, grpc.MaxCallRecvMsgSize(maxJoinMessage))
 	if err != nil {
 		return joinError(err)
 	}
-	l.ours.extend(ours)
+	l.certificates.ours.extend(ours)
 	end, err := n.cfg.Identity.Extend(identity.Peer{ID: l.peer.ID, Authority: l.peer.Authority, Role: l.peer.Role}, reply.GetCertificate())
 	if err != nil {
 		return err
 	}
-	l.theirs.extend(end)
+	l.certificates.theirs.extend(end)
 	return nil
 }
 
@@ -94,7 +101,7 @@ func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowRep
 // ended. TLS checks certificates at the handshake only, and connections last for weeks.
 func (n *renewal) closeExpired(now time.Time) {
 	for l := range n.links.all() {
-		if identity.Lapsed(l.theirs.end(), now) && !l.expired.Swap(true) {
+		if identity.Lapsed(l.certificates.theirs.end(), now) && !l.expired.Swap(true) {
 			l.abort()
 		}
 	}

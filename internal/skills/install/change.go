@@ -97,16 +97,16 @@ func (p *Place) PlanAdd(ctx context.Context, f *Fetcher, s Source, names []strin
 // PlanUpdate plans to bring an installed skill to what its source has now. It fetches nothing if the
 // commit is the same and no file was edited. The errors come from PlanAdd.
 func (p *Place) PlanUpdate(ctx context.Context, f *Fetcher, l LockEntry) (Change, error) {
-	r, err := f.repo(ctx, p.at(l.source()))
+	r, err := f.repo(ctx, p.at(sourceOf(l)))
 	if err != nil {
 		return Change{}, err
 	}
 	if _, edits, _ := p.Installed(l); r != nil && r.commit == l.Commit && len(edits) == 0 {
 		return Change{LockEntry: l, Old: &l, Current: true, NewerTag: r.newer}, nil
 	}
-	changes, err := p.PlanAdd(ctx, f, l.source(), nil, true)
+	changes, err := p.PlanAdd(ctx, f, sourceOf(l), nil, true)
 	if err == nil && (len(changes) != 1 || changes[0].Name != l.Name) {
-		err = fmt.Errorf("update the skill %s: %w: %s", l.Name, ErrNoSkill, l.source())
+		err = fmt.Errorf("update the skill %s: %w: %s", l.Name, ErrNoSkill, sourceOf(l))
 	}
 	return append(changes, Change{})[0], err
 }
@@ -137,7 +137,7 @@ func (p *Place) plan(t tree, dir string, s Source) (Change, error) {
 	if t.repo != nil {
 		c.Ref, c.Commit, c.NewerTag = t.repo.ref, t.repo.commit, t.repo.newer
 	}
-	if err := c.check(); err != nil {
+	if err := checkEntry(c.LockEntry); err != nil {
 		return Change{}, err
 	}
 	err = p.compare(&c)
@@ -165,7 +165,7 @@ func (p *Place) compare(c *Change) error {
 		if len(edits) == 0 {
 			m, _ := have.Parse()
 			before = rules(m)
-			c.Current = old.Hash == c.Hash && old.Commit == c.Commit && old.source() == c.source()
+			c.Current = old.Hash == c.Hash && old.Commit == c.Commit && sourceOf(old) == sourceOf(c.LockEntry)
 		}
 	}
 	c.Changes, c.NewGrants, c.OldGrants = diff(old.Files, c.Files), without(c.Grants, before), without(before, c.Grants)

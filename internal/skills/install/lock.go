@@ -71,7 +71,7 @@ func decodeLock(data []byte) ([]LockEntry, error) {
 		return nil, fmt.Errorf("%w: %s", ErrLock, visible.Line(err.Error(), 200))
 	}
 	for i, l := range f.Skills {
-		if err := l.check(); err != nil || i > 0 && f.Skills[i-1].Name >= l.Name {
+		if err := checkEntry(l); err != nil || i > 0 && f.Skills[i-1].Name >= l.Name {
 			return nil, fmt.Errorf("%w: at %q, which is out of order or wrong: %w", ErrLock, visible.Truncate(l.Name, 64), err)
 		}
 	}
@@ -83,28 +83,28 @@ func decodeLock(data []byte) ([]LockEntry, error) {
 	return f.Skills, nil
 }
 
-// check returns the first field that is not as this package writes it.
-func (l LockEntry) check() error {
+// checkEntry returns the first field that is not as this package writes it.
+func checkEntry(l LockEntry) error {
 	m := share.Manifest{Name: l.Name, Files: l.Files}
 	if err := m.Check(); err != nil {
 		return err
 	}
-	s, err := ParseSource(l.source().String())
+	s, err := ParseSource(sourceOf(l).String())
 	switch {
 	case m.Hash() != l.Hash:
 		return fmt.Errorf("%w: its files have the hash %s", share.ErrHash, m.Hash())
-	case l.Commit == "" && (l.Ref != "" || !l.source().Local()):
+	case l.Commit == "" && (l.Ref != "" || !sourceOf(l).Local()):
 		return errors.New("it is of a repository, and names no commit")
 	case l.Commit != "" && !commitID().MatchString(l.Commit), l.Version != visible.Line(l.Version, 80):
 		return errors.New("its commit or its version is not in its one form")
-	case err != nil || s != l.source():
+	case err != nil || s != sourceOf(l):
 		return errors.Join(errors.New("its source is not in its one form"), err)
 	}
 	return nil
 }
 
-// source returns where the skill came from.
-func (l LockEntry) source() Source { return Source{l.Source, l.Path, l.Ref} }
+// sourceOf returns where the skill came from.
+func sourceOf(l LockEntry) Source { return Source{l.Source, l.Path, l.Ref} }
 
 // Place is a directory with skills and a lock file beside them: the home of the user, or a project,
 // whose content may come from others. No link in it is followed out of it. The methods read and
@@ -203,7 +203,7 @@ func (p *Place) CheckCommit(ctx context.Context, f *Fetcher, l LockEntry) error 
 	if l.Commit == "" {
 		return nil
 	}
-	s := p.at(l.source())
+	s := p.at(sourceOf(l))
 	s.Ref = l.Commit
 	r, err := f.repo(ctx, s)
 	if err != nil {

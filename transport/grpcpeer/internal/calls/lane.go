@@ -39,7 +39,7 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 	if !conn.attach(number, out) {
 		return ToStatus(community.ErrBusy)
 	}
-	l := &lane{Server: s, caller: remote, conn: conn, number: number, out: out, receipts: receipts{out: out},
+	l := &lane{server: s, caller: remote, conn: conn, number: number, out: out, receipts: receipts{out: out},
 		maxReply: min(MessageSize(frame.GetOpen().GetMaxMessage()), s.MaxMessage), calls: map[uint64]*term.Term{}, jobs: make(chan job)}
 	ctx, cancel := context.WithCancel(stream.Context())
 	l.running.Go(out.run)
@@ -57,7 +57,7 @@ func (s *Server) Link(stream grpc.BidiStreamingServer[pb.Frame, pb.Frame]) error
 // lane is the serving side of one Link stream. One goroutine reads the stream (Link), one writes it
 // (outbox.run), and workers serve calls.
 type lane struct {
-	*Server
+	server   *Server
 	caller   Caller
 	conn     *Connection
 	number   int
@@ -126,13 +126,13 @@ var errDuplicateID = status.Error(codes.InvalidArgument, "two calls under way ha
 // does not read is not read either. A repeated id ends the lane.
 func (l *lane) begin(ctx context.Context, c *pb.Call) error {
 	id, r := c.GetId(), c.GetRequest()
-	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
+	if l.conn.calls.Add(1) > int64(l.server.MaxCalls) {
 		l.conn.calls.Add(-1)
 		// The reader itself waits for room: a node that floods and does not read is not read either.
-		l.out.put(failed(id, l.busy()), false)
+		l.out.put(failed(id, l.server.busy()), false)
 		return nil
 	}
-	call := l.terms.Begin(ctx, l.deadline(r))
+	call := l.terms.Begin(ctx, l.server.deadline(r))
 	if !l.register(id, call) {
 		call.Close()
 		l.conn.calls.Add(-1)
@@ -198,7 +198,7 @@ func (l *lane) result(j job) (i item) {
 			i = failed(j.id, l.panicked("call panicked", p))
 		}
 	}()
-	reply, err := l.serve(j.ctx, l.caller, callFrom(j.call), l.maxReply)
+	reply, err := l.server.serve(j.ctx, l.caller, callFrom(j.call), l.maxReply)
 	if err != nil {
 		return failed(j.id, err)
 	}
@@ -214,8 +214,8 @@ func (l *lane) handleSend(r *pb.InvokeRequest) {
 		l.conn.calls.Add(-1)
 		l.receipts.add(member, capability, err)
 	}
-	if l.conn.calls.Add(1) > int64(l.MaxCalls) {
-		finish(l.busy())
+	if l.conn.calls.Add(1) > int64(l.server.MaxCalls) {
+		finish(l.server.busy())
 	} else if err := l.deliver(r, finish); err != nil {
 		finish(err)
 	}
@@ -228,12 +228,12 @@ func (l *lane) deliver(r *pb.InvokeRequest, finish func(error)) (err error) {
 			err = l.panicked("send panicked", p)
 		}
 	}()
-	return l.Host.ServeTell(l.caller.From(), callFrom(r), finish)
+	return l.server.Host.ServeTell(l.caller.From(), callFrom(r), finish)
 }
 
 // panicked logs a panic and returns the error for the other node, which says nothing of its cause.
 func (l *lane) panicked(what string, p any) error {
-	l.Logger.Error(what, "method", pb.Peer_Link_FullMethodName, "panic", p, "stack", string(debug.Stack()))
+	l.server.Logger.Error(what, "method", pb.Peer_Link_FullMethodName, "panic", p, "stack", string(debug.Stack()))
 	return community.ErrAgentFailed
 }
 
