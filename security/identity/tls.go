@@ -8,9 +8,7 @@ import (
 // ServerTLS returns the configuration of a listener: TLS 1.3, with a certificate required from
 // every client and verified like a server's. It presents the newest certificate at each handshake.
 // Each call returns a new value, which the caller may change.
-func (i *Identity) ServerTLS() *tls.Config {
-	return handshake{i, "h2"}.server()
-}
+func (i *Identity) ServerTLS() *tls.Config { return handshake{i, "h2"}.server() }
 
 // BrowserTLS returns the configuration of a listener for browsers, which speak HTTP. A client
 // may come without a certificate; one that it shows must be of a node that ServerTLS would accept.
@@ -50,9 +48,7 @@ func (h handshake) server() *tls.Config {
 // ClientTLS returns the configuration to dial node expect, or any node of the same authority
 // if expect is "". If another node answers, the handshake fails with ErrWrongNode before
 // anything is sent.
-func (i *Identity) ClientTLS(expect NodeID) *tls.Config {
-	return handshake{i, "h2"}.client(expect)
-}
+func (i *Identity) ClientTLS(expect NodeID) *tls.Config { return handshake{i, "h2"}.client(expect) }
 
 // client returns the side that dials. The server's name, which crypto/tls checks against the
 // certificate, is the expected node; see dnsName.

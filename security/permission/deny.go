@@ -107,9 +107,7 @@ var (
 )
 
 // allTrue reports whether an override lifts every command. A nil list lifts none.
-func allTrue(list []bool) bool {
-	return list != nil && !slices.Contains(list, false)
-}
+func allTrue(list []bool) bool { return list != nil && !slices.Contains(list, false) }
 
 // deniesCommand returns how certain it is that a deny rule covers command i. A mention of the denied program is maybe in
 // the code that a command is given, such as the text behind python -c, and in the arguments of a program that may run what

@@ -173,12 +173,7 @@ func (b *Box) environment(p Policy, given []string, temp, home string) ([]string
 // model's API key. Regardless of case.
 func confidential(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"}, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // lookup returns the last value of a variable; "" if it is not set.

@@ -42,9 +42,7 @@ func ReadOnly() Files { return Files{Read: []string{"/"}} }
 // WorkingDirectoryOnly returns Files that can read everything and write below dir and in a
 // private directory for temporary files. dir is the boundary of a session: never take it from
 // a model. It returns an error if dir does not exist.
-func WorkingDirectoryOnly(dir string) (Files, error) {
-	return Custom([]string{"/"}, []string{dir})
-}
+func WorkingDirectoryOnly(dir string) (Files, error) { return Custom([]string{"/"}, []string{dir}) }
 
 // Custom returns Files that can read the given paths and the system's own, and write the given
 // paths and temporary files. Paths are made absolute and their links resolved now, not when a

@@ -155,9 +155,7 @@ func (m machine) missing() (out sentences) {
 
 // readsAll and writesAll report whether the files include the whole file system; what can be
 // written can also be read.
-func readsAll(f Files) bool {
-	return slices.ContainsFunc(f.Read, isRoot) || writesAll(f)
-}
+func readsAll(f Files) bool { return slices.ContainsFunc(f.Read, isRoot) || writesAll(f) }
 
 func writesAll(f Files) bool { return slices.ContainsFunc(f.Write, isRoot) }
 

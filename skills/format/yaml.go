@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,12 +121,7 @@ func (d *decoder) plain(n *yaml.Node, offset int) bool {
 	if n.Kind == yaml.MappingNode && !d.plainKeys(n, offset) {
 		return false
 	}
-	for _, c := range n.Content {
-		if !d.plain(c, offset) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return !d.plain(c, offset) })
 }
 
 // plainKeys checks the keys of one map, and returns false after an error. Its own check of

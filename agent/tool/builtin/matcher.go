@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -341,12 +342,7 @@ func folds(re *syntax.Regexp) bool {
 	if re.Flags&syntax.FoldCase != 0 {
 		return true
 	}
-	for _, sub := range re.Sub {
-		if folds(sub) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(re.Sub, folds)
 }
 
 // needsNewline reports whether every match of the expression contains a line break. It may return

@@ -203,9 +203,7 @@ func explain(path string, err error) error {
 
 // failed returns an error result. The text starts with the error as it is, often a file's name,
 // whose case matters.
-func failed(err error) tool.Result {
-	return tool.Result{Text: err.Error() + ".", IsError: true}
-}
+func failed(err error) tool.Result { return tool.Result{Text: err.Error() + ".", IsError: true} }
 
 // quoted returns a file's name on one line, so that no two names look the same: as it is, or in
 // Go's string syntax if it has characters that cannot be seen or that have a meaning in the output.

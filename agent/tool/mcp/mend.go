@@ -94,10 +94,7 @@ func mendedContent(one json.RawMessage) json.RawMessage {
 		Text *string
 		Data string
 	}
-	if json.Unmarshal(one, &c) == nil && c.Type == "text" && c.Text != nil {
-		return nil
-	}
-	if readable(one) {
+	if json.Unmarshal(one, &c) == nil && c.Type == "text" && c.Text != nil || readable(one) {
 		return nil
 	}
 	if head, data, ok := strings.Cut(c.Data, ";base64,"); ok && strings.HasPrefix(head, "data:") {

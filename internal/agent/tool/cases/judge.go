@@ -135,9 +135,7 @@ func (s *caseRun) fetch(c Case, chain permission.Chain, address string, v permis
 		then := chain.Judge(permission.Call{Tool: c.Tool, Args: map[string]any{"url": address}, Dir: s.dir})
 		// If a person has to be asked about the call, a redirect that is allowed does not change
 		// that.
-		if then.Action > v.Action {
-			then.Action = v.Action
-		}
+		then.Action = min(then.Action, v.Action)
 		v = then
 	}
 }

@@ -111,9 +111,7 @@ func read(text string, lang syntax.LangVariant) (file *syntax.File, canonical, p
 }
 
 // unreadable returns the reason for a text with a syntax error. err has the line and column.
-func unreadable(err error) string {
-	return "it cannot be read as a shell program: " + err.Error()
-}
+func unreadable(err error) string { return "it cannot be read as a shell program: " + err.Error() }
 
 // parse parses a text in one dialect. It never uses RecoverErrors, which panics on some inputs. Comments are
 // dropped unless comments is true, and so they are not in
