@@ -80,7 +80,8 @@ func newAgent(i *instance) *Agent {
 				Part: event.Tool{Tool: r.Name, Call: r.CallID, Failed: r.IsError, File: d.File, Diff: d.Diff}})
 		},
 		Middleware: i.factory.cfg.Middleware.Tool,
-		Catalog:    tool.CatalogConfig{Show: i.permissions.keepsTool, SearchAbove: i.factory.cfg.SearchAbove, Brief: a.hasSmallWindow, Essential: i.isEssential},
+		Catalog: tool.CatalogConfig{Show: i.permissions.keepsTool, SearchAbove: i.factory.cfg.SearchAbove, Brief: a.hasSmallWindow,
+			Essential: func(name string) bool { return isEssential(i.order.Definition, name) }},
 		Progress: func(c llm.ToolCall, p community.Progress) {
 			i.events.report(event.Event{Type: event.TypeProgress, Text: p.Message,
 				Part: event.Tool{Tool: c.Name, Call: c.ID, Done: p.Done, Total: p.Total}})

@@ -173,7 +173,8 @@ func (b *Box) environment(p Policy, given []string, temp, home string) ([]string
 // model's API key. Regardless of case.
 func confidential(name string) bool {
 	name = strings.ToUpper(name)
-	return slices.ContainsFunc([]string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"}, func(word string) bool { return strings.Contains(name, word) })
+	return slices.ContainsFunc([]string{"API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"},
+		func(word string) bool { return strings.Contains(name, word) })
 }
 
 // lookup returns the last value of a variable; "" if it is not set.

@@ -165,9 +165,9 @@ func (n *dialer) establish(ctx context.Context, w *linkConn, state tls.Connectio
 		l.peer.Addr = addr.String()
 	}
 	leaf := state.VerifiedChains[0][0]
-	l.certificates.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
-	l.certificates.theirs.extend(leaf.NotAfter)
-	l.certificates.ours.extend(shown)
+	l.certs.halfLife = leaf.NotAfter.Sub(leaf.NotBefore) / 2
+	l.certs.theirs.extend(leaf.NotAfter)
+	l.certs.ours.extend(shown)
 	l.events = linkEvents{n.renewal.addRevocations, n.duplicates.onAlarm, n.introduced.Add, n.undelivered}
 	l.wire.raw, l.clock = w.raw, n.cfg.Clock
 	l.wire.silence = func() time.Duration { return n.conns.silence(remote.ID, w.raw) }
@@ -226,10 +226,7 @@ func (n *dialer) reachable(addrs []netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range addrs {
 		ip := a.Addr().Unmap()
-		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() {
-			continue
-		}
-		if n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
+		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() || n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
 			continue
 		}
 		out = append(out, a)

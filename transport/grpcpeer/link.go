@@ -29,19 +29,19 @@ type link struct {
 	peer community.Peer
 	addr netip.AddrPort // that was dialed; none = the connection is reversed
 	wire linkWire
-	// certificates are those that the connection rests on.
-	certificates certificateTerms
-	about        nodeState
-	events       linkEvents
-	clock        awake.Clock
-	limits       Limits
-	calls        *calls.Client // made by describe
-	removed      atomic.Bool   // the node was removed from the cluster
-	expired      atomic.Bool   // its certificate has ended
-	unlinked     chan struct{} // gets a token when the node reports that it cannot call this one; capacity 1
-	closed       atomic.Bool   // no new calls: the link ended, or the node announced its stop
-	ended        chan struct{} // closed when the link is no more
-	since        time.Time
+	// certs are those that the connection rests on.
+	certs    certificateTerms
+	about    nodeState
+	events   linkEvents
+	clock    awake.Clock
+	limits   Limits
+	calls    *calls.Client // made by describe
+	removed  atomic.Bool   // the node was removed from the cluster
+	expired  atomic.Bool   // its certificate has ended
+	unlinked chan struct{} // gets a token when the node reports that it cannot call this one; capacity 1
+	closed   atomic.Bool   // no new calls: the link ended, or the node announced its stop
+	ended    chan struct{} // closed when the link is no more
+	since    time.Time
 }
 
 // linkWire is the connection of a link, and the gRPC client on it.
@@ -291,7 +291,8 @@ func (l *link) describe(ctx context.Context, self *pb.DescribeRequest) error {
 		return incompatible{l.about.protocol}
 	}
 	l.calls, err = calls.Open(ctx, l.wire.client, calls.ClientConfig{
-		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(), PeerHolds: l.about.protocol.minor >= 3,
+		MaxMessage: l.limits.Message, MaxCalls: l.limits.Calls, Stuck: silenceTimeout, Clock: l.clock, PeerSends: d.GetMaxSends(),
+		PeerHolds: l.about.protocol.minor >= 3,
 		Undelivered: func(u community.DeliveryFailure) {
 			u.Node = l.peer.ID
 			l.events.undelivered(u)

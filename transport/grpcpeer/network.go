@@ -44,8 +44,8 @@ func New(cfg Config) (*Network, error) {
 		return nil, err
 	}
 	id := cfg.Identity.ID()
-	n := &local{cfg: cfg, run: cfg.Identity.NewRun(), life: newLifetime(), links: newLinks(id), introduced: introduced.New(id), refusals: newRefusals(),
-		records: &records{report: cfg.Report, log: cfg.Logger, byKey: map[string]*record{}}}
+	n := &local{cfg: cfg, run: cfg.Identity.NewRun(), life: newLifetime(), links: newLinks(id), introduced: introduced.New(id),
+		refusals: newRefusals(), records: &records{report: cfg.Report, log: cfg.Logger, byKey: map[string]*record{}}}
 	for id, addr := range cfg.KnownAddrs {
 		n.introduced.AddSelf(id, addr, false)
 	}

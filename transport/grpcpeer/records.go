@@ -148,7 +148,8 @@ func (n *Network) Nodes() []NodeStatus {
 		all = append(all, NodeStatus{
 			Via: via, Sources: sources[l.peer.ID],
 			ID: l.peer.ID, Name: l.peer.Name, State: StateConnected, Addr: l.peer.Addr, RTT: l.about.rtt, Members: int(l.about.members.Load()),
-			Protocol: l.about.protocol.String(), CertDaysLeft: daysUntil(l.certificates.theirs.end()), Since: l.since, Authority: l.about.authority.Load(), ClockAhead: l.about.clockAhead.Load(),
+			Protocol: l.about.protocol.String(), CertDaysLeft: daysUntil(l.certs.theirs.end()), Since: l.since,
+			Authority: l.about.authority.Load(), ClockAhead: l.about.clockAhead.Load(),
 		})
 	}
 	all = append(all, n.candidates.list(listed)...)

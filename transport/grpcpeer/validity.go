@@ -51,7 +51,7 @@ func (n *renewal) showAll(ctx context.Context) {
 	}
 	ours := n.cfg.Identity.NotAfter()
 	for l := range n.links.all() {
-		if ctx.Err() != nil || !ours.After(l.certificates.ours.end().Add(time.Second)) && time.Until(l.certificates.theirs.end()) > l.certificates.halfLife {
+		if ctx.Err() != nil || !ours.After(l.certs.ours.end().Add(time.Second)) && time.Until(l.certs.theirs.end()) > l.certs.halfLife {
 			continue
 		}
 		if err := n.show(ctx, l, der, ours); err != nil {
@@ -69,12 +69,12 @@ func (n *renewal) show(ctx context.Context, l *link, der []byte, ours time.Time)
 	if err != nil {
 		return joinError(err)
 	}
-	l.certificates.ours.extend(ours)
+	l.certs.ours.extend(ours)
 	end, err := n.cfg.Identity.Extend(identity.Peer{ID: l.peer.ID, Authority: l.peer.Authority, Role: l.peer.Role}, reply.GetCertificate())
 	if err != nil {
 		return err
 	}
-	l.certificates.theirs.extend(end)
+	l.certs.theirs.extend(end)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (d *trustService) Show(ctx context.Context, r *pb.ShowRequest) (*pb.ShowRep
 // ended. TLS checks certificates at the handshake only, and connections last for weeks.
 func (n *renewal) closeExpired(now time.Time) {
 	for l := range n.links.all() {
-		if identity.Lapsed(l.certificates.theirs.end(), now) && !l.expired.Swap(true) {
+		if identity.Lapsed(l.certs.theirs.end(), now) && !l.expired.Swap(true) {
 			l.abort()
 		}
 	}

@@ -355,12 +355,7 @@ func needsNewline(re *syntax.Regexp) bool {
 		return len(re.Rune) == 2 && re.Rune[0] == '\n' && re.Rune[1] == '\n'
 	// One part that needs a line break is enough.
 	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if needsNewline(sub) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(re.Sub, needsNewline)
 	case syntax.OpCapture, syntax.OpPlus:
 		return needsNewline(re.Sub[0])
 	}

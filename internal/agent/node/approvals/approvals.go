@@ -231,7 +231,8 @@ func (d *Queue) keep(w *pendingRequest, a tool.Answer) error {
 		if len(w.asked.LastingRules) == 0 || d.cfg.Keep == nil {
 			return errNotLasting
 		}
-		e.Call, e.Shown = w.asked.LastingRules[0].Call, w.shown.Tool+" "+strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(w.shown.Args))
+		e.Call, e.Shown = w.asked.LastingRules[0].Call,
+			w.shown.Tool+" "+strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(w.shown.Args))
 	default:
 		return nil
 	}

@@ -56,7 +56,8 @@ func (d *Queue) Withdraw(session string) {
 	for id, w := range d.pending {
 		if w.restored != nil && w.restored.session == session {
 			delete(d.pending, id)
-			d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: w.shown.Agent, Why: "its task goes on and asks again", Part: event.Answer{ID: id}})
+			d.cfg.Events.Publish(event.Event{Type: event.TypeAnswered, Agent: w.shown.Agent, Why: "its task goes on and asks again",
+				Part: event.Answer{ID: id}})
 		}
 	}
 }

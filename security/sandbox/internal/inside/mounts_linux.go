@@ -172,7 +172,8 @@ func (j *Job) scratch(lower []int) (out []tree, err error) {
 			// Without it, as where the kernel is older than Linux 5.11, the directory is empty in a private home, and else
 			// unchanged.
 			if unix.Mount("overlay", dir, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
-				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work) != nil && len(j.Scratch.Private) == 0 {
+				"userxattr,lowerdir=/proc/self/fd/"+strconv.Itoa(lower[l])+",upperdir="+upper+",workdir="+work) != nil &&
+				len(j.Scratch.Private) == 0 {
 				continue
 			}
 		}
