@@ -226,7 +226,8 @@ func (n *dialer) reachable(addrs []netip.AddrPort) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range addrs {
 		ip := a.Addr().Unmap()
-		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() || n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
+		if !a.IsValid() || a.Port() == 0 || ip.IsUnspecified() || ip.IsMulticast() ||
+			n.cfg.Identity.Authority() == identity.Local && !ip.IsLoopback() {
 			continue
 		}
 		out = append(out, a)
