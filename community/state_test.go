@@ -25,12 +25,9 @@ var compositionRoots = []string{"agent/node", "cmd/symbio/internal/cli"}
 // overLimit are the types and packages that are above their limit, with the most that each may have. A number may only
 // become smaller.
 var overLimit = map[string]int{
-	"fields agent.Config":                                27,
 	"fields agent/budget.Account":                        23,
 	"fields agent/budget.Loan":                           27,
 	"fields agent/conversation.exchange":                 21,
-	"fields internal/agent/lending.BorrowedAgent":        25,
-	"fields internal/agent/lending.Lease":                27,
 	"fields agent/node/config.Config":                    30,
 	"fields agent/node/config.Skills":                    26,
 	"fields agent/session.Info":                          26,
@@ -46,7 +43,6 @@ var overLimit = map[string]int{
 	"uses agent/budget.Loan":                             39,
 	"uses agent/conversation.exchange":                   33,
 	"uses agent/definition.parser":                       38,
-	"uses internal/agent/team.Team":                      32,
 	"uses agent/tool/mcp.server":                         41,
 	"uses cmd/symbio/internal/chat.conversation":         53,
 	"uses cmd/symbio/internal/command.Env":               45,
