@@ -28,8 +28,6 @@ var overLimit = map[string]int{
 	"fields agent/budget.Account":                        23,
 	"fields agent/budget.Loan":                           27,
 	"fields agent/conversation.exchange":                 21,
-	"fields agent/node/config.Config":                    30,
-	"fields agent/node/config.Skills":                    26,
 	"fields agent/session.Info":                          26,
 	"fields agent/tool/mcp.server":                       37,
 	"fields cmd/symbio/internal/chat.conversation":       35,
