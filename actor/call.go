@@ -32,9 +32,7 @@ const (
 )
 
 // begin reports whether Receive may have the call; the asker can no longer withdraw it then.
-func (c *call) begin() bool {
-	return c.ctx.Err() == nil && c.state.CompareAndSwap(waiting, begun)
-}
+func (c *call) begin() bool { return c.ctx.Err() == nil && c.state.CompareAndSwap(waiting, begun) }
 
 // withdraw reports whether Receive will never see the call.
 func (c *call) withdraw() bool { return c.state.CompareAndSwap(waiting, withdrawn) }

@@ -84,9 +84,7 @@ func (r *Ref) Post(ctx context.Context, msg any, done func(error)) error {
 }
 
 // Tell is Post for a sender that does not want to know what becomes of msg. Receive's context has no deadline.
-func (r *Ref) Tell(msg any) error {
-	return r.Post(context.Background(), msg, func(error) {})
-}
+func (r *Ref) Tell(msg any) error { return r.Post(context.Background(), msg, func(error) {}) }
 
 // Stop ends the actor and returns when it has ended. New messages are refused from now on, queued ones
 // are answered with ErrStopped, and the one in flight may finish. When ctx ends first, the context of

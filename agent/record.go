@@ -80,9 +80,7 @@ func (r *record) Add(entries ...session.Entry) error { return r.log.Load().Add(e
 func (r *record) add(entries ...session.Entry) { _ = r.Add(entries...) }
 
 // Commit records entries that must be durable before what follows.
-func (r *record) Commit(entries ...session.Entry) error {
-	return r.log.Load().Commit(entries...)
-}
+func (r *record) Commit(entries ...session.Entry) error { return r.log.Load().Commit(entries...) }
 
 // callsStart records the calls that are about to run; see tool.SetConfig.OnStart.
 func (r *record) callsStart(calls []llm.ToolCall) error {

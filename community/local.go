@@ -28,9 +28,7 @@ func WithMetadata(m map[string]string) SpawnOption {
 
 // WithID gives the agent the id that it had before the node was started again. Spawn fails if it is not 32 hex digits,
 // or a member has it. Default: a new random id, which all other agents must have.
-func WithID(id MemberID) SpawnOption {
-	return func(a *localAgent) { a.initial.ID = id }
-}
+func WithID(id MemberID) SpawnOption { return func(a *localAgent) { a.initial.ID = id } }
 
 // localNode runs this node's agents and offers its capabilities.
 type localNode struct {

@@ -35,9 +35,7 @@ func newRoster(cfg *Config) *roster {
 
 // Members returns all members, available or not, sorted by name: the agents of this node, the agents of other
 // nodes, and the other nodes. Callers must not change their slices and maps, which are shared.
-func (r *roster) Members() []Member {
-	return r.lockedPick(func(Member) bool { return true })
-}
+func (r *roster) Members() []Member { return r.lockedPick(func(Member) bool { return true }) }
 
 // Member returns the member with that id, of this node or another.
 func (r *roster) Member(id MemberID) (Member, bool) {

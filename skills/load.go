@@ -408,9 +408,7 @@ func readUpTo(f io.Reader, data []byte, limit int, size int64) (_ []byte, more b
 }
 
 // idOf returns the id of the skill in the directory with that canonical path.
-func idOf(dir string) string {
-	return hashOf(filepath.Join(dir, walk.FileName))
-}
+func idOf(dir string) string { return hashOf(filepath.Join(dir, walk.FileName)) }
 
 // escapes reports whether os.Root refused a path. The package has no sentinel for that, so the text
 // is compared; a test fails if it changes.

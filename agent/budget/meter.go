@@ -126,9 +126,7 @@ func (p *Task) setSummaryReserve(n amounts) {
 
 // Meter returns a model whose calls are paid by the task that runs when they are made. Calls
 // without a task fail: otherwise a model could be used beyond any limit.
-func Meter(m llm.Model, task func() *Task) llm.Model {
-	return meteredModel{Model: m, task: task}
-}
+func Meter(m llm.Model, task func() *Task) llm.Model { return meteredModel{Model: m, task: task} }
 
 // MeterAside returns a model like Meter does, for requests that are no turns of the task: they must say how long an
 // answer they want. Where the budget leaves too little for one, it alone fails, and the task goes on. The reservation for

@@ -42,9 +42,7 @@ type Stream struct {
 }
 
 // NewStream returns the stream of the node of that name.
-func NewStream(node string) *Stream {
-	return &Stream{node: node, subs: map[*Subscription]struct{}{}}
-}
+func NewStream(node string) *Stream { return &Stream{node: node, subs: map[*Subscription]struct{}{}} }
 
 // Publish adds an event and gives it the next Seq, the present time and the node's name. It never
 // blocks: a subscriber that is too far behind misses the event. The caller must not change what ev

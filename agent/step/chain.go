@@ -5,9 +5,7 @@ import "context"
 // Pipeline runs steps of one type one after the other; each gets what the one before it gave. It ends with the
 // first error, as it is; Trace puts names into errors. Of no steps it
 // is Empty.
-func Pipeline[T any](steps ...Step[T, T]) Step[T, T] {
-	return pipeline[T](steps)
-}
+func Pipeline[T any](steps ...Step[T, T]) Step[T, T] { return pipeline[T](steps) }
 
 type pipeline[T any] []Step[T, T]
 

@@ -28,9 +28,7 @@ func Gate[In, Out any](f func(In) (Out, error)) Step[In, Out] {
 }
 
 // Passthrough is the gate that lets everything through as it is.
-func Passthrough[T any]() Step[T, T] {
-	return Gate(func(in T) (T, error) { return in, nil })
-}
+func Passthrough[T any]() Step[T, T] { return Gate(func(in T) (T, error) { return in, nil }) }
 
 // Blocked is the gate that lets nothing through.
 func Blocked[In, Out any](reason string) Step[In, Out] {

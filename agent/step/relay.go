@@ -131,6 +131,4 @@ type Integer interface {
 }
 
 // Add adds n to a number and returns the sum.
-func Add[T Integer](r Relay[T], n T) T {
-	return r.Update(func(now T) T { return now + n })
-}
+func Add[T Integer](r Relay[T], n T) T { return r.Update(func(now T) T { return now + n }) }

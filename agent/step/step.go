@@ -30,9 +30,7 @@ func Transform[In, Out any](f func(In) Out) Step[In, Out] {
 }
 
 // Empty is the step that does nothing: its output is its input.
-func Empty[T any]() Step[T, T] {
-	return Transform(func(in T) T { return in })
-}
+func Empty[T any]() Step[T, T] { return Transform(func(in T) T { return in }) }
 
 // Join is the step that puts texts one behind the other, with a separator between them.
 func Join(separator string) Step[[]string, string] {

@@ -7,6 +7,4 @@ import (
 	"symbio/cmd/symbio/internal/cli"
 )
 
-func main() {
-	os.Exit(cli.Run(os.Args[1:]))
-}
+func main() { os.Exit(cli.Run(os.Args[1:])) }

@@ -157,9 +157,7 @@ type instanceRecord struct {
 
 // isComplete reports whether the claim has all that is needed to add a peer. Goodbyes and partial
 // answers do not.
-func (c instanceRecord) isComplete() bool {
-	return c.ttl > 0 && c.port > 0 && c.txt.id != ""
-}
+func (c instanceRecord) isComplete() bool { return c.ttl > 0 && c.port > 0 && c.txt.id != "" }
 
 // claims returns what a response says about instances of a service. Malformed records are left out,
 // and a packet with more than maxRecords yields nothing.

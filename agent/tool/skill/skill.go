@@ -90,9 +90,7 @@ func Tools(cfg Config) []tool.Tool {
 }
 
 // offered reports whether there is a skill for the agent.
-func (c Config) offered() bool {
-	return slices.ContainsFunc(c.Registry.Now().Skills, c.shows)
-}
+func (c Config) offered() bool { return slices.ContainsFunc(c.Registry.Now().Skills, c.shows) }
 
 // shows reports whether the agent may know of a skill.
 func (c Config) shows(s skills.Skill) bool {

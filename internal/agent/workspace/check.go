@@ -62,9 +62,7 @@ func (p Patch) Check(base Manifest, l Limits) error {
 	return checkFiles(slices.SortedFunc(maps.Values(all), comparePaths), l.withDefaults())
 }
 
-func refuse(name, why string) error {
-	return fmt.Errorf("%w: %s: %s", ErrRefused, quote(name), why)
-}
+func refuse(name, why string) error { return fmt.Errorf("%w: %s: %s", ErrRefused, quote(name), why) }
 
 func quote(name string) string { return `"` + visible.Escape(visible.Truncate(name, maxQuoted)) + `"` }
 

@@ -60,9 +60,7 @@ func devices() map[string]bool {
 
 // Fold returns the same text for names that some file system treats as equal: it folds case and
 // normalizes Unicode. Folding can undo the normalization, so that comes again.
-func Fold(path string) string {
-	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(path)))
-}
+func Fold(path string) string { return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(path))) }
 
 // Set are paths that are different files on every system. The zero value is empty. One goroutine uses it.
 type Set struct {

@@ -74,9 +74,7 @@ func Read(file string, limit int64) ([]byte, error) {
 // Replace makes file hold data, for this user alone, whatever it held before. It makes the
 // directory if there is none. A reader finds the old or the new content, also after a loss of
 // power. It blocks until data is on the disk.
-func Replace(file string, data []byte) error {
-	return written(file, data, os.Rename)
-}
+func Replace(file string, data []byte) error { return written(file, data, os.Rename) }
 
 // Create is Replace for a file that does not exist yet; fs.ErrExist if it does, also when another
 // process made it meanwhile. On a file system without hard links, a reader within the microseconds

@@ -29,11 +29,7 @@ import (
 // cmdAgents returns the command agents, which groups the commands for agent definitions, which need
 // no running node, and for the agents that a node runs.
 func cmdAgents(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "agents",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "agents", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdAgentsList(env), cmdAgentsShow(env), cmdAgentsValidate(env), cmdTools(env))
 	cmd.AddCommand(command.NodeFlag(env, cmdAgentsInspect(env), cmdSpawn(env), cmdSteer(env), cmdTerminate(env), cmdModels(env))...)
 	return cmd

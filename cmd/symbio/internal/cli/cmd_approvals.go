@@ -22,11 +22,7 @@ import (
 // a person. All of them ask a running node. An approval waits on the node whose agent wants to make
 // the call, until it is answered or its time is over.
 func cmdApprovals(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "approvals",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "approvals", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdApprovalsList(env), cmdApprovalsShow(env), cmdApprovalsAllow(env), cmdApprovalsDeny(env), cmdApprovalsRules(env),
 		cmdApprovalsForget(env))
 	return cmd
@@ -153,11 +149,7 @@ func offersText(p *symbiov1.Approval) string {
 func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 	// The flags write into the request; answerApproval fills in the rest.
 	var r symbiov1.AnswerRequest
-	cmd := &cobra.Command{
-		Use:  "allow ID",
-		Args: command.ExactArgs(1),
-		RunE: answerApproval(env, &r, true),
-	}
+	cmd := &cobra.Command{Use: "allow ID", Args: command.ExactArgs(1), RunE: answerApproval(env, &r, true)}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "also allow the same call again while the agent lives")
 	cmd.Flags().StringVar(&r.Reason, "text", "", "the answer to a question of an MCP server: a value, or NAME: VALUE for each of several fields")
 	cmd.Flags().BoolVar(&r.Lasting, "lasting", false, "the same call, or what --offer allows, is allowed from now on, also after a restart")
@@ -169,11 +161,7 @@ func cmdApprovalsAllow(env *command.Env) *cobra.Command {
 // not for good: for that there are rules of the configuration.
 func cmdApprovalsDeny(env *command.Env) *cobra.Command {
 	var r symbiov1.AnswerRequest
-	cmd := &cobra.Command{
-		Use:  "deny ID",
-		Args: command.ExactArgs(1),
-		RunE: answerApproval(env, &r, false),
-	}
+	cmd := &cobra.Command{Use: "deny ID", Args: command.ExactArgs(1), RunE: answerApproval(env, &r, false)}
 	cmd.Flags().BoolVar(&r.Always, "always", false, "also deny the same call again while the agent lives")
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why, in a sentence that the agent's model reads")
 	return cmd

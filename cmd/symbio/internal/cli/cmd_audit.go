@@ -20,11 +20,7 @@ import (
 // read files and need no running node. The record is in the state directory of the node: files with
 // one JSON object on a line, each with the hash of the one before.
 func cmdAudit(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "audit",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "audit", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdAuditVerify(env), cmdAuditShow(env))
 	return cmd
 }

@@ -28,10 +28,7 @@ func cmdEvents(env *command.Env) *cobra.Command {
 	var after uint64
 	var agent string
 	var types []string
-	cmd := &cobra.Command{
-		Use:  "events",
-		Args: command.NoArgs,
-	}
+	cmd := &cobra.Command{Use: "events", Args: command.NoArgs}
 	cmd.RunE = env.OnNode(func(ctx context.Context, client symbiov1.ControlClient, _ []string) error {
 		req := &symbiov1.EventsRequest{Agent: agent, Types: types}
 		if cmd.Flags().Changed("after") {

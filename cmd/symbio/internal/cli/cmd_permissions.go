@@ -26,11 +26,7 @@ import (
 // rules, and show the record of decisions. check and test need no running node: both run the code that
 // judges the calls of agents, and execute no call.
 func cmdPermissions(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "permissions",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "permissions", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdPermissionsCheck(env), cmdPermissionsTest(env))
 	cmd.AddCommand(command.NodeFlag(env, cmdAudit(env))...)
 	return cmd

@@ -27,11 +27,7 @@ import (
 // no running node. Tools run in this process, with the rules and the sandbox that a node started
 // here would use.
 func cmdTools(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "tools",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "tools", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(cmdToolsList(env), cmdToolsCall(env))
 	return cmd
 }

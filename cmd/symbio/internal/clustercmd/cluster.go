@@ -29,11 +29,7 @@ func New(env *command.Env) *cobra.Command {
 	// file is the flag --config of the four commands below that have it. They share the variable,
 	// because one run of the program runs one command.
 	var file string
-	cmd := &cobra.Command{
-		Use:  "cluster",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "cluster", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	// These commands are about a node that need not run, so they name it by its configuration; the
 	// others ask a running node.
 	for _, named := range []*cobra.Command{cmdClusterInit(env, &file), cmdClusterToken(env, &file), cmdClusterStatus(env, &file),

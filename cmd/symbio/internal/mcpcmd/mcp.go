@@ -22,11 +22,7 @@ import (
 // their own process and need no running node. A server that a running node has started is not used:
 // each command that needs one starts it for itself and stops it at the end.
 func New(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "mcp",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "mcp", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.AddCommand(listCommand(env), toolsCommand(env), callCommand(env), trustCommand(env), addCommand(env), removeCommand(env),
 		updateCommand(env), loginCommand(env), logoutCommand(env))
 	return cmd

@@ -17,11 +17,7 @@ import (
 
 // New returns the command `symbio sessions` with all commands below it.
 func New(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "sessions",
-		Args: command.NoArgs,
-		RunE: command.RequireSubcommand,
-	}
+	cmd := &cobra.Command{Use: "sessions", Args: command.NoArgs, RunE: command.RequireSubcommand}
 	cmd.PersistentFlags().StringVar(&env.Node, "node", "", "only sessions of the node `NAME` on this machine; with --on, the node that asks (default all)")
 	cmd.AddCommand(cmdList(env), cmdSearch(env), cmdShow(env), cmdExport(env), cmdRename(env), cmdFork(env), cmdUndo(env), cmdDelete(env),
 		cmdPrune(env), cmdCost(env))

@@ -41,9 +41,7 @@ func Paint(s lipgloss.Style, text string) string {
 
 // clean makes foreign text of several lines safe to draw; tabs are four spaces. Joined emoji fall into
 // their parts, because terminals do not agree on how many cells a joined one takes.
-func clean(text string) string {
-	return terminal.PrintableLines(text)
-}
+func clean(text string) string { return terminal.PrintableLines(text) }
 
 // Cut cuts a row to columns cells, with an ellipsis where something was cut.
 func Cut(row string, columns int) string { return ansi.Truncate(row, max(0, columns), "…") }

@@ -178,8 +178,6 @@ func (m *Model) send(ctx context.Context, r llm.Request, t target) (*wire.Exchan
 
 // Models asks a server for the names of its models, in its order. It asks once and does not wait
 // longer than cfg.Connect for a connection and cfg.FirstToken for the answer. cfg.Model is not used.
-func Models(ctx context.Context, cfg Config) ([]string, error) {
-	return wire.Models(ctx, cfg, dialect)
-}
+func Models(ctx context.Context, cfg Config) ([]string, error) { return wire.Models(ctx, cfg, dialect) }
 
 var _ llm.Model = (*Model)(nil)

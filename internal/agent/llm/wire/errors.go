@@ -341,9 +341,7 @@ func saidWait(text []byte) time.Duration {
 const year = 365 * 24 * 3600
 
 // seconds converts s to a Duration of at most a year.
-func seconds(s float64) time.Duration {
-	return time.Duration(min(s, year) * float64(time.Second))
-}
+func seconds(s float64) time.Duration { return time.Duration(min(s, year) * float64(time.Second)) }
 
 // printable returns a server's text on one line, shortened and without control characters.
 func printable(text string) string {

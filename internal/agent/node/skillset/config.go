@@ -72,9 +72,7 @@ func (c Config) Prompt() skills.PromptOptions {
 // Use returns how agents use skills.
 func (c Config) Use() agent.SkillUse {
 	use := c.Settings
-	return agent.SkillUse{
-		Tools: use.Tools, Prompt: c.Prompt(), UnknownFails: use.OnUnknown == "error",
-	}
+	return agent.SkillUse{Tools: use.Tools, Prompt: c.Prompt(), UnknownFails: use.OnUnknown == "error"}
 }
 
 // Trust stores that a person trusts a skill of a project with these rules.

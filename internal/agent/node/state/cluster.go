@@ -49,9 +49,7 @@ type clusterSettings struct {
 }
 
 // settingsFile returns the file of clusterSettings.
-func (n Node) settingsFile() string {
-	return filepath.Join(n.member(), "settings.json")
-}
+func (n Node) settingsFile() string { return filepath.Join(n.member(), "settings.json") }
 
 // checkListen returns an error unless addr can be a listen address. It runs
 // before anything is written that depends on the address.

@@ -12,9 +12,7 @@ import (
 
 // Lock locks an open file until it is closed. It fails at once if the file is
 // locked already, by this or another process.
-func Lock(f *os.File) error {
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-}
+func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
 // isPrivate reports whether a directory belongs to this user and no other user
 // can use it.
